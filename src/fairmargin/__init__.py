@@ -1,0 +1,1 @@
+"""Fairmargin: is a classifier equally hard to fool for everyone?"""

@@ -1,0 +1,1 @@
+"""The vocabulary: frozen values that everything else speaks of. Numpy only."""

@@ -1,0 +1,57 @@
+"""Array types, and the checks that turn what a user passes into arrays that the rest can trust."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
+
+
+def as_floats(values: npt.ArrayLike, name: str) -> Floats:
+    """A one-dimensional float64 copy-on-need of `values`, or a sentence that says what is wrong with it."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`{name}` must hold numbers; {error}.") from None
+    return _one_dimensional(array, name)
+
+
+def as_bools(values: npt.ArrayLike, name: str) -> Bools:
+    """A one-dimensional boolean array; 0 and 1 are accepted, anything else is not."""
+    array = np.asarray(values)
+    if array.dtype != np.bool_:
+        if not np.isin(array, (0, 1)).all():
+            raise InputError(f"`{name}` must hold True and False (or 1 and 0); its dtype is {array.dtype}.")
+        array = array.astype(np.bool_)
+    return _one_dimensional(array, name)
+
+
+def same_length(**arrays: Any) -> int:
+    """The common length of the named arrays, or an error that names the two that differ."""
+    lengths = {name: len(array) for name, array in arrays.items()}
+    (first, expected), *rest = lengths.items()
+    for name, given in rest:
+        if given != expected:
+            raise InputError(
+                f"`{name}` has {given:,} entries but `{first}` has {expected:,}. Did you drop rows from only one of them?"
+            )
+    return expected
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view that cannot be written through: frozen values stay frozen."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _one_dimensional(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    if array.ndim != 1:
+        raise InputError(f"`{name}` must be one-dimensional, one entry a sample; its shape is {array.shape}.")
+    return array

@@ -1,0 +1,59 @@
+"""I_P(tau): the share of a group that withstands every perturbation up to tau."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.core.arrays import Floats, as_floats, read_only
+from fairmargin.core.distances import Distances
+from fairmargin.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RobustnessCurve:
+    """The exact step function I_P(tau) = |{x in P : r(x) > tau}| / |P|.
+
+    It is right-continuous and never increases; I_P(0) is the accuracy for exact distances and upper bounds. Its area is
+    the mean distance, exactly: there is no grid of radii anywhere.
+
+    >>> curve = RobustnessCurve([0.0, 1.0, 3.0, 4.0])
+    >>> curve.at(0.5), curve.area(), curve.area(up_to=2)
+    (0.75, 2.0, 1.25)
+    """
+
+    values: Floats  # the group's distances, ascending
+
+    def __init__(self, values: npt.ArrayLike) -> None:
+        numbers = np.sort(as_floats(values, "values"))
+        if numbers.size == 0:
+            raise InputError("A robustness curve needs at least one sample.")
+        if np.isnan(numbers[-1]) or numbers[0] < 0:
+            raise InputError("A robustness curve needs distances that are not negative and not NaN.")
+        object.__setattr__(self, "values", read_only(numbers))
+
+    @classmethod
+    def of(cls, distances: Distances, which: npt.ArrayLike | None = None) -> "RobustnessCurve":
+        """The curve of all samples, or of those that `which` (a mask or indices) selects."""
+        return cls(distances.values if which is None else distances.values[np.asarray(which)])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def at(self, radius: npt.ArrayLike) -> float | Floats:
+        """The share of samples farther than `radius`; a number for a number, an array for an array."""
+        beyond = len(self.values) - np.searchsorted(self.values, np.asarray(radius, dtype=np.float64), side="right")
+        share = beyond / len(self.values)
+        return float(share) if np.ndim(radius) == 0 else np.asarray(share)
+
+    def area(self, up_to: float = np.inf) -> float:
+        """The area below the curve up to a radius: the mean of min(r, up_to); `inf` if a sample is unreached."""
+        return float(np.minimum(self.values, up_to).mean())
+
+    def steps(self) -> tuple[Floats, Floats]:
+        """The finite radii at which the curve falls, 0 first, and its height from each on."""
+        radii = np.unique(np.append(0.0, self.values[np.isfinite(self.values)]))
+        return radii, np.asarray(self.at(radii))
+
+    def __repr__(self) -> str:
+        return f"RobustnessCurve({len(self):,} samples, I(0)={self.at(0.0):.3f}, area={self.area():.4g})"

@@ -1,0 +1,112 @@
+"""The waist of the hourglass: one number per sample."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.core.arrays import Bools, Floats, as_bools, as_floats, read_only, same_length
+from fairmargin.core.bound import Bound
+from fairmargin.core.norm import Norm
+from fairmargin.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distances:
+    """How far each sample lies from the decision boundary.
+
+    r(x, y) = inf{‖δ‖ : x+δ in the domain, f(x+δ) ≠ y}; 0 if x is already misclassified; `inf` if no such input was found.
+
+    Parameters
+    ----------
+    values
+        One number per sample, not negative, never NaN, 0 where not correct.
+    correct
+        Whether the subject classifies the sample as its label says.
+    bound
+        On which side of the truth the values lie.
+    norm
+        The norm they are measured in.
+    subject
+        Whose boundary: "model", or for instance "smoothed(0.25)". Different subjects never combine.
+    tried
+        How far the search looked, for samples whose value is `inf`.
+
+    >>> Distances(values=[0.5, 0.0], correct=[True, False], bound=Bound.EXACT, norm=Norm.L2)
+    Distances(2 samples, 1 correct, 0 unreached, exact, L2)
+    """
+
+    values: Floats
+    correct: Bools
+    bound: Bound
+    norm: Norm
+    subject: str = "model"
+    tried: Floats | None = None
+
+    def __init__(
+        self,
+        values: npt.ArrayLike,
+        correct: npt.ArrayLike,
+        bound: Bound | str,
+        norm: Norm | str,
+        subject: str = "model",
+        tried: npt.ArrayLike | None = None,
+    ) -> None:
+        numbers, hits = as_floats(values, "values"), as_bools(correct, "correct")
+        same_length(values=numbers, correct=hits)
+        _check(numbers, hits)
+        searched = None if tried is None else as_floats(tried, "tried")
+        if searched is not None:
+            same_length(values=numbers, tried=searched)
+        object.__setattr__(self, "values", read_only(numbers))
+        object.__setattr__(self, "correct", read_only(hits))
+        object.__setattr__(self, "bound", Bound(bound))
+        object.__setattr__(self, "norm", Norm.parse(norm))
+        object.__setattr__(self, "subject", subject)
+        object.__setattr__(self, "tried", None if searched is None else read_only(searched))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def unreached(self) -> Bools:
+        """Samples for which no misclassified input was found."""
+        return np.isinf(self.values)
+
+    def take(self, which: npt.ArrayLike) -> "Distances":
+        """The distances of some samples, by mask or index."""
+        chosen = np.asarray(which)
+        tried = None if self.tried is None else self.tried[chosen]
+        return Distances(self.values[chosen], self.correct[chosen], self.bound, self.norm, self.subject, tried)
+
+    def __repr__(self) -> str:
+        counts = f"{len(self):,} samples, {self.correct.sum():,} correct, {self.unreached.sum():,} unreached"
+        subject = "" if self.subject == "model" else f", {self.subject}"
+        return f"Distances({counts}, {self.bound.value}, {self.norm}{subject})"
+
+
+def _check(values: Floats, correct: Bools) -> None:
+    if len(values) == 0:
+        raise InputError("`values` is empty: there is no sample to audit.")
+    bad = np.isnan(values)
+    if bad.any():
+        where = int(bad.argmax())
+        raise InputError(
+            f"`values` holds NaN in {bad.sum():,} of {len(values):,} samples (first at index {where}). "
+            "Write `inf` where no misclassified input was found."
+        )
+    bad = values < 0
+    if bad.any():
+        where = int(bad.argmax())
+        raise InputError(
+            f"`values` holds negative distances, first {values[where]:g} at index {where}. "
+            "Signed margins: pass 0 where the sample is misclassified."
+        )
+    bad = ~correct & (values != 0)
+    if bad.any():
+        where = int(bad.argmax())
+        raise InputError(
+            f"{bad.sum():,} misclassified samples have a distance above 0 (first {values[where]:g} at index {where}). "
+            "A misclassified sample has distance 0; to measure every sample's distance to the boundary, pass the "
+            "model's own predictions as labels."
+        )

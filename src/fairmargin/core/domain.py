@@ -1,0 +1,91 @@
+"""Where inputs may lie, and how far one step of each feature is."""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.core.arrays import Bools, Floats, read_only
+from fairmargin.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """A box of admissible inputs and a length scale per feature.
+
+    Norms are of `delta / scale`. A feature with `low == high`, or with `scale == 0`, is immutable: it stays at the
+    sample's own value, whatever that is.
+
+    Parameters
+    ----------
+    low, high
+        Scalars, or one number per feature. Images are usually (0, 1), tables (-inf, inf).
+    scale
+        A scalar, or one number per feature: the size of a step of length 1.
+
+    >>> Domain(0, 1).contains(np.array([[0.2, 0.4], [0.5, 1.5]]))
+    array([ True, False])
+    """
+
+    low: Floats = field(default_factory=lambda: np.asarray(-np.inf))
+    high: Floats = field(default_factory=lambda: np.asarray(np.inf))
+    scale: Floats = field(default_factory=lambda: np.asarray(1.0))
+
+    def __init__(self, low: npt.ArrayLike = -np.inf, high: npt.ArrayLike = np.inf, scale: npt.ArrayLike = 1.0) -> None:
+        for name, given in (("low", low), ("high", high), ("scale", scale)):
+            array = np.array(given, dtype=np.float64)
+            if np.isnan(array).any():
+                raise InputError(f"`{name}` of a Domain holds NaN; give a number, or -inf/inf for no limit.")
+            object.__setattr__(self, name, read_only(array))
+        if not np.isfinite(self.scale).all() or (self.scale < 0).any():
+            raise InputError("`scale` of a Domain must be finite and not negative (0 makes a feature immutable).")
+        shapes = {a.shape for a in (self.low, self.high, self.scale) if a.ndim}
+        if len(shapes) > 1:
+            raise InputError(f"`low`, `high` and `scale` of a Domain must have one shape; given {sorted(shapes)}.")
+        if (self.low > self.high).any():
+            raise InputError("`low` of a Domain exceeds `high` in some feature. Did you swap them?")
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether any feature that can move has a finite limit."""
+        low, high, _ = np.broadcast_arrays(self.low, self.high, self.scale)
+        return bool((np.isfinite(low) | np.isfinite(high)).any())
+
+    def movable(self, features: int) -> Bools:
+        """Which of the (flattened) features can move."""
+        low, high, scale = self.flat(features)
+        return np.asarray((low < high) & (scale > 0))
+
+    def flat(self, features: int) -> tuple[Floats, Floats, Floats]:
+        """`low`, `high` and `scale` as arrays of one number per flattened feature."""
+        return self._flat("low", features), self._flat("high", features), self._flat("scale", features)
+
+    def contains(self, x: npt.NDArray[np.floating], slack: float = 1e-6) -> Bools:
+        """Whether each sample lies in the box (features that cannot move are not asked); `slack` forgives rounding."""
+        flat = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
+        low, high, _ = self.flat(flat.shape[1])
+        free = low < high
+        return np.asarray(((flat >= low - slack) & (flat <= high + slack) | ~free).all(axis=1))
+
+    def fingerprint(self) -> str:
+        """A hash of the content, for store keys."""
+        parts = (self.low, self.high, self.scale)
+        return sha256(b"".join(repr(a.shape).encode() + a.astype("<f8").tobytes() for a in parts)).hexdigest()
+
+    def __repr__(self) -> str:
+        def short(array: Floats) -> str:
+            if array.ndim == 0:
+                return f"{array:g}"
+            same = array.size and (array == array.flat[0]).all()
+            return f"{array.flat[0]:g}" if same else f"<{array.size} numbers>"
+
+        return f"Domain(low={short(self.low)}, high={short(self.high)}, scale={short(self.scale)})"
+
+    def _flat(self, name: str, features: int) -> Floats:
+        array: Floats = getattr(self, name)
+        if array.ndim == 0:
+            return np.full(features, float(array))
+        if array.size != features:
+            raise InputError(f"`{name}` of the Domain has {array.size} entries but a sample has {features} features.")
+        return np.asarray(array.ravel())

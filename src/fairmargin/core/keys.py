@@ -1,0 +1,27 @@
+"""One 64-bit key per sample, from which all its randomness comes."""
+
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.core.arrays import Ints, Keys, same_length
+
+
+def sample_keys(x: npt.NDArray[np.generic], y: Ints, seed: int = 0) -> Keys:
+    """A hash of (seed, bytes of x_i, y_i): the same sample has the same key in any batch, order, worker or restart.
+
+    >>> x = np.array([[0.0, 1.0], [2.0, 3.0]])
+    >>> keys = sample_keys(x, np.array([0, 1]))
+    >>> bool(keys[1] == sample_keys(x[1:], np.array([1]))[0])
+    True
+    """
+    same_length(x=x, y=y)
+    rows = np.ascontiguousarray(x).astype(x.dtype.newbyteorder("<"), copy=False).reshape(len(x), -1)
+    prefix = int(seed).to_bytes(16, "little", signed=True)
+    labels = np.asarray(y, dtype="<i8")
+    digests = (
+        blake2b(prefix + row.tobytes() + label.tobytes(), digest_size=8).digest()
+        for row, label in zip(rows, labels, strict=True)
+    )
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)

@@ -1,0 +1,175 @@
+"""Every sample in exactly one named group."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.core.arrays import Bools, Ints, read_only, same_length
+from fairmargin.errors import InputError
+
+MISSING = "missing"
+_TOO_MANY_NUMBERS = 100  # distinct fractional numbers that no longer look like categories
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partition:
+    """Named groups, every sample in exactly one.
+
+    Parameters
+    ----------
+    name
+        What the groups are about, for instance "race".
+    labels
+        The groups' names.
+    membership
+        For each sample the position of its group in `labels`.
+
+    >>> sex = Partition.by("sex", ["F", "M", None, "F"])
+    >>> sex.labels, sex.sizes.tolist()
+    (('F', 'M', 'missing'), [2, 1, 1])
+    >>> (sex & Partition.by("old", [True, True, False, False])).labels[0]
+    'sex=F & old=False'
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    membership: Ints
+    crossed: bool = False
+
+    def __init__(
+        self, name: str, labels: tuple[str, ...] | list[str], membership: npt.ArrayLike, crossed: bool = False
+    ) -> None:
+        names = tuple(str(label) for label in labels)
+        codes = np.asarray(membership)
+        if codes.ndim != 1 or (codes.size and not np.issubdtype(codes.dtype, np.integer)):
+            raise InputError(
+                f"`membership` of partition {name!r} must be one integer a sample (the position of its group in "
+                f"`labels`); given {codes.dtype} of shape {codes.shape}. `Partition.by(name, column)` makes it for you."
+            )
+        if codes.size == 0:
+            raise InputError(f"Partition {name!r} has no samples.")
+        if len(set(names)) != len(names):
+            raise InputError(f"Partition {name!r} names a group twice: {', '.join(names)}.")
+        if codes.min() < 0 or codes.max() >= len(names):
+            raise InputError(
+                f"`membership` of partition {name!r} must lie in 0..{len(names) - 1}, one position per label; "
+                f"given {codes.min()}..{codes.max()}."
+            )
+        codes = codes.astype(np.int64)
+        empty = np.flatnonzero(np.bincount(codes, minlength=len(names)) == 0)
+        if empty.size:
+            raise InputError(
+                f"Group {names[empty[0]]!r} of partition {name!r} has no sample. Leave it out of `labels`, or use "
+                "`Partition.by(name, column)`, which names only groups that occur."
+            )
+        object.__setattr__(self, "name", str(name))
+        object.__setattr__(self, "labels", names)
+        object.__setattr__(self, "membership", read_only(codes))
+        object.__setattr__(self, "crossed", crossed)
+
+    @classmethod
+    def by(cls, name: str, column: Any) -> "Partition":
+        """Groups by the values of a column: strings, numbers, booleans or a pandas column; missing ones are "missing"."""
+        codes, order = _encode(name, column)
+        return cls(name, order, codes)
+
+    def __len__(self) -> int:
+        return len(self.membership)
+
+    def __iter__(self) -> Iterator[tuple[str, Bools]]:
+        for i, label in enumerate(self.labels):
+            yield label, self.membership == i
+
+    @property
+    def sizes(self) -> Ints:
+        """The number of samples of each group, in the order of `labels`."""
+        return np.bincount(self.membership, minlength=len(self.labels)).astype(np.int64)
+
+    def __and__(self, other: "Partition") -> "Partition":
+        """The intersections that occur, with labels such as "race=Other & sex=F"."""
+        same_length(**{self.name: self, f"{other.name} ": other})
+        pairs = self.membership * len(other.labels) + other.membership
+        present, codes = np.unique(pairs, return_inverse=True)
+        left, right = self._spelled(), other._spelled()
+        labels = [f"{left[p // len(right)]} & {right[p % len(right)]}" for p in present]
+        return Partition(f"{self.name} & {other.name}", labels, codes, crossed=True)
+
+    def merge(self, *, smaller_than: int, into: str = "other") -> "Partition":
+        """Groups with fewer than `smaller_than` samples become one group named `into`."""
+        small = self.sizes < smaller_than
+        names = [into if s else label for label, s in zip(self.labels, small, strict=True)]
+        order = list(dict.fromkeys([n for n in names if n != into] + ([into] if into in names else [])))
+        position = np.array([order.index(n) for n in names], dtype=np.int64)
+        return Partition(self.name, order, position[self.membership], crossed=self.crossed)
+
+    def take(self, which: npt.ArrayLike) -> "Partition":
+        """The partition of some samples, by mask or index; groups without a sample there disappear."""
+        codes = self.membership[np.asarray(which)]
+        if codes.size == 0:
+            raise InputError(f"No sample of partition {self.name!r} was selected.")
+        present, renumbered = np.unique(codes, return_inverse=True)
+        return Partition(self.name, [self.labels[i] for i in present], renumbered, crossed=self.crossed)
+
+    def _spelled(self) -> list[str]:
+        return list(self.labels) if self.crossed else [f"{self.name}={label}" for label in self.labels]
+
+    def __repr__(self) -> str:
+        groups = ", ".join(f"{label}: {size:,}" for label, size in zip(self.labels[:6], self.sizes, strict=False))
+        return f"Partition({self.name!r}, {groups}{', …' if len(self.labels) > 6 else ''})"
+
+
+def _encode(name: str, column: Any) -> tuple[Ints, list[str]]:
+    """Each sample's position among the labels, and the labels in the order a reader expects."""
+    if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
+        raise InputError(f"Partition {name!r} needs a column with one value a sample; given {column!r}.")
+    if getattr(column, "ndim", 1) != 1:
+        raise InputError(f"Partition {name!r} needs a column with one value a sample; given {column.ndim} dimensions.")
+    values = column.tolist() if hasattr(column, "tolist") else list(column)
+    try:
+        text_of = {value: _text(value) for value in dict.fromkeys(values)}  # a million samples, few distinct values
+    except TypeError:
+        raise InputError(
+            f"Column {name!r} holds lists or other containers; one plain value a sample names a group."
+        ) from None
+    distinct = {text: value for value, text in text_of.items() if text != MISSING}
+    fractional = sum(isinstance(value, float) and not value.is_integer() for value in distinct.values())
+    if fractional > _TOO_MANY_NUMBERS:
+        raise InputError(
+            f"Column {name!r} has {len(distinct):,} distinct numbers and looks continuous. Bin it first, for instance "
+            "with `pandas.cut`, and pass the bins."
+        )
+    categories = getattr(getattr(column, "dtype", None), "categories", None)
+    if categories is not None:
+        order = [text for text in map(_text, categories) if text in distinct]
+    else:
+        order = sorted(distinct, key=lambda text: _rank(distinct[text], text))
+    if len(set(text_of.values())) > len(order):
+        order.append(MISSING)
+    position = {label: i for i, label in enumerate(order)}
+    code_of = {value: position[text] for value, text in text_of.items()}
+    return np.fromiter(map(code_of.__getitem__, values), np.int64, len(values)), order
+
+
+def _text(value: Any) -> str:
+    """A label's text; None, NaN and pandas' missing markers are "missing"; 1.0 reads as 1."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return MISSING
+    if isinstance(value, (float, np.floating)):
+        if np.isnan(value):
+            return MISSING
+        return str(int(value)) if float(value).is_integer() else str(float(value))
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    text = str(value).strip()
+    return text or MISSING
+
+
+def _rank(value: Any, text: str) -> tuple[int, float, str]:
+    """Numbers by size, then words by the alphabet."""
+    try:
+        return (0, float(value), text)
+    except (TypeError, ValueError):
+        return (1, 0.0, text)

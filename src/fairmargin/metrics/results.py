@@ -1,0 +1,239 @@
+"""What an audit found: frozen values that a report, a gate or a notebook reads."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairmargin.core.bound import Bound
+from fairmargin.core.curve import RobustnessCurve
+from fairmargin.core.norm import Norm
+from fairmargin.errors import InputError
+from fairmargin.metrics.undefined import Undefined, reason_of
+
+LESS_ROBUST = "less robust"
+MORE_ROBUST = "more robust"
+NO_DIFFERENCE = "no significant difference"
+TOO_FEW = "too few samples"
+NOT_COMPARABLE = "not comparable"
+VERDICTS = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE)
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its confidence interval and the direction of its measurement error.
+
+    The interval speaks of sampling; `bound` of the estimator. NaN means undefined, and `reason` says why.
+    """
+
+    value: float
+    low: float
+    high: float
+    bound: Bound
+    reason: str = ""
+
+    @classmethod
+    def undefined(cls, reason: str, bound: Bound) -> "Estimate":
+        """An estimate of something that does not exist here."""
+        return cls(math.nan, math.nan, math.nan, bound, reason)
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether there is a value at all."""
+        return not math.isnan(self.value)
+
+    def __str__(self) -> str:
+        if not self.is_defined:
+            return f"undefined ({self.reason})" if self.reason else "undefined"
+        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupResult:
+    """One row of an audit: a group against the rest."""
+
+    group: str
+    size: int
+    accuracy: Estimate
+    unreached: float  # share of the group without a finite distance
+    robustness: Estimate  # Rob(P), the mean distance
+    sigma: Estimate  # Rob(P) / Rob(rest) - 1
+    gap_to_rest: Estimate  # Rob(P) - Rob(rest)
+    p: float
+    p_adjusted: float
+    verdict: str  # one of VERDICTS
+    finding: str  # the verdict as a sentence that names the kind of bound it rests on
+    curve: RobustnessCurve
+    band: float  # half-width of the confidence band of the curve
+    dropped: float = 0.0  # share of the group's samples in strata without a counterpart
+
+
+@dataclass(frozen=True, slots=True)
+class OverallResult:
+    """The partition as a whole."""
+
+    size: int
+    accuracy: Estimate
+    robustness: Estimate  # Rob(f), the unweighted mean over the groups
+    variance: Estimate  # V_f, debiased, with an interval that can hold 0
+    relative_variance: Estimate  # V_f / Rob(f)^2
+    largest_gap: Estimate  # max - min
+    worst_group: str
+    worst_robustness: Estimate
+    p_equal: float  # permutation test that no group differs at all
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditResult:
+    """Everything that an audit of one partition found.
+
+    `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip without loss.
+    """
+
+    partition: str
+    groups: tuple[GroupResult, ...]
+    overall: OverallResult
+    bound: Bound
+    norm: Norm
+    subject: str
+    confidence: float
+    up_to: float  # the radius at which distances were capped; inf if they were not
+    cap_reason: str = ""  # why, when the user did not ask for it
+    control: str = ""  # name of the partition held constant
+    clustered: bool = False
+    method: str = ""  # how intervals and p-values were made, in words
+    warnings: tuple[str, ...] = field(default=())
+
+    def __iter__(self) -> Iterator[GroupResult]:
+        return iter(self.groups)
+
+    def __getitem__(self, group: str) -> GroupResult:
+        for row in self.groups:
+            if row.group == group:
+                return row
+        names = ", ".join(repr(row.group) for row in self.groups)
+        raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per group, every number in a column of its own."""
+        return pd.DataFrame([{"partition": self.partition, **_flat(row)} for row in self.groups])
+
+    def to_json(self) -> str:
+        """A JSON text from which `from_json` makes the same result again."""
+        return json.dumps({"format": _FORMAT, **_encode(self)}, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "AuditResult":
+        """The result that `to_json` wrote."""
+        try:
+            content = json.loads(text)
+            version = content.pop("format")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise InputError("This is not an audit written by `AuditResult.to_json`.") from None
+        if version != _FORMAT:
+            raise InputError(f"This audit has format {version}; this version of Fairmargin reads format {_FORMAT}.")
+        try:
+            return _decode_result(content)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"This audit is damaged: {error}. Run `fairmargin audit` again.") from None
+
+    def __str__(self) -> str:
+        lines = [f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples"]
+        lines += [f"  {row.finding}" for row in self.groups]
+        return "\n".join(lines)
+
+
+def _flat(row: GroupResult) -> dict[str, Any]:
+    columns: dict[str, Any] = {"group": row.group, "size": row.size}
+    for name in ("accuracy", "robustness", "sigma", "gap_to_rest"):
+        estimate: Estimate = getattr(row, name)
+        columns |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    return columns | {
+        "unreached": row.unreached,
+        "p": row.p,
+        "p_adjusted": row.p_adjusted,
+        "dropped": row.dropped,
+        "bound": row.robustness.bound.value,
+        "verdict": row.verdict,
+        "finding": row.finding,
+    }
+
+
+# JSON has no NaN and no infinity: NaN is null, infinity a word. ------------------------------------------------------
+
+
+def _encode(value: Any) -> Any:
+    match value:
+        case Bound() | Norm():
+            return value.value
+        case RobustnessCurve():
+            return [_encode(float(v)) for v in value.values]
+        case Undefined():
+            return {"undefined": reason_of(value)}
+        case float() if math.isnan(value):
+            return None
+        case float() if math.isinf(value):
+            return "inf" if value > 0 else "-inf"
+        case tuple() | list():
+            return [_encode(item) for item in value]
+        case np.generic():
+            return _encode(value.item())
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: _encode(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, dict):
+        return Undefined(value["undefined"])
+    return float(value)
+
+
+def _estimate(content: dict[str, Any]) -> Estimate:
+    value, low, high = (_number(content[name]) for name in ("value", "low", "high"))
+    return Estimate(value, low, high, Bound(content["bound"]), content["reason"])
+
+
+def _decode_group(content: dict[str, Any]) -> GroupResult:
+    numbers: dict[str, Any] = {n: _number(content[n]) for n in ("unreached", "p", "p_adjusted", "band", "dropped")}
+    estimates = {n: _estimate(content[n]) for n in ("accuracy", "robustness", "sigma", "gap_to_rest")}
+    return GroupResult(
+        group=content["group"],
+        size=int(content["size"]),
+        verdict=content["verdict"],
+        finding=content["finding"],
+        curve=RobustnessCurve([_number(v) for v in content["curve"]]),
+        **numbers | estimates,
+    )
+
+
+def _decode_overall(content: dict[str, Any]) -> OverallResult:
+    names = ("accuracy", "robustness", "variance", "relative_variance", "largest_gap", "worst_robustness")
+    return OverallResult(
+        size=int(content["size"]),
+        worst_group=content["worst_group"],
+        p_equal=_number(content["p_equal"]),
+        **{name: _estimate(content[name]) for name in names},
+    )
+
+
+def _decode_result(content: dict[str, Any]) -> AuditResult:
+    plain = ("partition", "subject", "cap_reason", "control", "clustered", "method")
+    return AuditResult(
+        groups=tuple(_decode_group(row) for row in content["groups"]),
+        overall=_decode_overall(content["overall"]),
+        bound=Bound(content["bound"]),
+        norm=Norm(content["norm"]),
+        confidence=float(content["confidence"]),
+        up_to=_number(content["up_to"]),
+        warnings=tuple(content["warnings"]),
+        **{name: content[name] for name in plain},
+    )
