@@ -39,7 +39,8 @@ def same_length(**arrays: Any) -> int:
     for name, given in rest:
         if given != expected:
             raise InputError(
-                f"`{name}` has {given:,} entries but `{first}` has {expected:,}. Did you drop rows from only one of them?"
+                f"`{name}` has {given:,} entries but `{first}` has {expected:,}. "
+                "Did you drop rows from only one of them?"
             )
     return expected
 

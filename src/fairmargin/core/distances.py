@@ -15,7 +15,8 @@ from fairmargin.errors import InputError
 class Distances:
     """How far each sample lies from the decision boundary.
 
-    r(x, y) = inf{‖δ‖ : x+δ in the domain, f(x+δ) ≠ y}; 0 if x is already misclassified; `inf` if no such input was found.
+    r(x, y) = inf{‖δ‖ : x+δ in the domain, f(x+δ) ≠ y}; 0 if x is already misclassified; `inf` if no such input was
+    found.
 
     Parameters
     ----------

@@ -65,8 +65,8 @@ class Domain:
         """Whether each sample lies in the box (features that cannot move are not asked); `slack` forgives rounding."""
         flat = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
         low, high, _ = self.flat(flat.shape[1])
-        free = low < high
-        return np.asarray(((flat >= low - slack) & (flat <= high + slack) | ~free).all(axis=1))
+        fixed = ~self.movable(flat.shape[1])
+        return np.asarray(((flat >= low - slack) & (flat <= high + slack) | fixed).all(axis=1))
 
     def fingerprint(self) -> str:
         """A hash of the content, for store keys."""

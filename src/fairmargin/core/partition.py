@@ -72,7 +72,7 @@ class Partition:
 
     @classmethod
     def by(cls, name: str, column: Any) -> "Partition":
-        """Groups by the values of a column: strings, numbers, booleans or a pandas column; missing ones are "missing"."""
+        """Groups by the values of a column of strings, numbers or booleans; missing values are the group "missing"."""
         codes, order = _encode(name, column)
         return cls(name, order, codes)
 

@@ -86,7 +86,7 @@ class OverallResult:
     largest_gap: Estimate  # max - min
     worst_group: str
     worst_robustness: Estimate
-    p_equal: float  # permutation test that no group differs at all
+    p_equal: float  # that no group differs at all: the smallest corrected p
 
 
 @dataclass(frozen=True, slots=True, eq=False)

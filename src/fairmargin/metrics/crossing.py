@@ -1,0 +1,187 @@
+"""Groups compared when clusters span groups or strata, such as one person's photographs at several ages.
+
+Such clusters cannot be dealt out to groups. They are resampled whole, and standard errors come from each cluster's
+influence on a mean. The test flips the sign of whole clusters' contributions to the gap, which is the permutation test
+of paired data when every cluster is in both groups.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmargin.core.arrays import Bools, Floats, Ints
+from fairmargin.core.partition import Partition
+from fairmargin.metrics.bootstrap import Limits, interval
+from fairmargin.metrics.contrast import Contrasts, GroupMeans, is_testable
+from fairmargin.metrics.permutation import PermutationTest, hypotheses, permutations_needed, sequential_test
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.metrics.units import SAMPLES, TOTAL, UNITS, common_mix
+
+_WEIGHTS_AT_ONCE = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterSums:
+    """What each cluster holds in each cell: samples and totals, (clusters, groups, strata)."""
+
+    samples: Floats
+    total: Floats
+
+    def means(self, weights: Floats, mix: Floats) -> tuple[Floats, Floats]:
+        """Mean of each group and of its rest in the common mix, for weights of shape (draws, clusters)."""
+        shape = (len(weights), *self.samples.shape[1:])
+        samples, total = ((weights @ part.reshape(len(part), -1)).reshape(shape) for part in (self.samples, self.total))
+        everyone, sum_of_all = samples.sum(axis=1, keepdims=True), total.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own, rest = total / samples, (sum_of_all - total) / (everyone - samples)
+        return np.where(mix > 0, mix * own, 0).sum(-1), np.where(mix > 0, mix * rest, 0).sum(-1)
+
+    def influence(self, mix: Floats) -> tuple[Floats, Floats]:
+        """What each cluster adds to the deviation of the group's mean and of the rest's, each (clusters, groups)."""
+        sides = []
+        for samples, total in ((self.samples, self.total), (_others(self.samples), _others(self.total))):
+            size = samples.sum(axis=0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                weight = np.where(mix > 0, mix / size, 0.0)
+                mean = np.where(mix > 0, total.sum(axis=0) / size, 0.0)
+            sides.append((weight * (total - mean * samples)).sum(-1))
+        return sides[0], sides[1]
+
+    def moments(self) -> Floats:
+        """Units and samples of each cell, laid out as the six sums; the rest of them is not needed here."""
+        out = np.zeros((*self.samples.shape[1:], 6))
+        out[..., UNITS], out[..., SAMPLES] = (self.samples > 0).sum(axis=0), self.samples.sum(axis=0)
+        out[..., TOTAL] = self.total.sum(axis=0)
+        return out
+
+
+def cluster_sums(values: Floats, groups: Partition, control: Partition | None, cluster: Ints) -> ClusterSums:
+    """Sums per cluster and cell."""
+    strata = 1 if control is None else len(control.labels)
+    stratum = 0 if control is None else control.membership
+    shape = (int(cluster.max()) + 1, len(groups.labels), strata)
+    flat = (cluster * shape[1] + groups.membership) * strata + stratum
+    count = int(np.prod(shape))
+    samples = np.bincount(flat, minlength=count).astype(np.float64)
+    total = np.bincount(flat, weights=values, minlength=count).astype(np.float64)
+    return ClusterSums(samples.reshape(shape), total.reshape(shape))
+
+
+def means(sums: ClusterSums, plan: AuditPlan) -> GroupMeans:
+    """Rob(P) of every group; `sums` has one stratum."""
+    clusters, groups = sums.samples.shape[:2]
+    mix = np.ones((groups, 1))
+    mean = sums.means(np.ones((1, clusters)), mix)[0][0]
+    influence = sums.influence(mix)[0]
+    error2 = _spread(np.ones((1, clusters)), influence, influence)[0]
+    resampled, deviations = [], []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for weights in _resampled_weights(clusters, plan):
+            drawn = sums.means(weights, mix)[0]
+            resampled.append(drawn)
+            deviations.append(np.log(drawn / mean) / (np.sqrt(_spread(weights, influence, influence)) / drawn))
+        log = interval(
+            np.log(mean), np.sqrt(error2) / mean, np.concatenate(deviations), _freedom(influence), plan.confidence
+        )
+    units = (sums.samples[..., 0] > 0).sum(axis=0).astype(np.float64)
+    return GroupMeans(mean, error2, Limits(np.exp(log.low), np.exp(log.high)), np.concatenate(resampled), units)
+
+
+def contrasts(sums: ClusterSums, plan: AuditPlan) -> Contrasts:
+    """Every group against its rest, with clusters that may lie on both sides."""
+    clusters = len(sums.samples)
+    common = common_mix(sums.moments())
+    one = np.ones((1, clusters))
+    (own,), (rest,) = sums.means(one, common.mix)
+    influence = sums.influence(common.mix)
+    gap_error, log_error = (error[0] for error in _errors(one, influence, own[None], rest[None]))
+    gap_t, log_t = [], []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_ratio = np.log(own / rest)
+        for weights in _resampled_weights(clusters, plan):
+            own_drawn, rest_drawn = sums.means(weights, common.mix)
+            gap_drawn, log_drawn = _errors(weights, influence, own_drawn, rest_drawn)
+            gap_t.append((own_drawn - rest_drawn - (own - rest)) / gap_drawn)
+            log_t.append((np.log(own_drawn / rest_drawn) - log_ratio) / log_drawn)
+        gap = interval(
+            own - rest, gap_error, np.concatenate(gap_t), _freedom(influence[0] - influence[1]), plan.confidence
+        )
+        relative = influence[0] / own - influence[1] / rest
+        log = interval(log_ratio, log_error, np.concatenate(log_t), _freedom(relative), plan.confidence)
+        sigma = own / rest - 1
+    units = (sums.samples.sum(-1) > 0).sum(axis=0).astype(np.float64)
+    rest_units = (_others(sums.samples).sum(-1) > 0).sum(axis=0).astype(np.float64)
+    tested = is_testable(units, rest_units, common.dropped, plan)
+    test = _flip_test(sums, common.mix, tested, plan)
+    return Contrasts(
+        gap=own - rest,
+        gap_limits=gap,
+        sigma=sigma,
+        sigma_limits=Limits(np.expm1(log.low), np.expm1(log.high)),
+        dropped=common.dropped,
+        units=units,
+        rest_units=rest_units,
+        p=test.p,
+        way=f"clusters span groups or strata: sign-flip test of whole clusters, {test.permutations:,} flips",
+    )
+
+
+def _flip_test(sums: ClusterSums, mix: Floats, tested: Bools, plan: AuditPlan) -> PermutationTest:
+    """Flips the sign of each cluster's contribution to the gap, measured from the stratum's pooled mean."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pooled = sums.total.sum(axis=(0, 1)) / sums.samples.sum(axis=(0, 1))
+        centred = np.where(sums.samples > 0, sums.total - pooled * sums.samples, 0.0)
+        own = np.where(mix > 0, mix / sums.samples.sum(axis=0), 0.0)
+        rest = np.where(mix > 0, mix / _others(sums.samples).sum(axis=0), 0.0)
+    score = (own * centred - rest * _others(centred)).sum(-1)
+    scale = np.sqrt((score**2).sum(axis=0))
+    score = np.divide(score, scale, out=np.zeros_like(score), where=scale > 0)
+    most = permutations_needed(hypotheses(tested), plan.alpha, len(score))
+
+    def statistics(groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
+        flips = stream.integers(0, 2, (rows, len(score))) * 2.0 - 1
+        return np.asarray(np.abs(flips @ score[:, groups]))
+
+    return sequential_test(np.abs(score.sum(axis=0)), statistics, tested, most=most, units=len(score), seed=plan.seed)
+
+
+def _resampled_weights(clusters: int, plan: AuditPlan) -> Iterator[Floats]:
+    """How often each cluster is drawn, in chunks of (draws, clusters)."""
+    stream = np.random.default_rng([plan.seed, 5])
+    step = max(1, _WEIGHTS_AT_ONCE // clusters)
+    for start in range(0, plan.resamples, step):
+        rows = min(step, plan.resamples - start)
+        drawn = stream.integers(0, clusters, (rows, clusters)) + np.arange(rows)[:, None] * clusters
+        yield np.bincount(drawn.ravel(), minlength=rows * clusters).reshape(rows, clusters).astype(np.float64)
+
+
+def _errors(weights: Floats, influence: tuple[Floats, Floats], own: Floats, rest: Floats) -> tuple[Floats, Floats]:
+    """Standard errors of own − rest and of ln(own / rest) for each draw."""
+    left, right = influence
+    own2, rest2, shared = _spread(weights, left, left), _spread(weights, right, right), _spread(weights, left, right)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.sqrt(np.maximum(own2 + rest2 - 2 * shared, 0))
+        log = np.sqrt(np.maximum(own2 / own**2 + rest2 / rest**2 - 2 * shared / (own * rest), 0))
+    return gap, log
+
+
+def _spread(weights: Floats, left: Floats, right: Floats) -> Floats:
+    """(Co)variance of two sums of influences under weights (draws, clusters): (draws, groups)."""
+    count = weights.shape[1]
+    product = weights @ (left * right) - (weights @ left) * (weights @ right) / count
+    return np.asarray(product * count / (count - 1))
+
+
+def _freedom(influence: Floats) -> Floats:
+    """Degrees of freedom from the kurtosis of the clusters' influences; see `units.kurtosis_freedom`."""
+    count = (influence != 0).sum(axis=0).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = (influence**4).sum(axis=0) / (influence**2).sum(axis=0) ** 2 - (count - 3) / (count * (count - 1))
+        freedom = np.clip(2 / spread, 2.0, np.maximum(count - 1, 2.0))
+    return np.where(np.isfinite(freedom), freedom, 2.0)
+
+
+def _others(part: Floats) -> Floats:
+    """(clusters, groups, strata) summed over all groups but each."""
+    return np.asarray(part.sum(axis=1, keepdims=True) - part)

@@ -1,0 +1,150 @@
+"""Intervals for variances and extremes over groups, which sampling noise alone makes positive.
+
+A plain bootstrap of a variance, of max − min or of the worst group excludes a true 0 always: it adds noise to numbers
+that already hold noise. Here a test is inverted instead. For a hypothesis "the groups differ by c times what was
+observed" (c = 0: not at all) the statistic's distribution is simulated; the interval holds every c that the observed
+statistic does not contradict. It can start at 0, and does whenever equality of the groups cannot be ruled out.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from fairmargin.core.arrays import Floats
+from fairmargin.core.bound import Bound
+from fairmargin.core.partition import Partition
+from fairmargin.metrics.accuracy import accuracy_by_group
+from fairmargin.metrics.bootstrap import Limits
+from fairmargin.metrics.results import Estimate
+
+Statistic = Callable[[Floats], Floats]  # of (…, groups), over the last axis
+
+_MOST = 64.0  # times the observed differences
+_HALVINGS = 40
+
+
+def variance(means: Floats) -> Floats:
+    """Population variance over the groups."""
+    return np.asarray(np.var(means, axis=-1))
+
+
+def relative_variance(means: Floats) -> Floats:
+    """Population variance over the squared mean."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.var(means, axis=-1) / np.mean(means, axis=-1) ** 2)
+
+
+def largest_gap(means: Floats) -> Floats:
+    """Largest minus smallest."""
+    return np.asarray(np.max(means, axis=-1) - np.min(means, axis=-1))
+
+
+def debiased_variance(means: Floats, error2: Floats) -> float:
+    """The variance over groups less what their squared standard errors add to it on average; never below 0."""
+    groups = len(means)
+    return max(0.0, float(np.var(means) - (groups - 1) / groups * np.mean(error2)))
+
+
+def spread_interval(
+    means: Floats, simulate: Callable[[Floats], Floats], statistic: Statistic, confidence: float
+) -> tuple[float, float, float]:
+    """Median-unbiased value and confidence limits of a statistic of the groups' true means.
+
+    Parameters
+    ----------
+    means
+        The observed means, one per group.
+    simulate
+        Draws observed means, shape (draws, groups), when the true means are the ones given.
+    statistic
+        Zero when all means are equal, growing with their differences.
+    """
+    center = means.mean()
+    seen = float(statistic(means))
+
+    def true_means(c: float) -> Floats:
+        return np.asarray(center + c * (means - center))
+
+    def chance_of_less(c: float) -> float:
+        drawn = statistic(simulate(true_means(c)))
+        # Ties count half: the statistic of small counts is coarse.
+        return float(np.mean(drawn < seen) + 0.5 * np.mean(drawn == seen))
+
+    def solve(level: float) -> float:
+        """The c at which the observed statistic is the `level` quantile's complement; 0 if already below."""
+        if chance_of_less(0.0) <= level:
+            return 0.0
+        low, high = 0.0, 1.0
+        while chance_of_less(high) > level and high < _MOST:
+            low, high = high, 2 * high
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if chance_of_less(middle) > level else (low, middle)
+            if high - low < 1e-4 * high:
+                break
+        return high
+
+    tail = (1 - confidence) / 2
+    c_low, c_middle, c_high = (solve(level) for level in (1 - tail, 0.5, tail))
+    value, low, high = (float(statistic(true_means(c))) for c in (c_middle, c_low, c_high))
+    return value, low, high
+
+
+def shifted_errors(resampled: Floats, means: Floats, sizes: Floats) -> Callable[[Floats], Floats]:
+    """A simulator that adds the bootstrap's deviations to given true means, widened by √(n/(n−1))."""
+    inflate = np.sqrt(sizes / np.maximum(sizes - 1, 1))
+    deviations = (resampled - means) * inflate
+    return lambda truth: truth + deviations
+
+
+def worst_limits(limits: Limits, means: Floats, errors: Floats, confidence: float) -> tuple[float, float]:
+    """Limits of the smallest true mean.
+
+    Below: the smallest of the groups' lower limits (only the limit of the truly worst group can fail). Above: the
+    smallest of upper limits that hold for all groups at once (Bonferroni, on the log scale), since any can fail.
+    """
+    quantile = float(stats.norm.ppf(1 - (1 - confidence) / 2 / len(means)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = means * np.exp(quantile * errors / means)
+    # A group whose samples all lie at 0, or that has one sample, bounds nothing from above.
+    candidates = np.where((means > 0) & np.isfinite(above), np.fmax(above, limits.high), np.inf)
+    return float(np.where(np.isnan(limits.low), 0.0, limits.low).min()), float(candidates.min())
+
+
+def accuracy_variance_interval(
+    robust: npt.ArrayLike, partition: Partition, *, confidence: float = 0.95, draws: int = 4_000, seed: int = 0
+) -> Estimate:
+    """VCRA with its interval: debiased, and able to hold 0.
+
+    Counts are binomial under each hypothesis, so that nothing is assumed normal.
+    """
+    return _accuracy_spread(robust, partition, variance, confidence, draws, seed)
+
+
+def accuracy_gap_interval(
+    robust: npt.ArrayLike, partition: Partition, *, confidence: float = 0.95, draws: int = 4_000, seed: int = 0
+) -> Estimate:
+    """Largest minus smallest accuracy with an interval that can hold 0."""
+    return _accuracy_spread(robust, partition, largest_gap, confidence, draws, seed)
+
+
+def _accuracy_spread(
+    robust: npt.ArrayLike, partition: Partition, statistic: Statistic, confidence: float, draws: int, seed: int
+) -> Estimate:
+    shares = np.array(list(accuracy_by_group(robust, partition).values()))
+    sizes = partition.sizes
+    if len(shares) < 2:
+        return Estimate.undefined("one group alone has no spread", Bound.EXACT)
+
+    def simulate(truth: Floats) -> Floats:
+        stream = np.random.default_rng(seed)  # the same numbers for every hypothesis: limits vary smoothly
+        return np.asarray(stream.binomial(sizes, np.clip(truth, 0, 1), (draws, len(sizes))) / sizes)
+
+    value, low, high = spread_interval(shares, simulate, statistic, confidence)
+    if statistic is variance:
+        value = debiased_variance(shares, shares * (1 - shares) / np.maximum(sizes - 1, 1))
+        value = min(max(value, low), high)
+    return Estimate(value if not math.isnan(value) else 0.0, low, high, Bound.EXACT)

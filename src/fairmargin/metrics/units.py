@@ -1,0 +1,206 @@
+"""The independent units of an audit, and what a group's mean and its standard error are made of.
+
+A unit is a sample, or a cluster of samples (the same person twice). Each carries how many samples it holds and the sum
+of their distances; a cell is a group inside a stratum of the control. Six sums per cell are enough for means and
+standard errors, for the data as they are and for every resample and permutation of them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.partition import Partition
+
+# The six sums of a cell, in this order: units, samples, Σ total, Σ total², Σ total·samples, Σ samples².
+UNITS, SAMPLES, TOTAL, TOTAL2, CROSS, SAMPLES2 = range(6)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Units sorted by stratum, then group, so that a cell and a stratum are each one slice.
+
+    `total` is centred by `center` per sample, so that sums of squares keep their digits.
+    """
+
+    groups: int
+    strata: int
+    center: float
+    samples: Floats  # per unit
+    total: Floats  # per unit, centred
+    starts: Ints  # of each of the groups * strata cells, and the end
+
+    @property
+    def are_single(self) -> bool:
+        """Whether every unit is one sample."""
+        return bool((self.samples == 1).all())
+
+    def moments(self) -> Floats:
+        """The six sums, shape (groups, strata, 6)."""
+        columns = unit_columns(self.total, self.samples)
+        return self.arrange(sum_by_cell(columns, self.starts))
+
+    def arrange(self, by_cell: Floats) -> Floats:
+        """(…, cells, 6) as (…, groups, strata, 6)."""
+        shaped = by_cell.reshape(*by_cell.shape[:-2], self.strata, self.groups, 6)
+        return np.swapaxes(shaped, -3, -2)
+
+
+def make_cells(values: Floats, groups: Partition, control: Partition | None, cluster: Ints | None) -> Cells | None:
+    """The cells of an audit; None if a cluster spans two of them, so that clusters cannot be dealt out to cells."""
+    strata = 1 if control is None else len(control.labels)
+    cell = groups.membership + (0 if control is None else control.membership * len(groups.labels))
+    center = float(values.mean())
+    samples: Floats = np.ones(len(values))
+    total: Floats = values - center
+    if cluster is not None:
+        first = np.zeros(int(cluster.max()) + 1, dtype=np.int64)
+        first[cluster] = cell
+        if (first[cluster] != cell).any():
+            return None
+        samples = np.bincount(cluster).astype(np.float64)
+        total = np.bincount(cluster, weights=total).astype(np.float64)
+        cell = first
+    order = np.argsort(cell, kind="stable")
+    starts = np.searchsorted(cell[order], np.arange(len(groups.labels) * strata + 1))
+    return Cells(len(groups.labels), strata, center, samples[order], total[order], starts)
+
+
+def unit_columns(total: Floats, samples: Floats) -> Floats:
+    """What each unit adds to the six sums, shape (…, units, 6)."""
+    return np.stack([np.ones_like(total), samples, total, total**2, total * samples, samples**2], axis=-1)
+
+
+def sum_by_cell(columns: Floats, starts: Ints) -> Floats:
+    """Sums over consecutive units: (…, units, k) to (…, cells, k); empty cells give 0."""
+    filled = np.flatnonzero(np.diff(starts) > 0)
+    out = np.zeros((*columns.shape[:-2], len(starts) - 1, columns.shape[-1]))
+    out[..., filled, :] = np.add.reduceat(columns, starts[filled], axis=-2)
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sides:
+    """A group and its rest: means and squared standard errors, each of shape (…, groups)."""
+
+    own: Floats
+    own_error2: Floats
+    rest: Floats
+    rest_error2: Floats
+
+    @property
+    def gap(self) -> Floats:
+        """Mean of the group minus mean of the rest."""
+        return self.own - self.rest
+
+    @property
+    def gap_error(self) -> Floats:
+        """Standard error of the gap."""
+        return np.sqrt(self.own_error2 + self.rest_error2)
+
+    @property
+    def log_ratio(self) -> Floats:
+        """ln(mean of the group / mean of the rest) = ln(1 + sigma)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.log(self.own) - np.log(self.rest))
+
+    @property
+    def log_ratio_error(self) -> Floats:
+        """Standard error of the log ratio, by linearisation."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.sqrt(self.own_error2 / self.own**2 + self.rest_error2 / self.rest**2)
+
+
+def mean_and_error2(moments: Floats, center: float) -> tuple[Floats, Floats]:
+    """Mean of the samples, and its squared standard error with units as the independent pieces.
+
+    mean = Σ total / Σ samples;  error² = m/(m−1) · Σ (total − mean·samples)² / (Σ samples)², m units.
+    """
+    units, samples, total, total2, cross, samples2 = np.moveaxis(moments, -1, 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = total / samples
+        squares = np.maximum(total2 - 2 * mean * cross + mean**2 * samples2, 0.0)
+        # What is left of rounding must not pass for a spread.
+        squares = np.where(squares <= 1e-12 * np.abs(total2), 0.0, squares)
+        error2 = units / (units - 1) * squares / samples**2
+    return mean + center, np.where(units > 1, error2, np.nan)
+
+
+def group_means(moments: Floats, center: float) -> tuple[Floats, Floats]:
+    """Mean and squared standard error of each group over all its strata."""
+    return mean_and_error2(moments.sum(axis=-2), center)
+
+
+def two_sides(moments: Floats, rest_moments: Floats, mix: Floats, center: float) -> Sides:
+    """Means over strata weighted by `mix` (groups, strata), so that both sides are compared in the same mix."""
+    weighted = []
+    for side in (moments, rest_moments):
+        mean, error2 = mean_and_error2(side, center)
+        weighted += [np.where(mix > 0, mix * mean, 0.0).sum(-1), np.where(mix > 0, mix**2 * error2, 0.0).sum(-1)]
+    return Sides(*weighted)
+
+
+def rest_of(moments: Floats) -> Floats:
+    """The six sums of everyone outside each group, inside each stratum."""
+    return np.asarray(moments.sum(axis=-3, keepdims=True) - moments)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonMix:
+    """How strata are weighted for each group, and what had to be left out."""
+
+    mix: Floats  # (groups, strata), rows sum to 1, or to 0 where nothing is comparable
+    dropped: Floats  # (groups,): share of samples in strata where one side is lacking
+
+
+def common_mix(moments: Floats) -> CommonMix:
+    """Weights by the overall mix of the strata where both sides have two units or more.
+
+    A side of one unit has no spread of its own, so that it counts as lacking. The dropped share is the larger of the
+    share of all samples and of the group's own samples.
+    """
+    samples, units = moments[..., SAMPLES], moments[..., UNITS]
+    kept = (units >= 2) & (rest_of(moments)[..., UNITS] >= 2)
+    stratum = samples.sum(axis=0)
+    weight = kept * stratum
+    total = weight.sum(axis=1, keepdims=True)
+    mix = np.divide(weight, total, out=np.zeros_like(weight), where=total > 0)
+    of_all = 1 - weight.sum(axis=1) / stratum.sum()
+    of_own = 1 - (kept * samples).sum(axis=1) / samples.sum(axis=1)
+    return CommonMix(mix, np.maximum(of_all, of_own))
+
+
+def kurtosis_freedom(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
+    """Degrees of freedom of each side's squared standard error, from the kurtosis of its units.
+
+    Var(s²)/σ⁴ = κ/m − (m−3)/(m(m−1)); a χ² with f degrees has 2/f. Heavy tails make s² far less certain than m − 1
+    degrees say, which is what makes plain intervals too short. Strata combine as in Welch–Satterthwaite.
+    """
+    moments = cells.moments()
+    powers = np.stack([cells.total**k * cells.samples ** (4 - k) for k in range(5)], axis=-1)
+    by_cell = sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, 5).swapaxes(0, 1)
+    own = _freedom(moments, by_cell, mix, cells.center)
+    return own, _freedom(rest_of(moments), rest_of(by_cell), mix, cells.center)
+
+
+def _freedom(moments: Floats, powers: Floats, mix: Floats, center: float) -> Floats:
+    units, samples = moments[..., UNITS], moments[..., SAMPLES]
+    mean, error2 = mean_and_error2(moments, center)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Σ (total − mean·samples)⁴, expanded.
+        shift = (center - mean)[..., None] ** np.arange(4, -1, -1)
+        fourth = (np.array([1, 4, 6, 4, 1]) * shift * powers).sum(-1)
+        second = error2 * samples**2 * (units - 1) / units  # Σ (total − mean·samples)²
+        spread = fourth / second**2 - (units - 3) / (units * (units - 1))
+        each = np.clip(2 / spread, 2.0, np.maximum(units - 1, 2.0))
+        each = np.where(np.isfinite(each), each, np.maximum(units - 1, 1.0))
+        part = np.where(mix > 0, mix**2 * error2, 0.0)
+        combined = part.sum(-1) ** 2 / (part**2 / each).sum(-1)
+    return np.asarray(np.where(np.isfinite(combined), combined, np.maximum(units.sum(-1) - 1, 1.0)))
+
+
+def combined_freedom(own2: Floats, own_freedom: Floats, rest2: Floats, rest_freedom: Floats) -> Floats:
+    """Welch–Satterthwaite degrees of freedom of the sum of two squared standard errors."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        freedom = (own2 + rest2) ** 2 / (own2**2 / own_freedom + rest2**2 / rest_freedom)
+    return np.where(np.isfinite(freedom), freedom, np.minimum(own_freedom, rest_freedom))
