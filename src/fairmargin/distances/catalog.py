@@ -1,0 +1,131 @@
+"""The estimators by name, and their spelling in configuration files and on the command line."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, fields
+from enum import Enum
+from fractions import Fraction
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from fairmargin.core.norm import Norm
+from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.errors import InputError
+
+Plain = str | int | float | bool | None
+
+ESTIMATORS: dict[str, type] = {
+    "exact_linear": ExactLinear,
+}
+
+
+def parse_estimator(text: str) -> DistanceEstimator:
+    """An estimator from "name" or "name:field=value,field=value"; numbers may be fractions such as 4/255.
+
+    >>> parse_estimator("exact_linear:norm=linf")
+    ExactLinear(norm=<Norm.LINF: 'linf'>)
+    """
+    name, _, settings = text.partition(":")
+    given: dict[str, Plain] = {}
+    for setting in filter(None, (part.strip() for part in settings.split(","))):
+        field, equals, value = setting.partition("=")
+        if not equals:
+            raise InputError(f"{text!r}: expected field=value, given {setting!r}, as in 'exact_linear:norm=linf'.")
+        if field.strip() in given:
+            raise InputError(f"{text!r}: the field `{field.strip()}` is given twice.")
+        given[field.strip()] = value.strip()
+    return build(name.strip(), given)
+
+
+def build(name: str, given: Mapping[str, Plain]) -> DistanceEstimator:
+    """The estimator of that name with those fields, from plain values; the inverse of `describe`.
+
+    >>> build("exact_linear", {"norm": "l1"})
+    ExactLinear(norm=<Norm.L1: 'l1'>)
+    """
+    if name not in ESTIMATORS:
+        raise InputError(f"Unknown estimator `{name}`. {_did_you_mean(name, ESTIMATORS)}")
+    estimator = ESTIMATORS[name]
+    known = {field.name: field for field in fields(estimator)}
+    for key in given:
+        if key not in known:
+            raise InputError(f"`{name}`: unknown field `{key}`. {_did_you_mean(key, known)}")
+    for field in known.values():
+        if field.name not in given and not _has_default(field):
+            raise InputError(f"`{name}` needs the field `{field.name}`; write `{name}:{field.name}=…`.")
+    hints = get_type_hints(estimator)
+    typed = {key: _coerce(value, hints[key], f"`{name}`, field `{key}`") for key, value in given.items()}
+    made: DistanceEstimator = estimator(**typed)
+    return made
+
+
+def describe(estimator: DistanceEstimator) -> dict[str, Plain]:
+    """The estimator's name and fields as plain values, for configuration files, manifests and store keys.
+
+    >>> describe(ExactLinear(Norm.LINF))
+    {'name': 'exact_linear', 'norm': 'linf'}
+    """
+    values = {field.name: getattr(estimator, field.name) for field in fields(type(estimator))}  # type: ignore[arg-type]
+    return {"name": name_of(estimator), **{k: v.value if isinstance(v, Enum) else v for k, v in values.items()}}
+
+
+def name_of(estimator: DistanceEstimator) -> str:
+    """The estimator's name in the catalog.
+
+    >>> name_of(ExactLinear())
+    'exact_linear'
+    """
+    for name, kind in ESTIMATORS.items():
+        if type(estimator) is kind:
+            return name
+    raise InputError(f"`{type(estimator).__name__}` is not in the catalog of estimators. {_available(ESTIMATORS)}")
+
+
+def _coerce(value: Plain, annotation: Any, where: str) -> Any:
+    """The plain value as the type the field is annotated with."""
+    if get_origin(annotation) in (Union, UnionType):
+        options = get_args(annotation)
+        if type(None) in options and (value is None or str(value).lower() in ("none", "")):
+            return None
+        (annotation,) = (option for option in options if option is not type(None))
+    try:
+        return _CONVERT[annotation](value)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    except (ValueError, TypeError, KeyError, ZeroDivisionError):
+        raise InputError(f"{where}: expected {_WORDS[annotation]}, given {value!r}.") from None
+
+
+def _whole(value: Plain) -> int:
+    number = _number(value)
+    if not number.is_integer():
+        raise ValueError(value)
+    return int(number)
+
+
+def _number(value: Plain) -> float:
+    if isinstance(value, bool) or value is None:
+        raise TypeError(value)
+    return float(Fraction(value)) if isinstance(value, str) and "/" in value else float(value)
+
+
+def _truth(value: Plain) -> bool:
+    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}[str(value).strip().lower()]
+
+
+_CONVERT: dict[Any, Any] = {int: _whole, float: _number, bool: _truth, str: str, Norm: Norm.parse}
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Norm: "a norm"}
+
+
+def _has_default(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _did_you_mean(given: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(given, list(names), n=1)
+    return (f"Did you mean `{close[0]}`? " if close else "") + _available(names)
+
+
+def _available(names: Iterable[str]) -> str:
+    return f"Available: {', '.join(names)}."

@@ -1,0 +1,143 @@
+"""From a model, samples and labels to distances: check once, then work shard by shard."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairmargin.core.arrays import Ints
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.keys import sample_keys
+from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.protocol import Classifier, as_rows, check_inside, encode_labels
+
+SHARD = 1024  # samples that are in memory, and are reported as progress, at a time
+
+_MISSING = {
+    "linear": "its weights: it works on linear models only (scikit-learn's, or a pair (weight, bias))",
+    "gradient": "its gradients",
+    "layers": "its layers",
+    "predict": "its predictions",
+}
+
+
+def measure(
+    model: object,
+    x: Any,
+    y: Any,
+    estimator: DistanceEstimator,
+    *,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Distances:
+    """How far each sample lies from the decision boundary, by one estimator.
+
+    r(x, y) = inf{‖δ‖ : x+δ in the domain, f(x+δ) ≠ y}; 0 if x is already misclassified. With y = the model's own
+    predictions it is the plain distance to the boundary, for every sample.
+
+    Guarantee: a sample's result does not depend on the other samples, on their order or on the shards.
+
+    Parameters
+    ----------
+    model
+        Anything that `as_classifier` accepts; pass its result to set a domain.
+    x
+        Samples of any shape (n, …): an array, a memory map or anything else that slices.
+    y
+        One label value of the model's `classes` per sample.
+    estimator
+        How to measure, for instance `ExactLinear(Norm.L2)`.
+    seed
+        From it and the sample's own content comes all randomness of the sample.
+    progress
+        Called with (samples done, samples in all) after each shard.
+
+    >>> from fairmargin.distances.exact_linear import ExactLinear
+    >>> measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], ExactLinear()).values.tolist()
+    [1.0, 4.0]
+    """
+    classifier = as_classifier(model)
+    check_estimator(classifier, estimator)
+    samples = x if hasattr(x, "shape") else _array(x)
+    positions = _checked(classifier, samples, y)
+    parts = []
+    for start, shard in _shards(samples):
+        parts.append(measure_shard(classifier, estimator, shard, positions[start : start + len(shard)], seed))
+        if progress is not None:
+            progress(start + len(shard), len(positions))
+    return concatenate(parts)
+
+
+def measure_shard(
+    model: Classifier, estimator: DistanceEstimator, x: Any, y_positions: Ints, seed: int = 0
+) -> Distances:
+    """The distances of one checked shard; serial and parallel runs both take this path, so they agree bit for bit."""
+    samples = np.asarray(x)
+    return estimator(model, samples, y_positions, keys=sample_keys(samples, y_positions, seed))
+
+
+def check_estimator(model: Classifier, estimator: DistanceEstimator) -> None:
+    """Refuse what is no estimator, and an estimator that needs what the model does not offer."""
+    if isinstance(estimator, type) or not isinstance(estimator, DistanceEstimator):
+        given = f"the class `{estimator.__name__}`" if isinstance(estimator, type) else repr(estimator)
+        raise InputError(f"`estimator` must be an estimator such as `ExactLinear(norm='l2')`; given {given}.")
+    accepted_norm(type(estimator), estimator.norm)
+    if estimator.needs not in model.offers:
+        offered = ", ".join(sorted(model.offers))
+        raise ModelError(
+            f"`{type(estimator).__name__}` needs from the model {_MISSING.get(estimator.needs, estimator.needs)}; "
+            f"`{type(model).__name__}` offers {offered}. Choose another estimator."
+        )
+
+
+def concatenate(parts: Sequence[Distances]) -> Distances:
+    """The distances of several shards as one; if their bounds differ, the bound that holds for all of them."""
+    if not parts:
+        raise InputError("There are no distances to concatenate.")
+    first, bound = parts[0], Bound.EXACT
+    for i, part in enumerate(parts):
+        if (part.norm, part.subject) != (first.norm, first.subject):
+            raise InputError(
+                f"Distances of part {i} are of {part.subject} in {part.norm}, those of part 0 of {first.subject} in "
+                f"{first.norm}. Only distances of one subject in one norm belong together."
+            )
+        bound = bound + part.bound
+    tried = None
+    if any(part.tried is not None for part in parts):  # NaN: that part did not say how far it looked
+        tried = np.concatenate([np.full(len(p), np.nan) if p.tried is None else p.tried for p in parts])
+    values, correct = np.concatenate([p.values for p in parts]), np.concatenate([p.correct for p in parts])
+    return Distances(values, correct, bound, first.norm, first.subject, tried)
+
+
+def _checked(model: Classifier, x: Any, y: Any) -> Ints:
+    """The class positions of the labels, after looking at every sample: better now than after hours of measuring."""
+    if hasattr(x, "toarray"):
+        raise InputError("`x` is a sparse matrix; pass `x.toarray()`.")
+    if len(np.shape(x)) < 2:
+        raise InputError(f"`x` must hold one row a sample; its shape is {np.shape(x)}. One sample is `x[None]`.")
+    if len(x) == 0:
+        raise InputError("`x` is empty: there is no sample to measure.")
+    if not hasattr(y, "__len__"):
+        raise InputError(f"`y` must hold one label a sample; given {y!r}.")
+    if len(y) != len(x):
+        raise InputError(
+            f"`y` has {len(y):,} labels but `x` has {len(x):,} samples. Did you drop rows from only one of them?"
+        )
+    positions = encode_labels(model, y)
+    for start, shard in _shards(x):
+        check_inside(model.domain, as_rows(shard, start), start)
+    return positions
+
+
+def _shards(x: Any) -> Iterator[tuple[int, Any]]:
+    return ((start, np.asarray(x[start : start + SHARD])) for start in range(0, len(x), SHARD))
+
+
+def _array(x: Any) -> Any:
+    try:
+        return np.asarray(x)
+    except ValueError as error:
+        raise InputError(f"The samples of `x` must all have one shape; {error}.") from None

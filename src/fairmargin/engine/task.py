@@ -1,0 +1,56 @@
+"""What an engine runs, and what an engine is."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from fairmargin.errors import InputError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Generic[T]):
+    """A call to be made later, perhaps in another process.
+
+    Parameters
+    ----------
+    key
+        Names the task; the engine only hands it back.
+    function
+        Defined at the top level of a module (or an object of a class that is), so that another process can import it.
+    arguments
+        What the function is called with; they travel to the worker by pickle.
+
+    >>> Task("two", pow, (2, 1)).run()
+    2
+    """
+
+    key: str
+    function: Callable[..., T]
+    arguments: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A lambda works in one process and fails in two: refuse it in both, so that engines are interchangeable.
+        name = getattr(self.function, "__qualname__", "")
+        if "<lambda>" in name or "<locals>" in name:
+            raise InputError(
+                f"The function of task {self.key!r} is {name!r}, which another process cannot import. "
+                "Define it at the top level of a module and pass what it needs in `arguments`."
+            )
+
+    def run(self) -> T:
+        """Make the call, here and now."""
+        return self.function(*self.arguments)
+
+
+class Engine(Protocol):
+    """Runs tasks and yields each with its result as it finishes, in any order.
+
+    An exception raised by a task is raised by the generator; results yielded before it stand. Closing the generator
+    early cancels the rest.
+    """
+
+    def run(self, tasks: Sequence[Task[T]]) -> Generator[tuple[Task[T], T], None, None]:
+        """Start the tasks and yield (task, result) pairs."""
+        ...

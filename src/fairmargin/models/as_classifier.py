@@ -1,0 +1,116 @@
+"""Whatever a user calls a model, as a `Classifier`."""
+
+from collections.abc import Callable
+from dataclasses import is_dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from fairmargin.core.domain import Domain
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.linear import LinearClassifier
+from fairmargin.models.protocol import Classifier, as_classes
+from fairmargin.models.sklearn_model import from_sklearn, is_sklearn
+
+Recognise = Callable[[object], bool]
+Convert = Callable[[Any, Domain | None, Any], Classifier]
+
+
+def as_classifier(
+    model: object, *, domain: Domain | None = None, bounds: tuple[Any, Any] | None = None, classes: Any = None
+) -> Classifier:
+    """A `Classifier` with the same decisions as `model`.
+
+    Parameters
+    ----------
+    model
+        A `Classifier`; a fitted linear scikit-learn model or affine Pipeline; or `(weight, bias)`, with one row of
+        weights per class, or a single row w and number b for a binary model (class 1 where ⟨w, x⟩ + b > 0).
+    domain
+        Where inputs may lie and how length is measured; a `Classifier` keeps its own, others have no limits.
+    bounds
+        `(low, high)`, short for `Domain(low, high)`.
+    classes
+        The label values, if not the model's own.
+
+    >>> as_classifier(([2.0, 0.0], -1.0), bounds=(0, 1))
+    LinearClassifier(2 classes, 2 features, Domain(low=0, high=1, scale=1))
+    """
+    where = _domain(domain, bounds)
+    for _, recognise, convert in _CONVERTERS:
+        if recognise(model):
+            return convert(model, where, classes)
+    supported = "; ".join(words for words, _, _ in _CONVERTERS if words)
+    raise ModelError(f"Cannot read a model of type `{_type_name(model)}`. Supported are: {supported}.")
+
+
+def _domain(domain: Domain | None, bounds: tuple[Any, Any] | None) -> Domain | None:
+    if bounds is None:
+        return domain
+    if domain is not None:
+        raise InputError("Give `bounds` or `domain`, not both: `bounds=(low, high)` is short for `Domain(low, high)`.")
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise InputError(f"`bounds` must be a pair (low, high), such as (0, 1); given {bounds!r}.")
+    return Domain(*bounds)
+
+
+def _adapted(model: Any, domain: Domain | None, classes: Any) -> Classifier:
+    """The same classifier, with another domain or other label values if given."""
+    changes: dict[str, Any] = {}
+    if domain is not None:
+        changes["domain"] = domain
+    if classes is not None:
+        changes["classes"] = as_classes(classes, len(model.classes))
+    if changes and not is_dataclass(model):
+        raise ModelError(
+            f"`{_type_name(model)}` brings its own {' and '.join(changes)} and is no dataclass that could be copied "
+            "with others. Set them where the model is made."
+        )
+    return cast(Classifier, replace(model, **changes) if changes else model)
+
+
+def _is_weight_and_bias(model: object) -> bool:
+    return isinstance(model, (tuple, list)) and len(model) == 2
+
+
+def _from_arrays(model: Any, domain: Domain | None, classes: Any) -> Classifier:
+    try:
+        weight, bias = (np.asarray(part, dtype=np.float64) for part in model)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"A pair must be (weight, bias), two arrays of numbers; {error}.") from None
+    if weight.ndim == 1 or weight.shape[:1] == (1,):
+        if bias.size != 1:
+            raise ModelError(f"One row of weights is a binary model with one bias; given {bias.size} biases.")
+        row = weight.reshape(1, -1)
+        weight, bias = np.vstack([np.zeros_like(row), row]), np.append(0.0, bias)
+    return LinearClassifier(weight, bias, classes, domain)
+
+
+def _is_torch(model: object) -> bool:
+    # By name: asking `isinstance` would import torch for everyone.
+    return any(base.__module__.split(".")[0] == "torch" for base in type(model).__mro__)
+
+
+def _refuse_torch(model: Any, domain: Domain | None, classes: Any) -> Classifier:
+    raise ModelError(
+        f"`{_type_name(model)}` is a torch model, and these are not supported yet. A linear layer can be passed as "
+        "`(layer.weight.detach().numpy(), layer.bias.detach().numpy())`."
+    )
+
+
+def _type_name(model: object) -> str:
+    kind = type(model)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _is_classifier(model: object) -> bool:
+    return isinstance(model, Classifier) and not isinstance(model, type)
+
+
+# Tried in order; a new kind of model is one row.
+_CONVERTERS: tuple[tuple[str, Recognise, Convert], ...] = (
+    ("a Fairmargin `Classifier`", _is_classifier, _adapted),
+    ("a linear scikit-learn model, or a Pipeline of affine steps that ends in one", is_sklearn, from_sklearn),
+    ("a pair `(weight, bias)` of arrays", _is_weight_and_bias, _from_arrays),
+    ("", _is_torch, _refuse_torch),  # no words: it is recognised only to be refused
+)

@@ -1,0 +1,126 @@
+"""The classifier whose distances are known exactly: the class with the largest affine score."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.core.arrays import Floats, Ints, read_only
+from fairmargin.core.domain import Domain
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.protocol import as_classes, as_rows
+
+# Products of one block of rows with one weight row; about the size of a core's cache.
+_BLOCK_ENTRIES = 2**17
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearClassifier:
+    """argmax_k ⟨w_k, x⟩ + b_k, where ties go to the class that comes first, as in `np.argmax`.
+
+    Parameters
+    ----------
+    weight
+        One row of weights per class, (C, d). A binary model of one row w is held as the two rows 0 and w.
+    bias
+        One number per class.
+    classes
+        The label values; 0 … C−1 unless given.
+    domain
+        Where inputs may lie; everywhere unless given.
+
+    >>> model = LinearClassifier([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], classes=("wide", "tall"))
+    >>> model.predict(np.array([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]])).tolist()
+    [0, 1, 0]
+    """
+
+    weight: Floats
+    bias: Floats
+    classes: tuple[Any, ...]
+    domain: Domain
+
+    def __init__(
+        self,
+        weight: npt.ArrayLike,
+        bias: npt.ArrayLike,
+        classes: Sequence[Any] | npt.NDArray[Any] | None = None,
+        domain: Domain | None = None,
+    ) -> None:
+        rows, offsets = _numbers(weight, "weight"), _numbers(bias, "bias")
+        if rows.ndim != 2 or rows.shape[0] < 2 or rows.shape[1] < 1:
+            raise ModelError(
+                f"`weight` must have one row per class and one column per feature, at least 2 × 1; its shape is "
+                f"{rows.shape}. For a binary model of one row, `as_classifier((weight, bias))` adds the row of zeros."
+            )
+        if offsets.shape != (rows.shape[0],):
+            raise ModelError(f"`bias` must hold {rows.shape[0]} numbers, one per class; its shape is {offsets.shape}.")
+        where = domain or Domain()
+        where.flat(rows.shape[1])  # says so now if the domain has another number of features
+        object.__setattr__(self, "weight", read_only(rows))
+        object.__setattr__(self, "bias", read_only(offsets))
+        object.__setattr__(self, "classes", as_classes(range(len(rows)) if classes is None else classes, len(rows)))
+        object.__setattr__(self, "domain", where)
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Predictions, and the weights themselves."""
+        return frozenset({"predict", "linear"})
+
+    @property
+    def features(self) -> int:
+        """How many numbers a flattened sample has."""
+        return int(self.weight.shape[1])
+
+    def scores(self, x: Any) -> Floats:
+        """⟨w_k, x_i⟩ + b_k for every sample and class; a sample's scores are the same bits alone or in any batch.
+
+        `x` has any shape (n, …) and may be anything that slices, for instance a memory map.
+        """
+        size = max(1, _BLOCK_ENTRIES // self.features)
+        out = np.empty((len(x), len(self.classes)))
+        for start in range(0, len(x), size):
+            out[start : start + size] = self._block_scores(self._rows(x[start : start + size], start))
+        return out
+
+    def predict(self, x: Any) -> Ints:
+        """The position of the class with the largest score; the first of them if several tie."""
+        return np.asarray(self.scores(x).argmax(axis=1), dtype=np.int64)
+
+    def fingerprint(self) -> str:
+        """A hash of weights, biases, classes and domain."""
+        names = repr((self.weight.shape, self.classes, self.domain.fingerprint())).encode()
+        return sha256(names + self.weight.astype("<f8").tobytes() + self.bias.astype("<f8").tobytes()).hexdigest()
+
+    def __repr__(self) -> str:
+        return f"LinearClassifier({len(self.classes)} classes, {self.features:,} features, {self.domain!r})"
+
+    def _rows(self, x: Any, start: int) -> Floats:
+        rows = as_rows(x, start)
+        if rows.shape[1] != self.features:
+            raise InputError(
+                f"A sample of `x` has {rows.shape[1]:,} features (shape {np.shape(x)[1:]}) but the model takes "
+                f"{self.features:,}."
+            )
+        return rows
+
+    def _block_scores(self, rows: Floats) -> Floats:
+        # Not `rows @ weight.T`: BLAS chooses its kernel by the size of the batch, and another kernel gives other last
+        # bits. A product and a sum along the contiguous axis of one row know nothing of the other rows.
+        return np.stack([(rows * w).sum(axis=1) + b for w, b in zip(self.weight, self.bias, strict=True)], axis=1)
+
+
+def _numbers(values: npt.ArrayLike, name: str) -> Floats:
+    try:
+        array = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"`{name}` of a linear model must hold numbers; {error}.") from None
+    bad = ~np.isfinite(array)
+    if bad.any():
+        raise ModelError(
+            f"`{name}` of a linear model holds NaN or infinity in {bad.sum():,} of {array.size:,} entries; "
+            "did its training diverge?"
+        )
+    return array

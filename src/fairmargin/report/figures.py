@@ -1,0 +1,330 @@
+"""Figures of an audit, drawn with plotly: what users know as `fm.plot`."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from fairmargin.core.arrays import Floats
+from fairmargin.core.curve import RobustnessCurve
+from fairmargin.metrics.results import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    AuditResult,
+    Estimate,
+    GroupResult,
+)
+from fairmargin.report.words import by_sigma, number, percent, plain, shorten
+
+# Okabe and Ito's colours, which colour-blind people tell apart; their yellow is too pale for a line on white.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_DASHES = ("solid", "dash")  # the second round of colours is dashed
+_GREY, _INK, _FAINT = "#BBBBBB", "#222222", "#E6E6E6"
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+_VERDICT_MARKS = {
+    LESS_ROBUST: ("#D55E00", "triangle-down"),
+    MORE_ROBUST: ("#0072B2", "triangle-up"),
+    NO_DIFFERENCE: ("#666666", "circle"),
+    TOO_FEW: ("#999999", "circle-open"),
+    NOT_COMPARABLE: ("#999999", "x-thin-open"),
+}
+
+WIDEST_BAND = 0.4  # a wider band would cover the figure and say nothing
+_MANY_GROUPS = 12
+_RESOLUTION = 190  # a curve is at most 1 wide and 1 high, so it keeps at most twice as many points
+_LABEL_WIDTH = 22
+_ROW_HEIGHT = 30
+
+
+def curves(result: AuditResult, *, everyone: bool = True) -> go.Figure:
+    """I_P(τ) of every group: the share still classified correctly when perturbed up to τ, with confidence bands.
+
+    The steps are exact up to half a percent of the axes, which no eye sees. A band that would cover most of the figure
+    is left out. With more than twelve groups the least and
+    the most robust stand out and the others are grey.
+
+    Parameters
+    ----------
+    result
+        What `audit` returned.
+    everyone
+        Whether to draw the curve of all samples together, as a dotted reference.
+    """
+    end = _view_end(result)
+    labels = dict(zip((row.group for row in result), _labels(result), strict=True))
+    styles = _styles(result)
+    rows = sorted(result, key=lambda row: -row.curve.area(up_to=end))  # the legend reads as the curves lie
+    if len(rows) > _MANY_GROUPS:
+        rows.sort(key=lambda row: row.group in styles)  # highlighted curves are drawn last, on top
+    figure = go.Figure()
+    for row in rows:
+        if row.group in styles and row.band < WIDEST_BAND:
+            figure.add_trace(_band(row, end, labels[row.group], styles[row.group][0], 0.8 / (4 + len(styles))))
+    if everyone and len(rows) > 1:
+        pooled = RobustnessCurve(np.concatenate([row.curve.values for row in rows]))
+        figure.add_trace(_line(pooled, end, "everyone", "#555555", "dot", 1.5, rank=2000))
+    greys = 0
+    for row in rows:
+        if row.group in styles:
+            colour, dash = styles[row.group]
+            figure.add_trace(_line(row.curve, end, labels[row.group], colour, dash, 2.0))
+        else:
+            figure.add_trace(_grey_line(row, end, labels[row.group], len(rows) - len(styles), first=greys == 0))
+            greys += 1
+    if np.isfinite(result.up_to) and result.up_to <= end:
+        figure.add_vline(result.up_to, line={"color": "#888888", "width": 1, "dash": "dash"})
+        note = {"text": "cap", "x": result.up_to, "y": 1.0, "yref": "paper", "xanchor": "right", "yanchor": "top"}
+        figure.add_annotation(**note, showarrow=False, xshift=-3, font={"size": 11, "color": "#666666"})
+    _style(figure, height=440)
+    figure.update_layout(legend={"traceorder": "normal", "itemwidth": 30, "valign": "top"})
+    figure.update_xaxes(title_text=f"perturbation radius τ ({result.norm})", range=[0, end], rangemode="nonnegative")
+    figure.update_yaxes(title_text="share still classified correctly", range=[0, 1.01], tickformat=".0%", dtick=0.2)
+    return figure
+
+
+def sigma_intervals(result: AuditResult) -> go.Figure:
+    """σ of every group with its interval, least robust first: left of zero is easier to fool than the rest.
+
+    Colour and shape tell the verdict. Groups without a σ stand at the bottom with the reason.
+
+    Parameters
+    ----------
+    result
+        What `audit` returned.
+    """
+    rows = by_sigma(result)
+    short = dict(zip((row.group for row in result), _labels(result, sizes=False), strict=True))
+    place = {row.group: i for i, row in enumerate(rows)}
+    figure = go.Figure()
+    for verdict in _VERDICT_MARKS:
+        members = [row for row in rows if row.verdict == verdict and np.isfinite(row.sigma.value)]
+        if members:
+            figure.add_trace(_points(members, verdict, place, result.confidence))
+    for row in rows:
+        if not np.isfinite(row.sigma.value):
+            _say_undefined(figure, place[row.group], row.sigma)
+    _style(figure, height=130 + _ROW_HEIGHT * len(rows))
+    figure.add_vline(0, line={"color": "#444444", "width": 1}, layer="below")
+    figure.update_layout(legend={"orientation": "h", "y": 1.0, "yref": "container", "yanchor": "top", "x": 0})
+    figure.update_layout(margin={"t": 44, "b": 56})
+    figure.update_xaxes(title_text="σ: mean distance relative to the rest", tickformat=".0%", range=_sigma_range(rows))
+    figure.update_xaxes(gridcolor=_FAINT, showgrid=True, nticks=8)
+    figure.update_yaxes(
+        tickmode="array",
+        tickvals=list(place.values()),
+        ticktext=[short[row.group] for row in rows],
+        range=[len(rows) - 0.4, -0.6],
+        showgrid=False,
+        ticks="",
+        showline=False,
+    )
+    return figure
+
+
+def escape(text: str) -> str:
+    """Text that plotly shows as it is: no tag, no entity and no template of a stranger's name takes effect.
+
+    >>> escape("<i>%{x}</i> & co")
+    '&lt;i&gt;%&#123;x}&lt;/i&gt; &amp; co'
+    """
+    shown = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([%$])\{", r"\1&#123;", shown)
+
+
+def thinned(curve: RobustnessCurve, end: float, resolution: int = _RESOLUTION) -> tuple[Floats, Floats]:
+    """At most 2·resolution + 2 of a curve's steps, from which it differs nowhere in [0, end] by 1/resolution in height.
+
+    >>> radii, heights = thinned(RobustnessCurve(np.linspace(0, 1, 100_000)), end=1.0)
+    >>> len(radii) < 400
+    True
+    """
+    radii, heights = curve.steps()
+    inside = radii <= end
+    radii, heights = radii[inside], heights[inside]
+    walked = radii / end + (1.0 - heights)  # both grow along the curve, to 1 at most
+    keep = np.append(True, np.diff(np.floor(walked * resolution)) > 0)
+    keep[-1] = True
+    return radii[keep], heights[keep]
+
+
+# Curves --------------------------------------------------------------------------------------------------------------
+
+
+def _view_end(result: AuditResult) -> float:
+    """Where the axis of radii ends: every curve is below 1 % there, or flat because the rest is unreached."""
+    ends = []
+    for row in result:
+        finite = row.curve.values[np.isfinite(row.curve.values)]
+        if finite.size:
+            ends.append(float(np.quantile(finite, 0.99)) if finite.size >= 100 else float(finite[-1]))
+    end = min(max(ends, default=0.0), result.up_to) * 1.04
+    return end if end > 0 else 1.0
+
+
+def _styles(result: AuditResult) -> dict[str, tuple[str, str]]:
+    """Colour and dash of every group that is highlighted; a group keeps its own under every estimator."""
+    names = [row.group for row in result]
+    if len(names) > _MANY_GROUPS:
+        judged = [row for row in by_sigma(result) if row.sigma.is_defined] or list(result)
+        return {judged[0].group: ("#D55E00", "solid"), judged[-1].group: ("#0072B2", "solid")}
+    return {name: (_COLOURS[i % len(_COLOURS)], _DASHES[i // len(_COLOURS)]) for i, name in enumerate(names)}
+
+
+def _line(
+    curve: RobustnessCurve, end: float, label: str, colour: str, dash: str, width: float, rank: int = 1000
+) -> go.Scatter:
+    radii, heights = thinned(curve, end)
+    if heights[-1] > 0:  # unreached samples, or a tail beyond the view: the curve goes on
+        radii, heights = np.append(radii, end), np.append(heights, heights[-1])
+    return go.Scatter(
+        x=radii.astype(np.float32),
+        y=heights.astype(np.float32),
+        name=label,
+        legendgroup=label,
+        legendrank=rank,
+        mode="lines",
+        line={"shape": "hv", "color": colour, "dash": dash, "width": width},
+        hovertemplate=f"{label}<br>τ = %{{x:.3~g}}: %{{y:.1%}}<extra></extra>",
+    )
+
+
+def _grey_line(row: GroupResult, end: float, label: str, others: int, *, first: bool) -> go.Scatter:
+    trace = _line(row.curve, end, label, _GREY, "solid", 1.0, rank=1500)
+    trace.legendgroup, trace.showlegend, trace.opacity = "other groups", first, 0.8
+    trace.name = f"{others} other groups"
+    return trace
+
+
+def _band(row: GroupResult, end: float, label: str, colour: str, opacity: float) -> go.Scatter:
+    radii, heights = thinned(row.curve, end, resolution=_RESOLUTION // 2)
+    radii = np.append(radii, end)
+    across, up = np.repeat(radii, 2)[1:-1], np.repeat(heights, 2)  # the corners of the steps
+    outline = np.concatenate([np.minimum(up + row.band, 1.0), np.maximum(up - row.band, 0.0)[::-1]])
+    red, green, blue = (int(colour[i:j], 16) for i, j in pairwise((1, 3, 5, 7)))
+    return go.Scatter(
+        x=np.concatenate([across, across[::-1]]).astype(np.float32),
+        y=outline.astype(np.float32),
+        mode="lines",
+        line={"width": 0},
+        fill="toself",
+        fillcolor=f"rgba({red}, {green}, {blue}, {opacity:.3f})",
+        legendgroup=label,
+        showlegend=False,
+        hoverinfo="skip",
+    )
+
+
+# Intervals -----------------------------------------------------------------------------------------------------------
+
+
+def _points(rows: Sequence[GroupResult], verdict: str, place: dict[str, int], confidence: float) -> go.Scatter:
+    colour, symbol = _VERDICT_MARKS[verdict]
+    value = np.array([row.sigma.value for row in rows])
+    low, high = _ends(rows)
+    texts = [
+        f"{escape(shorten(plain(row.group), 60))}<br>σ = {percent(row.sigma.value)}"
+        f" [{percent(row.sigma.low)}, {percent(row.sigma.high)}]"
+        for row in rows
+    ]
+    return go.Scatter(
+        x=value,
+        y=[place[row.group] for row in rows],
+        mode="markers",
+        name=verdict,
+        marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 1, "color": colour}},
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": high - value,
+            "arrayminus": value - low,
+            "thickness": 1.6,
+            "width": 4,
+            "color": colour,
+        },
+        customdata=texts,
+        hovertemplate=f"%{{customdata}} ({percent(confidence)} interval)<br>{verdict}<extra></extra>",
+    )
+
+
+def _ends(rows: Sequence[GroupResult]) -> tuple[Floats, Floats]:
+    """The finite ends of the intervals; the value itself where an end does not exist."""
+    value = np.array([row.sigma.value for row in rows])
+    low = np.array([row.sigma.low for row in rows])
+    high = np.array([row.sigma.high for row in rows])
+    return np.where(np.isfinite(low), low, value), np.where(np.isfinite(high), high, value)
+
+
+def _sigma_range(rows: Sequence[GroupResult]) -> list[float]:
+    defined = [row for row in rows if np.isfinite(row.sigma.value)]
+    low, high = _ends(defined) if defined else (np.zeros(1), np.zeros(1))
+    least, most = min(float(low.min()), 0.0), max(float(high.max()), 0.0)
+    room = 0.06 * (most - least) or 0.1
+    return [least - room, most + room]
+
+
+def _say_undefined(figure: go.Figure, row: int, sigma: Estimate) -> None:
+    text = number(sigma.value) + (f": {shorten(plain(sigma.reason), 40)}" if sigma.reason else "")
+    figure.add_annotation(
+        text=escape(text),
+        hovertext=escape(sigma.reason or text),
+        x=0.01,
+        xref="paper",
+        xanchor="left",
+        y=row,
+        yref="y",
+        yanchor="middle",
+        showarrow=False,
+        font={"size": 11, "color": "#666666"},
+        bgcolor="white",
+    )
+
+
+# What every figure shares --------------------------------------------------------------------------------------------
+
+
+def _labels(result: AuditResult, *, sizes: bool = True) -> list[str]:
+    """One label a group, escaped; shortened names that have become equal are numbered."""
+    seen: dict[str, int] = {}
+    labels = []
+    for row in result:
+        text = escape(shorten(plain(row.group), _LABEL_WIDTH))
+        seen[text] = seen.get(text, 0) + 1
+        text = text if seen[text] == 1 else f"{text} [{seen[text]}]"
+        labels.append(f"{text} (n = {row.size:,})" if sizes else text)
+    return labels
+
+
+def _style(figure: go.Figure, height: int) -> None:
+    axis: dict[str, Any] = {
+        "showline": True,
+        "linecolor": "#999999",
+        "linewidth": 1,
+        "ticks": "outside",
+        "tickcolor": "#999999",
+        "ticklen": 4,
+        "gridcolor": _FAINT,
+        "zeroline": False,
+        "title": {"standoff": 10, "font": {"size": 13}},
+        "automargin": True,
+    }
+    figure.update_layout(
+        template=go.layout.Template(),
+        height=height,
+        autosize=True,
+        font={"family": _FONT, "size": 13, "color": _INK},
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        margin={"l": 64, "r": 16, "t": 16, "b": 56},
+        hovermode="closest",
+        hoverlabel={"font": {"family": _FONT, "size": 13}, "align": "left"},
+        dragmode="zoom",
+        xaxis=axis,
+        yaxis=axis,
+    )

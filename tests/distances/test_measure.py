@@ -1,0 +1,177 @@
+import pickle
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.domain import Domain
+from fairmargin.core.keys import sample_keys
+from fairmargin.core.norm import Norm
+from fairmargin.distances import measure as module
+from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.measure import concatenate, measure, measure_shard
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.linear import LinearClassifier
+from tests.oracles import random_problem
+
+PAIR = LinearClassifier([[0.0, 0.0], [3.0, 4.0]], [0.0, -5.0], classes=("no", "yes"))
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Returns its keys as distances, to show what an estimator is given."""
+
+    norm: Norm = Norm.L2
+    needs: ClassVar[str] = "predict"
+    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
+    revision: ClassVar[int] = 1
+
+    def __call__(self, model, x, y, *, keys):
+        return Distances((keys >> np.uint64(12)).astype(float), np.ones(len(y), bool), Bound.UPPER, self.norm)
+
+
+@dataclass(frozen=True)
+class Climber(Recorder):
+    needs: ClassVar[str] = "gradient"
+
+
+def test_measures_labels_by_their_values():
+    found = measure(PAIR, [[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]], ["no", "yes", "yes"], ExactLinear())
+    assert found.values.tolist() == [1.0, 4.0, 0.0]
+    assert found.correct.tolist() == [True, True, False]
+
+
+def test_measures_a_scikit_learn_model_and_pandas_columns():
+    frame = pd.DataFrame({"a": [0.0, 1.0, 8.0, 9.0], "b": [1, 0, 1, 0]}, index=[7, 5, 3, 1])
+    labels = pd.Series(["low", "low", "high", "high"], index=[7, 5, 3, 1])
+    fitted = LogisticRegression().fit(frame.to_numpy(), labels)
+    found = measure(fitted, frame, labels, ExactLinear(Norm.LINF))
+    margin = np.abs(fitted.decision_function(frame.to_numpy()))
+    np.testing.assert_allclose(found.values, margin / np.abs(fitted.coef_).sum())
+
+
+@pytest.mark.parametrize("shard", [1, 7, 64, 1024])
+def test_the_size_of_shards_changes_nothing(monkeypatch, shard):
+    model, x = random_problem(np.random.default_rng(0), n=100, domain=Domain(0, 1))
+    whole = ExactLinear()(model, x, model.predict(x), keys=np.zeros(100, np.uint64)).values
+    monkeypatch.setattr(module, "SHARD", shard)
+    np.testing.assert_array_equal(measure(model, x, model.predict(x), ExactLinear()).values, whole)
+
+
+def test_a_shard_alone_gives_the_same_bits_as_the_whole(monkeypatch):
+    monkeypatch.setattr(module, "SHARD", 16)
+    model, x = random_problem(np.random.default_rng(1), n=50, domain=Domain(0, 1))
+    y, estimator = model.predict(x), ExactLinear()
+    worker = pickle.loads(pickle.dumps(measure_shard))
+    part = worker(pickle.loads(pickle.dumps(model)), estimator, x[16:32], y[16:32], 0)
+    np.testing.assert_array_equal(part.values, measure(model, x, y, estimator).values[16:32])
+
+
+def test_keys_come_from_the_rows_as_given_and_the_class_positions(monkeypatch):
+    monkeypatch.setattr(module, "SHARD", 2)
+    x = np.arange(10, dtype=np.float32).reshape(5, 2)
+    found = measure(PAIR, x, ["no", "yes", "no", "yes", "no"], Recorder(), seed=3)
+    expected = sample_keys(x, np.array([0, 1, 0, 1, 0]), 3) >> np.uint64(12)
+    np.testing.assert_array_equal(found.values, expected.astype(float))
+
+
+def test_streams_memory_maps_and_reports_progress(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "SHARD", 4)
+    np.save(tmp_path / "x.npy", np.zeros((10, 2)))
+    seen = []
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    found = measure(PAIR, mapped, ["no"] * 10, ExactLinear(), progress=lambda done, total: seen.append((done, total)))
+    assert found.values.tolist() == [1.0] * 10
+    assert seen == [(4, 10), (8, 10), (10, 10)]
+
+
+def test_says_that_labels_and_samples_differ_in_number():
+    sentence = r"`y` has 9,990 labels but `x` has 10,000 samples\. Did you drop rows from only one of them\?"
+    with pytest.raises(InputError, match=sentence):
+        measure(PAIR, np.zeros((10_000, 2)), ["no"] * 9_990, ExactLinear())
+
+
+def test_names_the_sample_with_nan_by_its_place_in_the_whole(monkeypatch):
+    monkeypatch.setattr(module, "SHARD", 4)
+    x = np.zeros((10, 2))
+    x[9, 1] = np.nan
+    with pytest.raises(InputError, match="sample 9, feature 1"):
+        measure(PAIR, x, ["no"] * 10, ExactLinear())
+
+
+def test_names_the_sample_outside_the_domain_by_its_place_in_the_whole(monkeypatch):
+    monkeypatch.setattr(module, "SHARD", 4)
+    x = np.zeros((10, 2))
+    x[9, 1] = 200
+    boxed = LinearClassifier(PAIR.weight, PAIR.bias, domain=Domain(0, 1))
+    with pytest.raises(InputError, match="sample 9 has 200 in feature 1"):
+        measure(boxed, x, [0] * 10, ExactLinear())
+
+
+def test_names_labels_that_are_no_classes():
+    with pytest.raises(InputError, match="first 'maybe' at index 1"):
+        measure(PAIR, np.zeros((2, 2)), ["no", "maybe"], ExactLinear())
+
+
+@pytest.mark.parametrize(
+    "x", [np.zeros((0, 2)), np.zeros(2), [[1.0], [1.0, 2.0]], csr_array(np.zeros((2, 2)))], ids=str
+)
+def test_refuses_samples_that_are_no_rows(x):
+    with pytest.raises(InputError, match="`x`"):
+        measure(PAIR, x, ["no", "no"], ExactLinear())
+
+
+def test_says_what_an_estimator_needs_and_a_model_offers():
+    with pytest.raises(ModelError, match=r"`Climber` needs from the model its gradients; .* offers linear, predict"):
+        measure(PAIR, np.zeros((1, 2)), ["no"], Climber())
+
+
+def test_refuses_an_estimator_whose_norm_is_not_among_its_norms():
+    with pytest.raises(InputError, match="`Recorder` cannot measure in L1; it measures in l2"):
+        measure(PAIR, np.zeros((1, 2)), ["no"], Recorder(Norm.L1))
+
+
+@pytest.mark.parametrize("estimator", ["exact_linear", ExactLinear, None])
+def test_refuses_what_is_no_estimator(estimator):
+    with pytest.raises(InputError, match="must be an estimator"):
+        measure(PAIR, np.zeros((1, 2)), ["no"], estimator)
+
+
+def part(bound="upper", norm="l2", subject="model", tried=None):
+    return Distances([1.0, np.inf], [True, True], bound, norm, subject, tried)
+
+
+def test_concatenates_in_order_and_keeps_how_far_was_tried():
+    whole = concatenate([part(tried=[9.0, 5.0]), part()])
+    assert whole.values.tolist() == [1.0, np.inf, 1.0, np.inf]
+    np.testing.assert_array_equal(whole.tried, [9.0, 5.0, np.nan, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        (("upper", "upper"), "upper"),
+        (("exact", "upper"), "upper"),
+        (("upper", "lower"), "neither"),
+        (("exact",), "exact"),
+    ],
+)
+def test_the_bound_of_a_whole_holds_for_every_part(bounds, expected):
+    assert concatenate([part(bound) for bound in bounds]).bound.value == expected
+
+
+@pytest.mark.parametrize("other", [part(norm="l1"), part(subject="smoothed(0.25)")])
+def test_refuses_to_join_other_norms_or_subjects(other):
+    with pytest.raises(InputError, match="Distances of part 1 are of"):
+        concatenate([part(), other])
+
+
+def test_refuses_to_join_nothing():
+    with pytest.raises(InputError, match="no distances"):
+        concatenate([])

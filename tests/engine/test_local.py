@@ -1,0 +1,205 @@
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairmargin.engine.catalog import parse_engine
+from fairmargin.engine.local import Processes, Serial
+from fairmargin.engine.task import Task
+from fairmargin.errors import FairmarginError, InputError
+from tests.engine.errands import (
+    die,
+    double,
+    fail_on_three,
+    ignores_interrupts,
+    mark_and_sleep,
+    slow_double,
+    whereabouts,
+)
+
+
+class Counted:
+    """An argument that counts how often it is pickled."""
+
+    pickled = 0
+
+    def __reduce__(self) -> tuple[type, tuple[int]]:
+        Counted.pickled += 1
+        return int, (3,)
+
+
+class Asked(list[Task[int]]):
+    """A list of tasks that counts how many were asked for."""
+
+    count = 0
+
+    def __iter__(self) -> Iterator[Task[int]]:
+        for task in super().__iter__():
+            self.count += 1
+            yield task
+
+
+def alive(pid: int) -> bool:
+    """Whether a process still runs; one that ended and awaits burial (state Z) does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def eventually(question: Callable[[], bool], seconds: float = 10) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if question():
+            return True
+        time.sleep(0.05)
+    return question()
+
+
+def marks(folder: Path) -> list[int]:
+    return [int(text) for path in folder.glob("*.pid") if (text := path.read_text())]
+
+
+def test_serial_keeps_the_order_of_the_tasks() -> None:
+    assert [result for _, result in Serial().run([Task(str(i), double, (i,)) for i in (3, 1, 2)])] == [6, 2, 4]
+
+
+def test_processes_run_tasks_in_other_processes_with_their_share_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    tasks = [Task("a", whereabouts), Task("b", whereabouts)]
+    for _, (pid, threads) in Processes(workers=2).run(tasks):
+        assert pid != os.getpid()
+        assert 1 <= int(threads) <= max(1, (os.cpu_count() or 1) // 2)
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+def test_workers_leave_ctrl_c_to_the_driver() -> None:
+    assert [ignored for _, ignored in Processes(workers=1).run([Task("a", ignores_interrupts)])] == [True]
+
+
+def test_processes_yield_a_quick_task_before_a_slow_one_given_earlier() -> None:
+    tasks = [Task("slow", slow_double, (1, 2.0)), *(Task(f"quick-{i}", double, (i,)) for i in range(3))]
+    assert [task.key for task, _ in Processes(workers=2).run(tasks)][-1] == "slow"
+
+
+def test_processes_do_not_prepare_all_tasks_ahead() -> None:
+    Counted.pickled = 0
+    tasks = Asked(Task(str(i), double, (Counted(),)) for i in range(50))
+    running = Processes(workers=1).run(tasks)
+    assert next(running)[1] == 6
+    running.close()
+    assert 0 < tasks.count <= 5
+    assert 0 < Counted.pickled <= 5
+
+
+def slowly(running: Iterator[tuple[Task[int], int]], seen: list[int]) -> None:
+    """Note results so slowly that several tasks finish between two of them."""
+    for _, result in running:
+        seen.append(result)
+        time.sleep(0.15)
+
+
+def test_results_that_finished_before_a_failure_are_yielded_in_the_order_given() -> None:
+    seen: list[int] = []
+    with pytest.raises(LookupError):
+        slowly(Processes(workers=1).run([Task(str(i), fail_on_three, (i,)) for i in range(6)]), seen)
+    assert seen in ([0, 1, 2], [0, 1, 2, 4])  # 4 may have finished by the time that 3 is seen to have failed
+
+
+def test_a_worker_that_dies_is_reported_in_a_sentence_that_says_what_to_do() -> None:
+    with pytest.raises(FairmarginError, match=r"Finished tasks are kept.*fewer workers.*--engine serial"):
+        list(Processes(workers=2).run([Task(str(i), die, (i,)) for i in range(4)]))
+
+
+def test_closing_early_leaves_no_worker_behind(tmp_path: Path) -> None:
+    tasks = [Task("0", double, (1,)), *(Task(str(i), mark_and_sleep, (str(tmp_path), i, 60.0)) for i in range(1, 9))]
+    before = set(multiprocessing.active_children())
+    running = Processes(workers=2).run(tasks)
+    next(running)
+    assert eventually(lambda: len(marks(tmp_path)) >= 1)
+    workers = set(multiprocessing.active_children()) - before
+    assert len(workers) == 2
+    running.close()
+    assert not any(alive(pid) for pid in marks(tmp_path))
+    assert not workers & set(multiprocessing.active_children())
+
+
+DRIVER = """
+import sys
+from fairmargin.engine.local import Processes
+from fairmargin.engine.task import Task
+from tests.engine.errands import mark_and_sleep
+if __name__ == "__main__":
+    try:
+        # One worker is soon idle, the other amid a task.
+        list(Processes(workers=2).run([Task(str(i), mark_and_sleep, (sys.argv[1], i, 60.0 * i)) for i in range(2)]))
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize(
+    ("sent", "to_the_whole_terminal", "code"),
+    [(signal.SIGINT, True, 130), (signal.SIGINT, False, 130), (signal.SIGKILL, False, -signal.SIGKILL)],
+    ids=["ctrl-c", "interrupted", "killed"],
+)
+def test_a_driver_that_is_stopped_takes_its_workers_along(
+    tmp_path: Path, sent: signal.Signals, to_the_whole_terminal: bool, code: int
+) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path}
+    driver = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        assert eventually(lambda: len(marks(tmp_path)) == 2, seconds=30)
+        time.sleep(0.3)
+        (os.killpg if to_the_whole_terminal else os.kill)(driver.pid, sent)
+        _, complaints = driver.communicate(timeout=10)
+    finally:
+        driver.kill()
+    assert driver.returncode == code
+    assert b"Traceback" not in complaints
+    assert eventually(lambda: not any(alive(pid) for pid in marks(tmp_path)))
+
+
+def test_a_task_refuses_a_function_that_a_worker_could_not_import() -> None:
+    with pytest.raises(InputError, match="top level of a module"):
+        Task("a", lambda: 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "engine"),
+    [
+        ("serial", Serial()),
+        ("processes", Processes()),
+        ("processes:workers=3", Processes(3)),
+        (" processes: workers = 3 ", Processes(3)),
+    ],
+)
+def test_an_engine_is_read_from_its_name_and_options(text: str, engine: object) -> None:
+    assert parse_engine(text) == engine
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("seriel", r"Unknown engine 'seriel'\. Did you mean 'serial'\? Known: serial, processes\."),
+        ("processes:worker=2", r"no option 'worker'\. Did you mean 'workers'\? It takes: workers\."),
+        ("serial:workers=2", r"no option 'workers'\. It takes no options\."),
+        ("processes:workers", "needs a value"),
+        ("processes:workers=two", "must be of type int; given 'two'"),
+        ("processes:workers=0", "at least 1; given 0"),
+    ],
+)
+def test_a_misspelled_engine_is_explained(text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        parse_engine(text)

@@ -1,0 +1,58 @@
+"""What every engine in the catalog keeps."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from fairmargin.engine.catalog import ENGINES
+from fairmargin.engine.task import Engine, Task
+from tests.engine.errands import double, fail_on_three, slow_double
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def engine(request: pytest.FixtureRequest) -> Engine:
+    make: Callable[..., Engine] = ENGINES[request.param]
+    return make() if request.param == "serial" else make(workers=2)
+
+
+def numbered(function: Callable[..., int], count: int, *more: float) -> list[Task[int]]:
+    return [Task(f"task-{i}", function, (i, *more)) for i in range(count)]
+
+
+def test_gives_every_task_its_own_result(engine: Engine) -> None:
+    tasks = numbered(double, 25)
+    assert {task.key: result for task, result in engine.run(tasks)} == {task.key: task.run() for task in tasks}
+
+
+def test_yields_each_task_exactly_once(engine: Engine) -> None:
+    assert sorted(task.key for task, _ in engine.run(numbered(double, 25))) == sorted(f"task-{i}" for i in range(25))
+
+
+def test_runs_nothing_for_an_empty_list(engine: Engine) -> None:
+    assert list(engine.run([])) == []
+
+
+def test_yields_the_first_result_long_before_the_last_task_has_run(engine: Engine) -> None:
+    next(engine.run(numbered(double, 1)), None)  # warm the file cache for the workers' imports
+    running = engine.run(numbered(slow_double, 12, 0.12))
+    started = time.perf_counter()
+    next(running)
+    first = time.perf_counter() - started
+    rest = len(list(running))
+    assert rest == 11
+    assert first < (time.perf_counter() - started) - 0.36
+
+
+def test_raises_the_exception_of_a_task_as_itself(engine: Engine) -> None:
+    with pytest.raises(LookupError, match="three is not here"):
+        list(engine.run(numbered(fail_on_three, 8)))
+
+
+def test_stops_when_closed_early(engine: Engine) -> None:
+    running = engine.run(numbered(slow_double, 200, 0.1))
+    next(running)
+    started = time.perf_counter()
+    running.close()
+    assert time.perf_counter() - started < 5  # all tasks would take 10 s in two workers
+    assert list(running) == []

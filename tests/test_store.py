@@ -1,0 +1,344 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairmargin.core.distances import Distances
+from fairmargin.errors import InputError, StoreError
+from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.folder import Store
+from fairmargin.store.shard import decode, encode, shard_key
+
+KEY = shard_key({"name": "a"})
+EXAMPLE = Distances(
+    values=[0.1, 0.0, np.inf, 1e-300],
+    correct=[True, False, True, True],
+    bound="upper",
+    norm="linf",
+    subject="smoothed(0.25)",
+    tried=[np.nan, 0.0, 8.0, 1.0],
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "run", create=True)
+
+
+def shard_file(store: Store) -> Path:
+    return store.folder / "shards" / KEY[:2] / f"{KEY}.parquet"
+
+
+def assert_same(left: Distances, right: Distances) -> None:
+    assert left.values.tobytes() == right.values.tobytes()
+    assert left.correct.tobytes() == right.correct.tobytes()
+    assert (left.bound, left.norm, left.subject) == (right.bound, right.norm, right.subject)
+    assert (left.tried is None) == (right.tried is None)
+    assert left.tried is None or right.tried is None or left.tried.tobytes() == right.tried.tobytes()
+
+
+# What is written is what is read
+
+
+def test_a_shard_comes_back_bit_for_bit(store: Store) -> None:
+    about = {"estimator": "ddn", "steps": 100, "nested": {"tile": [64, None, True, 0.1]}}
+    store.write(KEY, EXAMPLE, about)
+    assert_same(store.read(KEY), EXAMPLE)
+    assert store.about(KEY) == about
+
+
+numbers = st.floats(min_value=0.0, allow_nan=False) | st.just(-0.0)
+
+
+@given(st.lists(st.tuples(numbers, st.booleans(), st.floats()), min_size=1, max_size=50), st.booleans(), st.text())
+@settings(deadline=None, max_examples=60)
+def test_any_distances_come_back_bit_for_bit(
+    rows: list[tuple[float, bool, float]], with_tried: bool, subject: str
+) -> None:
+    try:
+        subject.encode()
+    except UnicodeEncodeError:
+        subject = "model"
+    values = [value if correct else 0.0 for value, correct, _ in rows]
+    tried = [far for _, _, far in rows] if with_tried else None
+    distances = Distances(values, [correct for _, correct, _ in rows], "lower", "l1", subject, tried)
+    back, about = decode(KEY, encode(KEY, distances, {"subject": subject}))
+    assert_same(back, distances)
+    assert about == {"subject": subject}
+
+
+def test_a_shard_is_plain_parquet_that_others_can_read(store: Store) -> None:
+    store.write(KEY, EXAMPLE, {})
+    table = pq.read_table(shard_file(store))
+    assert table.column_names == ["value", "correct", "tried"]
+    assert table["value"].to_pylist() == EXAMPLE.values.tolist()
+    assert table.schema.metadata[b"bound"] == b"upper"
+
+
+def test_a_shard_written_twice_is_replaced(store: Store) -> None:
+    store.write(KEY, EXAMPLE, {"try": 1})
+    store.write(KEY, EXAMPLE.take([0]), {"try": 2})
+    assert len(store.read(KEY)) == 1
+    assert store.about(KEY) == {"try": 2}
+    assert list(store.keys()) == [KEY]
+
+
+def test_what_is_kept_about_a_shard_must_be_plain(store: Store) -> None:
+    with pytest.raises(InputError, match="plain values"):
+        store.write(KEY, EXAMPLE, {"model": object()})
+    assert not store.has(KEY)
+
+
+# Keys
+
+parts = st.dictionaries(st.text(), st.text() | st.integers() | st.floats() | st.booleans() | st.none(), max_size=6)
+
+
+@given(parts, st.randoms())
+def test_a_key_does_not_depend_on_the_order_of_its_parts(content: dict[str, object], chance: object) -> None:
+    names = list(content)
+    chance.shuffle(names)  # type: ignore[attr-defined]
+    assert shard_key({name: content[name] for name in names}) == shard_key(content)  # type: ignore[misc,arg-type]
+
+
+@given(parts, parts)
+def test_a_key_changes_with_any_part(one: dict[str, object], other: dict[str, object]) -> None:
+    same = {k: repr(v) for k, v in one.items()} == {k: repr(v) for k, v in other.items()}
+    assert (shard_key(one) == shard_key(other)) == same  # type: ignore[arg-type]
+
+
+def test_a_key_tells_true_from_one_and_text_from_numbers() -> None:
+    assert len({shard_key({"a": part}) for part in (1, 1.0, True, "1", None, "None")}) == 6
+
+
+def test_a_key_refuses_parts_that_have_no_one_spelling() -> None:
+    with pytest.raises(InputError, match=r"Part 'x' .* of type ndarray"):
+        shard_key({"x": np.zeros(2)})  # type: ignore[dict-item]
+
+
+def test_a_key_that_would_leave_the_folder_is_refused(store: Store) -> None:
+    with pytest.raises(InputError, match="64 hexadecimal digits"):
+        store.has("../../etc/passwd")
+
+
+# Damage
+
+
+def test_a_flipped_byte_never_goes_unnoticed(store: Store) -> None:
+    store.write(KEY, EXAMPLE, {"estimator": "ddn"})
+    path, noticed = shard_file(store), 0
+    whole = path.read_bytes()
+    for position in range(0, len(whole), 5):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x04
+        path.write_bytes(damaged)
+        if store.verified(KEY):  # a byte that Parquet itself does not use, such as the name of the writer
+            assert_same(store.read(KEY), EXAMPLE)
+            assert store.about(KEY) == {"estimator": "ddn"}
+        else:
+            noticed += 1
+    assert noticed > len(whole) / 5 / 3
+
+
+def test_a_shard_whose_numbers_were_edited_fails_its_checksum(store: Store) -> None:
+    store.write(KEY, EXAMPLE, {})
+    table = pq.read_table(shard_file(store))
+    edited = table.set_column(0, "value", [[0.2, *table["value"].to_pylist()[1:]]])
+    pq.write_table(edited.replace_schema_metadata(table.schema.metadata), shard_file(store))
+    with pytest.raises(StoreError, match="does not match its checksum"):
+        store.read(KEY)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
+def test_a_truncated_shard_is_named_and_its_repair_told(store: Store, share: float) -> None:
+    store.write(KEY, EXAMPLE, {})
+    content = shard_file(store).read_bytes()
+    shard_file(store).write_bytes(content[: int(share * len(content))])
+    with pytest.raises(StoreError, match=rf"{KEY}\.parquet is damaged .* Delete it, or run the audit again"):
+        store.read(KEY)
+    assert store.has(KEY)
+    assert not store.verified(KEY)
+
+
+def test_a_shard_under_a_foreign_name_is_refused(store: Store) -> None:
+    other = shard_key({"name": "b"})
+    store.write(other, EXAMPLE, {})
+    shard_file(store).parent.mkdir(exist_ok=True)
+    os.replace(store.folder / "shards" / other[:2] / f"{other}.parquet", shard_file(store))
+    with pytest.raises(StoreError, match=f"it holds the shard {other}"):
+        store.read(KEY)
+
+
+def test_a_damaged_shard_set_aside_makes_room_for_a_new_one(store: Store) -> None:
+    store.write(KEY, EXAMPLE, {})
+    shard_file(store).write_bytes(b"nonsense")
+    aside = store.set_aside(KEY)
+    assert aside.name.endswith(".corrupt")
+    assert aside.read_bytes() == b"nonsense"
+    assert not store.has(KEY)
+    store.write(KEY, EXAMPLE, {})
+    assert store.verified(KEY)
+
+
+def test_a_missing_shard_is_said_to_be_missing(store: Store) -> None:
+    assert not store.has(KEY)
+    assert not store.verified(KEY)
+    with pytest.raises(StoreError, match="has no shard"):
+        store.read(KEY)
+
+
+# Kills and other writers
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from fairmargin.core.distances import Distances
+from fairmargin.store.folder import Store
+from fairmargin.store.shard import shard_key
+store = Store.open(Path(sys.argv[1]), create=True)
+values = np.random.default_rng(0).random(200_000)
+distances = Distances(values, values > 0, "exact", "l2")
+with store.lock():
+    for i in range(1_000_000):
+        store.write(shard_key({"i": i}), distances, {"i": i})
+"""
+
+
+def killed_writer(folder: Path, shards: int) -> None:
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)])
+    try:
+        deadline = time.monotonic() + 30
+        while len(list(folder.glob("shards/*/*.parquet"))) < shards and time.monotonic() < deadline:
+            time.sleep(0.003)
+    finally:
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+
+
+def test_a_killed_writer_leaves_no_half_shard_and_no_lock(tmp_path: Path) -> None:
+    for shards in (2, 7, 13):
+        killed_writer(tmp_path, shards)
+        store = Store.open(tmp_path, create=False)
+        assert len(list(store.keys())) >= shards
+        assert all(store.verified(key) for key in store.keys())  # noqa: SIM118
+        with store.lock():
+            assert not list(tmp_path.glob("shards/*/.*"))
+
+
+def test_a_half_written_file_is_ignored_and_removed_under_the_lock(store: Store) -> None:
+    store.write(KEY, EXAMPLE, {})
+    stale = shard_file(store).with_name(f".{KEY}.parquet.123-abcd.tmp")
+    stale.write_bytes(b"half")
+    assert list(store.keys()) == [KEY]
+    assert stale.exists()
+    with store.lock():
+        assert not stale.exists()
+    assert store.verified(KEY)
+
+
+def test_a_second_writer_is_refused_and_told_who_the_first_is(store: Store) -> None:
+    refusal = rf"pid {os.getpid()}, host .* wait for it, or choose another --out"
+    with store.lock(), pytest.raises(StoreError, match=refusal), Store.open(store.folder, create=True).lock():
+        pytest.fail("two writers at once")
+    with store.lock():
+        pass  # the lock was given back
+
+
+def test_a_reader_needs_no_lock(store: Store) -> None:
+    with store.lock():
+        store.write(KEY, EXAMPLE, {})
+        assert Store.open(store.folder, create=False).verified(KEY)
+
+
+# Opening
+
+
+def test_a_store_opened_again_has_what_was_written(store: Store) -> None:
+    store.write(KEY, EXAMPLE, {})
+    again = Store.open(store.folder, create=True)
+    assert_same(again.read(KEY), EXAMPLE)
+    assert json.loads((store.folder / "store.json").read_text()) == {"format": 1}
+
+
+def test_a_run_of_another_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "store.json").write_text('{"format": 7}')
+    with pytest.raises(StoreError, match=r"has format 7; .* reads format 1\. Continue it with the version"):
+        Store.open(tmp_path, create=True)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense"])
+def test_a_store_label_that_says_nothing_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "store.json").write_text(text)
+    with pytest.raises(StoreError, match="not a run of Fairmargin's"):
+        Store.open(tmp_path, create=True)
+
+
+def test_a_folder_without_a_run_is_refused_unless_one_may_be_created(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no store\.json"):
+        Store.open(tmp_path, create=False)
+    with pytest.raises(StoreError, match=r"There is no folder at .*nowhere"):
+        Store.open(tmp_path / "nowhere", create=False)
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a letter")
+    with pytest.raises(StoreError, match="is a file; a run is kept in a folder"):
+        Store.open(tmp_path / "run", create=True)
+    with pytest.raises(StoreError, match=r"a part of this path is a file"):
+        Store.open(tmp_path / "run" / "deeper", create=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc as a folder that nobody can write to")
+def test_an_unwritable_folder_is_explained() -> None:
+    with pytest.raises(StoreError, match=r"Cannot write /proc/fairmargin: .+\."):
+        Store.open(Path("/proc/fairmargin"), create=True)
+
+
+# Atomic text
+
+
+def test_text_is_written_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    atomic_write_text(tmp_path / "report.html", "σ(P)")
+    atomic_write_text(tmp_path / "report.html", "second")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert (tmp_path / "report.html").read_text() == "second"
+
+
+def test_a_failed_write_keeps_the_older_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    atomic_write_text(tmp_path / "report.html", "first")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="no space is left on the device"):
+        atomic_write_text(tmp_path / "report.html", "second")
+    assert (tmp_path / "report.html").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    atomic_write_text(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "text"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("", "it is a folder"), ("nowhere/report.html", "its folder does not exist"), ("x" * 300, "name is too long")],
+)
+def test_text_that_cannot_be_written_is_explained(tmp_path: Path, name: str, sentence: str) -> None:
+    with pytest.raises(StoreError, match=sentence):
+        atomic_write_text(tmp_path / name, "text")
