@@ -1,7 +1,7 @@
 """Populations with known truth, on which the audit's intervals and tests are tried out.
 
-Each scenario draws one data set and says what the true σ and gap of every group are. `python -m tests.metrics.scenarios`
-prints the table of docs/inference.md.
+Each scenario draws one data set and says what the true σ and gap of every group are.
+`python -m tests.metrics.scenarios` prints the table of docs/inference.md.
 """
 
 import sys
@@ -102,7 +102,7 @@ def _clustered(seed: int, values: list[Floats], group: list[int], person: list[i
 
 
 def controlled(seed: int, effect: tuple[float, ...] = (0.8, 1.0, 1.2)) -> Draw:
-    """The classes differ in robustness and the groups in their mix of classes; inside a class, groups differ by `effect`."""
+    """Classes differ in robustness, groups in their mix of classes; inside a class groups differ by `effect`."""
     rng = np.random.default_rng([seed, 80])
     level = np.array([0.5, 1.0, 2.0])
     mixes = np.array([[0.6, 0.3, 0.1], [0.3, 0.4, 0.3], [0.1, 0.3, 0.6]])

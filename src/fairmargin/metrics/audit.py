@@ -247,6 +247,6 @@ def _method(plan: AuditPlan, contrasts: Contrasts) -> str:
     return (
         f"{plan.confidence:.0%} intervals: bootstrap-t of the log ratio with {plan.resamples:,} resamples, at least as "
         "wide as Student's with degrees of freedom from the kurtosis; spread over groups by inverting a test that "
-        f"allows 0; accuracy exact binomial; curves with Kolmogorov's band. p-values: {contrasts.way}, corrected by Holm over "
-        "the groups."
+        "allows 0; accuracy exact binomial; curves with Kolmogorov's band. "
+        f"p-values: {contrasts.way}, corrected by Holm over the groups."
     )

@@ -74,15 +74,15 @@ def means(sums: ClusterSums, plan: AuditPlan) -> GroupMeans:
     mix = np.ones((groups, 1))
     mean = sums.means(np.ones((1, clusters)), mix)[0][0]
     influence = sums.influence(mix)[0]
-    error2 = _spread(np.ones((1, clusters)), influence, influence)[0]
+    error2 = spread_of(np.ones((1, clusters)), influence, influence)[0]
     resampled, deviations = [], []
     with np.errstate(divide="ignore", invalid="ignore"):
-        for weights in _resampled_weights(clusters, plan):
+        for weights in resampled_weights(clusters, plan):
             drawn = sums.means(weights, mix)[0]
             resampled.append(drawn)
-            deviations.append(np.log(drawn / mean) / (np.sqrt(_spread(weights, influence, influence)) / drawn))
+            deviations.append(np.log(drawn / mean) / (np.sqrt(spread_of(weights, influence, influence)) / drawn))
         log = interval(
-            np.log(mean), np.sqrt(error2) / mean, np.concatenate(deviations), _freedom(influence), plan.confidence
+            np.log(mean), np.sqrt(error2) / mean, np.concatenate(deviations), freedom_of(influence), plan.confidence
         )
     units = (sums.samples[..., 0] > 0).sum(axis=0).astype(np.float64)
     return GroupMeans(mean, error2, Limits(np.exp(log.low), np.exp(log.high)), np.concatenate(resampled), units)
@@ -99,16 +99,16 @@ def contrasts(sums: ClusterSums, plan: AuditPlan) -> Contrasts:
     gap_t, log_t = [], []
     with np.errstate(divide="ignore", invalid="ignore"):
         log_ratio = np.log(own / rest)
-        for weights in _resampled_weights(clusters, plan):
+        for weights in resampled_weights(clusters, plan):
             own_drawn, rest_drawn = sums.means(weights, common.mix)
             gap_drawn, log_drawn = _errors(weights, influence, own_drawn, rest_drawn)
             gap_t.append((own_drawn - rest_drawn - (own - rest)) / gap_drawn)
             log_t.append((np.log(own_drawn / rest_drawn) - log_ratio) / log_drawn)
         gap = interval(
-            own - rest, gap_error, np.concatenate(gap_t), _freedom(influence[0] - influence[1]), plan.confidence
+            own - rest, gap_error, np.concatenate(gap_t), freedom_of(influence[0] - influence[1]), plan.confidence
         )
         relative = influence[0] / own - influence[1] / rest
-        log = interval(log_ratio, log_error, np.concatenate(log_t), _freedom(relative), plan.confidence)
+        log = interval(log_ratio, log_error, np.concatenate(log_t), freedom_of(relative), plan.confidence)
         sigma = own / rest - 1
     units = (sums.samples.sum(-1) > 0).sum(axis=0).astype(np.float64)
     rest_units = (_others(sums.samples).sum(-1) > 0).sum(axis=0).astype(np.float64)
@@ -146,7 +146,7 @@ def _flip_test(sums: ClusterSums, mix: Floats, tested: Bools, plan: AuditPlan) -
     return sequential_test(np.abs(score.sum(axis=0)), statistics, tested, most=most, units=len(score), seed=plan.seed)
 
 
-def _resampled_weights(clusters: int, plan: AuditPlan) -> Iterator[Floats]:
+def resampled_weights(clusters: int, plan: AuditPlan) -> Iterator[Floats]:
     """How often each cluster is drawn, in chunks of (draws, clusters)."""
     stream = np.random.default_rng([plan.seed, 5])
     step = max(1, _WEIGHTS_AT_ONCE // clusters)
@@ -159,21 +159,25 @@ def _resampled_weights(clusters: int, plan: AuditPlan) -> Iterator[Floats]:
 def _errors(weights: Floats, influence: tuple[Floats, Floats], own: Floats, rest: Floats) -> tuple[Floats, Floats]:
     """Standard errors of own − rest and of ln(own / rest) for each draw."""
     left, right = influence
-    own2, rest2, shared = _spread(weights, left, left), _spread(weights, right, right), _spread(weights, left, right)
+    own2, rest2, shared = (
+        spread_of(weights, left, left),
+        spread_of(weights, right, right),
+        spread_of(weights, left, right),
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.sqrt(np.maximum(own2 + rest2 - 2 * shared, 0))
         log = np.sqrt(np.maximum(own2 / own**2 + rest2 / rest**2 - 2 * shared / (own * rest), 0))
     return gap, log
 
 
-def _spread(weights: Floats, left: Floats, right: Floats) -> Floats:
+def spread_of(weights: Floats, left: Floats, right: Floats) -> Floats:
     """(Co)variance of two sums of influences under weights (draws, clusters): (draws, groups)."""
     count = weights.shape[1]
     product = weights @ (left * right) - (weights @ left) * (weights @ right) / count
     return np.asarray(product * count / (count - 1))
 
 
-def _freedom(influence: Floats) -> Floats:
+def freedom_of(influence: Floats) -> Floats:
     """Degrees of freedom from the kurtosis of the clusters' influences; see `units.kurtosis_freedom`."""
     count = (influence != 0).sum(axis=0).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -126,7 +126,7 @@ class AuditResult:
 
     def to_json(self) -> str:
         """A JSON text from which `from_json` makes the same result again."""
-        return json.dumps({"format": _FORMAT, **_encode(self)}, ensure_ascii=False, allow_nan=False)
+        return json.dumps({"format": _FORMAT, **encode(self)}, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> "AuditResult":
@@ -168,12 +168,13 @@ def _flat(row: GroupResult) -> dict[str, Any]:
 # JSON has no NaN and no infinity: NaN is null, infinity a word. ------------------------------------------------------
 
 
-def _encode(value: Any) -> Any:
+def encode(value: Any) -> Any:
+    """Plain JSON values for any result of ours."""
     match value:
         case Bound() | Norm():
             return value.value
         case RobustnessCurve():
-            return [_encode(float(v)) for v in value.values]
+            return [encode(float(v)) for v in value.values]
         case Undefined():
             return {"undefined": reason_of(value)}
         case float() if math.isnan(value):
@@ -181,11 +182,11 @@ def _encode(value: Any) -> Any:
         case float() if math.isinf(value):
             return "inf" if value > 0 else "-inf"
         case tuple() | list():
-            return [_encode(item) for item in value]
+            return [encode(item) for item in value]
         case np.generic():
-            return _encode(value.item())
+            return encode(value.item())
     if hasattr(value, "__dataclass_fields__"):
-        return {name: _encode(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {name: encode(getattr(value, name)) for name in value.__dataclass_fields__}
     return value
 
 
