@@ -1,1 +1,73 @@
-"""Fairmargin: is a classifier equally hard to fool for everyone?"""
+"""Fairmargin: is a classifier equally hard to fool for everyone?
+
+>>> import fairmargin as fm
+>>> fm.Norm.L2.dual
+<Norm.L2: 'l2'>
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from fairmargin.version import __version__
+
+if TYPE_CHECKING:
+    from fairmargin import metrics as metrics
+    from fairmargin.core.bound import Bound as Bound
+    from fairmargin.core.curve import RobustnessCurve as RobustnessCurve
+    from fairmargin.core.distances import Distances as Distances
+    from fairmargin.core.domain import Domain as Domain
+    from fairmargin.core.norm import Norm as Norm
+    from fairmargin.core.partition import Partition as Partition
+    from fairmargin.data.catalog import load as load
+    from fairmargin.data.dataset import Dataset as Dataset
+    from fairmargin.distances.catalog import ESTIMATORS as ESTIMATORS
+    from fairmargin.distances.measure import measure as measure
+    from fairmargin.errors import FairmarginError as FairmarginError
+    from fairmargin.metrics.audit import audit as audit
+    from fairmargin.metrics.compare import Comparison as Comparison
+    from fairmargin.metrics.compare import compare as compare
+    from fairmargin.metrics.plan import AuditPlan as AuditPlan
+    from fairmargin.metrics.power import power as power
+    from fairmargin.metrics.results import AuditResult as AuditResult
+    from fairmargin.models.as_classifier import as_classifier as as_classifier
+    from fairmargin.report import figures as plot  # noqa: F401
+    from fairmargin.report.page import write_report as write_report
+
+# Name -> where it is defined. Resolved when first used (PEP 562), so that importing fairmargin loads next to nothing,
+# and torch only for those who need it.
+_DEFINED_IN = {
+    "AuditPlan": "fairmargin.metrics.plan",
+    "AuditResult": "fairmargin.metrics.results",
+    "Bound": "fairmargin.core.bound",
+    "Comparison": "fairmargin.metrics.compare",
+    "Dataset": "fairmargin.data.dataset",
+    "Distances": "fairmargin.core.distances",
+    "Domain": "fairmargin.core.domain",
+    "ESTIMATORS": "fairmargin.distances.catalog",
+    "FairmarginError": "fairmargin.errors",
+    "Norm": "fairmargin.core.norm",
+    "Partition": "fairmargin.core.partition",
+    "RobustnessCurve": "fairmargin.core.curve",
+    "as_classifier": "fairmargin.models.as_classifier",
+    "audit": "fairmargin.metrics.audit",
+    "compare": "fairmargin.metrics.compare",
+    "load": "fairmargin.data.catalog",
+    "measure": "fairmargin.distances.measure",
+    "power": "fairmargin.metrics.power",
+    "write_report": "fairmargin.report.page",
+}
+_MODULES = {"metrics": "fairmargin.metrics", "plot": "fairmargin.report.figures"}
+
+__all__ = [*_DEFINED_IN, *_MODULES, "__version__"]  # noqa: PLE0604 - names, all of them
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _DEFINED_IN:
+        return getattr(import_module(_DEFINED_IN[name]), name)
+    raise AttributeError(f"module 'fairmargin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

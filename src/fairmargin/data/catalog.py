@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.digits import Split, load_digits_dataset
 from fairmargin.data.files import load_file
 from fairmargin.data.reading import is_readable
 from fairmargin.data.scaling import Bounds, Scale
-from fairmargin.data.suggestion import suggest
 from fairmargin.errors import InputError
 
 Loader = Callable[[Split, Path | None], Dataset]  # which split, and the folder that holds the files if there are any

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from fairmargin.core.arrays import Ints, read_only
 from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
+from fairmargin.core.suggestion import suggest
 from fairmargin.data.samples import Samples, as_samples, content_hash, take_rows
-from fairmargin.data.suggestion import suggest
 from fairmargin.errors import InputError
 
 _LABEL_NAMES = ("class", "label")

@@ -15,8 +15,8 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
+from fairmargin.core.suggestion import suggest, there_are
 from fairmargin.data.reading import ARRAYS, read_arrays, read_table
-from fairmargin.data.suggestion import suggest, there_are
 from fairmargin.errors import InputError
 
 _VALUE_NAMES = ("distance", "value", "values", "r")

@@ -9,12 +9,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairmargin.core.domain import Domain
+from fairmargin.core.suggestion import suggest, there_are
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.encoding import encode_columns
 from fairmargin.data.reading import ARRAYS, read_arrays, read_table
 from fairmargin.data.samples import as_samples
 from fairmargin.data.scaling import Bounds, Scale, domain_of, outside
-from fairmargin.data.suggestion import suggest, there_are
 from fairmargin.errors import InputError
 
 

@@ -62,7 +62,7 @@ def measure(
     classifier = as_classifier(model)
     check_estimator(classifier, estimator)
     samples = x if hasattr(x, "shape") else _array(x)
-    positions = _checked(classifier, samples, y)
+    positions = check_samples(classifier, samples, y)
     parts = []
     for start, shard in _shards(samples):
         parts.append(measure_shard(classifier, estimator, shard, positions[start : start + len(shard)], seed))
@@ -112,7 +112,7 @@ def concatenate(parts: Sequence[Distances]) -> Distances:
     return Distances(values, correct, bound, first.norm, first.subject, tried)
 
 
-def _checked(model: Classifier, x: Any, y: Any) -> Ints:
+def check_samples(model: Classifier, x: Any, y: Any) -> Ints:
     """The class positions of the labels, after looking at every sample: better now than after hours of measuring."""
     if hasattr(x, "toarray"):
         raise InputError("`x` is a sparse matrix; pass `x.toarray()`.")

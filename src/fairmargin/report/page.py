@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import plotly.graph_objects as go
@@ -19,6 +20,7 @@ from fairmargin.errors import InputError
 from fairmargin.metrics.results import VERDICTS, AuditResult, Estimate, GroupResult
 from fairmargin.metrics.undefined import reason_of
 from fairmargin.report import figures, words
+from fairmargin.store.atomic import atomic_write_text
 from fairmargin.version import __version__
 
 
@@ -70,6 +72,25 @@ class Cell:
     text: str
     interval: str = ""
     reason: str = ""
+
+
+def write_report(
+    path: Path | str, results: AuditResult | Sequence[AuditResult], provenance: Provenance | None = None
+) -> Path:
+    """Writes the page of one or several audits to a file, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Where to write, for instance "report.html".
+    results
+        What `audit` returned.
+    provenance
+        Where the numbers come from; what you leave out the page leaves out.
+    """
+    audits = [results] if isinstance(results, AuditResult) else list(results)
+    atomic_write_text(path, render([Section(result) for result in audits], provenance or Provenance()))
+    return Path(path)
 
 
 def render(sections: Sequence[Section], provenance: Provenance) -> str:

@@ -1,0 +1,67 @@
+"""The `fairmargin` command and what all its commands share: one way to fail, one way to stop."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from typer.core import TyperGroup
+
+from fairmargin.cli import audit, compare, demo, gate, listing, power, report
+from fairmargin.cli.console import errors
+from fairmargin.errors import FairmarginError
+from fairmargin.version import __version__
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+class _Commands(TyperGroup):
+    """Turns our errors into one sentence and exit code 2, and Ctrl-C into a word about what is kept."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FairmarginError as error:
+            errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
+            raise typer.Exit(BAD_INPUT) from None
+        except KeyboardInterrupt:
+            errors.print("\nStopped. Everything measured so far is kept: the same command goes on from here.")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="Is a classifier equally hard to fool for everyone? Measures how far samples lie from the decision boundary, "
+    "and compares groups.\n\nStart with [bold]fairmargin demo[/].",
+)
+app.command("demo")(demo.demo)
+app.command("audit")(audit.audit)
+app.command("report")(report.report)
+app.command("compare")(compare.compare)
+app.command("gate")(gate.gate)
+app.command("power")(power.power)
+app.command("list")(listing.show)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fairmargin {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """The entry point of the `fairmargin` command."""
+    app()

@@ -1,0 +1,219 @@
+"""`fairmargin audit`: measure, compare, report."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fairmargin.cli.console import command_line, output, progress, show_audits
+from fairmargin.cli.options import Confidence, Engine, Json, Quiet
+from fairmargin.engine.catalog import parse_engine
+from fairmargin.errors import InputError
+from fairmargin.metrics.results import encode
+from fairmargin.studies.run_folder import StoredAudit
+from fairmargin.studies.study import Study, make_study
+from fairmargin.studies.workflow import Finished, run
+
+
+def audit(
+    out: Annotated[
+        Path, typer.Option(help="Folder of the run. Interrupted and run again, an audit goes on from here.")
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            help="A file (.npz with weight and bias, .skops, .joblib, .pkl) or an import path (package.module:name).",
+            rich_help_panel="What to audit",
+        ),
+    ] = "",
+    data: Annotated[
+        str, typer.Option(help="A dataset's name, or a file .npz, .csv, .parquet.", rich_help_panel="What to audit")
+    ] = "",
+    distances: Annotated[
+        str,
+        typer.Option(
+            help="A table of distances measured elsewhere (.csv, .parquet, .npz).", rich_help_panel="What to audit"
+        ),
+    ] = "",
+    trust_model: Annotated[
+        bool,
+        typer.Option(
+            "--trust-model",
+            help="Read model files that can run code (.joblib, .pkl): only if you made them yourself.",
+            rich_help_panel="What to audit",
+        ),
+    ] = False,
+    label: Annotated[str, typer.Option(help="The label column of a table.", rich_help_panel="Data")] = "",
+    features: Annotated[
+        str,
+        typer.Option(
+            help="Feature columns of a table, with commas; all but label and group columns if left out.",
+            rich_help_panel="Data",
+        ),
+    ] = "",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="Length of a step: std (of each feature; the default of tables) or none.", rich_help_panel="Data"
+        ),
+    ] = "",
+    bounds: Annotated[
+        str, typer.Option(help="Where inputs may lie: low,high, for instance 0,1.", rich_help_panel="Data")
+    ] = "",
+    split: Annotated[str, typer.Option(help="all, train or test, for named datasets.", rich_help_panel="Data")] = "all",
+    root: Annotated[str, typer.Option(help="Folder of a named dataset's files.", rich_help_panel="Data")] = "",
+    distance_column: Annotated[
+        str, typer.Option(help="Column of --distances with the distance.", rich_help_panel="Data")
+    ] = "",
+    correct_column: Annotated[
+        str, typer.Option(help="Column of --distances that says whether the sample is correct.", rich_help_panel="Data")
+    ] = "",
+    bound: Annotated[
+        str,
+        typer.Option(
+            help="What --distances are: exact, upper (attacks), lower (certificates), neither.", rich_help_panel="Data"
+        ),
+    ] = "",
+    norm: Annotated[str, typer.Option(help="The norm of --distances: l1, l2, linf.", rich_help_panel="Data")] = "",
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME or NAME:key=value,…; may be repeated. See `fairmargin list estimators`.",
+            rich_help_panel="Measuring",
+        ),
+    ] = None,
+    engine: Engine = "serial",
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column whose values are the groups; may be repeated. The class if left out.",
+            rich_help_panel="Comparing",
+        ),
+    ] = None,
+    cross: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns to intersect: race,sex; may be repeated.", rich_help_panel="Comparing"),
+    ] = None,
+    merge_below: Annotated[
+        int, typer.Option(help="Merge groups smaller than this into 'other'.", rich_help_panel="Comparing")
+    ] = 0,
+    control: Annotated[
+        str,
+        typer.Option(
+            help="Compare groups inside the values of this column, usually the class.", rich_help_panel="Comparing"
+        ),
+    ] = "",
+    cluster: Annotated[
+        str,
+        typer.Option(
+            help="Column with an id per person, where samples are not independent.", rich_help_panel="Comparing"
+        ),
+    ] = "",
+    confidence: Confidence = 0.95,
+    up_to: Annotated[float, typer.Option(help="Average min(distance, up_to).", rich_help_panel="Comparing")] = math.inf,
+    smallest_group: Annotated[
+        int, typer.Option(help="Fewer independent samples than this give no verdict.", rich_help_panel="Comparing")
+    ] = 30,
+    resamples: Annotated[int, typer.Option(help="Resamples of the bootstrap.", rich_help_panel="Comparing")] = 2_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    title: Annotated[str, typer.Option(help="Title of the report.")] = "",
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measures how far every sample lies from the decision boundary, compares groups, and writes a report.
+
+    Examples:
+
+    [dim]# a scikit-learn model as weights, and a table[/]
+    fairmargin audit --model model.npz --data people.csv --label hired --group sex --cross race,sex --out run
+
+    [dim]# distances that you already have[/]
+    fairmargin audit --distances table.parquet --bound upper --norm l2 --group sex --out run
+
+    [dim]# any scikit-learn object, from your own code; groups compared within each class[/]
+    fairmargin audit --model train.py:model --data people.csv --label hired --group race --control hired --out run
+    """
+    study = make_study(
+        {
+            "model": model,
+            "trust_model": trust_model,
+            "data": data,
+            "root": root,
+            "split": split,
+            "label": label,
+            "features": _names(features),
+            "scale": scale,
+            "bounds": _bounds(bounds),
+            "estimators": tuple(estimator or ("exact_linear",)),
+            "distances": distances,
+            "distance_column": distance_column,
+            "correct_column": correct_column,
+            "bound": bound,
+            "norm": norm,
+            "groups": tuple(group or ()),
+            "cross": tuple(_crossed(text) for text in cross or ()),
+            "merge_below": merge_below,
+            "control": control,
+            "cluster": cluster,
+            "confidence": confidence,
+            "up_to": up_to,
+            "smallest_group": smallest_group,
+            "resamples": resamples,
+            "seed": seed,
+            "title": title,
+        }
+    )
+    carry_out(study, out, engine, json_=json_, quiet=quiet)
+
+
+def carry_out(study: Study, out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
+    """Runs a study and shows what came out."""
+    with progress(quiet or json_) as tell:
+        finished = run(study, out, parse_engine(engine), command=command_line(), progress=tell)
+    if json_:
+        typer.echo(json.dumps(as_json(finished), ensure_ascii=False, allow_nan=False, indent=2))
+    elif not quiet:
+        show_audits(finished.audits)
+        output.print(f"Report: {finished.folder.report}", soft_wrap=True)
+
+
+def as_json(finished: Finished) -> dict[str, Any]:
+    """A run as plain values, without the curves."""
+    return {
+        "run": str(finished.folder.path),
+        "report": str(finished.folder.report),
+        "measured_shards": finished.measured,
+        "reused_shards": finished.reused,
+        "audits": [audit_as_json(stored) for stored in finished.audits],
+    }
+
+
+def audit_as_json(stored: StoredAudit) -> dict[str, Any]:
+    """One audit as plain values, without the curves, which `audits.json` of the run folder holds."""
+    content: dict[str, Any] = encode(stored.result)
+    for row in content["groups"]:
+        del row["curve"]
+    return {"estimator": stored.estimator, **content}
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _crossed(text: str) -> tuple[str, ...]:
+    names = _names(text)
+    if len(names) < 2:
+        raise InputError(f"--cross takes two or more columns, as in race,sex; given {text!r}.")
+    return names
+
+
+def _bounds(text: str) -> tuple[float, float] | None:
+    if not text:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--bounds takes two numbers, low,high, as in 0,1 or -inf,inf; given {text!r}.") from None
+    return low, high

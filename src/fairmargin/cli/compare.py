@@ -1,0 +1,65 @@
+"""`fairmargin compare`: two models on the same samples."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fairmargin.cli.console import output, p_text, plain_table, sigma_texts
+from fairmargin.cli.options import Json, Quiet
+from fairmargin.metrics.compare import Comparison
+from fairmargin.metrics.results import encode
+from fairmargin.studies.comparison import compare_runs
+from fairmargin.studies.run_folder import RunFolder
+
+
+def compare(
+    before: Annotated[str, typer.Argument(help="The run folder of the first model.")],
+    after: Annotated[str, typer.Argument(help="The run folder of the second model, on the same samples.")],
+    group: Annotated[list[str] | None, typer.Option(help="Only this partition; may be repeated.")] = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Says which groups gained and which lost from one model to the next, and whether the gap closed.
+
+    Each sample is compared with itself, so that small changes can be seen.
+
+    Example:
+
+    fairmargin compare run-before run-after --group race
+    """
+    found = compare_runs(RunFolder.existing(before), RunFolder.existing(after), tuple(group or ()))
+    if json_:
+        content = [{"estimator": estimator, **encode(comparison)} for estimator, comparison in found]
+        typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))
+    elif not quiet:
+        for estimator, comparison in found:
+            output.print(_table(estimator, comparison))
+            for warning in comparison.warnings:
+                output.print(f"[yellow]Note:[/] {escape(warning)}")
+            output.print()
+
+
+def _table(estimator: str, comparison: Comparison) -> Table:
+    title = (
+        f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals, {estimator}"
+    )
+    table = plain_table(title, left=("group",))(
+        "group", "samples", "distance", "change", "interval", "p", "σ", "change", "interval", "p"
+    )
+    for row in comparison:
+        change = row.change
+        table.add_row(
+            escape(row.group),
+            f"{row.size:,}",
+            f"{row.before:.4g} → {row.after:.4g}",
+            f"{change.value:+.3g}",
+            f"{change.low:+.3g} to {change.high:+.3g}",
+            p_text(row.p_adjusted),
+            f"{row.sigma_before:+.1%} → {row.sigma_after:+.1%}",
+            *sigma_texts(row.sigma_change),
+            p_text(row.sigma_p_adjusted),
+        )
+    return table

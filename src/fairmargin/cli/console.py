@@ -1,0 +1,106 @@
+"""What a person sees in a terminal: tables on standard output, progress and errors on standard error."""
+
+import math
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, AuditResult, Estimate
+from fairmargin.studies.run_folder import StoredAudit
+from fairmargin.studies.workflow import Progress as Tell
+
+output = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+_COLOURS = {LESS_ROBUST: "red", MORE_ROBUST: "green"}
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Tell]:
+    """A progress bar on standard error that disappears when done; nothing at all when quiet."""
+    if quiet:
+        yield lambda what, done, total: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as bars:
+        known: dict[str, object] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = bars.add_task(escape(what), total=total)
+            bars.update(known[what], completed=done, total=total)  # type: ignore[arg-type]
+
+        yield tell
+
+
+def show_audits(audits: Sequence[StoredAudit]) -> None:
+    """A table and the warnings of every audit."""
+    for stored in audits:
+        output.print(_table(stored.estimator, stored.result))
+        notes = [stored.result.cap_reason + "." if stored.result.cap_reason else "", *stored.result.warnings]
+        for note in filter(None, notes):
+            output.print(f"[yellow]Note:[/] {escape(note)}")
+        output.print()
+
+
+def _table(estimator: str, result: AuditResult) -> Table:
+    title = f"{result.partition}: {result.overall.size:,} samples, {result.norm}, {result.bound.words}, {estimator}"
+    if result.control:
+        title += f", compared inside {result.control}"
+    table = plain_table(title, left=("group", "verdict"), wrap=("verdict",))(
+        "group", "samples", "accuracy", "distance", "σ", f"{result.confidence:.0%} interval", "p", "verdict"
+    )
+    for row in sorted(result, key=lambda r: math.inf if math.isnan(r.sigma.value) else r.sigma.value):
+        style = _COLOURS.get(row.verdict, "")
+        table.add_row(
+            escape(row.group),
+            f"{row.size:,}",
+            f"{row.accuracy.value:.1%}",
+            f"{row.robustness.value:.4g}",
+            *sigma_texts(row.sigma),
+            p_text(row.p_adjusted),
+            f"[{style}]{row.verdict}[/]" if style else row.verdict,
+        )
+    return table
+
+
+def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) -> Callable[..., Table]:
+    """A table without vertical lines, numbers to the right; only columns in `wrap` break lines."""
+
+    def with_columns(*names: str) -> Table:
+        table = Table(
+            title=escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+        )
+        for name in names:
+            table.add_column(name, justify="left" if name in left else "right", no_wrap=name not in wrap)
+        return table
+
+    return with_columns
+
+
+def sigma_texts(estimate: Estimate) -> tuple[str, str]:
+    """σ and its interval, in percent."""
+    if not estimate.is_defined:
+        return "undefined", "–"
+    if math.isnan(estimate.low) or math.isnan(estimate.high):
+        return f"{estimate.value:+.1%}", "–"
+    return f"{estimate.value:+.1%}", f"{estimate.low:+.1%} to {estimate.high:+.1%}"
+
+
+def p_text(p: float) -> str:
+    """A p-value as papers print it."""
+    if math.isnan(p):
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def command_line() -> str:
+    """The command that is running, as one could type it."""
+    return shlex.join(["fairmargin", *sys.argv[1:]])

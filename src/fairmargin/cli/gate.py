@@ -1,0 +1,85 @@
+"""`fairmargin gate`: an exit code for a pipeline."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from fairmargin.cli.console import errors, output
+from fairmargin.cli.options import Json, Quiet, Run
+from fairmargin.core.suggestion import suggest
+from fairmargin.errors import InputError
+from fairmargin.studies import gate as conditions
+from fairmargin.studies.run_folder import RunFolder, audit_table
+
+MATCHED = 1
+
+
+def gate(
+    run: Run,
+    condition: Annotated[
+        str, typer.Option("--if", help="Fail if this holds for a group, for instance 'sigma_low < -0.2'.")
+    ],
+    group: Annotated[list[str] | None, typer.Option(help="Only groups of this partition; may be repeated.")] = None,
+    allow_undefined: Annotated[
+        bool, typer.Option("--allow-undefined", help="Let groups pass for which the condition cannot be decided.")
+    ] = False,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Exits 0 when no group meets the condition, 1 when one does, 2 on bad input or an undefined value.
+
+    Recommended is the cautious gate: it fails unless the audit can show that no group is 20 % worse than the rest. "Not
+    significant" with few samples proves nothing.
+
+    Examples:
+
+    [dim]# fails unless every group is shown to be less than 20 % worse[/]
+    fairmargin gate run --if 'sigma_low < -0.2'
+
+    [dim]# fails only when a group is shown to be 10 % worse[/]
+    fairmargin gate run --if 'sigma_high < -0.1' --group race
+
+    fairmargin gate run --if 'verdict == "less robust" and size >= 100'
+
+    Columns: group, partition, estimator, norm, bound, size, accuracy, robustness, sigma, gap_to_rest (each also with
+    _low and _high), unreached, dropped, p, p_adjusted, verdict.
+    """
+    table = audit_table(RunFolder.existing(run).read_audits())
+    known = list(dict.fromkeys(table["partition"]))
+    for name in group or ():
+        if name not in known:
+            raise InputError(f"The run in {run} has no partition {name!r}. {suggest(name, known)}")
+    if group:
+        table = table[table["partition"].isin(group)]
+    found = conditions.gate(table, condition)
+    undecided = found.undefined.iloc[:0] if allow_undefined else found.undefined
+    if json_:
+        rows = {"matching": found.matching, "undefined": found.undefined}
+        plain = {k: [_plain(r) for r in v.to_dict("records")] for k, v in rows.items()}
+        typer.echo(json.dumps({"condition": condition, "checked": len(table), **plain}, ensure_ascii=False, indent=2))
+    elif not quiet:
+        for row in found.matching.to_dict("records"):
+            output.print(
+                f"[red]fails[/] {escape(row['partition'])}: {escape(row['finding'])} ({escape(row['estimator'])})"
+            )
+        if found.matching.empty and undecided.empty:
+            output.print(f"[green]passes[/]: no group of {len(table)} meets {escape(condition)}")
+    if not found.matching.empty:
+        raise typer.Exit(MATCHED)
+    if not undecided.empty:
+        names = ", ".join(f"{r['partition']}={r['group']}" for r in undecided.to_dict("records"))
+        errors.print(
+            f"[bold red]Error:[/] {escape(condition)} cannot be decided for {escape(names)}: a value is undefined. "
+            "Look at the report for the reason, or pass --allow-undefined.",
+            soft_wrap=True,
+        )
+        raise typer.Exit(2)
+
+
+def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Values that JSON knows."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}

@@ -1,0 +1,72 @@
+"""`fairmargin list`: what there is."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from enum import Enum, StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fairmargin.cli.console import output
+from fairmargin.cli.options import Json
+from fairmargin.core.norm import Norm
+from fairmargin.data.catalog import DATASETS
+from fairmargin.distances.catalog import ESTIMATORS
+from fairmargin.engine.catalog import ENGINES
+
+
+class What(StrEnum):
+    """Catalogs."""
+
+    estimators = "estimators"
+    datasets = "datasets"
+    engines = "engines"
+    norms = "norms"
+
+
+def show(
+    what: Annotated[What | None, typer.Argument(help="Which catalog; all of them if left out.")] = None,
+    json_: Json = False,
+) -> None:
+    """Lists estimators, datasets, engines and norms, with their options.
+
+    Example:
+
+    fairmargin list estimators
+    """
+    chosen = [what] if what else list(What)
+    found = {kind.value: _CATALOGS[kind]() for kind in chosen}
+    if json_:
+        typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
+        return
+    for kind, rows in found.items():
+        table = Table(title=kind, title_justify="left", title_style="bold", show_header=False)
+        for name, about in rows.items():
+            table.add_row(escape(name), escape(about))
+        output.print(table)
+
+
+def _described(catalog: Mapping[str, Any]) -> dict[str, str]:
+    rows = {}
+    for name, entry in catalog.items():
+        first = (entry.__doc__ or "").strip().splitlines()
+        options = _options(entry)
+        rows[name] = (first[0] if first else "") + (f" Options: {options}." if options else "")
+    return rows
+
+
+def _options(entry: Any) -> str:
+    if not hasattr(entry, "__dataclass_fields__"):
+        return ""
+    return ", ".join(f"{f.name}={f.default.value if isinstance(f.default, Enum) else f.default}" for f in fields(entry))
+
+
+_CATALOGS: dict[What, Callable[[], dict[str, str]]] = {
+    What.estimators: lambda: _described(ESTIMATORS),
+    What.datasets: lambda: _described(DATASETS),
+    What.engines: lambda: _described(ENGINES),
+    What.norms: lambda: {norm.value: f"{norm}, the dual of {norm.dual}" for norm in Norm},
+}

@@ -1,0 +1,109 @@
+"""`fairmargin power`: what an audit can see, before or after it is made."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fairmargin.cli.console import output, plain_table
+from fairmargin.cli.options import Confidence, Json, Quiet
+from fairmargin.errors import InputError
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.metrics.power import Power, Setting
+from fairmargin.metrics.power import power as power_of
+from fairmargin.metrics.results import encode
+from fairmargin.metrics.undefined import reason_of
+from fairmargin.studies.run_folder import RunFolder
+
+
+def power(
+    run: Annotated[Path | None, typer.Argument(help="A run whose distances serve as a pilot.")] = None,
+    sigma: Annotated[float, typer.Option(help="The effect that matters, for instance -0.2: 20 % less robust.")] = -0.2,
+    chance: Annotated[float, typer.Option("--power", help="How likely it should be found.")] = 0.8,
+    group: Annotated[list[str] | None, typer.Option(help="Only this partition; may be repeated.")] = None,
+    size: Annotated[int, typer.Option(help="Without a run: samples in the group.")] = 0,
+    rest: Annotated[int, typer.Option(help="Without a run: samples in the rest.")] = 0,
+    groups: Annotated[int, typer.Option(help="Without a run: groups that are tested.")] = 2,
+    variation: Annotated[
+        float, typer.Option(help="Without a run: standard deviation over mean of the distances.")
+    ] = 0.8,
+    confidence: Confidence = 0.95,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Says the smallest σ that an audit would detect, and how many samples a given σ takes.
+
+    Examples:
+
+    [dim]# what could this audit see?[/]
+    fairmargin power run --sigma -0.1
+
+    [dim]# before any measurement: a group of 200 among 2,200[/]
+    fairmargin power --size 200 --rest 2000 --groups 5 --variation 0.8
+    """
+    if run is None:
+        found = [("", "", _planned(size, rest, groups, variation, sigma, chance, confidence))]
+    else:
+        found = _of_run(RunFolder.existing(run), group, sigma, chance, confidence)
+    if json_:
+        rows = [{"estimator": e, "partition": p, **encode(row)} for e, p, row in found]
+        typer.echo(json.dumps(rows, ensure_ascii=False, allow_nan=False, indent=2))
+    elif not quiet:
+        output.print(_table(found, sigma, chance))
+
+
+def _planned(
+    size: int, rest: int, groups: int, variation: float, sigma: float, chance: float, confidence: float
+) -> Power:
+    if size < 2 or rest < 2:
+        raise InputError("Give a run, or --size and --rest (at least 2 each), as in --size 200 --rest 2000.")
+    if variation <= 0:
+        raise InputError(f"--variation is the standard deviation over the mean, above 0; given {variation}.")
+    setting = Setting(variation, variation, rest, 1 if groups == 2 else groups, confidence, chance)
+    drop = setting.smallest_drop(size)
+    return Power("planned", size, rest, drop, 1 / (1 + drop) - 1, setting.samples_needed(sigma))
+
+
+def _of_run(
+    folder: RunFolder, group: list[str] | None, sigma: float, chance: float, confidence: float
+) -> list[tuple[str, str, Power]]:
+    study, manifest = folder.read_study(), folder.read_manifest()
+    assert study is not None
+    names = group or list(dict.fromkeys(a.result.partition for a in folder.read_audits()))
+    cluster = folder.column(study.cluster) if study.cluster else None
+    plan = AuditPlan(confidence=confidence, cluster=cluster, up_to=study.up_to)
+    found = []
+    for measurement in manifest.measurements:
+        distances = folder.distances(measurement)
+        for name in names:
+            rows = power_of(distances, folder.partition(name), plan, sigma=sigma, chance=chance)
+            found += [(measurement.estimator, name, row) for row in rows.values()]
+    return found
+
+
+def _table(found: list[tuple[str, str, Power]], sigma: float, chance: float) -> Table:
+    words = ("estimator", "partition", "group")
+    table = plain_table(f"Detected with probability {chance:.0%}", left=words, wrap=words)(
+        *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {sigma:+.0%}"
+    )
+    for estimator, partition, row in found:
+        needed = row.samples_needed
+        table.add_row(
+            escape(estimator),
+            escape(partition),
+            escape(row.group),
+            f"{row.size:,}",
+            f"{row.rest_size:,}",
+            _percent(row.smallest_drop),
+            _percent(row.smallest_gain),
+            escape(reason_of(needed)) if math.isnan(needed) else f"{math.ceil(needed):,}",
+        )
+    return table
+
+
+def _percent(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:+.1%}"

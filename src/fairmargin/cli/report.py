@@ -1,0 +1,38 @@
+"""`fairmargin report`: the page of a run, made anew."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairmargin.cli.audit import audit_as_json
+from fairmargin.cli.console import output, show_audits
+from fairmargin.cli.options import Json, Quiet, Run
+from fairmargin.studies.run_folder import RunFolder
+from fairmargin.studies.workflow import write_report
+
+
+def report(
+    run: Run,
+    out: Annotated[Path | None, typer.Option(help="Where to write the page; RUN/report.html if left out.")] = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Writes the report of a run again, from what the run folder holds, and shows its tables.
+
+    Example:
+
+    fairmargin report run --out audit-2026.html
+    """
+    import json
+
+    folder = RunFolder.existing(run)
+    audits = folder.read_audits()
+    target = out or folder.report
+    write_report(folder, target)
+    if json_:
+        content = {"report": str(target), "audits": [audit_as_json(stored) for stored in audits]}
+        typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))
+    elif not quiet:
+        show_audits(audits)
+        output.print(f"Report: {target}", soft_wrap=True)

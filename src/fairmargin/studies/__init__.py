@@ -1,0 +1,1 @@
+"""Studies: what to measure, on what, and the stages that turn it into a report."""

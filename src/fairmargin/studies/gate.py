@@ -1,0 +1,179 @@
+"""A condition that fails a pipeline: a small expression language over the columns of an audit's table.
+
+    sigma_low < -0.2
+    verdict == "less robust" and size >= 100
+    abs(gap_to_rest) / robustness > 0.3
+
+Names are columns; numbers, texts, comparisons (also chained), and, or, not, + − * /, abs, min, max. Nothing else: the
+text is parsed, never run. Undefined values follow three-valued logic: `False and undefined` is False.
+"""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fairmargin.core.suggestion import suggest
+from fairmargin.errors import InputError
+
+Value = float | str | bool | None  # None: undefined
+
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_FUNCTIONS: dict[str, Callable[..., float]] = {"abs": abs, "min": min, "max": max}
+_LONGEST = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Which groups meet the condition, and for which it cannot be decided."""
+
+    matching: pd.DataFrame
+    undefined: pd.DataFrame
+
+
+def gate(table: pd.DataFrame, condition: str) -> GateResult:
+    """Applies a condition to every row of an audit's table.
+
+    >>> table = pd.DataFrame({"group": ["F", "M"], "sigma_low": [-0.3, 0.1]})
+    >>> gate(table, "sigma_low < -0.2").matching["group"].tolist()
+    ['F']
+    """
+    tree = parse(condition, tuple(map(str, table.columns)))
+    answers = [evaluate(tree, row, condition) for row in table.to_dict("records")]
+    for answer in answers:
+        if not isinstance(answer, bool) and answer is not None:
+            raise InputError(
+                f"The condition {condition!r} gives {answer!r}, not true or false. Compare it with something."
+            )
+    return GateResult(table[[a is True for a in answers]], table[[a is None for a in answers]])
+
+
+def parse(condition: str, columns: tuple[str, ...]) -> ast.expr:
+    """The syntax tree of a condition, after every part of it was found to be allowed."""
+    if len(condition) > _LONGEST:
+        raise InputError(f"The condition has {len(condition):,} characters; at most {_LONGEST:,} are read.")
+    try:
+        tree = ast.parse(condition.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        where = f" at position {error.offset}" if isinstance(error, SyntaxError) and error.offset else ""
+        raise InputError(
+            f"Cannot read the condition {condition!r}{where}. Write for instance: sigma_low < -0.2."
+        ) from None
+    for node in ast.walk(tree):
+        _check(node, condition, columns)
+    return tree
+
+
+def _check(node: ast.AST, condition: str, columns: tuple[str, ...]) -> None:
+    plain = (ast.BoolOp, ast.And, ast.Or, ast.Compare, ast.BinOp, ast.UnaryOp, ast.Not, ast.USub, ast.UAdd, ast.Load)
+    match node:
+        case ast.Name(id=name) if name in columns or name in _FUNCTIONS:
+            return
+        case ast.Name(id=name):
+            raise InputError(
+                f"The condition {condition!r} names {name!r}, which is no column. {suggest(name, columns)}"
+            )
+        case ast.Constant(value=bool() | int() | float() | str()):
+            return
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS and args:
+            if name == "abs" and len(args) != 1:
+                raise InputError(f"abs takes one argument in the condition {condition!r}.")
+            return
+    if isinstance(node, plain) or type(node) in _COMPARE or type(node) in _ARITHMETIC:
+        return
+    raise InputError(
+        f"The condition {condition!r} uses {type(node).__name__}, which is not allowed. Allowed are columns, numbers, "
+        "texts, < <= > >= == !=, and, or, not, + - * /, abs, min, max."
+    )
+
+
+def evaluate(node: ast.expr, row: Mapping[Any, Any], condition: str) -> Value:
+    """The value of a checked expression in one row; None where it is undefined."""
+    match node:
+        case ast.Constant(value=value):
+            return value if isinstance(value, (bool, str)) else float(value)  # type: ignore[arg-type]
+        case ast.Name(id=name) if name in row:
+            return _defined(row[name])
+        case ast.BoolOp(op=op, values=parts):
+            return _logic(isinstance(op, ast.And), [_truth(evaluate(p, row, condition), condition) for p in parts])
+        case ast.UnaryOp(op=ast.Not(), operand=part):
+            truth = _truth(evaluate(part, row, condition), condition)
+            return None if truth is None else not truth
+        case ast.UnaryOp(op=op, operand=part):
+            number = _number(evaluate(part, row, condition), condition)
+            return number if number is None or isinstance(op, ast.UAdd) else -number
+        case ast.BinOp(left=left, op=op, right=right):
+            return _arithmetic(
+                _ARITHMETIC[type(op)], [evaluate(side, row, condition) for side in (left, right)], condition
+            )
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return _arithmetic(_FUNCTIONS[name], [evaluate(a, row, condition) for a in args], condition)
+        case ast.Compare(left=left, ops=ops, comparators=rights):
+            sides = [evaluate(side, row, condition) for side in (left, *rights)]
+            pairs = zip(ops, sides, sides[1:], strict=False)
+            return _logic(True, [_compared(_COMPARE[type(op)], a, b, condition) for op, a, b in pairs])
+    raise InputError(f"The condition {condition!r} cannot be evaluated.")
+
+
+def _logic(conjunction: bool, parts: list[bool | None]) -> bool | None:
+    """Kleene's `and` and `or`: undefined only where it could decide."""
+    if (not conjunction) in parts:
+        return not conjunction
+    return None if None in parts else conjunction
+
+
+def _compared(compare: Callable[[Any, Any], bool], left: Value, right: Value, condition: str) -> bool | None:
+    if left is None or right is None:
+        return None
+    if isinstance(left, str) != isinstance(right, str):
+        raise InputError(f"The condition {condition!r} compares a text with a number: {left!r} and {right!r}.")
+    return compare(left, right)
+
+
+def _arithmetic(operation: Callable[..., float], parts: list[Value], condition: str) -> float | None:
+    numbers = [_number(part, condition) for part in parts]
+    if any(number is None for number in numbers):
+        return None
+    try:
+        return _as_float(operation(*numbers))
+    except (ZeroDivisionError, OverflowError):
+        return None
+
+
+def _as_float(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _defined(value: Any) -> Value:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value if isinstance(value, (str, bool)) else float(value)
+
+
+def _number(value: Value, condition: str) -> float | None:
+    if isinstance(value, (str, bool)):
+        raise InputError(f"The condition {condition!r} calculates with {value!r}, which is no number.")
+    return value
+
+
+def _truth(value: Value, condition: str) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    raise InputError(f"The condition {condition!r} uses {value!r} as true or false. Compare it with something.")

@@ -1,0 +1,154 @@
+"""The first stage: from the names in a study to samples, labels, groups and a model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.core.arrays import Ints
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.core.suggestion import suggest
+from fairmargin.data.catalog import load
+from fairmargin.data.dataset import Dataset
+from fairmargin.data.distance_table import load_distances
+from fairmargin.distances.measure import check_samples
+from fairmargin.errors import InputError
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.loading import load_model
+from fairmargin.models.protocol import Classifier
+from fairmargin.studies.study import Study
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loaded:
+    """Samples with labels and attributes, and the model if distances are still to be measured."""
+
+    samples: int
+    columns: Mapping[str, npt.NDArray[Any]]
+    about_data: str
+    about_model: str
+    fingerprint: str
+    notes: tuple[str, ...]
+    dataset: Dataset | None = None
+    model: Classifier | None = None
+    positions: Ints | None = None
+    table: Distances | None = None
+
+
+def load_study(study: Study) -> Loaded:
+    """The samples, and either the model or the distances."""
+    if not study.measures:
+        return _load_table(study)
+    dataset = load(
+        study.data,
+        root=Path(study.root) if study.root else None,
+        split=study.split,
+        label=study.label or None,
+        attributes=[c for c in study.columns if c not in ("class", study.label)] if _is_file(study.data) else (),
+        features=study.features or None,
+        scale=study.scale or None,
+        bounds=study.bounds if _is_file(study.data) else None,
+    )
+    raw = load_model(study.model, trust=study.trust_model)
+    model = as_classifier(raw, domain=None if _keeps_own_domain(raw, dataset) else dataset.domain)
+    positions = check_samples(model, dataset.x, dataset.y)
+    columns = {"class": np.asarray(dataset.y), **dataset.attributes}
+    if study.label:
+        columns.setdefault(study.label, np.asarray(dataset.y))
+    return Loaded(
+        samples=len(dataset),
+        columns=columns,
+        about_data=f"{dataset.name or study.data}{'' if study.split == 'all' else ', ' + study.split}: "
+        f"{len(dataset):,} samples",
+        about_model=study.model,
+        fingerprint=dataset.fingerprint,
+        notes=dataset.notes,
+        dataset=dataset,
+        model=model,
+        positions=positions,
+    )
+
+
+def _load_table(study: Study) -> Loaded:
+    table = load_distances(
+        Path(study.distances),
+        value=study.distance_column or None,
+        correct=study.correct_column or None,
+        bound=study.bound or None,
+        norm=study.norm or None,
+    )
+    return Loaded(
+        samples=len(table),
+        columns=table.attributes,
+        about_data=f"{table.name}: distances of {len(table):,} samples, measured elsewhere",
+        about_model="",
+        fingerprint=table.fingerprint,
+        notes=table.notes,
+        table=table.distances,
+    )
+
+
+def _is_file(name: str) -> bool:
+    return bool(Path(name).suffix)
+
+
+def _keeps_own_domain(model: object, dataset: Dataset) -> bool:
+    """A model saved with its own box keeps it where the data say nothing of theirs."""
+    own = getattr(model, "domain", None)
+    plain = (dataset.domain.scale == 1).all() and not dataset.domain.is_bounded
+    return own is not None and bool(plain)
+
+
+def partitions_of(study: Study, loaded: Loaded) -> list[Partition]:
+    """Every partition that the study asks for; the class, where it asks for none."""
+    groups = study.groups or (() if study.cross else ("class",))
+    if "class" in groups and "class" not in loaded.columns:
+        raise InputError(
+            f"No --group was given, and the table has no column 'class'. Its columns: {', '.join(loaded.columns)}."
+            if not study.groups
+            else f"There is no column 'class'. The columns: {', '.join(loaded.columns)}."
+        )
+    found = [_partition(name, loaded) for name in groups]
+    for names in study.cross:
+        crossed = _partition(names[0], loaded)
+        for name in names[1:]:
+            crossed = crossed & _partition(name, loaded)
+        found.append(crossed)
+    if study.merge_below:
+        found = [partition.merge(smaller_than=study.merge_below) for partition in found]
+    return found
+
+
+def _partition(name: str, loaded: Loaded) -> Partition:
+    if name not in loaded.columns:
+        raise InputError(f"There is no column {name!r} in {loaded.about_data}. {suggest(name, loaded.columns)}")
+    return Partition.by(name, loaded.columns[name])
+
+
+def audit_plan(study: Study, loaded: Loaded) -> AuditPlan:
+    """The plan of the comparison, with control and clusters looked up among the columns."""
+    cluster = None
+    if study.cluster:
+        if study.cluster not in loaded.columns:
+            _partition(study.cluster, loaded)  # says so
+        cluster = loaded.columns[study.cluster]
+    return AuditPlan(
+        confidence=study.confidence,
+        control=_partition(study.control, loaded) if study.control else None,
+        cluster=cluster,
+        up_to=study.up_to,
+        smallest_group=study.smallest_group,
+        resamples=study.resamples,
+        seed=study.seed,
+    )
+
+
+def kept_columns(study: Study, loaded: Loaded) -> list[str]:
+    """The columns that a run folder keeps: those that the study names, and the class."""
+    wanted = [*study.columns, "class"]
+    return [name for name in dict.fromkeys(wanted) if name in loaded.columns] or list(loaded.columns)[:1]

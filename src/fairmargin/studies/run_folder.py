@@ -1,0 +1,200 @@
+"""A run on disk: what was asked, what was measured, what was found.
+
+RUN/study.json       the study
+RUN/manifest.json    command, versions, fingerprints, and which shards make up each measurement
+RUN/samples.parquet  the columns that group, control or cluster
+RUN/shards/          distances, written as they are measured
+RUN/audits.json      the results
+RUN/table.csv        the same as a table
+RUN/report.html
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.core.suggestion import suggest
+from fairmargin.distances.measure import concatenate
+from fairmargin.errors import FairmarginError, InputError, StoreError
+from fairmargin.metrics.results import AuditResult
+from fairmargin.store.atomic import atomic_write_text, cannot_write
+from fairmargin.store.folder import Store
+from fairmargin.studies.study import Study, make_study
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One estimator's distances: the shards that hold them, in the order of the samples."""
+
+    estimator: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """How a run came about."""
+
+    command: str
+    created: str
+    model: str
+    data: str
+    samples_fingerprint: str
+    versions: Mapping[str, str]
+    notes: tuple[str, ...]
+    measurements: tuple[Measurement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAudit:
+    """An audit and the estimator whose distances it rests on."""
+
+    estimator: str
+    result: AuditResult
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of a run; every reading error is a sentence that says what to do."""
+
+    path: Path
+
+    @classmethod
+    def existing(cls, path: Path | str) -> "RunFolder":
+        """A run that must be there."""
+        folder = cls(Path(path))
+        Store.open(folder.path, create=False)
+        if not folder._file("study.json").is_file():
+            raise StoreError(
+                f"{path} holds no finished stage of an audit. Run `fairmargin audit … --out {path}` first."
+            )
+        return folder
+
+    @property
+    def report(self) -> Path:
+        """Where the report lies."""
+        return self._file("report.html")
+
+    def store(self) -> Store:
+        """The shards."""
+        return Store.open(self.path, create=True)
+
+    def write_study(self, study: Study) -> None:
+        """Keep what was asked."""
+        atomic_write_text(self._file("study.json"), study.model_dump_json(indent=2, exclude_defaults=True) + "\n")
+
+    def read_study(self) -> Study | None:
+        """What was asked, or None in a new folder."""
+        content = self._json("study.json")
+        return None if content is None else make_study(content, str(self._file("study.json")))
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Keep how it was done."""
+        content = {name: getattr(manifest, name) for name in manifest.__dataclass_fields__}
+        content["versions"] = dict(manifest.versions)
+        content["measurements"] = [{"estimator": m.estimator, "keys": list(m.keys)} for m in manifest.measurements]
+        atomic_write_text(self._file("manifest.json"), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+    def read_manifest(self) -> Manifest:
+        """How it was done."""
+        content = self._json("manifest.json")
+        if content is None:
+            raise StoreError(f"{self.path} has no manifest.json: its audit did not finish. Run the same command again.")
+        try:
+            measurements = tuple(Measurement(m["estimator"], tuple(m["keys"])) for m in content.pop("measurements"))
+            return Manifest(**content | {"notes": tuple(content["notes"]), "measurements": measurements})
+        except (KeyError, TypeError) as error:
+            raise self._damaged("manifest.json", error) from None
+
+    def write_samples(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Keep the columns by which samples are grouped, as text, so that a run can be compared without its data."""
+        frame = pd.DataFrame({name: _texts(column) for name, column in columns.items()})
+        target = self._file("samples.parquet")
+        try:
+            half = target.with_suffix(".parquet.tmp")
+            frame.to_parquet(half)
+            half.replace(target)
+        except OSError as error:
+            raise cannot_write(target, error) from None
+
+    def partition(self, name: str) -> Partition:
+        """Groups by a column, or by an intersection written "a & b"."""
+        frame = self._samples()
+        parts = [part.strip() for part in name.split("&")]
+        for part in parts:
+            if part not in frame.columns:
+                raise InputError(f"The run in {self.path} has no column {part!r}. {suggest(part, frame.columns)}")
+        partition = Partition.by(parts[0], frame[parts[0]])
+        for part in parts[1:]:
+            partition = partition & Partition.by(part, frame[part])
+        return partition
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """One column of the samples."""
+        return np.asarray(self._samples()[name])
+
+    def distances(self, measurement: Measurement) -> Distances:
+        """The distances of a measurement."""
+        store = Store.open(self.path, create=False)
+        return concatenate([store.read(key) for key in measurement.keys])
+
+    def write_audits(self, audits: Sequence[StoredAudit]) -> None:
+        """Keep the results, and the same as a table."""
+        content = [{"estimator": a.estimator, "result": json.loads(a.result.to_json())} for a in audits]
+        atomic_write_text(self._file("audits.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
+        atomic_write_text(self._file("table.csv"), audit_table(audits).to_csv(index=False))
+
+    def read_audits(self) -> tuple[StoredAudit, ...]:
+        """The results."""
+        content = self._json("audits.json")
+        if content is None:
+            raise StoreError(f"{self.path} has no audits.json: its audit did not finish. Run the same command again.")
+        try:
+            return tuple(
+                StoredAudit(item["estimator"], AuditResult.from_json(json.dumps(item["result"]))) for item in content
+            )
+        except (KeyError, TypeError, FairmarginError) as error:
+            raise self._damaged("audits.json", error) from None
+
+    def _samples(self) -> pd.DataFrame:
+        path = self._file("samples.parquet")
+        try:
+            return pd.read_parquet(path)
+        except FileNotFoundError:
+            raise StoreError(f"{self.path} has no samples.parquet: its audit did not finish. Run it again.") from None
+        except Exception as error:
+            raise self._damaged("samples.parquet", error) from None
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads(self._file(name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise self._damaged(name, error) from None
+
+    def _damaged(self, name: str, error: Exception) -> StoreError:
+        return StoreError(f"{self._file(name)} is damaged ({error}). Delete it and run the audit again.")
+
+    def _file(self, name: str) -> Path:
+        return self.path / name
+
+
+def audit_table(audits: Sequence[StoredAudit]) -> pd.DataFrame:
+    """Every group of every audit, one row each: what the gate reads."""
+    frames = [a.result.to_frame().assign(estimator=a.estimator, norm=a.result.norm.value) for a in audits]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _texts(column: npt.NDArray[Any]) -> list[str | None]:
+    """Labels as a partition would name them; missing stays missing."""
+    partition = Partition.by("column", column)
+    labels = [None if label == "missing" else label for label in partition.labels]
+    return [labels[code] for code in partition.membership]

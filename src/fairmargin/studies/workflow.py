@@ -1,0 +1,211 @@
+"""The stages of an audit, one after another: load, plan, measure, audit, report.
+
+Each stage leaves its result in the run folder. A run that was interrupted, or killed, goes on where it stopped and ends
+with the same numbers.
+"""
+
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.core.arrays import Ints
+from fairmargin.core.distances import Distances
+from fairmargin.data.dataset import Dataset
+from fairmargin.distances.catalog import describe, parse_estimator
+from fairmargin.distances.measure import SHARD, check_estimator, measure_shard
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.engine.task import Engine, Task
+from fairmargin.errors import StoreError
+from fairmargin.metrics.audit import audit
+from fairmargin.models.protocol import Classifier
+from fairmargin.report.page import Provenance, Section, render
+from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.folder import Store
+from fairmargin.store.shard import shard_key
+from fairmargin.studies.loading import Loaded, audit_plan, kept_columns, load_study, partitions_of
+from fairmargin.studies.run_folder import Manifest, Measurement, RunFolder, StoredAudit
+from fairmargin.studies.study import Study, differing
+from fairmargin.version import __version__
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+
+_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finished:
+    """A run that went through all stages."""
+
+    folder: RunFolder
+    audits: tuple[StoredAudit, ...]
+    measured: int  # shards measured now
+    reused: int  # shards that were there already
+
+
+def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress: Progress | None = None) -> Finished:
+    """All stages of a study, into the folder `out`; what is there already is not measured again."""
+    tell = progress or _silent
+    loaded = load_study(study)
+    partitions = partitions_of(study, loaded)  # before hours of measuring: is every column there?
+    plan = audit_plan(study, loaded)
+    estimators = [parse_estimator(text) for text in study.estimators] if study.measures else []
+    if loaded.model is not None:
+        for estimator in estimators:
+            check_estimator(loaded.model, estimator)
+    folder = RunFolder(Path(out))
+    store = folder.store()
+    with store.lock():
+        _claim(folder, study)
+        folder.write_samples({name: loaded.columns[name] for name in kept_columns(study, loaded)})
+        measurements, measured, reused = _measure_all(study, loaded, estimators, store, engine, tell)
+        manifest = _manifest(study, loaded, command, measurements)
+        folder.write_manifest(manifest)
+        audits = []
+        for number, measurement in enumerate(measurements):
+            distances = folder.distances(measurement)
+            for i, partition in enumerate(partitions):
+                tell("comparing groups", number * len(partitions) + i, len(measurements) * len(partitions))
+                audits.append(StoredAudit(measurement.estimator, audit(distances, partition, plan)))
+        tell("comparing groups", len(audits), len(audits))
+        folder.write_audits(audits)
+        write_report(folder, folder.report)
+    return Finished(folder, tuple(audits), measured, reused)
+
+
+def write_report(folder: RunFolder, target: Path) -> None:
+    """The page of a run, from what the run folder holds."""
+    study, manifest = folder.read_study(), folder.read_manifest()
+    assert study is not None
+    sections = [Section(audit.result, audit.estimator) for audit in folder.read_audits()]
+    provenance = Provenance(
+        title=study.title or f"Is {manifest.model or 'this model'} equally hard to fool for everyone?",
+        command=manifest.command,
+        created=manifest.created,
+        model=manifest.model,
+        data=manifest.data,
+        estimator=", ".join(m.estimator for m in manifest.measurements),
+        seed=study.seed,
+        versions=manifest.versions,
+        notes=manifest.notes,
+    )
+    atomic_write_text(target, render(sections, provenance))
+
+
+def plan_tasks(
+    model: Classifier, dataset: Dataset, positions: Ints, estimator: DistanceEstimator, seed: int
+) -> Iterable[Task[Distances]]:
+    """One task a shard of samples. Its key says what the distances depend on, and nothing else."""
+    settings = describe(estimator)
+    base = {
+        "model": model.fingerprint(),
+        "data": dataset.fingerprint,
+        "revision": type(estimator).revision,
+        "seed": seed,
+        "shard": SHARD,
+        **{f"estimator.{name}": value for name, value in settings.items()},
+    }
+    for start in range(0, len(dataset), SHARD):
+        stop = min(start + SHARD, len(dataset))
+        key = shard_key(base | {"start": start, "stop": stop})
+        yield Task(key, measure_shard, (model, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """Samples that are read when they are used; only they, not the whole data, travel to another process."""
+
+    x: Any
+    start: int
+    stop: int
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.asarray(self.x[self.start : self.stop], dtype=dtype)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return np.asarray, (np.asarray(self),)
+
+
+def _measure_all(
+    study: Study,
+    loaded: Loaded,
+    estimators: list[DistanceEstimator],
+    store: Store,
+    engine: Engine,
+    tell: Progress,
+) -> tuple[tuple[Measurement, ...], int, int]:
+    if loaded.table is not None:
+        key = shard_key(
+            {"table": loaded.fingerprint, "bound": loaded.table.bound.value, "norm": loaded.table.norm.value}
+        )
+        store.write(key, loaded.table, {"table": study.distances})
+        return (Measurement("measured elsewhere", (key,)),), 0, 0
+    assert loaded.model is not None
+    assert loaded.dataset is not None
+    assert loaded.positions is not None
+    measurements, measured, reused = [], 0, 0
+    for text, estimator in zip(study.estimators, estimators, strict=True):
+        tasks = list(plan_tasks(loaded.model, loaded.dataset, loaded.positions, estimator, study.seed))
+        todo = [task for task in tasks if not _is_kept(store, task.key)]
+        done = len(tasks) - len(todo)
+        reused += done
+        tell(f"measuring {text}", done, len(tasks))
+        for task, distances in engine.run(todo):
+            store.write(task.key, distances, {"estimator": describe(estimator), "seed": study.seed})
+            done += 1
+            tell(f"measuring {text}", done, len(tasks))
+        measured += len(todo)
+        measurements.append(Measurement(text, tuple(task.key for task in tasks)))
+    return tuple(measurements), measured, reused
+
+
+def _is_kept(store: Store, key: str) -> bool:
+    """Whether a shard is there and sound; a damaged one is set aside, to be measured anew."""
+    if not store.has(key):
+        return False
+    if store.verified(key):
+        return True
+    store.set_aside(key)
+    return False
+
+
+def _claim(folder: RunFolder, study: Study) -> None:
+    """A folder belongs to one model on one data set."""
+    old = folder.read_study()
+    if old is not None and differing(old, study):
+        names = ", ".join(f"{n} ({getattr(old, n)!r}, now {getattr(study, n)!r})" for n in differing(old, study))
+        raise StoreError(f"{folder.path} holds another audit: it differs in {names}. Choose another --out.")
+    folder.write_study(study)
+
+
+def _manifest(study: Study, loaded: Loaded, command: str, measurements: tuple[Measurement, ...]) -> Manifest:
+    return Manifest(
+        command=command,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        model=loaded.about_model,
+        data=loaded.about_data,
+        samples_fingerprint=loaded.fingerprint if study.measures else "",
+        versions=_versions(),
+        notes=loaded.notes,
+        measurements=measurements,
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"fairmargin": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    return None

@@ -1,0 +1,62 @@
+"""The plan of the house, where import-linter (`make check`) cannot see it: what is loaded, and from where."""
+
+import ast
+import configparser
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fairmargin
+
+PACKAGE = Path(fairmargin.__file__).parent
+ROOT = Path(__file__).parents[1]
+READERS = ("core", "metrics", "theory", "engine", "store", "report")  # rooms that only read numbers
+EXISTING = [room for room in READERS if (PACKAGE / room).exists()]
+HEAVY = {"torch", "torchvision", "pandas", "scipy", "sklearn", "pyarrow", "plotly", "pydantic", "typer", "jinja2"}
+
+
+def modules_of(room):
+    name = f"fairmargin.{room}"
+    return [name, *(found.name for found in pkgutil.walk_packages([str(PACKAGE / room)], f"{name}."))]
+
+
+def packages_loaded_by(*modules):
+    """The top-level packages in a fresh interpreter that imported these modules and nothing else."""
+    program = f"import sys, json, {', '.join(modules)}; print(json.dumps([m.split('.')[0] for m in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    return set(json.loads(done.stdout))
+
+
+def names_taken_from_the_root(path):
+    """Lines that import from `fairmargin` itself rather than from the module that defines the name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import) and any(alias.name == "fairmargin" for alias in node.names):
+            yield f"{path.relative_to(PACKAGE)}:{node.lineno}: import fairmargin"
+        if isinstance(node, ast.ImportFrom) and (node.level or node.module == "fairmargin"):
+            yield f"{path.relative_to(PACKAGE)}:{node.lineno}: from {'.' * node.level}{node.module or ''} import …"
+
+
+def test_importing_fairmargin_loads_next_to_nothing():
+    assert packages_loaded_by("fairmargin") & HEAVY == set()
+
+
+@pytest.mark.parametrize("room", EXISTING)
+def test_a_room_that_only_reads_numbers_loads_no_torch(room):
+    assert "torch" not in packages_loaded_by(*modules_of(room))
+
+
+def test_files_inside_the_package_import_from_the_defining_module():
+    inside = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py"]
+    assert len(inside) > 40
+    assert [line for path in inside for line in names_taken_from_the_root(path)] == []
+
+
+def test_import_linter_keeps_torch_out_of_every_room_that_only_reads_numbers():
+    contracts = configparser.ConfigParser()
+    contracts.read(ROOT / ".importlinter", encoding="utf-8")
+    kept_out = contracts["importlinter:without-torch"]["source_modules"].split()
+    assert sorted(kept_out) == sorted(f"fairmargin.{room}" for room in EXISTING)

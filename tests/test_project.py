@@ -1,0 +1,72 @@
+"""What the files around the package promise: that they agree with it and with each other."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from fairmargin.version import __version__
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+TARGETS = ("help", "demo", "test", "test-slow", "check", "bench", "docs", "constraints", "clean")
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def pins():
+    lines = [line for line in read("constraints.txt").splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[^ ;]+", line) for line in lines), "one exact version a line"
+    return {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
+
+
+@pytest.mark.parametrize("requirement", [*PROJECT["dependencies"], *EXTRAS["dev"], *EXTRAS["docs"]])
+def test_constraints_pin_every_dependency_to_a_version_that_the_project_allows(requirement):
+    wanted = Requirement(requirement)
+    assert wanted.specifier.contains(pins()[canonicalize_name(wanted.name)])
+
+
+def test_constraints_name_no_build_of_torch_so_that_pip_takes_the_one_at_hand():
+    assert re.fullmatch(r"[0-9.]+", pins()["torch"])
+    assert not [name for name in pins() if name.startswith(("nvidia", "cuda", "triton", "fairmargin"))]
+
+
+def test_the_makefile_refreshes_the_torch_that_is_pinned():
+    assert f"TORCH := {pins()['torch']}\n" in read("Makefile")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_makefile_has_the_target_and_help_explains_it(target):
+    assert re.search(rf"^{target}:.*## \S", read("Makefile"), re.MULTILINE)
+
+
+def test_ci_can_be_run():
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+    assert read(".ci/run").startswith("#!/usr/bin/env bash\n")
+
+
+def test_the_citation_is_of_this_version_and_licence():
+    assert re.search(r"^version: (.+)$", read("CITATION.cff"), re.MULTILINE)[1] == __version__
+    assert re.search(r"^license: (.+)$", read("CITATION.cff"), re.MULTILINE)[1] == PROJECT["license"]
+
+
+def test_the_changelog_has_this_version():
+    assert re.search(rf"^## \[{re.escape(__version__)}\]", read("CHANGELOG.md"), re.MULTILINE)
+
+
+def test_the_licence_is_apache_2():
+    assert PROJECT["license"] == "Apache-2.0"
+    assert "Apache License" in read("LICENSE")
+    assert "Version 2.0, January 2004" in read("LICENSE")
+
+
+@pytest.mark.parametrize("command", ["make demo", "make test"])
+def test_the_readme_names_the_two_commands(command):
+    assert command in read("README.md")
