@@ -47,8 +47,11 @@ check: $(DEV) ## Lint, format, types, and the direction of imports
 bench: $(DEV) ## Measure against peers (the tables of docs quote this)
 	@$(BIN)/python benchmarks/resampling.py
 
+# Names of lazy modules are looked up first: pdoc reads a module's dictionary, where they appear only after that.
 docs: $(DOCS) ## Write the API pages to site/
-	@$(BIN)/pdoc --docformat numpy --math --output-directory site fairmargin
+	@$(BIN)/python -c 'import fairmargin, fairmargin.metrics; from pdoc.__main__ import cli; \
+	[setattr(m, name, getattr(m, name)) for m in (fairmargin, fairmargin.metrics) for name in m.__all__]; \
+	cli(["--docformat", "numpy", "--math", "--output-directory", "site", "fairmargin"])'
 	@echo "The pages start at $(CURDIR)/site/index.html."
 
 # torch is named first: the newest one would bring its CUDA packages along. Change TORCH here to move to another.

@@ -49,14 +49,14 @@ def test_optional_fields_read_none():
 
 def test_suggests_the_estimator_that_was_meant():
     with pytest.raises(
-        InputError, match=r"Unknown estimator `exact_liner`. Did you mean `exact_linear`\? Available: exact"
+        InputError, match=r"Unknown estimator `exact_liner`. Did you mean 'exact_linear'\? There are: exact"
     ):
         parse_estimator("exact_liner")
 
 
 def test_suggests_the_field_that_was_meant():
     with pytest.raises(
-        InputError, match=r"`sample`: unknown field `step`. Did you mean `steps`\? Available: norm, steps"
+        InputError, match=r"`sample`: unknown field `step`. Did you mean 'steps'\? There are: norm, steps"
     ):
         parse_estimator("sample:step=3")
 

@@ -192,9 +192,9 @@ def test_an_engine_is_read_from_its_name_and_options(text: str, engine: object) 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("seriel", r"Unknown engine 'seriel'\. Did you mean 'serial'\? Known: serial, processes\."),
-        ("processes:worker=2", r"no option 'worker'\. Did you mean 'workers'\? It takes: workers\."),
-        ("serial:workers=2", r"no option 'workers'\. It takes no options\."),
+        ("seriel", r"Unknown engine 'seriel'\. Did you mean 'serial'\? There are: serial, processes\."),
+        ("processes:worker=2", r"no option 'worker'\. Did you mean 'workers'\? There are: workers\."),
+        ("serial:workers=2", r"no option 'workers'\. There are none\."),
         ("processes:workers", "needs a value"),
         ("processes:workers=two", "must be of type int; given 'two'"),
         ("processes:workers=0", "at least 1; given 0"),

@@ -127,7 +127,7 @@ def test_a_misclassified_sample_that_withstands_the_attack_is_refused_with_its_i
         with pytest.raises(InputError, match=sentence):
             refuse([True, False, False], [True, True, True])
     with pytest.raises(InputError, match=sentence):
-        error_split_by_group([True, False, False], [True, True, True], Partition.by("g", "x y z".split()))
+        error_split_by_group([True, False, False], [True, True, True], Partition.by("g", ["x", "y", "z"]))
 
 
 @pytest.mark.parametrize("metric", [natural_error, robust_error])

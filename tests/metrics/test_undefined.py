@@ -20,7 +20,7 @@ def test_an_undefined_value_is_nan_to_every_arithmetic() -> None:
 
 
 def test_an_undefined_value_is_never_mistaken_for_a_number() -> None:
-    assert not VALUE == 0
+    assert VALUE != 0
     assert not VALUE < 0.05
     assert not VALUE >= 0.05
     assert VALUE != VALUE

@@ -16,7 +16,8 @@ from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, AuditResult, Es
 from fairmargin.studies.run_folder import StoredAudit
 from fairmargin.studies.workflow import Progress as Tell
 
-output = Console(highlight=False)
+# Into a file or a pipe there is no edge to wrap at.
+output = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 errors = Console(stderr=True, highlight=False)
 
 _COLOURS = {LESS_ROBUST: "red", MORE_ROBUST: "green"}
@@ -54,8 +55,8 @@ def _table(estimator: str, result: AuditResult) -> Table:
     title = f"{result.partition}: {result.overall.size:,} samples, {result.norm}, {result.bound.words}, {estimator}"
     if result.control:
         title += f", compared inside {result.control}"
-    table = plain_table(title, left=("group", "verdict"), wrap=("verdict",))(
-        "group", "samples", "accuracy", "distance", "σ", f"{result.confidence:.0%} interval", "p", "verdict"
+    table = plain_table(title, left=("group", "verdict"), wrap=("group", "verdict"))(
+        "group", "size", "accuracy", "distance", "σ", f"{result.confidence:.0%} interval", "p", "verdict"
     )
     for row in sorted(result, key=lambda r: math.inf if math.isnan(r.sigma.value) else r.sigma.value):
         style = _COLOURS.get(row.verdict, "")
@@ -76,10 +77,22 @@ def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) ->
 
     def with_columns(*names: str) -> Table:
         table = Table(
-            title=escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+            title=escape(title),
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            padding=(0, 1, 0, 0),
         )
         for name in names:
-            table.add_column(name, justify="left" if name in left else "right", no_wrap=name not in wrap)
+            wraps = name in wrap
+            table.add_column(
+                name,
+                justify="left" if name in left else "right",
+                no_wrap=not wraps,
+                overflow="fold",
+                min_width=11 if name == "verdict" else None,
+            )
         return table
 
     return with_columns

@@ -1,7 +1,6 @@
 """The estimators by name, and their spelling in configuration files and on the command line."""
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from enum import Enum
 from fractions import Fraction
@@ -9,6 +8,7 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from fairmargin.core.norm import Norm
+from fairmargin.core.suggestion import suggest, there_are
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
@@ -45,12 +45,12 @@ def build(name: str, given: Mapping[str, Plain]) -> DistanceEstimator:
     ExactLinear(norm=<Norm.L1: 'l1'>)
     """
     if name not in ESTIMATORS:
-        raise InputError(f"Unknown estimator `{name}`. {_did_you_mean(name, ESTIMATORS)}")
+        raise InputError(f"Unknown estimator `{name}`. {suggest(name, ESTIMATORS)}")
     estimator = ESTIMATORS[name]
     known = {field.name: field for field in fields(estimator)}
     for key in given:
         if key not in known:
-            raise InputError(f"`{name}`: unknown field `{key}`. {_did_you_mean(key, known)}")
+            raise InputError(f"`{name}`: unknown field `{key}`. {suggest(key, known)}")
     for field in known.values():
         if field.name not in given and not _has_default(field):
             raise InputError(f"`{name}` needs the field `{field.name}`; write `{name}:{field.name}=…`.")
@@ -79,7 +79,7 @@ def name_of(estimator: DistanceEstimator) -> str:
     for name, kind in ESTIMATORS.items():
         if type(estimator) is kind:
             return name
-    raise InputError(f"`{type(estimator).__name__}` is not in the catalog of estimators. {_available(ESTIMATORS)}")
+    raise InputError(f"`{type(estimator).__name__}` is not in the catalog of estimators. {there_are(ESTIMATORS)}")
 
 
 def _coerce(value: Plain, annotation: Any, where: str) -> Any:
@@ -120,12 +120,3 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 def _has_default(field: Field[Any]) -> bool:
     return field.default is not MISSING or field.default_factory is not MISSING
-
-
-def _did_you_mean(given: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(given, list(names), n=1)
-    return (f"Did you mean `{close[0]}`? " if close else "") + _available(names)
-
-
-def _available(names: Iterable[str]) -> str:
-    return f"Available: {', '.join(names)}."

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any, cast, get_args, get_type_hints
 
+from fairmargin.core.suggestion import suggest
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.engine.task import Engine
 from fairmargin.errors import InputError
@@ -20,11 +20,11 @@ def parse_engine(text: str) -> Engine:
     >>> parse_engine("proceses")
     Traceback (most recent call last):
         ...
-    fairmargin.errors.InputError: Unknown engine 'proceses'. Did you mean 'processes'? Known: serial, processes.
+    fairmargin.errors.InputError: Unknown engine 'proceses'. Did you mean 'processes'? There are: serial, processes.
     """
     name, _, options = text.strip().partition(":")
     if name not in ENGINES:
-        raise InputError(f"Unknown engine {name!r}.{_did_you_mean(name, ENGINES)} Known: {', '.join(ENGINES)}.")
+        raise InputError(f"Unknown engine {name!r}. {suggest(name, ENGINES)}")
     return ENGINES[name](**dict(_option(name, part) for part in options.split(",") if part.strip()))
 
 
@@ -34,8 +34,7 @@ def _option(engine: str, part: str) -> tuple[str, Any]:
     # Every entry of ENGINES is a frozen dataclass; its fields are its options.
     known = {field.name: _kind(engine, field.name) for field in fields(cast(Any, ENGINES[engine]))}
     if option not in known:
-        options = f"It takes: {', '.join(known)}." if known else "It takes no options."
-        raise InputError(f"Engine {engine!r} has no option {option!r}.{_did_you_mean(option, known)} {options}")
+        raise InputError(f"Engine {engine!r} has no option {option!r}. {suggest(option, known)}")
     if not equals or not value:
         raise InputError(f"Option {option!r} of engine {engine!r} needs a value: `{engine}:{option}=…`.")
     try:
@@ -51,8 +50,3 @@ def _kind(engine: str, option: str) -> Callable[[str], Any]:
     hint = get_type_hints(ENGINES[engine])[option]
     kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
     return cast(Callable[[str], Any], kinds[0])
-
-
-def _did_you_mean(given: str, known: Mapping[str, Any]) -> str:
-    close = get_close_matches(given, known, n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""

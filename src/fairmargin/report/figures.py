@@ -38,6 +38,7 @@ _VERDICT_MARKS = {
 
 WIDEST_BAND = 0.4  # a wider band would cover the figure and say nothing
 _MANY_GROUPS = 12
+_MANY_BANDS = 5  # more of them would blend into one grey
 _RESOLUTION = 190  # a curve is at most 1 wide and 1 high, so it keeps at most twice as many points
 _LABEL_WIDTH = 22
 _ROW_HEIGHT = 30
@@ -47,8 +48,8 @@ def curves(result: AuditResult, *, everyone: bool = True) -> go.Figure:
     """I_P(τ) of every group: the share still classified correctly when perturbed up to τ, with confidence bands.
 
     The steps are exact up to half a percent of the axes, which no eye sees. A band that would cover most of the figure
-    is left out. With more than twelve groups the least and
-    the most robust stand out and the others are grey.
+    is left out, and with more than five groups only the least and the most robust have one. With more than twelve
+    groups these stand out and the others are grey.
 
     Parameters
     ----------
@@ -64,8 +65,9 @@ def curves(result: AuditResult, *, everyone: bool = True) -> go.Figure:
     if len(rows) > _MANY_GROUPS:
         rows.sort(key=lambda row: row.group in styles)  # highlighted curves are drawn last, on top
     figure = go.Figure()
+    with_band = banded(result)
     for row in rows:
-        if row.group in styles and row.band < WIDEST_BAND:
+        if row.group in styles and row.group in with_band:
             figure.add_trace(_band(row, end, labels[row.group], styles[row.group][0], 0.8 / (4 + len(styles))))
     if everyone and len(rows) > 1:
         pooled = RobustnessCurve(np.concatenate([row.curve.values for row in rows]))
@@ -87,6 +89,14 @@ def curves(result: AuditResult, *, everyone: bool = True) -> go.Figure:
     figure.update_xaxes(title_text=f"perturbation radius τ ({result.norm})", range=[0, end], rangemode="nonnegative")
     figure.update_yaxes(title_text="share still classified correctly", range=[0, 1.01], tickformat=".0%", dtick=0.2)
     return figure
+
+
+def banded(result: AuditResult) -> frozenset[str]:
+    """The groups whose curve is drawn with its confidence band."""
+    end = _view_end(result)
+    rows = sorted(result, key=lambda row: row.curve.area(up_to=end))
+    shown = rows if len(rows) <= _MANY_BANDS else [rows[0], rows[-1]]
+    return frozenset(row.group for row in shown if row.band < WIDEST_BAND)
 
 
 def sigma_intervals(result: AuditResult) -> go.Figure:

@@ -154,7 +154,7 @@ def _section(section: Section, position: int) -> dict[str, Any]:
         "capped": math.isfinite(result.up_to),
         "curves": _embed(figures.curves(result)),
         "curves_alt": f"Curves: the share still classified correctly against the perturbation radius. {headline}",
-        "hides_bands": any(row.band >= figures.WIDEST_BAND for row in result),
+        "bands": _bands(result),
         "intervals": _embed(figures.sigma_intervals(result)),
         "intervals_alt": f"Each group’s σ with its interval. {' '.join([headline, *more])}",
     }
@@ -258,6 +258,16 @@ def _bare(p: str) -> str:
 
 def _embed(figure: go.Figure) -> Markup:
     return Markup(json_in_html(figure.to_json()))
+
+
+def _bands(result: AuditResult) -> str:
+    """What the caption says of the shaded bands."""
+    shown = figures.banded(result)
+    if len(shown) == len(result.groups):
+        return "Shaded: confidence bands."
+    if not shown:
+        return "Confidence bands are too wide to be drawn."
+    return f"Shaded: confidence bands of {words.listed(sorted(map(words.quoted, shown)))}."
 
 
 def json_in_html(text: str) -> str:
