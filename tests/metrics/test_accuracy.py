@@ -39,7 +39,7 @@ def read(triples: list[tuple[str, bool, bool]]) -> tuple[Partition, np.ndarray, 
     return Partition.by("g", groups), correct, correct & kept
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(outcomes)
 def test_accuracy_by_group_and_its_gap_are_fairlearns(triples: list[tuple[str, bool, bool]]) -> None:
     partition, correct, _ = read(triples)

@@ -112,15 +112,35 @@ def test_a_clear_difference_excludes_zero(name: str) -> None:
     assert 0 < low < value < high
 
 
+TRUE_MEANS = np.array([1.0, 1.4, 1.8])
+
+
+@pytest.fixture(scope="module")
+def unequal_groups() -> list[GroupMeans]:
+    """Three populations, many times."""
+    rng, partition = np.random.default_rng(3), groups_of(60, 60, 60)
+    draws = (np.concatenate([rng.gamma(3, mean / 3, 60) for mean in TRUE_MEANS]) for _ in range(100))
+    return [means_of(values, partition, seed) for seed, values in enumerate(draws)]
+
+
 @pytest.mark.parametrize("name", STATISTICS)
-def test_a_true_spread_lies_in_the_interval_as_often_as_it_says(name: str) -> None:
-    truth, rng, statistic = np.array([1.0, 1.4, 1.8]), np.random.default_rng(3), STATISTICS[name]
-    covered, trials = 0, 120
-    for seed in range(trials):
-        values = np.concatenate([rng.gamma(3, mean / 3, 60) for mean in truth])
-        _, low, high = interval_of(means_of(values, groups_of(60, 60, 60), seed), statistic)
-        covered += low <= float(statistic(truth)) <= high
+def test_a_true_spread_lies_in_the_interval_as_often_as_it_says(name: str, unequal_groups: list[GroupMeans]) -> None:
+    truth, trials = float(STATISTICS[name](TRUE_MEANS)), len(unequal_groups)
+    intervals = [interval_of(means, STATISTICS[name])[1:] for means in unequal_groups]
+    covered = sum(low <= truth <= high for low, high in intervals)
     assert covered / trials >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / trials)
+
+
+def test_the_interval_of_the_worst_group_holds_the_smallest_true_mean(unequal_groups: list[GroupMeans]) -> None:
+    limits = [worst_limits(m.limits, m.mean, np.sqrt(m.error2), 0.95) for m in unequal_groups]
+    covered = sum(low <= TRUE_MEANS.min() <= high for low, high in limits) / len(limits)
+    assert covered >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(limits))
+
+
+def test_the_interval_of_the_worst_of_equal_groups_holds_their_mean(equal_groups: list[GroupMeans]) -> None:
+    limits = [worst_limits(m.limits, m.mean, np.sqrt(m.error2), 0.95) for m in equal_groups]
+    covered = sum(low <= 1.0 <= high for low, high in limits) / len(limits)
+    assert covered >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(limits))
 
 
 def test_more_confidence_makes_the_interval_wider() -> None:
@@ -172,6 +192,17 @@ def test_accuracies_that_are_all_zero_or_one_have_no_spread(interval, share: int
     assert (estimate.value, estimate.low) == (0.0, 0.0)
 
 
+@pytest.mark.xfail(
+    strict=True, reason="hypotheses are multiples of the observed differences: none observed gives [0, 0]"
+)
+@pytest.mark.parametrize("correct", [15, 27, 30])
+def test_groups_that_happen_to_be_equally_accurate_are_not_known_to_be(correct: int) -> None:
+    # Shares of 0.90 and 0.94 in groups of 30 come out equal one time in seven, and then [0, 0] misses the true gap.
+    estimate = accuracy_gap_interval(np.tile(np.arange(30) < correct, 2), groups_of(30, 30))
+    assert estimate.low == 0.0
+    assert estimate.high > 0.04
+
+
 def test_one_group_alone_has_no_spread_of_accuracy() -> None:
     estimate = accuracy_variance_interval([True, False], Partition.by("g", ["a", "a"]))
     assert not estimate.is_defined
@@ -185,16 +216,6 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 
 # The worst group. ----------------------------------------------------------------------------------------------------
-
-
-def test_the_interval_of_the_worst_group_holds_the_smallest_true_mean() -> None:
-    truth, rng, covered, trials = np.array([1.0, 1.0, 1.1, 2.0]), np.random.default_rng(8), 0, 200
-    for seed in range(trials):
-        values = np.concatenate([rng.gamma(3, mean / 3, 40) for mean in truth])
-        means = means_of(values, groups_of(40, 40, 40, 40), seed)
-        low, high = worst_limits(means.limits, means.mean, np.sqrt(means.error2), 0.95)
-        covered += low <= 1.0 <= high
-    assert covered / trials >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / trials)
 
 
 def test_a_group_without_an_interval_bounds_the_worst_group_from_below_by_zero_only() -> None:

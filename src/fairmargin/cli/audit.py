@@ -3,18 +3,18 @@
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fairmargin.cli.console import command_line, output, progress, show_audits
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
-from fairmargin.engine.catalog import parse_engine
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import encode
-from fairmargin.studies.run_folder import StoredAudit
-from fairmargin.studies.study import Study, make_study
-from fairmargin.studies.workflow import Finished, run
+
+if TYPE_CHECKING:
+    from fairmargin.studies.run_folder import StoredAudit
+    from fairmargin.studies.study import Study
+    from fairmargin.studies.workflow import Finished
 
 
 def audit(
@@ -135,6 +135,8 @@ def audit(
     [dim]# any scikit-learn object, from your own code; groups compared within each class[/]
     fairmargin audit --model train.py:model --data people.csv --label hired --group race --control hired --out run
     """
+    from fairmargin.studies.study import make_study
+
     study = make_study(
         {
             "model": model,
@@ -168,8 +170,11 @@ def audit(
     carry_out(study, out, engine, json_=json_, quiet=quiet)
 
 
-def carry_out(study: Study, out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
+def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
     """Runs a study and shows what came out."""
+    from fairmargin.engine.catalog import parse_engine
+    from fairmargin.studies.workflow import run
+
     with progress(quiet or json_) as tell:
         finished = run(study, out, parse_engine(engine), command=command_line(), progress=tell)
     if json_:
@@ -179,7 +184,7 @@ def carry_out(study: Study, out: Path, engine: str, *, json_: bool, quiet: bool)
         output.print(f"Report: {finished.folder.report}", soft_wrap=True)
 
 
-def as_json(finished: Finished) -> dict[str, Any]:
+def as_json(finished: "Finished") -> dict[str, Any]:
     """A run as plain values, without the curves."""
     return {
         "run": str(finished.folder.path),
@@ -190,8 +195,10 @@ def as_json(finished: Finished) -> dict[str, Any]:
     }
 
 
-def audit_as_json(stored: StoredAudit) -> dict[str, Any]:
+def audit_as_json(stored: "StoredAudit") -> dict[str, Any]:
     """One audit as plain values, without the curves, which `audits.json` of the run folder holds."""
+    from fairmargin.metrics.results import encode
+
     content: dict[str, Any] = encode(stored.result)
     for row in content["groups"]:
         del row["curve"]

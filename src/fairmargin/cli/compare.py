@@ -1,7 +1,7 @@
 """`fairmargin compare`: two models on the same samples."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -9,10 +9,9 @@ from rich.table import Table
 
 from fairmargin.cli.console import output, p_text, plain_table, sigma_texts
 from fairmargin.cli.options import Json, Quiet
-from fairmargin.metrics.compare import Comparison
-from fairmargin.metrics.results import encode
-from fairmargin.studies.comparison import compare_runs
-from fairmargin.studies.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from fairmargin.metrics.compare import Comparison
 
 
 def compare(
@@ -30,6 +29,10 @@ def compare(
 
     fairmargin compare run-before run-after --group race
     """
+    from fairmargin.metrics.results import encode
+    from fairmargin.studies.comparison import compare_runs
+    from fairmargin.studies.run_folder import RunFolder
+
     found = compare_runs(RunFolder.existing(before), RunFolder.existing(after), tuple(group or ()))
     if json_:
         content = [{"estimator": estimator, **encode(comparison)} for estimator, comparison in found]
@@ -42,7 +45,7 @@ def compare(
             output.print()
 
 
-def _table(estimator: str, comparison: Comparison) -> Table:
+def _table(estimator: str, comparison: "Comparison") -> Table:
     title = (
         f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals, {estimator}"
     )

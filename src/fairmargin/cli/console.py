@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -12,19 +13,20 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, AuditResult, Estimate
-from fairmargin.studies.run_folder import StoredAudit
-from fairmargin.studies.workflow import Progress as Tell
+if TYPE_CHECKING:
+    from fairmargin.metrics.results import AuditResult, Estimate
+    from fairmargin.studies.run_folder import StoredAudit
+    from fairmargin.studies.workflow import Progress as Tell
 
 # Into a file or a pipe there is no edge to wrap at.
 output = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 errors = Console(stderr=True, highlight=False)
 
-_COLOURS = {LESS_ROBUST: "red", MORE_ROBUST: "green"}
+_COLOURS = {"less robust": "red", "more robust": "green"}
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Tell]:
+def progress(quiet: bool) -> "Iterator[Tell]":
     """A progress bar on standard error that disappears when done; nothing at all when quiet."""
     if quiet:
         yield lambda what, done, total: None
@@ -41,7 +43,7 @@ def progress(quiet: bool) -> Iterator[Tell]:
         yield tell
 
 
-def show_audits(audits: Sequence[StoredAudit]) -> None:
+def show_audits(audits: "Sequence[StoredAudit]") -> None:
     """A table and the warnings of every audit."""
     for stored in audits:
         output.print(_table(stored.estimator, stored.result))
@@ -51,7 +53,7 @@ def show_audits(audits: Sequence[StoredAudit]) -> None:
         output.print()
 
 
-def _table(estimator: str, result: AuditResult) -> Table:
+def _table(estimator: str, result: "AuditResult") -> Table:
     title = f"{result.partition}: {result.overall.size:,} samples, {result.norm}, {result.bound.words}, {estimator}"
     if result.control:
         title += f", compared inside {result.control}"
@@ -98,7 +100,7 @@ def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) ->
     return with_columns
 
 
-def sigma_texts(estimate: Estimate) -> tuple[str, str]:
+def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
     """σ and its interval, in percent."""
     if not estimate.is_defined:
         return "undefined", "–"

@@ -7,7 +7,6 @@ import typer
 
 from fairmargin.cli.audit import carry_out
 from fairmargin.cli.options import Json, Quiet
-from fairmargin.studies.demo import demo_study
 
 
 def demo(
@@ -21,4 +20,6 @@ def demo(
 
     fairmargin demo --out fairmargin-demo
     """
+    from fairmargin.studies.demo import demo_study
+
     carry_out(demo_study(out), out, "serial", json_=json_, quiet=quiet)

@@ -12,8 +12,6 @@ from fairmargin.cli.console import errors, output
 from fairmargin.cli.options import Json, Quiet, Run
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
-from fairmargin.studies import gate as conditions
-from fairmargin.studies.run_folder import RunFolder, audit_table
 
 MATCHED = 1
 
@@ -48,6 +46,9 @@ def gate(
     Columns: group, partition, estimator, norm, bound, size, accuracy, robustness, sigma, gap_to_rest (each also with
     _low and _high), unreached, dropped, p, p_adjusted, verdict.
     """
+    from fairmargin.studies import gate as conditions
+    from fairmargin.studies.run_folder import RunFolder, audit_table
+
     table = audit_table(RunFolder.existing(run).read_audits())
     known = list(dict.fromkeys(table["partition"]))
     for name in group or ():

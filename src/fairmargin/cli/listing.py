@@ -1,7 +1,7 @@
 """`fairmargin list`: what there is."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum, StrEnum
 from typing import Annotated, Any
@@ -12,10 +12,6 @@ from rich.table import Table
 
 from fairmargin.cli.console import output
 from fairmargin.cli.options import Json
-from fairmargin.core.norm import Norm
-from fairmargin.data.catalog import DATASETS
-from fairmargin.distances.catalog import ESTIMATORS
-from fairmargin.engine.catalog import ENGINES
 
 
 class What(StrEnum):
@@ -38,7 +34,7 @@ def show(
     fairmargin list estimators
     """
     chosen = [what] if what else list(What)
-    found = {kind.value: _CATALOGS[kind]() for kind in chosen}
+    found = {kind.value: _catalog(kind) for kind in chosen}
     if json_:
         typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
         return
@@ -64,9 +60,12 @@ def _options(entry: Any) -> str:
     return ", ".join(f"{f.name}={f.default.value if isinstance(f.default, Enum) else f.default}" for f in fields(entry))
 
 
-_CATALOGS: dict[What, Callable[[], dict[str, str]]] = {
-    What.estimators: lambda: _described(ESTIMATORS),
-    What.datasets: lambda: _described(DATASETS),
-    What.engines: lambda: _described(ENGINES),
-    What.norms: lambda: {norm.value: f"{norm}, the dual of {norm.dual}" for norm in Norm},
-}
+def _catalog(kind: What) -> dict[str, str]:
+    from fairmargin.core.norm import Norm
+    from fairmargin.data.catalog import DATASETS
+    from fairmargin.distances.catalog import ESTIMATORS
+    from fairmargin.engine.catalog import ENGINES
+
+    if kind is What.norms:
+        return {norm.value: f"{norm}, the dual of {norm.dual}" for norm in Norm}
+    return _described({What.estimators: ESTIMATORS, What.datasets: DATASETS, What.engines: ENGINES}[kind])

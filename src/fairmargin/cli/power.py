@@ -3,7 +3,7 @@
 import json
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,12 +12,11 @@ from rich.table import Table
 from fairmargin.cli.console import output, plain_table
 from fairmargin.cli.options import Confidence, Json, Quiet
 from fairmargin.errors import InputError
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.power import Power, Setting
-from fairmargin.metrics.power import power as power_of
-from fairmargin.metrics.results import encode
 from fairmargin.metrics.undefined import reason_of
-from fairmargin.studies.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from fairmargin.metrics.power import Power
+    from fairmargin.studies.run_folder import RunFolder
 
 
 def power(
@@ -45,6 +44,9 @@ def power(
     [dim]# before any measurement: a group of 200 among 2,200[/]
     fairmargin power --size 200 --rest 2000 --groups 5 --variation 0.8
     """
+    from fairmargin.metrics.results import encode
+    from fairmargin.studies.run_folder import RunFolder
+
     if run is None:
         found = [("", "", _planned(size, rest, groups, variation, sigma, chance, confidence))]
     else:
@@ -58,7 +60,9 @@ def power(
 
 def _planned(
     size: int, rest: int, groups: int, variation: float, sigma: float, chance: float, confidence: float
-) -> Power:
+) -> "Power":
+    from fairmargin.metrics.power import Power, Setting
+
     if size < 2 or rest < 2:
         raise InputError("Give a run, or --size and --rest (at least 2 each), as in --size 200 --rest 2000.")
     if variation <= 0:
@@ -69,8 +73,11 @@ def _planned(
 
 
 def _of_run(
-    folder: RunFolder, group: list[str] | None, sigma: float, chance: float, confidence: float
-) -> list[tuple[str, str, Power]]:
+    folder: "RunFolder", group: list[str] | None, sigma: float, chance: float, confidence: float
+) -> "list[tuple[str, str, Power]]":
+    from fairmargin.metrics.plan import AuditPlan
+    from fairmargin.metrics.power import power as power_of
+
     study, manifest = folder.read_study(), folder.read_manifest()
     assert study is not None
     names = group or list(dict.fromkeys(a.result.partition for a in folder.read_audits()))
@@ -85,7 +92,7 @@ def _of_run(
     return found
 
 
-def _table(found: list[tuple[str, str, Power]], sigma: float, chance: float) -> Table:
+def _table(found: "list[tuple[str, str, Power]]", sigma: float, chance: float) -> Table:
     words = ("estimator", "partition", "group")
     table = plain_table(f"Detected with probability {chance:.0%}", left=words, wrap=words)(
         *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {sigma:+.0%}"

@@ -1,5 +1,6 @@
 """`fairmargin report`: the page of a run, made anew."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +9,6 @@ import typer
 from fairmargin.cli.audit import audit_as_json
 from fairmargin.cli.console import output, show_audits
 from fairmargin.cli.options import Json, Quiet, Run
-from fairmargin.studies.run_folder import RunFolder
-from fairmargin.studies.workflow import write_report
 
 
 def report(
@@ -24,7 +23,8 @@ def report(
 
     fairmargin report run --out audit-2026.html
     """
-    import json
+    from fairmargin.studies.run_folder import RunFolder
+    from fairmargin.studies.workflow import write_report
 
     folder = RunFolder.existing(run)
     audits = folder.read_audits()

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairmargin.core.distances import Distances
-from fairmargin.core.partition import Partition
+from fairmargin.core.partition import MISSING, Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.measure import concatenate
 from fairmargin.errors import FairmarginError, InputError, StoreError
@@ -113,9 +113,14 @@ class RunFolder:
         except (KeyError, TypeError) as error:
             raise self._damaged("manifest.json", error) from None
 
-    def write_samples(self, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Keep the columns by which samples are grouped, as text, so that a run can be compared without its data."""
-        frame = pd.DataFrame({name: _texts(column) for name, column in columns.items()})
+    def write_samples(self, columns: Mapping[str, npt.NDArray[Any]], *, ids: str = "") -> None:
+        """Keep the columns by which samples are grouped, so that a run can be compared without its data.
+
+        The column named `ids` tells clusters apart; it has too many values to be groups.
+        """
+        frame = pd.DataFrame(
+            {name: np.asarray(column) if name == ids else _labels(column) for name, column in columns.items()}
+        )
         target = self._file("samples.parquet")
         try:
             half = target.with_suffix(".parquet.tmp")
@@ -193,8 +198,9 @@ def audit_table(audits: Sequence[StoredAudit]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _texts(column: npt.NDArray[Any]) -> list[str | None]:
-    """Labels as a partition would name them; missing stays missing."""
+def _labels(column: npt.NDArray[Any]) -> pd.Categorical:
+    """Labels as a partition names and orders them; missing stays missing."""
     partition = Partition.by("column", column)
-    labels = [None if label == "missing" else label for label in partition.labels]
-    return [labels[code] for code in partition.membership]
+    known = [label for label in partition.labels if label != MISSING]
+    codes = np.where(partition.membership < len(known), partition.membership, -1)  # "missing" comes last
+    return pd.Categorical.from_codes(codes, categories=known)

@@ -63,7 +63,8 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
     store = folder.store()
     with store.lock():
         _claim(folder, study)
-        folder.write_samples({name: loaded.columns[name] for name in kept_columns(study, loaded)})
+        kept = {name: loaded.columns[name] for name in kept_columns(study, loaded)}
+        folder.write_samples(kept, ids=study.cluster)
         measurements, measured, reused = _measure_all(study, loaded, estimators, store, engine, tell)
         manifest = _manifest(study, loaded, command, measurements)
         folder.write_manifest(manifest)

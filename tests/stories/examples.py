@@ -1,0 +1,121 @@
+"""What an engineer has on disk before the first audit: a table of people, images, distances, and models of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+from typer.testing import CliRunner, Result
+
+from fairmargin.cli.app import app
+from fairmargin.data.files import load_file
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.loading import save_linear
+
+FEATURES = ("age", "income", "score")
+LABEL = "hired"
+QUICK = ("--resamples", "200")  # the fewest that are allowed: these stories are about the way, not about precision
+
+
+def fairmargin(*arguments: object) -> Result:
+    """The command line in this process; `Result` has `exit_code`, `stdout` and `stderr`."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeeded(result: Result) -> Result:
+    """The same result, after looking that it went well."""
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "Traceback" not in result.output
+    return result
+
+
+def refused(result: Result) -> str:
+    """The sentence with which bad input was refused, after looking that it is one, and that it is no traceback."""
+    unexpected = None if isinstance(result.exception, SystemExit) else result.exception
+    assert unexpected is None, f"a traceback instead of a sentence: {unexpected!r}"
+    assert result.exit_code == 2, (result.exit_code, result.output)
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    lines = [line for line in result.stderr.splitlines() if line]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("Error: ")
+    assert lines[0].endswith((".", "?"))
+    return lines[0].removeprefix("Error: ")
+
+
+def json_of(result: Result) -> Any:
+    """What `--json` wrote; it must be all that is on standard output."""
+    return json.loads(succeeded(result).stdout, parse_constant=_not_json)
+
+
+def _not_json(word: str) -> None:
+    raise AssertionError(f"{word} is no JSON")
+
+
+def people(count: int = 360, seed: int = 0) -> pd.DataFrame:
+    """Two photographs a person, say. Women's features vary less, so that they lie nearer to any boundary."""
+    rng = np.random.default_rng(seed)
+    person = np.arange(count) // 2
+    sex = rng.choice(["F", "M"], count // 2 + 1)[person]
+    race = rng.choice(["Black", "Other", "White"], count // 2 + 1, p=[0.3, 0.1, 0.6])[person]
+    x = rng.normal(size=(count, 3)) * np.where(sex == "F", 0.6, 1.2)[:, None]
+    hired = x @ [1.0, 0.7, -0.4] + 0.4 * rng.normal(size=count) > 0
+    columns = dict(zip(FEATURES, x.T, strict=True))
+    return pd.DataFrame({**columns, LABEL: np.where(hired, "yes", "no"), "sex": sex, "race": race, "person": person})
+
+
+def write_people(path: Path, table: pd.DataFrame | None = None) -> Path:
+    """The people as .csv."""
+    (people() if table is None else table).to_csv(path, index=False)
+    return path
+
+
+def fitted(path: Path, strength: float = 1.0) -> LogisticRegression:
+    """A logistic regression of the people in a file."""
+    dataset = load_file(path, label=LABEL, features=FEATURES)
+    return LogisticRegression(C=strength).fit(dataset.x, dataset.y)
+
+
+def write_model(path: Path, table: Path, strength: float = 1.0) -> Path:
+    """A logistic regression of the people in a file, as .npz."""
+    dataset = load_file(table, label=LABEL, features=FEATURES)
+    save_linear(as_classifier(fitted(table, strength), domain=dataset.domain), path)
+    return path
+
+
+def people_audit(folder: Path, *more: object, model: str = "model.npz", data: str = "people.csv") -> list[object]:
+    """The arguments of an audit of the people in `folder`."""
+    source = ["--model", folder / model, "--data", folder / data, "--label", LABEL, "--features", ",".join(FEATURES)]
+    return ["audit", *source, *QUICK, *more]
+
+
+def write_images(folder: Path, count: int = 600, side: int = 4, classes: int = 4) -> tuple[Path, Path]:
+    """Images in [0, 1] with a linear model that reads most of them; the data's and the model's file."""
+    rng = np.random.default_rng(1)
+    x = rng.random((count, side, side), dtype=np.float32)
+    weight = rng.normal(size=(classes, side * side))
+    bias = -0.5 * weight.sum(axis=1)  # a grey image is of no class, so that all classes occur
+    y = (x.reshape(count, -1) @ weight.T + bias + 0.2 * rng.normal(size=(count, classes))).argmax(axis=1)
+    np.savez(folder / "images.npz", x=x, y=y, camera=rng.choice(["left", "right"], count))
+    np.savez(folder / "reader.npz", weight=weight, bias=bias)
+    return folder / "images.npz", folder / "reader.npz"
+
+
+def distances(count: int = 300) -> pd.DataFrame:
+    """Distances that someone measured elsewhere, a tenth of them of misclassified samples."""
+    rng = np.random.default_rng(2)
+    sex, correct = rng.choice(["F", "M"], count), rng.random(count) > 0.1
+    value = rng.gamma(2, np.where(sex == "F", 0.5, 1.0)) * correct
+    return pd.DataFrame({"distance": value, "correct": correct, "sex": sex, "site": rng.integers(1, 4, count)})
+
+
+def write_distances(path: Path, table: pd.DataFrame | None = None) -> Path:
+    """The distances as .csv or .parquet, as the name says."""
+    frame = distances() if table is None else table
+    if path.suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False)
+    return path
