@@ -11,7 +11,7 @@ from fairmargin.core.bound import Bound
 EXACT, UPPER, LOWER, NEITHER = Bound.EXACT, Bound.UPPER, Bound.LOWER, Bound.NEITHER
 every = pytest.mark.parametrize("a", Bound)
 every_pair = pytest.mark.parametrize(("a", "b"), list(product(Bound, repeat=2)))
-law = settings(max_examples=200, deadline=None, derandomize=True)
+law = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 @every

@@ -13,7 +13,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 
-law = settings(max_examples=80, deadline=None, derandomize=True)
+law = settings(max_examples=50, deadline=None, derandomize=True)
 lengths = st.one_of(st.just(0.0), st.floats(0, 100), st.integers(0, 5).map(float))
 groups = st.lists(lengths, min_size=1, max_size=25)
 radii = st.floats(0, 120)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
@@ -200,6 +201,19 @@ def test_the_unit_of_length_changes_neither_sigma_nor_p() -> None:
     assert (other.sigma.value, other.sigma.low) == pytest.approx((one.sigma.value, one.sigma.low))
     assert other.p == pytest.approx(one.p, rel=0.05)
     assert other.robustness.high == pytest.approx(1000 * one.robustness.high)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_many_normal_distances_have_the_textbooks_intervals(confidence: float) -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(10, 1, 400), rng.normal(11, 2, 300)
+    row = audit(distances_of(np.append(a, b)), groups_of(400, 300), AuditPlan(confidence=confidence))["a"]
+    welch = stats.ttest_ind(a, b, equal_var=False).confidence_interval(confidence)
+    student = stats.t.interval(confidence, 399, a.mean(), stats.sem(a))
+    slack = 0.05 * (welch.high - welch.low)
+    assert (row.gap_to_rest.low, row.gap_to_rest.high) == pytest.approx((welch.low, welch.high), abs=slack)
+    assert (row.sigma.low, row.sigma.high) == pytest.approx((welch.low / b.mean(), welch.high / b.mean()), abs=0.003)
+    assert (row.robustness.low, row.robustness.high) == pytest.approx(student, abs=slack)
 
 
 @pytest.mark.xfail(

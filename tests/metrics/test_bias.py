@@ -27,7 +27,7 @@ from fairmargin.metrics.bias import (
 )
 from fairmargin.metrics.undefined import Undefined, reason_of
 
-law = settings(max_examples=80, deadline=None, derandomize=True)
+law = settings(max_examples=50, deadline=None, derandomize=True)
 COMPLEMENTS, OVER = ("pooled", "mean"), ("all", "correct")
 
 

@@ -118,6 +118,13 @@ def test_a_real_audit_round_trips_without_loss() -> None:
     assert again.to_frame().equals(AUDITED.to_frame())
 
 
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan, -0.0, 5e-324, 1 / 3, Undefined("no rest")])
+def test_any_number_survives_as_it_is(number: float) -> None:
+    estimate = Estimate(number, number, number, Bound.LOWER, "why")
+    again = AuditResult.from_json(replace(AUDITED, overall=replace(AUDITED.overall, variance=estimate)).to_json())
+    assert same(again.overall.variance, estimate)
+
+
 def test_the_comparison_of_these_tests_sees_a_difference() -> None:
     assert not same(replace(AUDITED, confidence=0.9), AUDITED)
     assert not same(Undefined("one"), Undefined("other"))

@@ -198,9 +198,9 @@ def audit_table(audits: Sequence[StoredAudit]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _labels(column: npt.NDArray[Any]) -> pd.Categorical:
+def _labels(column: npt.NDArray[Any]) -> "pd.Series[Any]":
     """Labels as a partition names and orders them; missing stays missing."""
     partition = Partition.by("column", column)
-    known = [label for label in partition.labels if label != MISSING]
-    codes = np.where(partition.membership < len(known), partition.membership, -1)  # "missing" comes last
-    return pd.Categorical.from_codes(codes, categories=known)
+    kind = pd.CategoricalDtype([label for label in partition.labels if label != MISSING])
+    names = np.array([None if label == MISSING else label for label in partition.labels], dtype=object)
+    return pd.Series(names[partition.membership], dtype=kind)
