@@ -39,10 +39,9 @@ test-slow: $(DEV) ## Run the simulations that take minutes
 	@$(BIN)/pytest -n auto -ra -m slow $(PYTEST_ARGS)
 
 check: $(DEV) ## Lint, format, types, and the direction of imports
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	@failed=; for tool in "ruff check ." "ruff format --check ." mypy "lint-imports --no-logo"; do \
+	  echo "-- $$tool"; $(BIN)/$$tool || failed="$$failed, $$tool"; \
+	done; [ -z "$$failed" ] || { echo "make check failed: $${failed#, }"; exit 1; }
 
 bench: $(DEV) ## Measure against peers (the tables of docs quote this)
 	@$(BIN)/python benchmarks/resampling.py

@@ -160,7 +160,9 @@ def test_a_group_of_one_has_no_verdict():
     assert math.isnan(row.p)
 
 
-@pytest.mark.xfail(strict=True, reason="the interval of a group of one is its value, as if it were certain; audit has NaN")
+@pytest.mark.xfail(
+    strict=True, reason="the interval of a group of one is its value, as if it were certain; audit has NaN"
+)
 def test_a_group_of_one_has_no_interval():
     before, after, partition = pairs(7, (1, 100))
     row = compare(before, after, partition, QUICK)["g0"]
@@ -179,7 +181,9 @@ def test_a_group_of_one_has_no_interval():
 )
 def test_distances_of_another_norm_or_subject_are_refused(changes, words):
     before, after, partition = pairs(8)
-    other = Distances(**{"values": after.values, "correct": after.correct, "bound": after.bound, "norm": after.norm} | changes)
+    other = Distances(
+        **{"values": after.values, "correct": after.correct, "bound": after.bound, "norm": after.norm} | changes
+    )
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
         compare(before, other, partition)
 
@@ -259,7 +263,9 @@ def test_intervals_of_the_change_hold_the_truth():
         rng = np.random.default_rng([seed, 1])
         before = rng.gamma(2, means[partition.membership] / 2)
         after = before * factors[partition.membership] * rng.gamma(10, 0.1, len(before))
-        found = compare(exact(before), exact(after), partition, AuditPlan(resamples=200, smallest_group=1_000, seed=seed))
+        found = compare(
+            exact(before), exact(after), partition, AuditPlan(resamples=200, smallest_group=1_000, seed=seed)
+        )
         held += [row.change.low <= truth <= row.change.high for row, truth in zip(found, change, strict=True)]
         held_sigma += [row.sigma_change.low <= s <= row.sigma_change.high for row, s in zip(found, sigma, strict=True)]
     assert (held / draws >= 0.90).all(), held / draws

@@ -123,9 +123,7 @@ def test_images_with_bounds_are_farther_from_the_boundary_than_without(tmp_path)
 
 def test_without_a_group_the_classes_are_compared(tmp_path):
     data, model = write_images(tmp_path)
-    found = json_of(
-        fairmargin("audit", "--model", model, "--data", data, *QUICK, "--out", tmp_path / "run", "--json")
-    )
+    found = json_of(fairmargin("audit", "--model", model, "--data", data, *QUICK, "--out", tmp_path / "run", "--json"))
     assert list(audited(found, "class")) == ["0", "1", "2", "3"]
 
 
@@ -297,7 +295,9 @@ def test_other_groups_settings_and_estimators_reuse_what_was_measured(folder, tm
 def test_another_model_in_the_same_folder_is_refused(folder, tmp_path):
     succeeded(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run")))
     content = (tmp_path / "run/audits.json").read_bytes()
-    sentence = refused(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run", model="other.npz")))
+    sentence = refused(
+        fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run", model="other.npz"))
+    )
     assert "holds another audit" in sentence
     assert "other.npz" in sentence
     assert "Choose another --out" in sentence

@@ -474,7 +474,15 @@ def test_a_partition_of_one_group_can_be_read_by_every_command(tmp_path):
     assert "Setting(" not in powered.stderr
 
 
-HOSTILE = ["<script>alert(1)</script>", "a & b", '"quoted"', "żółć 漢字 🙂", "[bold]no markup[/]", "{{ 7 * 7 }}", "x" * 200]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a & b",
+    '"quoted"',
+    "żółć 漢字 🙂",
+    "[bold]no markup[/]",
+    "{{ 7 * 7 }}",
+    "x" * 200,
+]
 
 
 def test_hostile_names_of_groups_are_names(tmp_path):

@@ -118,7 +118,9 @@ def test_every_column_that_the_help_names_can_be_used(run):
         assert result.exit_code == 1, (column, result.output)
 
 
-@pytest.mark.parametrize("condition", ["sigma_low < -0.2", "sigma_high < -0.1", 'verdict == "less robust" and size >= 100'])
+@pytest.mark.parametrize(
+    "condition", ["sigma_low < -0.2", "sigma_high < -0.1", 'verdict == "less robust" and size >= 100']
+)
 def test_the_examples_of_the_help_find_the_weak_group(run, condition):
     result = fairmargin("gate", run, "--if", condition, "--group", "sex")
     assert result.exit_code == 1

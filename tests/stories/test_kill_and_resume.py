@@ -22,7 +22,18 @@ class Audit:
     """An audit in a process of its own."""
 
     def __init__(self, data: Path, model: Path, run: Path) -> None:
-        options = ["--bounds", "0,1", "--group", "camera", "--resamples", "200", *NO_VERDICTS, "--out", str(run), "--json"]
+        options = [
+            "--bounds",
+            "0,1",
+            "--group",
+            "camera",
+            "--resamples",
+            "200",
+            *NO_VERDICTS,
+            "--out",
+            str(run),
+            "--json",
+        ]
         command = ["audit", "--model", str(model), "--data", str(data), *options]
         self.command = [sys.executable, "-c", "from fairmargin.cli import main; main()", *command]
         self.run = run
@@ -102,9 +113,7 @@ def test_ctrl_c_says_a_sentence_and_keeps_what_was_measured(whole, tmp_path):
     audit, ended = cut_short(whole, tmp_path, lambda process: process.send_signal(signal.SIGINT), code=130)
     assert ended.stdout == ""
     assert "Traceback" not in ended.stderr
-    assert ended.stderr.strip() == (
-        "Stopped. Everything measured so far is kept: the same command goes on from here."
-    )
+    assert ended.stderr.strip() == ("Stopped. Everything measured so far is kept: the same command goes on from here.")
     store = Store.open(audit.run, create=False)
     with store.lock():  # it was released, or this would be refused
         assert all(store.verified(key) for key in store.keys())

@@ -172,9 +172,11 @@ def test_logic_is_kleenes(formula, a, b, c):
 numbers = st.integers(-4, 4)
 sums = st.recursive(
     numbers.map(str) | st.just("size"),
-    lambda part: st.tuples(part, st.sampled_from("+-*/"), part).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
-    | part.map(lambda p: f"abs({p})")
-    | st.tuples(st.sampled_from(["min", "max"]), part, part).map(lambda t: f"{t[0]}({t[1]}, {t[2]})"),
+    lambda part: (
+        st.tuples(part, st.sampled_from("+-*/"), part).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
+        | part.map(lambda p: f"abs({p})")
+        | st.tuples(st.sampled_from(["min", "max"]), part, part).map(lambda t: f"{t[0]}({t[1]}, {t[2]})")
+    ),
     max_leaves=6,
 )
 
@@ -280,7 +282,9 @@ def test_what_a_person_may_well_write_has_an_answer_or_a_sentence(condition):
         assert str(error).endswith(".")
 
 
-TOKENS = "size sigma group p verdict < <= == != + - * / ** // abs not and or if is in lambda ( ) [ ] { } 1 0.5 'F' , . : ="
+TOKENS = (
+    "size sigma group p verdict < <= == != + - * / ** // abs not and or if is in lambda ( ) [ ] { } 1 0.5 'F' , . : ="
+)
 
 
 @given(st.lists(st.sampled_from([*TOKENS.split(), "\n", "\\", "#"]), max_size=12).map(" ".join))

@@ -1,0 +1,83 @@
+"""The first minute: `fairmargin demo`, and the report that it writes."""
+
+import json
+
+import pytest
+
+from tests.stories.examples import fairmargin, json_of, succeeded
+
+DRAWN = "document.querySelectorAll('.plot[data-drawn]').length === document.querySelectorAll('.plot').length"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """The folder of a demo, and what was printed."""
+    folder = tmp_path_factory.mktemp("demo") / "fairmargin-demo"
+    return folder, succeeded(fairmargin("demo", "--out", folder))
+
+
+def weakest_digit(folder):
+    audits = json.loads((folder / "audits.json").read_text())
+    (digits,) = [a["result"] for a in audits if (a["result"]["partition"], a["result"]["norm"]) == ("digit", "l2")]
+    assert len(digits["groups"]) == 10
+    return min(digits["groups"], key=lambda row: row["robustness"]["value"])
+
+
+def test_the_demo_says_which_digit_is_weakest(demo):
+    folder, result = demo
+    weakest = weakest_digit(folder)
+    assert weakest["verdict"] == "less robust"
+    shown = [line.split() for line in result.stdout.splitlines()]
+    first = shown[next(i for i, words in enumerate(shown) if words[:1] == ["group"]) + 2]
+    assert first[0] == weakest["group"]
+    assert first[-2:] == ["less", "robust"]
+
+
+def test_the_demo_writes_a_report_that_names_it_too_and_says_where_it_lies(demo):
+    folder, result = demo
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert weakest_digit(folder)["finding"].split(" (")[0] in page
+    assert "equally hard to fool for every digit?" in page
+    assert f"Report: {folder / 'report.html'}" in result.stdout
+
+
+def test_the_demo_measures_two_norms_and_two_partitions(demo):
+    audits = json.loads((demo[0] / "audits.json").read_text())
+    assert [(a["result"]["norm"], a["result"]["partition"]) for a in audits] == [
+        (norm, partition) for norm in ("l2", "linf") for partition in ("digit", "ink")
+    ]
+
+
+def test_a_second_demo_reuses_all_that_was_measured_and_finds_the_same(demo):
+    folder, _ = demo
+    before = (folder / "audits.json").read_bytes()
+    found = json_of(fairmargin("demo", "--out", folder, "--json"))
+    assert found["measured_shards"] == 0
+    assert found["reused_shards"] == 2
+    assert (folder / "audits.json").read_bytes() == before
+
+
+def test_the_demo_is_a_run_like_any_other(demo):
+    folder, _ = demo
+    assert fairmargin("gate", folder, "--if", "sigma_high < 0", "--group", "digit").exit_code == 1
+    succeeded(fairmargin("power", folder, "--group", "digit"))
+    succeeded(fairmargin("report", folder, "--quiet"))
+
+
+@pytest.mark.browser
+def test_the_report_of_the_demo_opens_in_a_browser_with_its_curves_drawn(demo, browser_page, tmp_path):
+    folder, _ = demo
+    browser_page.goto((folder / "report.html").as_uri())
+    browser_page.wait_for_function(DRAWN)
+    assert browser_page.complaints == []
+    assert browser_page.requested == [(folder / "report.html").as_uri()]
+    assert browser_page.locator(".plot").count() >= 4
+    lines = browser_page.evaluate(
+        """Array.from(document.querySelector('.plot').querySelectorAll('.scatterlayer path.js-line'))
+           .filter((path) => path.getTotalLength() > 100).length"""
+    )
+    assert lines >= 10  # a curve a digit
+    seen = browser_page.locator("body").inner_text()
+    assert f"Noise or an attacker reaches “{weakest_digit(folder)['group']}” first" in seen
+    browser_page.screenshot(path=tmp_path / "demo.png", full_page=True)
+    assert (tmp_path / "demo.png").stat().st_size > 50_000

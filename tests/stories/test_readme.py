@@ -1,0 +1,86 @@
+"""The README is a promise: what it tells people to type works as it stands."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.stories.examples import (
+    fairmargin,
+    people,
+    write_distances,
+    write_model,
+    write_people,
+)
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ALLOWED = {"gate": (0, 1)}  # a gate that closes works too
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    """The lines of the bash blocks as words, without comments; a backslash continues a line."""
+    text = "\n".join(blocks("bash")).replace("\\\n", " ")
+    return [words for line in text.splitlines() if (words := shlex.split(line, comments=True))]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A place with the files that the README speaks of."""
+    write_people(tmp_path / "people.csv", people().drop(columns="person"))
+    write_model(tmp_path / "model.npz", tmp_path / "people.csv")
+    for name in ("distances.csv", "distances.parquet", "table.csv", "table.parquet"):
+        write_distances(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_readme_shows_python_and_commands():
+    assert blocks("python")
+    assert any(words[0] == "fairmargin" for words in commands())
+
+
+@pytest.mark.parametrize("number", range(max(1, len(blocks("python")))))
+def test_its_python_runs(folder, number):
+    (folder / "readme.py").write_text(blocks("python")[number], encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "readme.py"], cwd=folder, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for page in re.findall(r"[\w-]+\.html", blocks("python")[number]):
+        assert (folder / page).stat().st_size > 100_000
+
+
+def test_its_commands_run_one_after_another(folder):
+    typed = [words[1:] for words in commands() if words[0] == "fairmargin"]
+    assert typed
+    for words in typed:
+        result = fairmargin(*words)
+        assert result.exit_code in ALLOWED.get(words[0], (0,)), (words, result.output, result.exception)
+
+
+def test_every_other_command_is_one_that_is_looked_after_here():
+    assert {words[0] for words in commands()} <= {"fairmargin", "make", "pip", "git", "cd", "python"}
+
+
+def test_the_make_targets_that_it_names_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    named = {words[1] for words in commands() if words[0] == "make"}
+    assert named <= targets
+    assert {"demo", "test"} <= targets
+    assert {"demo", "test"} <= named
+
+
+def test_the_files_that_it_links_to_exist():
+    prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    linked = re.findall(r"\]\((?!https?://|#)([^)#]+)", prose)
+    assert linked
+    assert [link for link in linked if not (ROOT / link).exists()] == []
