@@ -63,7 +63,6 @@ def test_a_finite_limit_of_a_movable_feature_makes_a_domain_bounded(domain: Doma
     assert domain.is_bounded
 
 
-@pytest.mark.xfail(strict=True, reason="is_bounded counts limits of features that cannot move, against its docstring")
 @pytest.mark.parametrize("domain", [Domain([-INF, 3], [INF, 3]), Domain([-INF, 0], [INF, 1], scale=[1, 0])])
 def test_limits_of_immutable_features_do_not_make_a_domain_bounded(domain: Domain) -> None:
     assert not domain.is_bounded

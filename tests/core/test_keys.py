@@ -104,8 +104,5 @@ def test_labels_of_another_length_are_refused() -> None:
         sample_keys(X, Y[:39])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="reshape(0, -1) is refused by numpy: a dataset without samples raises ValueError"
-)
 def test_no_samples_have_no_keys() -> None:
     assert sample_keys(np.zeros((0, 3)), np.zeros(0, dtype=int)).tolist() == []

@@ -130,26 +130,20 @@ def test_many_missing_samples_are_one_group() -> None:
     assert Partition.by("x", np.full(200_000, np.nan)).sizes.tolist() == [200_000]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="float('nan') ranks a word by NaN, so that sorting depends on the samples' order"
-)
 def test_the_word_nan_does_not_upset_the_order_of_the_labels() -> None:
     one, other = Partition.by("x", ["2", "nan", "1", "b"]), Partition.by("x", ["b", "1", "nan", "2"])
     assert one.labels == other.labels
 
 
-@pytest.mark.xfail(strict=True, reason="bytes are neither stripped nor checked for emptiness")
 def test_empty_bytes_are_missing_like_empty_text() -> None:
     assert Partition.by("x", [b"a", b"", b" a "]).labels == ("a", MISSING)
 
 
-@pytest.mark.xfail(strict=True, reason="categories that read alike are named twice, while plain values are joined")
 def test_categories_that_read_alike_are_one_group_as_plain_values_are() -> None:
     assert Partition.by("x", ["a", "a "]).labels == ("a",)
     assert Partition.by("x", pd.Categorical(["a", "a "])).labels == ("a",)
 
 
-@pytest.mark.xfail(strict=True, reason="numpy's nanosecond dates become plain integers by tolist()")
 def test_dates_of_numpy_read_as_dates() -> None:
     labels = Partition.by("day", np.array(["2020-01-01", "NaT"], dtype="datetime64[ns]")).labels
     assert labels[0].startswith("2020-01-01")
@@ -164,7 +158,6 @@ def test_a_continuous_column_is_refused_with_advice() -> None:
         Partition.by("income", income)
 
 
-@pytest.mark.xfail(strict=True, reason="np.float32 is no Python float, so that a list of them is not recognised")
 def test_a_continuous_column_is_refused_whatever_type_its_numbers_have() -> None:
     with pytest.raises(InputError, match="looks continuous"):
         Partition.by("income", list(np.random.default_rng(0).normal(size=500).astype(np.float32)))
@@ -250,13 +243,12 @@ def test_samples_are_together_in_a_crossing_exactly_if_they_are_in_both(pairs: l
 
 
 def test_partitions_of_different_length_do_not_cross() -> None:
-    with pytest.raises(InputError, match="has 2 entries but `race` has 5"):
+    with pytest.raises(InputError, match="'race' has 5 samples but 'sex' has 2"):
         RACE & Partition.by("sex", ["F", "M"])
 
 
-@pytest.mark.xfail(strict=True, reason="the second partition is quoted with a blank: `sex `")
 def test_the_error_of_a_crossing_names_both_partitions_as_they_are_called() -> None:
-    with pytest.raises(InputError, match="`sex` has 2 entries"):
+    with pytest.raises(InputError, match="but 'sex' has 2"):
         RACE & Partition.by("sex", ["F", "M"])
 
 
@@ -304,7 +296,6 @@ def test_taking_nothing_is_refused() -> None:
         SEX.take(np.zeros(5, dtype=bool))
 
 
-@pytest.mark.xfail(strict=True, reason="np.asarray([]) is a float array, so that take([]) is an IndexError of numpy")
 def test_taking_an_empty_list_is_refused_too() -> None:
     with pytest.raises(InputError, match="No sample of partition 'sex' was selected"):
         SEX.take([])

@@ -129,9 +129,9 @@ def test_clusters_come_back_so_that_the_same_samples_belong_together(folder):
 
 def test_a_missing_column_is_answered_with_the_one_that_was_meant(folder):
     folder.write_samples(COLUMNS)
-    with pytest.raises(InputError, match="has no column 'txt'. Did you mean 'text'?"):
+    with pytest.raises(InputError, match=r"has no column 'txt'\. Did you mean 'text'\?"):
         folder.partition("txt")
-    with pytest.raises(InputError, match="has no column 'nmber'. Did you mean 'number'?"):
+    with pytest.raises(InputError, match=r"has no column 'nmber'\. Did you mean 'number'\?"):
         folder.partition("text & nmber")
 
 
@@ -152,7 +152,7 @@ def test_a_stage_that_was_not_reached_is_said_to_be_so(folder, stage):
 
 
 def test_samples_that_were_not_written_are_said_to_be_so(folder):
-    with pytest.raises(StoreError, match="no samples.parquet"):
+    with pytest.raises(StoreError, match=r"no samples\.parquet"):
         folder.partition("sex")
 
 
@@ -174,7 +174,7 @@ def test_a_manifest_with_a_field_too_few_or_too_many_is_damaged(folder):
     content = json.loads((folder.path / "manifest.json").read_text())
     for changed in (content | {"colour": "red"}, {k: v for k, v in content.items() if k != "created"}):
         (folder.path / "manifest.json").write_text(json.dumps(changed))
-        with pytest.raises(StoreError, match="manifest.json is damaged"):
+        with pytest.raises(StoreError, match=r"manifest\.json is damaged"):
             folder.read_manifest()
 
 

@@ -14,9 +14,9 @@ Keys = npt.NDArray[np.uint64]
 
 
 def as_floats(values: npt.ArrayLike, name: str) -> Floats:
-    """A one-dimensional float64 copy-on-need of `values`, or a sentence that says what is wrong with it."""
+    """A one-dimensional float64 copy of `values`, or a sentence that says what is wrong with it."""
     try:
-        array = np.asarray(values, dtype=np.float64)
+        array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"`{name}` must hold numbers; {error}.") from None
     return _one_dimensional(array, name)
@@ -24,7 +24,7 @@ def as_floats(values: npt.ArrayLike, name: str) -> Floats:
 
 def as_bools(values: npt.ArrayLike, name: str) -> Bools:
     """A one-dimensional boolean array; 0 and 1 are accepted, anything else is not."""
-    array = np.asarray(values)
+    array = np.array(values)
     if array.dtype != np.bool_:
         if not np.isin(array, (0, 1)).all():
             raise InputError(f"`{name}` must hold True and False (or 1 and 0); its dtype is {array.dtype}.")
@@ -43,6 +43,16 @@ def same_length(**arrays: Any) -> int:
                 "Did you drop rows from only one of them?"
             )
     return expected
+
+
+def some_index(which: npt.ArrayLike, where: str = "") -> npt.NDArray[Any]:
+    """A mask or indices that select at least one sample."""
+    chosen = np.asarray(which)
+    if not (chosen.any() if chosen.dtype == np.bool_ else chosen.size):
+        raise InputError(
+            f"No sample {where}was selected: the mask is False everywhere, or the list of indices is empty."
+        )
+    return chosen
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

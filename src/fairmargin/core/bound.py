@@ -2,6 +2,8 @@
 
 from enum import Enum
 
+from fairmargin.errors import InputError
+
 
 class Bound(Enum):
     """The direction of error of a number, with its algebra.
@@ -34,6 +36,14 @@ class Bound(Enum):
     def __truediv__(self, other: "Bound") -> "Bound":
         """The bound of a quotient of positive numbers; enlarging the divisor lowers the quotient."""
         return self + (-other)
+
+    @classmethod
+    def parse(cls, text: "str | Bound") -> "Bound":
+        """A bound from its name."""
+        try:
+            return text if isinstance(text, Bound) else cls(str(text).strip().lower())
+        except ValueError:
+            raise InputError(f"Unknown bound {text!r}. Expected one of exact, upper, lower, neither.") from None
 
     def of_spread(self) -> "Bound":
         """The bound of an absolute value, a variance or max − min of such numbers."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.core.arrays import Bools, Floats, as_bools, as_floats, read_only, same_length
+from fairmargin.core.arrays import Bools, Floats, as_bools, as_floats, read_only, same_length, some_index
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
@@ -61,7 +61,7 @@ class Distances:
             same_length(values=numbers, tried=searched)
         object.__setattr__(self, "values", read_only(numbers))
         object.__setattr__(self, "correct", read_only(hits))
-        object.__setattr__(self, "bound", Bound(bound))
+        object.__setattr__(self, "bound", Bound.parse(bound))
         object.__setattr__(self, "norm", Norm.parse(norm))
         object.__setattr__(self, "subject", subject)
         object.__setattr__(self, "tried", None if searched is None else read_only(searched))
@@ -76,7 +76,7 @@ class Distances:
 
     def take(self, which: npt.ArrayLike) -> "Distances":
         """The distances of some samples, by mask or index."""
-        chosen = np.asarray(which)
+        chosen = some_index(which)
         tried = None if self.tried is None else self.tried[chosen]
         return Distances(self.values[chosen], self.correct[chosen], self.bound, self.norm, self.subject, tried)
 

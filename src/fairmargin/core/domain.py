@@ -49,8 +49,8 @@ class Domain:
     @property
     def is_bounded(self) -> bool:
         """Whether any feature that can move has a finite limit."""
-        low, high, _ = np.broadcast_arrays(self.low, self.high, self.scale)
-        return bool((np.isfinite(low) | np.isfinite(high)).any())
+        low, high, scale = np.broadcast_arrays(self.low, self.high, self.scale)
+        return bool(((np.isfinite(low) | np.isfinite(high)) & (low < high) & (scale > 0)).any())
 
     def movable(self, features: int) -> Bools:
         """Which of the (flattened) features can move."""

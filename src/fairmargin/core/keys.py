@@ -16,7 +16,8 @@ def sample_keys(x: npt.NDArray[np.generic], y: Ints, seed: int = 0) -> Keys:
     >>> bool(keys[1] == sample_keys(x[1:], np.array([1]))[0])
     True
     """
-    same_length(x=x, y=y)
+    if same_length(x=x, y=y) == 0:
+        return np.empty(0, dtype=np.uint64)
     rows = np.ascontiguousarray(x).astype(x.dtype.newbyteorder("<"), copy=False).reshape(len(x), -1)
     prefix = int(seed).to_bytes(16, "little", signed=True)
     labels = np.asarray(y, dtype="<i8")

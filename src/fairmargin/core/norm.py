@@ -36,7 +36,7 @@ class Norm(Enum):
             return np.asarray(magnitude.max(axis=axis, initial=0.0))
         # Scaled, so that neither huge nor tiny entries over- or underflow when squared.
         top = magnitude.max(axis=axis, keepdims=True, initial=0.0)
-        safe = np.where(top > 0, top, 1.0)
+        safe = np.where((top > 0) & np.isfinite(top), top, 1.0)
         return np.asarray(np.sqrt(((magnitude / safe) ** 2).sum(axis=axis)) * safe.squeeze(axis))
 
     @classmethod

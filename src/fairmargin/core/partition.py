@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.core.arrays import Bools, Ints, read_only, same_length
+from fairmargin.core.arrays import Bools, Ints, read_only, some_index
 from fairmargin.errors import InputError
 
 MISSING = "missing"
@@ -90,7 +90,11 @@ class Partition:
 
     def __and__(self, other: "Partition") -> "Partition":
         """The intersections that occur, with labels such as "race=Other & sex=F"."""
-        same_length(**{self.name: self, f"{other.name} ": other})
+        if len(self) != len(other):
+            raise InputError(
+                f"Partition {self.name!r} has {len(self):,} samples but {other.name!r} has {len(other):,}. "
+                "Did you drop rows from only one of them?"
+            )
         pairs = self.membership * len(other.labels) + other.membership
         present, codes = np.unique(pairs, return_inverse=True)
         left, right = self._spelled(), other._spelled()
@@ -107,9 +111,7 @@ class Partition:
 
     def take(self, which: npt.ArrayLike) -> "Partition":
         """The partition of some samples, by mask or index; groups without a sample there disappear."""
-        codes = self.membership[np.asarray(which)]
-        if codes.size == 0:
-            raise InputError(f"No sample of partition {self.name!r} was selected.")
+        codes = self.membership[some_index(which, f"of partition {self.name!r} ")]
         present, renumbered = np.unique(codes, return_inverse=True)
         return Partition(self.name, [self.labels[i] for i in present], renumbered, crossed=self.crossed)
 
@@ -127,15 +129,21 @@ def _encode(name: str, column: Any) -> tuple[Ints, list[str]]:
         raise InputError(f"Partition {name!r} needs a column with one value a sample; given {column!r}.")
     if getattr(column, "ndim", 1) != 1:
         raise InputError(f"Partition {name!r} needs a column with one value a sample; given {column.ndim} dimensions.")
+    if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
+        column = column.astype(str)  # dates would come as counts of nanoseconds
     values = column.tolist() if hasattr(column, "tolist") else list(column)
     try:
-        text_of = {value: _text(value) for value in dict.fromkeys(values)}  # a million samples, few distinct values
+        text_of = {
+            value: label_text(value) for value in dict.fromkeys(values)
+        }  # a million samples, few distinct values
     except TypeError:
         raise InputError(
             f"Column {name!r} holds lists or other containers; one plain value a sample names a group."
         ) from None
     distinct = {text: value for value, text in text_of.items() if text != MISSING}
-    fractional = sum(isinstance(value, float) and not value.is_integer() for value in distinct.values())
+    fractional = sum(
+        isinstance(value, (float, np.floating)) and not float(value).is_integer() for value in distinct.values()
+    )
     if fractional > _TOO_MANY_NUMBERS:
         raise InputError(
             f"Column {name!r} has {len(distinct):,} distinct numbers and looks continuous. Bin it first, for instance "
@@ -143,7 +151,7 @@ def _encode(name: str, column: Any) -> tuple[Ints, list[str]]:
         )
     categories = getattr(getattr(column, "dtype", None), "categories", None)
     if categories is not None:
-        order = [text for text in map(_text, categories) if text in distinct]
+        order = list(dict.fromkeys(text for text in map(label_text, categories) if text in distinct))
     else:
         order = sorted(distinct, key=lambda text: _rank(distinct[text], text))
     if len(set(text_of.values())) > len(order):
@@ -153,23 +161,23 @@ def _encode(name: str, column: Any) -> tuple[Ints, list[str]]:
     return np.fromiter(map(code_of.__getitem__, values), np.int64, len(values)), order
 
 
-def _text(value: Any) -> str:
-    """A label's text; None, NaN and pandas' missing markers are "missing"; 1.0 reads as 1."""
+def label_text(value: Any) -> str:
+    """A label's text; None, NaN, pandas' missing markers and empty texts are "missing"; 1.0 reads as 1."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return MISSING
     if isinstance(value, (float, np.floating)):
         if np.isnan(value):
             return MISSING
         return str(int(value)) if float(value).is_integer() else str(float(value))
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    text = str(value).strip()
-    return text or MISSING
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    text = text.strip()
+    return MISSING if text in ("", "NaT") else text
 
 
 def _rank(value: Any, text: str) -> tuple[int, float, str]:
     """Numbers by size, then words by the alphabet."""
     try:
-        return (0, float(value), text)
-    except (TypeError, ValueError):
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         return (1, 0.0, text)
+    return (1, 0.0, text) if np.isnan(number) else (0, number, text)

@@ -93,10 +93,14 @@ def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
     and the shortest search that failed, so that min(r, cap) is known for everyone.
     """
     missing = distances.unreached
-    if math.isfinite(up_to) or not missing.any():
+    if not missing.any():
         return up_to, ""
+    share = f"{missing.sum():,} of {len(missing):,} samples ({missing.mean():.1%}) have no finite distance"
     searched = np.empty(0) if distances.tried is None else distances.tried[missing]
     shortest = float(searched[searched > 0].min(initial=np.inf))  # NaN: not recorded
+    if math.isfinite(up_to):
+        known = "" if up_to <= shortest else f", although the search for them looked only as far as {shortest:.4g}"
+        return up_to, f"{share} and count as {up_to:.4g}, the radius asked for{known}"
     found = float(distances.values[~missing].max(initial=0.0))
     cap = min(c for c in (found, shortest) if c > 0)
     if not math.isfinite(cap):
@@ -104,10 +108,7 @@ def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
             f"{missing.sum():,} of {len(missing):,} samples have no finite distance, the others are 0, and nothing "
             "says how far the search looked. Set `up_to=` (--up-to) to the radius up to which robustness matters."
         )
-    return cap, (
-        f"{missing.sum():,} of {len(missing):,} samples ({missing.mean():.1%}) have no finite distance, so that every "
-        f"distance is capped at {cap:.4g}, the same for all groups"
-    )
+    return cap, f"{share}, so that every distance is capped at {cap:.4g}, the same for all groups"
 
 
 def _rows(
@@ -237,9 +238,13 @@ def _spread(means: GroupMeans, statistic: spread.Statistic, plan: AuditPlan, bou
         return Estimate.undefined("fewer than two groups have two independent samples", spread_bound)
     if means.mean[kept].mean() == 0:
         return Estimate.undefined("every group has robustness 0", spread_bound)
-    mean, units = means.mean[kept], means.units[kept]
+    mean, units, error2 = means.mean[kept], means.units[kept], means.error2[kept]
     simulate = spread.shifted_errors(means.resampled[:, kept], mean, units)
-    value, low, high = spread.spread_interval(mean, simulate, statistic, plan.confidence)
+    value, low, high = spread.spread_interval(mean, np.sqrt(error2), simulate, statistic, plan.confidence)
+    if statistic is not spread.largest_gap:  # variances are debiased by what their noise adds on average
+        debiased = spread.debiased_variance(mean, error2)
+        debiased = debiased if statistic is spread.variance else debiased / float(mean.mean()) ** 2
+        value = min(max(debiased, low), high)
     return Estimate(value, low, high, spread_bound)
 
 

@@ -15,6 +15,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError, UnreachedError
 from fairmargin.metrics.undefined import Undefined
+from fairmargin.metrics.units import sum_of_others
 
 Complement = Literal["pooled", "mean"]
 Over = Literal["all", "correct"]
@@ -96,6 +97,9 @@ def median_distance(
     distances: Distances, partition: Partition, *, over: Over = "all", up_to: float = math.inf
 ) -> dict[str, float]:
     """The median of min(r, up_to) over the group, or over its correct samples; unreached samples may lie above it."""
+    same_length(distances=distances, partition=partition)
+    if not up_to > 0:
+        raise InputError(f"`up_to` must be a radius above 0; given {up_to!r}.")
     values = np.minimum(distances.values, up_to)
     chosen = _counted(distances, over)
     result: dict[str, float] = {}
@@ -232,10 +236,9 @@ def _own_and_rest(
     sums = np.bincount(codes, weights=values[counted], minlength=groups)
     counts = np.bincount(codes, minlength=groups).astype(np.float64)
     own = np.divide(sums, counts, out=np.full(groups, np.nan), where=counts > 0)
-    if complement == "mean":
-        others = (groups - 1) or np.nan
-        return own, np.asarray((own.sum() - own) / others)
-    left, left_sums = counts.sum() - counts, sums.sum() - sums
+    if complement == "mean":  # of the other groups that have a mean
+        counts, sums = np.minimum(counts, 1.0), np.nan_to_num(own)
+    left, left_sums = sum_of_others(counts, axis=0), sum_of_others(sums.astype(np.float64), axis=0)
     rest = np.divide(left_sums, left, out=np.full(groups, np.nan), where=left > 0)
     return own, rest
 

@@ -91,14 +91,14 @@ def _draw(cells: Cells, cell: int, resamples: int, stream: np.random.Generator) 
 
 def resample(cells: Cells, mix: Floats, observed: Sides, *, resamples: int, seed: int) -> Resampled:
     """Studentised deviations of `resamples` bootstrap resamples from what was observed."""
-    plain, _ = group_means(cells.moments(), cells.center)
+    plain, _ = group_means(cells.moments())
     sizes = cells.moments()[..., UNITS]
     mixer = np.random.default_rng([seed, 1])
     parts: list[tuple[Floats, ...]] = []
     with np.errstate(divide="ignore", invalid="ignore"):
         for moments in resampled_moments(cells, resamples, seed):
-            sides = two_sides(moments, _rest_in_random_mix(moments, sizes, mixer), mix, cells.center)
-            mean, error2 = group_means(moments, cells.center)
+            sides = two_sides(moments, _rest_in_random_mix(moments, sizes, mixer), mix)
+            mean, error2 = group_means(moments)
             parts.append(
                 (
                     mean,
@@ -147,7 +147,7 @@ def interval(value: Floats, error: Floats, deviations: Floats, freedom: Floats, 
 
 def mean_limits(cells: Cells, drawn: Resampled, confidence: float) -> Limits:
     """Confidence limits of Rob(P), made on the log scale, where they cannot fall below 0; one stratum only."""
-    mean, error2 = group_means(cells.moments(), cells.center)
+    mean, error2 = group_means(cells.moments())
     freedom, _ = kurtosis_freedom(cells, np.ones((cells.groups, 1)))
     with np.errstate(divide="ignore", invalid="ignore"):
         limits = interval(np.log(mean), np.sqrt(error2) / mean, drawn.log_mean_t, freedom, confidence)

@@ -150,21 +150,26 @@ class _Paired:
         one = np.ones((1, len(self.old.samples)))
         (old_own,), (old_rest,) = self.old.means(one, mix)
         (new_own,), (new_rest,) = self.new.means(one, mix)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sigma_before, sigma_after = old_own / old_rest - 1, new_own / new_rest - 1
         change_influence, sigma_influence = self._influences(mix)
         change_limits, sigma_limits = self._limits(mix, change_influence, sigma_influence)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sigma_before, sigma_after = old_own / old_rest - 1, new_own / new_rest - 1
+            sigma_gap = np.abs(sigma_after - sigma_before)
         p = self._flip(self._contributions(), np.abs(new_own - old_own), seed=0)
-        sigma_p = self._flip(sigma_influence, np.abs(sigma_after - sigma_before), seed=1)
+        sigma_p = self._flip(sigma_influence, sigma_gap, seed=1)
         adjusted, sigma_adjusted = holm(p), holm(sigma_p, 1 if len(p) == 2 else None)
+        units = _units(self.old)
         rows = []
         for i, label in enumerate(partition.labels):
             change = new_own[i] - old_own[i]
             verdict = _verdict(bool(self.tested[i]), float(adjusted[i]), float(change), self.plan)
-            estimate = Estimate(
-                float(change), float(change_limits.low[i]), float(change_limits.high[i]), bound_after - bound_before
-            )
-            sigma = _sigma_change(sigma_before[i], sigma_after[i], sigma_limits, i, bound_before, bound_after)
+            estimate = _estimate(float(change), change_limits, i, bound_after - bound_before, alone=units[i] < 2)
+            sigma_bound = bound_after / bound_after - bound_before / bound_before
+            if np.isfinite(sigma_gap[i]):
+                sigma_change = float(sigma_after[i] - sigma_before[i])
+                sigma = _estimate(sigma_change, sigma_limits, i, sigma_bound, alone=units[i] < 2)
+            else:
+                sigma = Estimate.undefined("the rest has robustness 0 before or after", sigma_bound)
             rows.append(
                 GroupChange(
                     group=label,
@@ -240,8 +245,13 @@ class _Paired:
         return test.p
 
 
+def _units(sums: ClusterSums) -> Floats:
+    """Independent samples or clusters of each group."""
+    return np.asarray((sums.samples[..., 0] > 0).sum(axis=0), dtype=np.float64)
+
+
 def _testable(sums: ClusterSums, plan: AuditPlan) -> Bools:
-    units = (sums.samples[..., 0] > 0).sum(axis=0).astype(np.float64)
+    units = _units(sums)
     return is_testable(units, np.full_like(units, np.inf), np.zeros_like(units), plan)
 
 
@@ -264,13 +274,10 @@ def _verdict(tested: bool, adjusted: float, change: float, plan: AuditPlan) -> s
     return NO_DIFFERENCE
 
 
-def _sigma_change(
-    before: float, after: float, limits: Limits, i: int, bound_before: Bound, bound_after: Bound
-) -> Estimate:
-    bound = bound_after / bound_after - bound_before / bound_before
-    if not math.isfinite(after - before):
-        return Estimate.undefined("the rest has robustness 0 before or after", bound)
-    return Estimate(float(after - before), float(limits.low[i]), float(limits.high[i]), bound)
+def _estimate(value: float, limits: Limits, i: int, bound: Bound, *, alone: bool) -> Estimate:
+    if alone:
+        return Estimate(value, math.nan, math.nan, bound, "a single sample has no interval")
+    return Estimate(value, float(limits.low[i]), float(limits.high[i]), bound)
 
 
 def _finding(label: str, verdict: str, change: Estimate, sigma: Estimate, adjusted: float, plan: AuditPlan) -> str:

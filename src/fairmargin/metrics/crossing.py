@@ -174,7 +174,7 @@ def spread_of(weights: Floats, left: Floats, right: Floats) -> Floats:
     """(Co)variance of two sums of influences under weights (draws, clusters): (draws, groups)."""
     count = weights.shape[1]
     product = weights @ (left * right) - (weights @ left) * (weights @ right) / count
-    return np.asarray(product * count / (count - 1))
+    return np.asarray(product * count / (count - 1)) if count > 1 else np.full_like(product, np.nan)
 
 
 def freedom_of(influence: Floats) -> Floats:

@@ -13,14 +13,14 @@ def draw(cells: Cells, plan: AuditPlan) -> Resampled:
     """The resamples from which both means and contrasts take their limits."""
     moments = cells.moments()
     mix = common_mix(moments).mix
-    observed = two_sides(moments, rest_of(moments), mix, cells.center)
+    observed = two_sides(moments, rest_of(moments), mix)
     return resample(cells, mix, observed, resamples=plan.resamples, seed=plan.seed)
 
 
 def means(cells: Cells, drawn: Resampled, plan: AuditPlan) -> GroupMeans:
     """Rob(P) of every group; `cells` has one stratum."""
     moments = cells.moments()
-    mean, error2 = group_means(moments, cells.center)
+    mean, error2 = group_means(moments)
     return GroupMeans(mean, error2, mean_limits(cells, drawn, plan.confidence), drawn.mean, moments[:, 0, UNITS])
 
 
@@ -29,7 +29,7 @@ def contrasts(cells: Cells, drawn: Resampled, plan: AuditPlan) -> Contrasts:
     moments = cells.moments()
     rest = rest_of(moments)
     common = common_mix(moments)
-    observed = two_sides(moments, rest, common.mix, cells.center)
+    observed = two_sides(moments, rest, common.mix)
     units, rest_units = moments[..., UNITS].sum(-1), rest[..., UNITS].sum(-1)
     gap_limits, sigma_limits = gap_and_sigma_limits(cells, common.mix, observed, drawn, plan.confidence)
     tested = is_testable(units, rest_units, common.dropped, plan)

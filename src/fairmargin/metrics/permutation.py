@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.core.arrays import Bools, Floats, Ints
+from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
@@ -83,9 +83,9 @@ def permutation_test(cells: Cells, mix: Floats, tested: Bools, *, alpha: float, 
 
     def statistics(groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
         dealt = _deal(cells, groups, rows, stream)
-        return studentised(two_sides(dealt, everyone - dealt, mix[groups], cells.center))
+        return studentised(two_sides(dealt, everyone - dealt, mix[groups]))
 
-    observed = studentised(two_sides(moments, everyone - moments, mix, cells.center))
+    observed = studentised(two_sides(moments, everyone - moments, mix))
     most = permutations_needed(hypotheses(tested), alpha, len(cells.total))
     return sequential_test(observed, statistics, tested, most=most, units=len(cells.total), seed=seed)
 
@@ -166,11 +166,11 @@ def largest_bias_test(
     """
     if permutations < 99:
         raise InputError(f"`permutations` must be at least 99; given {permutations}.")
+    same_length(distances=distances, partition=partition)
     values = distances.values[distances.correct]
-    codes = partition.membership[distances.correct]
     order = np.argsort(values, kind="stable")
-    codes = codes[order]
-    last_of_tie = np.append(np.diff(values[order]) > 0, True)
+    values, codes = values[order], partition.membership[distances.correct][order]
+    last_of_tie = np.append(values[1:] > values[:-1], True)
     stream = np.random.default_rng([seed, 3])
     result: dict[str, float] = {}
     for g, label in enumerate(partition.labels):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairmargin.core.arrays import Ints
-from fairmargin.core.partition import Partition
+from fairmargin.core.partition import MISSING, Partition, label_text
 from fairmargin.errors import InputError
 
 
@@ -67,8 +67,5 @@ class AuditPlan:
         if len(ids) != samples:
             raise InputError(f"`cluster` has {len(ids):,} ids but there are {samples:,} samples.")
         codes: dict[Any, int] = {}
-        numbers = [
-            codes.setdefault(("missing", i) if unit is None or unit != unit else unit, len(codes))
-            for i, unit in enumerate(ids)
-        ]
-        return np.array(numbers, dtype=np.int64)
+        keys = (("missing", i) if label_text(unit) == MISSING else unit for i, unit in enumerate(ids))
+        return np.array([codes.setdefault(key, len(codes)) for key in keys], dtype=np.int64)

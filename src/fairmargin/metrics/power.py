@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from fairmargin.core.arrays import same_length
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
@@ -59,14 +60,15 @@ def power(
     -0.19
     """
     chosen = plan or AuditPlan()
+    same_length(distances=distances, partition=partition)
     up_to, _ = common_cap(distances, chosen.up_to)
     cells = make_cells(np.minimum(distances.values, up_to), partition, None, chosen.cluster_codes(len(distances)))
     if cells is None:
         raise InputError("`power` needs clusters that lie in one group each; these span groups.")
     moments = cells.moments()
-    own, own_error2 = group_means(moments, cells.center)
+    own, own_error2 = group_means(moments)
     rest_moments = rest_of(moments)[:, 0]
-    rest, rest_error2 = mean_and_error2(rest_moments, cells.center)
+    rest, rest_error2 = mean_and_error2(rest_moments)
     units, rest_units = moments[:, 0, UNITS], rest_moments[:, UNITS]
     tests = hypotheses(np.ones(len(own), dtype=np.bool_))
     result = {}
@@ -74,16 +76,22 @@ def power(
         with np.errstate(divide="ignore", invalid="ignore"):
             variation = math.sqrt(own_error2[i] * units[i]) / own[i] if own[i] > 0 else math.nan
             rest_variation = math.sqrt(rest_error2[i] * rest_units[i]) / rest[i] if rest[i] > 0 else math.nan
+        if rest_units[i] == 0:
+            nothing = Undefined(f"there is no sample outside group {label!r}")
+            result[label] = Power(label, int(moments[i, 0, SAMPLES]), 0, nothing, nothing, nothing)
+            continue
         settings = Setting(variation, rest_variation, float(rest_units[i]), tests, chosen.confidence, chance)
         drop = settings.smallest_drop(float(units[i]))
-        per_unit = moments[i, 0, SAMPLES] / units[i]
+        needed = settings.samples_needed(sigma)
+        if not math.isnan(needed):
+            needed *= moments[i, 0, SAMPLES] / units[i]  # clusters to samples
         result[label] = Power(
             label,
             int(moments[i, 0, SAMPLES]),
             int(rest_moments[i, SAMPLES]),
             drop,
             drop if math.isnan(drop) else 1 / (1 + drop) - 1,
-            settings.samples_needed(sigma) * per_unit,
+            needed,
         )
     return result
 
@@ -106,8 +114,15 @@ class Setting:
     def __post_init__(self) -> None:
         if not 0 < self.chance < 1:
             raise InputError(f"The power must lie between 0 and 1, for instance 0.8; given {self.chance!r}.")
+        if not 0 < self.confidence < 1:
+            raise InputError(f"The confidence must lie between 0 and 1, for instance 0.95; given {self.confidence!r}.")
         if self.rest_size < 1 or self.tests < 1:
-            raise InputError(f"The rest needs at least one sample, and one group is tested; given {self}.")
+            raise InputError(
+                "The rest needs at least one sample, and one group is tested; "
+                f"given {self.rest_size:,} and {self.tests:,}."
+            )
+        if self.variation < 0 or self.rest_variation < 0:
+            raise InputError("A variation is the standard deviation over the mean; it cannot be negative.")
 
     def smallest_drop(self, size: float) -> float:
         """The σ below 0 nearest to 0 that a group of `size` samples would be found to have."""

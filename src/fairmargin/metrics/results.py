@@ -140,7 +140,7 @@ class AuditResult:
             raise InputError(f"This audit has format {version}; this version of Fairmargin reads format {_FORMAT}.")
         try:
             return _decode_result(content)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise InputError(f"This audit is damaged: {error}. Run `fairmargin audit` again.") from None
 
     def __str__(self) -> str:
@@ -198,6 +198,12 @@ def _number(value: Any) -> float:
     return float(value)
 
 
+def _word(value: Any, allowed: tuple[str, ...] | None = None) -> str:
+    if not isinstance(value, str) or (allowed and value not in allowed):
+        raise ValueError(f"{value!r} is not {'a text' if allowed is None else 'one of ' + ', '.join(allowed)}")
+    return value
+
+
 def _estimate(content: dict[str, Any]) -> Estimate:
     value, low, high = (_number(content[name]) for name in ("value", "low", "high"))
     return Estimate(value, low, high, Bound(content["bound"]), content["reason"])
@@ -207,10 +213,10 @@ def _decode_group(content: dict[str, Any]) -> GroupResult:
     numbers: dict[str, Any] = {n: _number(content[n]) for n in ("unreached", "p", "p_adjusted", "band", "dropped")}
     estimates = {n: _estimate(content[n]) for n in ("accuracy", "robustness", "sigma", "gap_to_rest")}
     return GroupResult(
-        group=content["group"],
+        group=_word(content["group"]),
         size=int(content["size"]),
-        verdict=content["verdict"],
-        finding=content["finding"],
+        verdict=_word(content["verdict"], VERDICTS),
+        finding=_word(content["finding"]),
         curve=RobustnessCurve([_number(v) for v in content["curve"]]),
         **numbers | estimates,
     )
@@ -220,21 +226,24 @@ def _decode_overall(content: dict[str, Any]) -> OverallResult:
     names = ("accuracy", "robustness", "variance", "relative_variance", "largest_gap", "worst_robustness")
     return OverallResult(
         size=int(content["size"]),
-        worst_group=content["worst_group"],
+        worst_group=_word(content["worst_group"]),
         p_equal=_number(content["p_equal"]),
         **{name: _estimate(content[name]) for name in names},
     )
 
 
 def _decode_result(content: dict[str, Any]) -> AuditResult:
-    plain = ("partition", "subject", "cap_reason", "control", "clustered", "method")
+    texts = ("partition", "subject", "cap_reason", "control", "method")
+    if not content["groups"] or not isinstance(content["warnings"], list):
+        raise ValueError("an audit has groups, and a list of warnings")
     return AuditResult(
+        clustered=bool(content["clustered"]),
         groups=tuple(_decode_group(row) for row in content["groups"]),
         overall=_decode_overall(content["overall"]),
         bound=Bound(content["bound"]),
         norm=Norm(content["norm"]),
         confidence=float(content["confidence"]),
         up_to=_number(content["up_to"]),
-        warnings=tuple(content["warnings"]),
-        **{name: content[name] for name in plain},
+        warnings=tuple(map(_word, content["warnings"])),
+        **{name: _word(content[name]) for name in texts},
     )

@@ -1,8 +1,8 @@
 """Intervals for variances and extremes over groups, which sampling noise alone makes positive.
 
 A plain bootstrap of a variance, of max − min or of the worst group excludes a true 0 always: it adds noise to numbers
-that already hold noise. Here a test is inverted instead. For a hypothesis "the groups differ by c times what was
-observed" (c = 0: not at all) the statistic's distribution is simulated; the interval holds every c that the observed
+that already hold noise. Here a test is inverted instead. For a hypothesis "the groups differ as observed, c times
+as much" (c = 0: not at all) the statistic's distribution is simulated; the interval holds every c that the observed
 statistic does not contradict. It can start at 0, and does whenever equality of the groups cannot be ruled out.
 """
 
@@ -22,7 +22,7 @@ from fairmargin.metrics.results import Estimate
 
 Statistic = Callable[[Floats], Floats]  # of (…, groups), over the last axis
 
-_MOST = 64.0  # times the observed differences
+_FARTHEST = 1e6  # times what was observed, or the noise if that is larger
 _HALVINGS = 40
 
 
@@ -49,7 +49,7 @@ def debiased_variance(means: Floats, error2: Floats) -> float:
 
 
 def spread_interval(
-    means: Floats, simulate: Callable[[Floats], Floats], statistic: Statistic, confidence: float
+    means: Floats, noise: Floats, simulate: Callable[[Floats], Floats], statistic: Statistic, confidence: float
 ) -> tuple[float, float, float]:
     """Median-unbiased value and confidence limits of a statistic of the groups' true means.
 
@@ -57,6 +57,8 @@ def spread_interval(
     ----------
     means
         The observed means, one per group.
+    noise
+        Their standard errors.
     simulate
         Draws observed means, shape (draws, groups), when the true means are the ones given.
     statistic
@@ -64,39 +66,57 @@ def spread_interval(
     """
     center = means.mean()
     seen = float(statistic(means))
+    direction = _direction(means - center, noise)
 
     def true_means(c: float) -> Floats:
-        return np.asarray(center + c * (means - center))
+        return np.asarray(center + c * direction)
 
-    def chance_of_less(c: float) -> float:
+    def chance_of_less(c: float, bar: float) -> float:
         drawn = statistic(simulate(true_means(c)))
         # Ties count half: the statistic of small counts is coarse.
-        return float(np.mean(drawn < seen) + 0.5 * np.mean(drawn == seen))
+        return float(np.mean(drawn < bar) + 0.5 * np.mean(drawn == bar))
 
-    def solve(level: float) -> float:
-        """The c at which the observed statistic is the `level` quantile's complement; 0 if already below."""
-        if chance_of_less(0.0) <= level:
+    def solve(level: float, bar: float) -> float:
+        """The c at which a statistic below the bar has that chance; 0 if it has less even without any difference."""
+        if chance_of_less(0.0, bar) <= level:
             return 0.0
         low, high = 0.0, 1.0
-        while chance_of_less(high) > level and high < _MOST:
+        while chance_of_less(high, bar) > level and high < _FARTHEST:
             low, high = high, 2 * high
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            low, high = (middle, high) if chance_of_less(middle) > level else (low, middle)
+            low, high = (middle, high) if chance_of_less(middle, bar) > level else (low, middle)
             if high - low < 1e-4 * high:
                 break
         return high
 
     tail = (1 - confidence) / 2
-    c_low, c_middle, c_high = (solve(level) for level in (1 - tail, 0.5, tail))
+    # Groups that agree better than chance would have it do not prove that they are equal: the upper limit is never
+    # below what an ordinary sample of equal groups would give.
+    usual = float(np.median(statistic(simulate(true_means(0.0)))))
+    c_low, c_middle, c_high = solve(1 - tail, seen), solve(0.5, seen), solve(tail, max(seen, usual))
     value, low, high = (float(statistic(true_means(c))) for c in (c_middle, c_low, c_high))
     return value, low, high
+
+
+def _direction(differences: Floats, noise: Floats) -> Floats:
+    """How the groups differ in the hypotheses: as observed, but at least as much as the noise.
+
+    Observed differences that are exactly 0 point nowhere; then neighbours are pulled apart by their noise.
+    """
+    size, expected = math.sqrt(np.mean(differences**2)), math.sqrt(np.mean(noise**2))
+    if size <= 1e-9 * expected:
+        signs = np.where(np.arange(len(noise)) % 2 == 0, 1.0, -1.0)
+        return np.asarray(signs * noise - np.mean(signs * noise))
+    return np.asarray(differences * max(1.0, expected / size))
 
 
 def shifted_errors(resampled: Floats, means: Floats, sizes: Floats) -> Callable[[Floats], Floats]:
     """A simulator that adds the bootstrap's deviations to given true means, widened by √(n/(n−1))."""
     inflate = np.sqrt(sizes / np.maximum(sizes - 1, 1))
     deviations = (resampled - means) * inflate
+    # A resample of clusters that lost a whole group has no mean for it.
+    deviations = deviations[np.isfinite(deviations).all(axis=1)]
     return lambda truth: truth + deviations
 
 
@@ -143,8 +163,11 @@ def _accuracy_spread(
         stream = np.random.default_rng(seed)  # the same numbers for every hypothesis: limits vary smoothly
         return np.asarray(stream.binomial(sizes, np.clip(truth, 0, 1), (draws, len(sizes))) / sizes)
 
-    value, low, high = spread_interval(shares, simulate, statistic, confidence)
+    # One success and one failure added: shares of 0 and 1 are not known without error.
+    smoothed = (shares * sizes + 1) / (sizes + 2)
+    noise = np.sqrt(smoothed * (1 - smoothed) / sizes)
+    value, low, high = spread_interval(shares, noise, simulate, statistic, confidence)
     if statistic is variance:
-        value = debiased_variance(shares, shares * (1 - shares) / np.maximum(sizes - 1, 1))
-        value = min(max(value, low), high)
-    return Estimate(value if not math.isnan(value) else 0.0, low, high, Bound.EXACT)
+        debiased = debiased_variance(shares, shares * (1 - shares) / np.maximum(sizes - 1, 1))
+        value = min(max(debiased, low), high)
+    return Estimate(value, low, high, Bound.EXACT)

@@ -18,16 +18,12 @@ UNITS, SAMPLES, TOTAL, TOTAL2, CROSS, SAMPLES2 = range(6)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Units sorted by stratum, then group, so that a cell and a stratum are each one slice.
-
-    `total` is centred by `center` per sample, so that sums of squares keep their digits.
-    """
+    """Units sorted by stratum, then group, so that a cell and a stratum are each one slice."""
 
     groups: int
     strata: int
-    center: float
     samples: Floats  # per unit
-    total: Floats  # per unit, centred
+    total: Floats  # per unit
     starts: Ints  # of each of the groups * strata cells, and the end
 
     @property
@@ -50,9 +46,8 @@ def make_cells(values: Floats, groups: Partition, control: Partition | None, clu
     """The cells of an audit; None if a cluster spans two of them, so that clusters cannot be dealt out to cells."""
     strata = 1 if control is None else len(control.labels)
     cell = groups.membership + (0 if control is None else control.membership * len(groups.labels))
-    center = float(values.mean())
     samples: Floats = np.ones(len(values))
-    total: Floats = values - center
+    total: Floats = values
     if cluster is not None:
         first = np.zeros(int(cluster.max()) + 1, dtype=np.int64)
         first[cluster] = cell
@@ -63,7 +58,7 @@ def make_cells(values: Floats, groups: Partition, control: Partition | None, clu
         cell = first
     order = np.argsort(cell, kind="stable")
     starts = np.searchsorted(cell[order], np.arange(len(groups.labels) * strata + 1))
-    return Cells(len(groups.labels), strata, center, samples[order], total[order], starts)
+    return Cells(len(groups.labels), strata, samples[order], total[order], starts)
 
 
 def unit_columns(total: Floats, samples: Floats) -> Floats:
@@ -111,7 +106,7 @@ class Sides:
             return np.sqrt(self.own_error2 / self.own**2 + self.rest_error2 / self.rest**2)
 
 
-def mean_and_error2(moments: Floats, center: float) -> tuple[Floats, Floats]:
+def mean_and_error2(moments: Floats) -> tuple[Floats, Floats]:
     """Mean of the samples, and its squared standard error with units as the independent pieces.
 
     mean = Σ total / Σ samples;  error² = m/(m−1) · Σ (total − mean·samples)² / (Σ samples)², m units.
@@ -123,26 +118,40 @@ def mean_and_error2(moments: Floats, center: float) -> tuple[Floats, Floats]:
         # What is left of rounding must not pass for a spread.
         squares = np.where(squares <= 1e-12 * np.abs(total2), 0.0, squares)
         error2 = units / (units - 1) * squares / samples**2
-    return mean + center, np.where(units > 1, error2, np.nan)
+    return mean, np.where(units > 1, error2, np.nan)
 
 
-def group_means(moments: Floats, center: float) -> tuple[Floats, Floats]:
+def group_means(moments: Floats) -> tuple[Floats, Floats]:
     """Mean and squared standard error of each group over all its strata."""
-    return mean_and_error2(moments.sum(axis=-2), center)
+    return mean_and_error2(moments.sum(axis=-2))
 
 
-def two_sides(moments: Floats, rest_moments: Floats, mix: Floats, center: float) -> Sides:
+def two_sides(moments: Floats, rest_moments: Floats, mix: Floats) -> Sides:
     """Means over strata weighted by `mix` (groups, strata), so that both sides are compared in the same mix."""
     weighted = []
     for side in (moments, rest_moments):
-        mean, error2 = mean_and_error2(side, center)
-        weighted += [np.where(mix > 0, mix * mean, 0.0).sum(-1), np.where(mix > 0, mix**2 * error2, 0.0).sum(-1)]
+        mean, error2 = mean_and_error2(side)
+        with np.errstate(invalid="ignore"):  # strata without weight may have no mean
+            weighted += [np.where(mix > 0, mix * mean, 0.0).sum(-1), np.where(mix > 0, mix**2 * error2, 0.0).sum(-1)]
     return Sides(*weighted)
 
 
 def rest_of(moments: Floats) -> Floats:
     """The six sums of everyone outside each group, inside each stratum."""
-    return np.asarray(moments.sum(axis=-3, keepdims=True) - moments)
+    return sum_of_others(moments, axis=-3)
+
+
+def sum_of_others(values: Floats, axis: int) -> Floats:
+    """Sums over all entries along an axis but each, without subtracting: a tiny rest of a huge group stays exact.
+
+    >>> sum_of_others(np.array([1e17, 1.0, 2.0]), axis=0).tolist()
+    [3.0, 1e+17, 1e+17]
+    """
+    moved = np.moveaxis(values, axis, 0)
+    out = np.zeros_like(moved)
+    out[1:] = np.cumsum(moved[:-1], axis=0)
+    out[:-1] += np.cumsum(moved[:0:-1], axis=0)[::-1]
+    return np.moveaxis(out, 0, axis)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,11 +165,12 @@ class CommonMix:
 def common_mix(moments: Floats) -> CommonMix:
     """Weights by the overall mix of the strata where both sides have two units or more.
 
-    A side of one unit has no spread of its own, so that it counts as lacking. The dropped share is the larger of the
-    share of all samples and of the group's own samples.
+    Among several strata, a side of one unit has no spread of its own and counts as lacking. The dropped share is the
+    larger of the share of all samples and of the group's own samples.
     """
+    least = 2 if moments.shape[-2] > 1 else 1
     samples, units = moments[..., SAMPLES], moments[..., UNITS]
-    kept = (units >= 2) & (rest_of(moments)[..., UNITS] >= 2)
+    kept = (units >= least) & (rest_of(moments)[..., UNITS] >= least)
     stratum = samples.sum(axis=0)
     weight = kept * stratum
     total = weight.sum(axis=1, keepdims=True)
@@ -179,16 +189,15 @@ def kurtosis_freedom(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
     moments = cells.moments()
     powers = np.stack([cells.total**k * cells.samples ** (4 - k) for k in range(5)], axis=-1)
     by_cell = sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, 5).swapaxes(0, 1)
-    own = _freedom(moments, by_cell, mix, cells.center)
-    return own, _freedom(rest_of(moments), rest_of(by_cell), mix, cells.center)
+    return _freedom(moments, by_cell, mix), _freedom(rest_of(moments), rest_of(by_cell), mix)
 
 
-def _freedom(moments: Floats, powers: Floats, mix: Floats, center: float) -> Floats:
+def _freedom(moments: Floats, powers: Floats, mix: Floats) -> Floats:
     units, samples = moments[..., UNITS], moments[..., SAMPLES]
-    mean, error2 = mean_and_error2(moments, center)
+    mean, error2 = mean_and_error2(moments)
     with np.errstate(divide="ignore", invalid="ignore"):
         # Σ (total − mean·samples)⁴, expanded.
-        shift = (center - mean)[..., None] ** np.arange(4, -1, -1)
+        shift = (-mean)[..., None] ** np.arange(4, -1, -1)
         fourth = (np.array([1, 4, 6, 4, 1]) * shift * powers).sum(-1)
         second = error2 * samples**2 * (units - 1) / units  # Σ (total − mean·samples)²
         spread = fourth / second**2 - (units - 3) / (units * (units - 1))

@@ -54,7 +54,9 @@ def finding_of(
         return f"{label}: not comparable ({share} of the samples lie in strata of {name} that lack one side)."
     than = "than the rest" if verdict in (LESS_ROBUST, MORE_ROBUST) else "from the rest"
     size = f"σ undefined: {sigma.reason}"
-    if sigma.is_defined:
+    if sigma.is_defined and sigma.reason:
+        size = f"σ = {sigma.value:+.1%}, no interval: {sigma.reason}"
+    elif sigma.is_defined:
         size = f"σ = {sigma.value:+.1%}, {plan.confidence:.0%} interval {sigma.low:+.1%} to {sigma.high:+.1%}"
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
     return f"{label}: {verdict} {than}, by {bound.words} ({size}; {p})."
