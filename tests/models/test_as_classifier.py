@@ -25,7 +25,7 @@ def test_gives_a_classifier_another_domain_and_other_labels():
 
 def test_refuses_another_domain_for_a_classifier_that_cannot_be_copied():
     class Own:
-        classes, domain, offers = (0, 1), Domain(), frozenset({"predict"})
+        classes, domain, offers, tile = (0, 1), Domain(), frozenset({"predict"}), 1
 
         def predict(self, x):
             return np.zeros(len(x), dtype=np.int64)

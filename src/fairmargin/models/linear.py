@@ -70,6 +70,11 @@ class LinearClassifier:
         return frozenset({"predict", "linear"})
 
     @property
+    def tile(self) -> int:
+        """1: scores are row-wise sums, the same in any batch."""
+        return 1
+
+    @property
     def features(self) -> int:
         """How many numbers a flattened sample has."""
         return int(self.weight.shape[1])

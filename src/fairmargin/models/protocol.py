@@ -30,6 +30,13 @@ class Classifier(Protocol):
     def offers(self) -> frozenset[str]:
         """What the model can be asked for: some of "predict", "gradient", "linear", "layers"."""
 
+    @property
+    def tile(self) -> int:
+        """How many samples the model is always given at once; 1 where an answer depends on the sample alone.
+
+        On some processors a network's last bits depend on the size of the batch, so that the tile is in store keys.
+        """
+
     def predict(self, x: Any) -> Ints:
         """The position of each sample's class."""
 

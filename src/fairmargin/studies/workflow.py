@@ -110,6 +110,7 @@ def plan_tasks(
         "revision": type(estimator).revision,
         "seed": seed,
         "shard": SHARD,
+        "tile": model.tile,
         **{f"estimator.{name}": value for name, value in settings.items()},
     }
     for start in range(0, len(dataset), SHARD):
