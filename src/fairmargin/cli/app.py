@@ -3,11 +3,10 @@
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from typer.core import TyperGroup
 
 from fairmargin.cli import audit, compare, demo, gate, listing, power, report
-from fairmargin.cli.console import errors
+from fairmargin.cli.console import errors, shown
 from fairmargin.errors import FairmarginError
 from fairmargin.version import __version__
 
@@ -22,7 +21,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except FairmarginError as error:
-            errors.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True)
+            errors.print(f"[bold red]Error:[/] {shown(str(error))}", soft_wrap=True)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt:
             errors.print("\nStopped. Everything measured so far is kept: the same command goes on from here.")

@@ -148,7 +148,7 @@ def audit(
             "features": _names(features),
             "scale": scale,
             "bounds": _bounds(bounds),
-            "estimators": tuple(estimator or ("exact_linear",)),
+            "estimators": tuple(estimator or ()),
             "distances": distances,
             "distance_column": distance_column,
             "correct_column": correct_column,

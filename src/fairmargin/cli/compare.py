@@ -4,10 +4,9 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from fairmargin.cli.console import output, p_text, plain_table, sigma_texts
+from fairmargin.cli.console import output, p_text, percent_text, plain_table, shown, sigma_texts
 from fairmargin.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def compare(
         for estimator, comparison in found:
             output.print(_table(estimator, comparison))
             for warning in comparison.warnings:
-                output.print(f"[yellow]Note:[/] {escape(warning)}")
+                output.print(f"[yellow]Note:[/] {shown(warning)}")
             output.print()
 
 
@@ -55,13 +54,13 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
     for row in comparison:
         change = row.change
         table.add_row(
-            escape(row.group),
+            shown(row.group),
             f"{row.size:,}",
             f"{row.before:.4g} → {row.after:.4g}",
             f"{change.value:+.3g}",
             f"{change.low:+.3g} to {change.high:+.3g}",
             p_text(row.p_adjusted),
-            f"{row.sigma_before:+.1%} → {row.sigma_after:+.1%}",
+            f"{percent_text(row.sigma_before)} → {percent_text(row.sigma_after)}",
             *sigma_texts(row.sigma_change),
             p_text(row.sigma_p_adjusted),
         )

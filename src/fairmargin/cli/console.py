@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fairmargin.studies.workflow import Progress as Tell
 
 # Into a file or a pipe there is no edge to wrap at.
-output = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
-errors = Console(stderr=True, highlight=False)
+output = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
+errors = Console(stderr=True, highlight=False, emoji=False)
 
 _COLOURS = {"less robust": "red", "more robust": "green"}
 
@@ -28,7 +28,7 @@ _COLOURS = {"less robust": "red", "more robust": "green"}
 @contextmanager
 def progress(quiet: bool) -> "Iterator[Tell]":
     """A progress bar on standard error that disappears when done; nothing at all when quiet."""
-    if quiet:
+    if quiet or not errors.is_terminal:
         yield lambda what, done, total: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -37,7 +37,7 @@ def progress(quiet: bool) -> "Iterator[Tell]":
 
         def tell(what: str, done: int, total: int) -> None:
             if what not in known:
-                known[what] = bars.add_task(escape(what), total=total)
+                known[what] = bars.add_task(shown(what), total=total)
             bars.update(known[what], completed=done, total=total)  # type: ignore[arg-type]
 
         yield tell
@@ -49,7 +49,7 @@ def show_audits(audits: "Sequence[StoredAudit]") -> None:
         output.print(_table(stored.estimator, stored.result))
         notes = [stored.result.cap_reason + "." if stored.result.cap_reason else "", *stored.result.warnings]
         for note in filter(None, notes):
-            output.print(f"[yellow]Note:[/] {escape(note)}")
+            output.print(f"[yellow]Note:[/] {shown(note)}")
         output.print()
 
 
@@ -58,12 +58,12 @@ def _table(estimator: str, result: "AuditResult") -> Table:
     if result.control:
         title += f", compared inside {result.control}"
     table = plain_table(title, left=("group", "verdict"), wrap=("group", "verdict"))(
-        "group", "size", "accuracy", "distance", "σ", f"{result.confidence:.0%} interval", "p", "verdict"
+        "group", "size", "accuracy", "distance", "σ", f"{result.confidence:.0%} interval", "p (Holm)", "verdict"
     )
     for row in sorted(result, key=lambda r: math.inf if math.isnan(r.sigma.value) else r.sigma.value):
         style = _COLOURS.get(row.verdict, "")
         table.add_row(
-            escape(row.group),
+            shown(row.group),
             f"{row.size:,}",
             f"{row.accuracy.value:.1%}",
             f"{row.robustness.value:.4g}",
@@ -79,7 +79,7 @@ def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) ->
 
     def with_columns(*names: str) -> Table:
         table = Table(
-            title=escape(title),
+            title=shown(title),
             title_justify="left",
             title_style="bold",
             box=box.SIMPLE_HEAD,
@@ -107,6 +107,16 @@ def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
     if math.isnan(estimate.low) or math.isnan(estimate.high):
         return f"{estimate.value:+.1%}", "–"
     return f"{estimate.value:+.1%}", f"{estimate.low:+.1%} to {estimate.high:+.1%}"
+
+
+def percent_text(value: float) -> str:
+    """A share with its sign; a dash where it is undefined."""
+    return f"{value:+.1%}" if math.isfinite(value) else "–"
+
+
+def shown(text: str) -> str:
+    """A text from data as a terminal may show it: no markup, no control characters."""
+    return escape("".join(c if c.isprintable() else "�" for c in text))
 
 
 def p_text(p: float) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from fairmargin.cli.console import errors, output
+from fairmargin.cli.console import errors, output, shown
 from fairmargin.cli.options import Json, Quiet, Run
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
@@ -65,16 +64,16 @@ def gate(
     elif not quiet:
         for row in found.matching.to_dict("records"):
             output.print(
-                f"[red]fails[/] {escape(row['partition'])}: {escape(row['finding'])} ({escape(row['estimator'])})"
+                f"[red]fails[/] {shown(row['partition'])}: {shown(row['finding'])} ({shown(row['estimator'])})"
             )
         if found.matching.empty and undecided.empty:
-            output.print(f"[green]passes[/]: no group of {len(table)} meets {escape(condition)}")
+            output.print(f"[green]passes[/]: no group of {len(table)} meets {shown(condition)}")
     if not found.matching.empty:
         raise typer.Exit(MATCHED)
     if not undecided.empty:
         names = ", ".join(f"{r['partition']}={r['group']}" for r in undecided.to_dict("records"))
         errors.print(
-            f"[bold red]Error:[/] {escape(condition)} cannot be decided for {escape(names)}: a value is undefined. "
+            f"[bold red]Error:[/] {shown(condition)} cannot be decided for {shown(names)}: a value is undefined. "
             "Look at the report for the reason, or pass --allow-undefined.",
             soft_wrap=True,
         )

@@ -7,10 +7,9 @@ from enum import Enum, StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from fairmargin.cli.console import output
+from fairmargin.cli.console import output, shown
 from fairmargin.cli.options import Json
 
 
@@ -41,7 +40,7 @@ def show(
     for kind, rows in found.items():
         table = Table(title=kind, title_justify="left", title_style="bold", show_header=False)
         for name, about in rows.items():
-            table.add_row(escape(name), escape(about))
+            table.add_row(shown(name), shown(about))
         output.print(table)
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from fairmargin.cli.console import output, plain_table
+from fairmargin.cli.console import output, percent_text, plain_table, shown
 from fairmargin.cli.options import Confidence, Json, Quiet
 from fairmargin.errors import InputError
 from fairmargin.metrics.undefined import reason_of
@@ -65,7 +64,9 @@ def _planned(
 
     if size < 2 or rest < 2:
         raise InputError("Give a run, or --size and --rest (at least 2 each), as in --size 200 --rest 2000.")
-    if variation <= 0:
+    if groups < 2:
+        raise InputError(f"--groups is how many groups there are, at least 2; given {groups}.")
+    if not variation > 0:
         raise InputError(f"--variation is the standard deviation over the mean, above 0; given {variation}.")
     setting = Setting(variation, variation, rest, 1 if groups == 2 else groups, confidence, chance)
     drop = setting.smallest_drop(size)
@@ -100,17 +101,13 @@ def _table(found: "list[tuple[str, str, Power]]", sigma: float, chance: float) -
     for estimator, partition, row in found:
         needed = row.samples_needed
         table.add_row(
-            escape(estimator),
-            escape(partition),
-            escape(row.group),
+            shown(estimator),
+            shown(partition),
+            shown(row.group),
             f"{row.size:,}",
             f"{row.rest_size:,}",
-            _percent(row.smallest_drop),
-            _percent(row.smallest_gain),
-            escape(reason_of(needed)) if math.isnan(needed) else f"{math.ceil(needed):,}",
+            percent_text(row.smallest_drop),
+            percent_text(row.smallest_gain),
+            shown(reason_of(needed)) if math.isnan(needed) else f"{math.ceil(needed):,}",
         )
     return table
-
-
-def _percent(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:+.1%}"

@@ -17,6 +17,8 @@ from fairmargin.data.samples import as_samples
 from fairmargin.data.scaling import Bounds, Scale, domain_of, outside
 from fairmargin.errors import InputError
 
+LABEL_NAME = "class"
+
 
 def load_file(
     path: Path | str,
@@ -67,6 +69,7 @@ def load_file(
 
 def _from_arrays(path: Path, label: str, attributes: Sequence[str], scale: Scale, bounds: Bounds | None) -> Dataset:
     arrays = read_arrays(path)
+    attributes = [name for name in attributes if name != LABEL_NAME or name in arrays]
     for name in ("x", label, *attributes):
         if name not in arrays:
             raise InputError(f"{path} has no array {name!r}. {suggest(name, arrays)}")
@@ -98,6 +101,8 @@ def _from_table(
     table = read_table(path)
     if label is None:
         raise InputError(f"Which column of {path} is the label? Name it with `label`. {there_are(table.columns)}")
+    # "class" is another word for the label, unless the table has a column of that name.
+    attributes = [name for name in attributes if name != LABEL_NAME or name in table.columns]
     chosen = _feature_columns(path, table, label, attributes, features)
     missing = int(table[label].isna().sum())
     if missing:

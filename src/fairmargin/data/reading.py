@@ -1,6 +1,7 @@
 """Reading files that a user names: tables and arrays, or a sentence that says why not."""
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
             return {name: _one_array(path, archive, name) for name in archive.files}
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, TypeError) as error:
         # A file that is no archive makes numpy return an array, or suspect a pickle, instead of failing plainly.
         raise InputError(f"{path} is not a readable .npz file. Write it with `numpy.savez(path, x=…, y=…)`.") from error
 

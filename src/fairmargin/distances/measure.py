@@ -127,6 +127,7 @@ def check_samples(model: Classifier, x: Any, y: Any) -> Ints:
             f"`y` has {len(y):,} labels but `x` has {len(x):,} samples. Did you drop rows from only one of them?"
         )
     positions = encode_labels(model, y)
+    model.predict(np.asarray(x[:1]))  # a wrong shape is said before the work begins
     for start, shard in _shards(x):
         check_inside(model.domain, as_rows(shard, start), start)
     return positions

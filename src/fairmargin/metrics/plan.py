@@ -51,6 +51,8 @@ class AuditPlan:
             raise InputError(
                 f"`smallest_group` must be at least 2: one sample has no spread; given {self.smallest_group}."
             )
+        if self.seed < 0:
+            raise InputError(f"`seed` must not be negative; given {self.seed}.")
         if self.resamples < 200:
             raise InputError(f"`resamples` must be at least 200, for a quantile of 2.5 %; given {self.resamples}.")
 

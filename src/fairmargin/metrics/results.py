@@ -183,6 +183,8 @@ def encode(value: Any) -> Any:
             return "inf" if value > 0 else "-inf"
         case tuple() | list():
             return [encode(item) for item in value]
+        case dict():
+            return {key: encode(item) for key, item in value.items()}
         case np.generic():
             return encode(value.item())
     if hasattr(value, "__dataclass_fields__"):

@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -91,7 +92,7 @@ def _read_npz(path: Path, trust: bool) -> LinearClassifier:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise ModelError(
             f"'{path}' cannot be read as an .npz of plain arrays ({error}). Write it with {_CONVERT}."
         ) from None
@@ -101,7 +102,10 @@ def _read_npz(path: Path, trust: bool) -> LinearClassifier:
         raise ModelError(
             f"'{path}' lacks the array {' and '.join(missing)}; it holds {held}. Write it with {_CONVERT}."
         )
-    domain = Domain(**{name: arrays[name] for name in ("low", "high", "scale") if name in arrays})
+    try:
+        domain = Domain(**{name: arrays[name] for name in ("low", "high", "scale") if name in arrays})
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"'{path}' holds a domain (low, high, scale) that cannot be: {error}") from None
     return LinearClassifier(arrays["weight"], arrays["bias"], arrays.get("classes"), domain)
 
 
@@ -156,11 +160,9 @@ def _imported(module: str) -> ModuleType:
         return _from_file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
     except ModelError:
         raise
-    except Exception as error:  # the module is the user's own code
-        raise ModelError(
-            f"Importing '{module}' failed with {type(error).__name__}: {error}. Is it installed here? A file is named "
-            "by its path, such as path/to/file.py:name."
-        ) from error
+    except (Exception, SystemExit) as error:  # the module is the user's own code, which may even try to exit
+        hint = "" if module.endswith(".py") else " Is it installed here? A file is named as in path/to/file.py:name."
+        raise ModelError(f"Importing '{module}' failed with {type(error).__name__}: {error}.{hint}") from error
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -195,5 +197,5 @@ def _called(found: Any, spec: str) -> object:
         raise ModelError(f"'{spec}' is a function that needs {', '.join(required)}; one without arguments is expected.")
     try:
         return found()
-    except Exception as error:  # the function is the user's own code
+    except (Exception, SystemExit) as error:  # the function is the user's own code
         raise ModelError(f"Calling '{spec}' failed with {type(error).__name__}: {error}.") from error

@@ -269,10 +269,12 @@ def answer(results: Sequence[AuditResult]) -> str:
     sentences = []
     if shown:
         bounds = list(dict.fromkeys(result.bound for result, _ in shown))
+        several = len({result.norm for result in results}) > 1
         qualifier = _QUALIFIER[bounds[0]] if len(bounds) == 1 else ""
         sentences.append(f"No: the model is not equally hard to fool for everyone{qualifier}.")
         evidence = [
             f"{quoted(row.group)} of {quoted(r.partition)} ({comparison(row.sigma.value, r.bound)} than the rest"
+            f"{f' in {r.norm}' if several else ''}"
             f"{_QUALIFIER[r.bound] if len(bounds) > 1 else ''})"
             for r, row in shown
         ]

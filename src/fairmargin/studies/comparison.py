@@ -28,7 +28,8 @@ def compare_runs(before: RunFolder, after: RunFolder, partitions: tuple[str, ...
         first, second = before.distances(left), after.distances(right)
         for name in names:
             partition = before.partition(name)
-            if not np.array_equal(partition.membership, after.partition(name).membership):
+            other = after.partition(name)
+            if partition.labels != other.labels or not np.array_equal(partition.membership, other.membership):
                 raise InputError(
                     f"The groups of {name!r} differ between {before.path} and {after.path}: not the same samples."
                 )

@@ -6,6 +6,7 @@ from fairmargin.data.digits import load_digits_dataset
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.loading import save_linear
+from fairmargin.store.folder import Store
 from fairmargin.studies.study import Study
 
 
@@ -22,7 +23,7 @@ def train_digits() -> LinearClassifier:
 
 def demo_study(folder: Path) -> Study:
     """Trains and saves the model, and says what to audit."""
-    folder.mkdir(parents=True, exist_ok=True)
+    Store.open(folder, create=True)  # says in a sentence if that cannot be
     path = folder / "model.npz"
     save_linear(train_digits(), path)
     return Study(

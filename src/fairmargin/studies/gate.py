@@ -36,8 +36,22 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
+_WORDS: dict[type[ast.AST], str] = {
+    ast.Call: "a call",
+    ast.Attribute: "a dot",
+    ast.Subscript: "square brackets",
+    ast.Pow: "a power",
+    ast.Lambda: "a lambda",
+    ast.JoinedStr: "a formatted text",
+    ast.ListComp: "a loop",
+    ast.GeneratorExp: "a loop",
+    ast.IfExp: "an if",
+    ast.In: "the word in",
+    ast.Is: "the word is",
+}
 _FUNCTIONS: dict[str, Callable[..., float]] = {"abs": abs, "min": min, "max": max}
 _LONGEST = 1_000
+_LARGEST = 10**300
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +104,22 @@ def _check(node: ast.AST, condition: str, columns: tuple[str, ...]) -> None:
             raise InputError(
                 f"The condition {condition!r} names {name!r}, which is no column. {suggest(name, columns)}"
             )
-        case ast.Constant(value=bool() | int() | float() | str()):
+        case ast.Constant(value=bool() | float() | str()):
+            return
+        case ast.Constant(value=int() as whole):
+            if abs(whole) > _LARGEST:
+                raise InputError(f"A number in the condition {condition[:60]!r} is too large.")
             return
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS and args:
-            if name == "abs" and len(args) != 1:
-                raise InputError(f"abs takes one argument in the condition {condition!r}.")
+            if (len(args) == 1) != (name == "abs"):
+                many = "one value" if name == "abs" else "two or more values"
+                raise InputError(f"{name} takes {many}; given {len(args)} in the condition {condition!r}.")
             return
     if isinstance(node, plain) or type(node) in _COMPARE or type(node) in _ARITHMETIC:
         return
     raise InputError(
-        f"The condition {condition!r} uses {type(node).__name__}, which is not allowed. Allowed are columns, numbers, "
-        "texts, < <= > >= == !=, and, or, not, + - * /, abs, min, max."
+        f"The condition {condition!r} uses {_WORDS.get(type(node), 'something')} that is not allowed. Allowed are "
+        "columns, numbers, texts, < <= > >= == !=, and, or, not, + - * /, abs, min, max."
     )
 
 

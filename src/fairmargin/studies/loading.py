@@ -1,5 +1,6 @@
 """The first stage: from the names in a study to samples, labels, groups and a model."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.distances import Distances
+from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.catalog import load
@@ -49,13 +51,14 @@ def load_study(study: Study) -> Loaded:
         root=Path(study.root) if study.root else None,
         split=study.split,
         label=study.label or None,
-        attributes=[c for c in study.columns if c not in ("class", study.label)] if _is_file(study.data) else (),
+        attributes=[c for c in study.columns if c != study.label] if _is_file(study.data) else (),
         features=study.features or None,
         scale=study.scale or None,
-        bounds=study.bounds if _is_file(study.data) else None,
+        bounds=study.bounds,
     )
-    raw = load_model(study.model, trust=study.trust_model)
-    model = as_classifier(raw, domain=None if _keeps_own_domain(raw, dataset) else dataset.domain)
+    model = as_classifier(load_model(study.model, trust=study.trust_model))
+    _check_features(model, dataset)
+    model = as_classifier(model, domain=_common_domain(model.domain, dataset.domain))
     positions = check_samples(model, dataset.x, dataset.y)
     columns = {"class": np.asarray(dataset.y), **dataset.attributes}
     if study.label:
@@ -97,16 +100,27 @@ def _is_file(name: str) -> bool:
     return bool(Path(name).suffix)
 
 
-def _keeps_own_domain(model: object, dataset: Dataset) -> bool:
-    """A model saved with its own box keeps it where the data say nothing of theirs."""
-    own = getattr(model, "domain", None)
-    plain = (dataset.domain.scale == 1).all() and not dataset.domain.is_bounded
-    return own is not None and bool(plain)
+def _check_features(model: Classifier, dataset: Dataset) -> None:
+    """Whether the table has as many features as a linear model has weights."""
+    expected, given = getattr(model, "features", None), math.prod(dataset.x.shape[1:])
+    if expected is not None and expected != given:
+        names = f": {', '.join(dataset.feature_names)}" if dataset.feature_names else ""
+        raise InputError(
+            f"The model takes {expected:,} features but {dataset.name or 'the data'} has {given:,}{names}. "
+            "Choose the columns that the model was trained on, in that order, with --features."
+        )
+
+
+def _common_domain(own: Domain, data: Domain) -> Domain:
+    """The data's box and scale; a model that was saved with its own keeps what the data say nothing of."""
+    box = data if data.is_bounded or not own.is_bounded else own
+    scale = own.scale if (data.scale == 1).all() else data.scale
+    return Domain(box.low, box.high, scale)
 
 
 def partitions_of(study: Study, loaded: Loaded) -> list[Partition]:
     """Every partition that the study asks for; the class, where it asks for none."""
-    groups = study.groups or (() if study.cross else ("class",))
+    groups = tuple(dict.fromkeys(study.groups)) or (() if study.cross else ("class",))
     if "class" in groups and "class" not in loaded.columns:
         raise InputError(
             f"No --group was given, and the table has no column 'class'. Its columns: {', '.join(loaded.columns)}."

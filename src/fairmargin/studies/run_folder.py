@@ -24,7 +24,7 @@ from fairmargin.core.partition import MISSING, Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.measure import concatenate
 from fairmargin.errors import FairmarginError, InputError, StoreError
-from fairmargin.metrics.results import AuditResult
+from fairmargin.metrics.results import AuditResult, encode
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store
 from fairmargin.studies.study import Study, make_study
@@ -88,12 +88,16 @@ class RunFolder:
 
     def write_study(self, study: Study) -> None:
         """Keep what was asked."""
-        atomic_write_text(self._file("study.json"), study.model_dump_json(indent=2, exclude_defaults=True) + "\n")
+        content = encode(study.model_dump(exclude_defaults=True))  # JSON has no infinity of its own
+        atomic_write_text(self._file("study.json"), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     def read_study(self) -> Study | None:
         """What was asked, or None in a new folder."""
-        content = self._json("study.json")
-        return None if content is None else make_study(content, str(self._file("study.json")))
+        content = self._json("study.json", dict)
+        try:
+            return None if content is None else make_study(content)
+        except InputError as error:
+            raise self._damaged("study.json", error) from None
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Keep how it was done."""
@@ -104,13 +108,13 @@ class RunFolder:
 
     def read_manifest(self) -> Manifest:
         """How it was done."""
-        content = self._json("manifest.json")
+        content = self._json("manifest.json", dict)
         if content is None:
             raise StoreError(f"{self.path} has no manifest.json: its audit did not finish. Run the same command again.")
         try:
             measurements = tuple(Measurement(m["estimator"], tuple(m["keys"])) for m in content.pop("measurements"))
             return Manifest(**content | {"notes": tuple(content["notes"]), "measurements": measurements})
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise self._damaged("manifest.json", error) from None
 
     def write_samples(self, columns: Mapping[str, npt.NDArray[Any]], *, ids: str = "") -> None:
@@ -130,20 +134,23 @@ class RunFolder:
             raise cannot_write(target, error) from None
 
     def partition(self, name: str) -> Partition:
-        """Groups by a column, or by an intersection written "a & b"."""
+        """Groups by a column, or by an intersection written "a & b", small ones merged as the study says."""
         frame = self._samples()
-        parts = [part.strip() for part in name.split("&")]
-        for part in parts:
-            if part not in frame.columns:
-                raise InputError(f"The run in {self.path} has no column {part!r}. {suggest(part, frame.columns)}")
-        partition = Partition.by(parts[0], frame[parts[0]])
-        for part in parts[1:]:
-            partition = partition & Partition.by(part, frame[part])
-        return partition
+        parts = [name] if name in frame.columns else [part.strip() for part in name.split(" & ")]
+        first, *others = (Partition.by(part, self._column(frame, part)) for part in parts)
+        for other in others:
+            first = first & other
+        study = self.read_study()
+        return first.merge(smaller_than=study.merge_below) if study is not None and study.merge_below else first
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column of the samples."""
-        return np.asarray(self._samples()[name])
+        return np.asarray(self._column(self._samples(), name))
+
+    def _column(self, frame: pd.DataFrame, name: str) -> "pd.Series[Any]":
+        if name not in frame.columns:
+            raise InputError(f"The run in {self.path} has no column {name!r}. {suggest(name, frame.columns)}")
+        return frame[name]
 
     def distances(self, measurement: Measurement) -> Distances:
         """The distances of a measurement."""
@@ -158,10 +165,12 @@ class RunFolder:
 
     def read_audits(self) -> tuple[StoredAudit, ...]:
         """The results."""
-        content = self._json("audits.json")
+        content = self._json("audits.json", list)
         if content is None:
             raise StoreError(f"{self.path} has no audits.json: its audit did not finish. Run the same command again.")
         try:
+            if not content:
+                raise InputError("it holds no audit")
             return tuple(
                 StoredAudit(item["estimator"], AuditResult.from_json(json.dumps(item["result"]))) for item in content
             )
@@ -177,16 +186,20 @@ class RunFolder:
         except Exception as error:
             raise self._damaged("samples.parquet", error) from None
 
-    def _json(self, name: str) -> Any:
+    def _json(self, name: str, kind: type) -> Any:
         try:
-            return json.loads(self._file(name).read_text(encoding="utf-8"))
+            content = json.loads(self._file(name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise self._damaged(name, error) from None
+        if not isinstance(content, kind):
+            raise self._damaged(name, ValueError(f"a {kind.__name__} was expected"))
+        return content
 
     def _damaged(self, name: str, error: Exception) -> StoreError:
-        return StoreError(f"{self._file(name)} is damaged ({error}). Delete it and run the audit again.")
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        return StoreError(f"{self._file(name)} is damaged ({reason}). Delete it and run the audit again.")
 
     def _file(self, name: str) -> Path:
         return self.path / name

@@ -2,15 +2,20 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
 
 # A run folder may be audited again with other groups or settings; its samples and model are fixed.
 MEASURED = ("model", "data", "root", "split", "label", "features", "scale", "bounds", "distances", "seed")
+
+
+# Options that only one of the two sources understands.
+FOR_MODELS = ("trust_model", "root", "label", "features", "scale", "bounds", "estimators")
+FOR_TABLES = ("distance_column", "correct_column", "bound", "norm")
 
 
 class Study(BaseModel):
@@ -31,7 +36,7 @@ class Study(BaseModel):
     features: tuple[str, ...] = ()
     scale: Literal["", "std", "none"] = ""
     bounds: tuple[float, float] | None = None
-    estimators: tuple[str, ...] = ("exact_linear",)
+    estimators: tuple[str, ...] = ()
 
     distances: str = ""
     distance_column: str = ""
@@ -41,24 +46,38 @@ class Study(BaseModel):
 
     groups: tuple[str, ...] = ()
     cross: tuple[tuple[str, ...], ...] = ()
-    merge_below: int = 0
+    merge_below: int = Field(0, ge=0)
     control: str = ""
     cluster: str = ""
     confidence: float = 0.95
     up_to: float = math.inf
     smallest_group: int = 30
     resamples: int = 2_000
-    seed: int = 0
+    seed: int = Field(0, ge=0)
     title: str = ""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.distances and (self.model or self.data):
-            raise ValueError("give either --distances, or --model with --data, not both")
+            raise ValueError("Give either --distances, or --model with --data, not both")
         if not self.distances and not (self.model and self.data):
             missing = "--model" if self.data else "--data" if self.model else "--model with --data, or --distances"
-            raise ValueError(f"what to audit is missing: give {missing}")
+            raise ValueError(f"What to audit is missing: give {missing}")
+        idle = [name for name in (FOR_MODELS if self.distances else FOR_TABLES) if getattr(self, name)]
+        if idle:
+            other = "--model with --data" if self.distances else "--distances"
+            raise ValueError(f"{option_of(idle[0])} goes with {other}, and says nothing here: leave it out")
+        for names in self.cross:
+            if len(set(names)) < max(2, len(names)):
+                raise ValueError(
+                    f"--cross takes two or more different columns, as in race,sex; given {','.join(names)}"
+                )
         return self
+
+    @property
+    def chosen_estimators(self) -> tuple[str, ...]:
+        """The estimators, or the one that is used when none is named."""
+        return tuple(dict.fromkeys(self.estimators)) or ("exact_linear",)
 
     @property
     def measures(self) -> bool:
@@ -88,10 +107,30 @@ def make_study(fields: Mapping[str, Any], where: str = "") -> Study:
     try:
         return Study(**fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise InputError(f"{prefix}{field + ': ' if field else ''}{message}.") from None
+        raise InputError(f"{prefix}{_sentence(error.errors()[0], fields)}.") from None
+
+
+def option_of(field: str) -> str:
+    """A field as it is spelled on the command line.
+
+    >>> option_of("merge_below"), option_of("groups")
+    ('--merge-below', '--group')
+    """
+    singular = {"groups": "group", "estimators": "estimator"}
+    return "--" + singular.get(field, field).replace("_", "-")
+
+
+def _sentence(problem: Any, fields: Mapping[str, Any]) -> str:
+    """What pydantic found, in our words."""
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    if not problem["loc"]:
+        return message
+    name = str(problem["loc"][0])
+    given = f"{option_of(name)}: given {fields.get(name)!r}"
+    if problem["type"] == "literal_error":
+        allowed = [v for v in get_args(Study.model_fields[name].annotation) if v]
+        return f"{given}, expected one of {', '.join(allowed)}"
+    return f"{given}. {message}"
 
 
 def differing(old: Study, new: Study) -> tuple[str, ...]:

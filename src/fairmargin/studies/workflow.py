@@ -55,7 +55,7 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
     loaded = load_study(study)
     partitions = partitions_of(study, loaded)  # before hours of measuring: is every column there?
     plan = audit_plan(study, loaded)
-    estimators = [parse_estimator(text) for text in study.estimators] if study.measures else []
+    estimators = [parse_estimator(text) for text in study.chosen_estimators] if study.measures else []
     if loaded.model is not None:
         for estimator in estimators:
             check_estimator(loaded.model, estimator)
@@ -152,7 +152,7 @@ def _measure_all(
     assert loaded.dataset is not None
     assert loaded.positions is not None
     measurements, measured, reused = [], 0, 0
-    for text, estimator in zip(study.estimators, estimators, strict=True):
+    for text, estimator in zip(study.chosen_estimators, estimators, strict=True):
         tasks = list(plan_tasks(loaded.model, loaded.dataset, loaded.positions, estimator, study.seed))
         todo = [task for task in tasks if not _is_kept(store, task.key)]
         done = len(tasks) - len(todo)
