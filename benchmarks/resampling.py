@@ -71,14 +71,14 @@ def main() -> None:
     lines = [
         "# Resampling, measured",
         "",
-        "Written by `make bench` (`benchmarks/resampling.py`). One process, interleaved rounds, the same data; ratios only,",
-        "since the machine is shared and noisy.",
+        "Written by `make bench` (`benchmarks/resampling.py`). One process, interleaved rounds, the same data; ratios",
+        "only, since the machine is shared and noisy.",
         "",
         f"- {SAMPLES:,} samples, {GROUPS} groups, {RESAMPLES:,} resamples: fairlearn's `MetricFrame` takes "
         f"**{statistics.median(ratios):,.0f}×** as long for a resample (rounds: "
         f"{', '.join(f'{r:,.0f}' for r in ratios)}), and ours has standard errors and contrasts in it.",
-        f"- The whole audit of them ({len(result.groups)} verdicts, permutation tests included) takes {whole:.1f}× as long as "
-        f"its {RESAMPLES:,} resamples.",
+        f"- The whole audit of them ({len(result.groups)} verdicts, permutation tests included) takes {whole:.1f}× as "
+        f"long as its {RESAMPLES:,} resamples.",
         f"- Peak memory after an audit of 1,000,000 samples in 10 groups: {peak:.2f} GB (this whole benchmark).",
         "",
     ]

@@ -10,6 +10,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dis
 
 
 def main(report: Path = Path("fairmargin-demo/report.html")) -> None:
+    """Both figures of the report's first section, one below the other."""
     target = Path(__file__).parent / "images" / "demo.png"
     target.parent.mkdir(exist_ok=True)
     browser_path = shutil.which("chromium") or shutil.which("google-chrome")

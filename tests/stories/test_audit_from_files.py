@@ -128,9 +128,6 @@ def test_without_a_group_the_classes_are_compared(tmp_path):
     assert list(audited(found, "class")) == ["0", "1", "2", "3"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="pydantic writes inf as null, so study.json of --bounds 0,inf cannot be read again: exit 2"
-)
 def test_a_bound_may_be_infinite(tmp_path):
     data, model = write_images(tmp_path)
     options = ["--bounds", "0,inf", "--group", "camera", *QUICK, "--out", tmp_path / "run"]
@@ -190,9 +187,6 @@ def test_a_control_removes_a_gap_that_only_the_mix_of_classes_made(tmp_path):
     assert verdicts == {"": "more robust", "kind": "no significant difference"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a column named class of a table is taken for the label: --group class groups by the label"
-)
 def test_a_column_that_is_named_class_groups_by_that_column(tmp_path):
     table = people().rename(columns={"race": "class"})
     write_people(tmp_path / "people.csv", table)
@@ -238,7 +232,6 @@ def test_otherwise_a_table_and_the_place_of_the_report_are_printed(folder, tmp_p
     assert f"Report: {tmp_path / 'run/report.html'}" in lines
 
 
-@pytest.mark.xfail(strict=True, reason="rich's Progress leaves an empty line where standard error is no terminal")
 def test_standard_error_is_empty_when_all_went_well_and_nobody_watches(folder, tmp_path):
     result = succeeded(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run")))
     assert result.stderr == ""

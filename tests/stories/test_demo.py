@@ -5,8 +5,7 @@ import json
 import pytest
 
 from tests.stories.examples import fairmargin, json_of, succeeded
-
-DRAWN = "document.querySelectorAll('.plot[data-drawn]').length === document.querySelectorAll('.plot').length"
+from tests.stories.waiting import DRAWN, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +67,7 @@ def test_the_demo_is_a_run_like_any_other(demo):
 def test_the_report_of_the_demo_opens_in_a_browser_with_its_curves_drawn(demo, browser_page, tmp_path):
     folder, _ = demo
     browser_page.goto((folder / "report.html").as_uri())
-    browser_page.wait_for_function(DRAWN)
+    wait_until(browser_page, DRAWN)
     assert browser_page.complaints == []
     assert browser_page.requested == [(folder / "report.html").as_uri()]
     assert browser_page.locator(".plot").count() >= 4

@@ -4,10 +4,10 @@ import pytest
 
 from fairmargin.report.page import Provenance, Section, render
 from tests.report.examples import HOSTILE, crowded_result, example_result, hostile_result
+from tests.stories.waiting import DRAWN, wait_until
 
 pytestmark = pytest.mark.browser
 
-DRAWN = "document.querySelectorAll('.plot[data-drawn]').length === document.querySelectorAll('.plot').length"
 # If this name ran, the title would change.
 INTRUDER = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
 
@@ -28,7 +28,7 @@ def files(tmp_path_factory):
 
 def show(page, file):
     page.goto(file.as_uri())
-    page.wait_for_function(DRAWN)
+    wait_until(page, DRAWN)
 
 
 @pytest.mark.parametrize("name", ["usual", "crowded", "hostile"])
@@ -109,10 +109,10 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(browser_page, files, 
 def test_figures_follow_the_window(browser_page, files):
     show(browser_page, files / "usual.html")
     browser_page.set_viewport_size({"width": 390, "height": 844})
-    browser_page.wait_for_function("document.querySelector('.main-svg').getBoundingClientRect().width < 390")
-    browser_page.wait_for_function("document.querySelector('.plot').dataset.narrow === 'true'")
+    wait_until(browser_page, "document.querySelector('.main-svg').getBoundingClientRect().width < 390")
+    wait_until(browser_page, "document.querySelector('.plot').dataset.narrow === 'true'")
     browser_page.set_viewport_size({"width": 1100, "height": 844})
-    browser_page.wait_for_function("document.querySelector('.main-svg').getBoundingClientRect().width > 900")
+    wait_until(browser_page, "document.querySelector('.main-svg').getBoundingClientRect().width > 900")
     assert browser_page.locator(".plot .main-svg").first.bounding_box()["height"] == 440
     assert browser_page.complaints == []
 

@@ -1,6 +1,8 @@
 """The study: what decides a result, in one frozen value that survives its file."""
 
 import math
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -8,14 +10,19 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fairmargin.errors import InputError
+from fairmargin.studies.run_folder import RunFolder
 from fairmargin.studies.study import MEASURED, Study, differing, make_study
 
 SOURCE = {"model": "m.npz", "data": "d.csv"}
 
 
 def again(study: Study) -> Study:
-    """What a run folder would read of what it wrote."""
-    return Study.model_validate_json(study.model_dump_json(exclude_defaults=True))
+    """What a run folder reads of what it wrote."""
+    with TemporaryDirectory() as folder:
+        RunFolder(Path(folder)).write_study(study)
+        read = RunFolder(Path(folder)).read_study()
+    assert read is not None
+    return read
 
 
 # Reading fields
@@ -38,17 +45,17 @@ def test_a_sentence_says_in_which_file_the_field_stands():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "what to audit is missing: give --model with --data, or --distances."),
-        ({"model": "m.npz"}, "what to audit is missing: give --data."),
-        ({"data": "d.csv"}, "what to audit is missing: give --model."),
-        (SOURCE | {"distances": "t.csv"}, "give either --distances, or --model with --data, not both."),
+        ({}, "What to audit is missing: give --model with --data, or --distances."),
+        ({"model": "m.npz"}, "What to audit is missing: give --data."),
+        ({"data": "d.csv"}, "What to audit is missing: give --model."),
+        (SOURCE | {"distances": "t.csv"}, "Give either --distances, or --model with --data, not both."),
         ({"model": "m.npz", "distances": "t.csv"}, "not both"),
         (SOURCE | {"split": "tset"}, "split: "),
         (SOURCE | {"bound": "uper"}, "bound: "),
         (SOURCE | {"bounds": (0,)}, "bounds"),
         (SOURCE | {"confidence": "high"}, "confidence: "),
-        (SOURCE | {"groups": "sex"}, "groups: "),
-        (SOURCE | {"merge_below": 1.5}, "merge_below: "),
+        (SOURCE | {"groups": "sex"}, "--group: given 'sex'"),
+        (SOURCE | {"merge_below": 1.5}, "--merge-below: given 1.5"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(fields, words):
@@ -97,11 +104,11 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
             "bounds": st.tuples(finite, finite),
             "estimators": several,
             "groups": several,
-            "cross": st.lists(several, max_size=2).map(tuple),
+            "cross": st.lists(st.just(("race", "sex")), max_size=2).map(tuple),
             "merge_below": st.integers(0, 100),
             "confidence": finite,
             "up_to": finite,
-            "seed": st.integers(),
+            "seed": st.integers(0),
             "title": names,
         },
     )
@@ -112,9 +119,6 @@ def test_a_study_is_the_same_after_its_file(fields):
     assert again(study) == study
 
 
-@pytest.mark.xfail(
-    strict=True, reason="pydantic writes inf as null; ser_json_inf_nan='constants' or 'strings' would not"
-)
 def test_an_infinite_bound_is_the_same_after_its_file():
     study = Study(**SOURCE, bounds=(-math.inf, 1.0))
     assert again(study) == study

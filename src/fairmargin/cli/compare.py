@@ -1,6 +1,7 @@
 """`fairmargin compare`: two models on the same samples."""
 
 import json
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,7 +59,7 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
             f"{row.size:,}",
             f"{row.before:.4g} → {row.after:.4g}",
             f"{change.value:+.3g}",
-            f"{change.low:+.3g} to {change.high:+.3g}",
+            f"{change.low:+.3g} to {change.high:+.3g}" if math.isfinite(change.low) else "–",
             p_text(row.p_adjusted),
             f"{percent_text(row.sigma_before)} → {percent_text(row.sigma_after)}",
             *sigma_texts(row.sigma_change),

@@ -105,7 +105,9 @@ def _read_npz(path: Path, trust: bool) -> LinearClassifier:
     try:
         domain = Domain(**{name: arrays[name] for name in ("low", "high", "scale") if name in arrays})
     except (TypeError, ValueError) as error:
-        raise ModelError(f"'{path}' holds a domain (low, high, scale) that cannot be: {error}") from None
+        raise ModelError(
+            f"'{path}' holds a domain (low, high, scale) that cannot be: {str(error).rstrip('.')}."
+        ) from None
     return LinearClassifier(arrays["weight"], arrays["bias"], arrays.get("classes"), domain)
 
 
