@@ -5,7 +5,7 @@ import pytest
 
 from fairmargin.core.bound import Bound
 from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, VERDICTS, Estimate
-from fairmargin.report import words
+from fairmargin.report import explanations, spelling, words
 from tests.report.examples import example_group, example_result, undefined_group
 
 
@@ -99,10 +99,10 @@ def test_a_missing_interval_is_said_to_be_missing():
 
 
 def test_every_verdict_and_every_bound_has_a_symbol_and_a_meaning():
-    assert set(words.VERDICT_SYMBOLS) == set(words.VERDICT_MEANINGS) == set(VERDICTS)
-    assert len(set(words.VERDICT_SYMBOLS.values())) == len(VERDICTS)
-    assert set(words.BOUND_MEANINGS) == set(Bound)
-    assert "orders nothing by itself" in words.BOUND_MEANINGS[Bound.UPPER]
+    assert set(explanations.VERDICT_SYMBOLS) == set(explanations.VERDICT_MEANINGS) == set(VERDICTS)
+    assert len(set(explanations.VERDICT_SYMBOLS.values())) == len(VERDICTS)
+    assert set(explanations.BOUND_MEANINGS) == set(Bound)
+    assert "orders nothing by itself" in explanations.BOUND_MEANINGS[Bound.UPPER]
 
 
 def test_conditions_are_told_only_where_they_hold():
@@ -120,15 +120,15 @@ def test_the_control_note_counts_the_samples_left_out():
 
 @pytest.mark.parametrize("name", ["a\u202eb", "a\nb", "a\x00b", "a\u2066b", "a\t b"])
 def test_invisible_characters_of_a_name_cannot_rearrange_a_sentence(name):
-    assert words.plain(name) == "a b"
+    assert spelling.plain(name) == "a b"
 
 
 def test_an_emoji_of_several_parts_stays_whole():
-    assert words.plain("👩\u200d🔬") == "👩\u200d🔬"
+    assert spelling.plain("👩\u200d🔬") == "👩\u200d🔬"
 
 
 def test_a_very_long_name_keeps_its_beginning_and_its_end():
-    short = words.quoted("start" + "x" * 500 + "end")
+    short = spelling.quoted("start" + "x" * 500 + "end")
     assert len(short) <= 62
     assert short.startswith("“start")
     assert short.endswith("end”")

@@ -20,7 +20,8 @@ from fairmargin.metrics.results import (
     Estimate,
     GroupResult,
 )
-from fairmargin.report.words import by_sigma, number, percent, plain, shorten
+from fairmargin.report.spelling import number, percent, plain, shorten
+from fairmargin.report.words import by_sigma
 
 # Okabe and Ito's colours, which colour-blind people tell apart; their yellow is too pale for a line on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")

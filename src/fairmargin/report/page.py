@@ -19,7 +19,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
 from fairmargin.metrics.results import VERDICTS, AuditResult, Estimate, GroupResult
 from fairmargin.metrics.undefined import reason_of
-from fairmargin.report import figures, words
+from fairmargin.report import explanations, figures, spelling, words
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.version import __version__
 
@@ -118,11 +118,15 @@ def render(sections: Sequence[Section], provenance: Provenance) -> str:
         answer=words.answer(results),
         sections=[_section(section, i) for i, section in enumerate(sections, start=1)],
         bounds=[
-            (bound.words, words.BOUND_MEANINGS[bound]) for bound in Bound if any(r.bound is bound for r in results)
+            (bound.words, explanations.BOUND_MEANINGS[bound])
+            for bound in Bound
+            if any(r.bound is bound for r in results)
         ],
-        verdicts=[(v, words.VERDICT_MEANINGS[v]) for v in VERDICTS],
+        verdicts=[(v, explanations.VERDICT_MEANINGS[v]) for v in VERDICTS],
         methods=list(dict.fromkeys(result.method for result in results if result.method)),
         words=words,
+        spelling=spelling,
+        explanations=explanations,
         version=__version__,
         policy=f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'",
@@ -140,7 +144,7 @@ def _section(section: Section, position: int) -> dict[str, Any]:
     headline, *more = words.findings(result)
     return {
         "anchor": f"audit-{position}",
-        "partition": words.plain(result.partition),
+        "partition": spelling.plain(result.partition),
         "estimator": section.estimator,
         "result": result,
         "headline": headline,
@@ -167,9 +171,13 @@ def _rows(result: AuditResult) -> list[dict[str, Any]]:
 
 def _row(row: GroupResult, decimals: int) -> dict[str, Any]:
     reason = reason_of(row.p_adjusted)
-    p = Cell("undefined", reason=reason) if math.isnan(row.p_adjusted) else Cell(_bare(words.p_value(row.p_adjusted)))
+    p = (
+        Cell("undefined", reason=reason)
+        if math.isnan(row.p_adjusted)
+        else Cell(_bare(spelling.p_value(row.p_adjusted)))
+    )
     return {
-        "group": words.plain(row.group),
+        "group": spelling.plain(row.group),
         "size": f"{row.size:,}",
         "accuracy": _share(row.accuracy, signed=False),
         "robustness": _length(row.robustness, decimals),
@@ -177,10 +185,10 @@ def _row(row: GroupResult, decimals: int) -> dict[str, Any]:
         "gap": _length(row.gap_to_rest, decimals, signed=True),
         "p": p,
         "one_reason": bool(reason) and reason == row.sigma.reason == row.gap_to_rest.reason,
-        "unreached": words.percent(row.unreached),
-        "dropped": words.percent(row.dropped),
+        "unreached": spelling.percent(row.unreached),
+        "dropped": spelling.percent(row.dropped),
         "verdict": row.verdict,
-        "symbol": words.VERDICT_SYMBOLS.get(row.verdict, ""),
+        "symbol": explanations.VERDICT_SYMBOLS.get(row.verdict, ""),
         "kind": row.verdict.replace(" ", "-"),
     }
 
@@ -189,7 +197,7 @@ def _overall(result: AuditResult) -> list[tuple[str, str, Cell, str]]:
     """Name, symbol, value and meaning of the numbers that speak of the partition as a whole."""
     overall = result.overall
     decimals = _decimals([overall.robustness, overall.largest_gap, overall.worst_robustness])
-    worst = f"The smallest mean distance of a group: {words.quoted(overall.worst_group)}."
+    worst = f"The smallest mean distance of a group: {spelling.quoted(overall.worst_group)}."
     return [
         (
             "Mean distance",
@@ -204,7 +212,7 @@ def _overall(result: AuditResult) -> list[tuple[str, str, Cell, str]]:
             _length(overall.largest_gap, decimals),
             "From the most to the least robust group.",
         ),
-        ("Variance", "V_f", _length(overall.variance, _decimals([overall.variance])), words.VARIANCE_READING),
+        ("Variance", "V_f", _length(overall.variance, _decimals([overall.variance])), explanations.VARIANCE_READING),
         (
             "Relative variance",
             "V_f / Rob(f)²",
@@ -267,7 +275,7 @@ def _bands(result: AuditResult) -> str:
         return "Shaded: confidence bands."
     if not shown:
         return "Confidence bands are too wide to be drawn."
-    return f"Shaded: confidence bands of {words.listed(sorted(map(words.quoted, shown)))}."
+    return f"Shaded: confidence bands of {spelling.listed(sorted(map(spelling.quoted, shown)))}."
 
 
 def json_in_html(text: str) -> str:

@@ -1,7 +1,6 @@
 """What an audit found, in sentences for people who build no models. Plain text: whoever shows it escapes it."""
 
 import math
-import unicodedata
 from collections.abc import Sequence
 
 from fairmargin.core.bound import Bound
@@ -11,71 +10,12 @@ from fairmargin.metrics.results import (
     NO_DIFFERENCE,
     NOT_COMPARABLE,
     TOO_FEW,
+    VERDICTS,
     AuditResult,
     Estimate,
     GroupResult,
 )
-
-VERDICT_SYMBOLS = {LESS_ROBUST: "▼", MORE_ROBUST: "▲", NO_DIFFERENCE: "≈", TOO_FEW: "?", NOT_COMPARABLE: "✕"}
-
-VERDICT_MEANINGS = {
-    LESS_ROBUST: "The group lies closer to the boundary than the rest, by more than chance explains.",
-    MORE_ROBUST: "The group lies farther from the boundary than the rest, by more than chance explains.",
-    NO_DIFFERENCE: (
-        "The difference could be chance. This is no proof of equality: the interval shows which differences remain "
-        "possible."
-    ),
-    TOO_FEW: "The group has too few samples for an interval or a test; nothing is claimed about it.",
-    NOT_COMPARABLE: "A number that the comparison needs does not exist here; the reason stands beside it.",
-}
-
-BOUND_MEANINGS = {
-    Bound.EXACT: (
-        "Exact distances: the shortest perturbation that changes the answer was computed, not searched for. "
-        "Differences between groups are differences of the model on these samples."
-    ),
-    Bound.UPPER: (
-        "Upper bounds: an attack found a misclassified input at this distance, so the boundary is at most this far "
-        "away, and perhaps nearer. A gap between two upper bounds orders nothing by itself: an attack that works less "
-        "well on one group could pass for unfairness. Check with a second, stronger attack, or with a lower bound."
-    ),
-    Bound.LOWER: (
-        "Lower bounds: it is certified that nothing within this distance changes the answer; the boundary may be much "
-        "farther away. A gap between two lower bounds orders nothing by itself either: a certificate that is looser "
-        "for one group could pass for unfairness. A lower and an upper bound together bracket the truth."
-    ),
-    Bound.NEITHER: (
-        "A proxy: the number tends to follow the distance but may lie on either side of it. It serves to compare "
-        "quickly, and proves nothing about how far the boundary is."
-    ),
-}
-
-SIGMA_MEANING = (
-    "σ compares a group’s mean distance with that of everyone else: σ = −30 % says that on average its samples lie "
-    "30 % closer to the decision boundary than everyone else’s, so a smaller perturbation suffices to fool the model "
-    "about them. σ = 0 is equality. Misclassified samples count with distance 0."
-)
-
-CURVE_READING = (
-    "Each curve starts at the left with the share of a group’s samples that are classified correctly when nothing is "
-    "disturbed. Going right, the allowed perturbation grows, and the curve falls as samples can be made to fail. A "
-    "curve that falls earlier belongs to a group that is easier to fool; the area below a curve is the group’s mean "
-    "distance. The shaded band is where the curve of the whole population plausibly lies."
-)
-
-VARIANCE_READING = (
-    "V_f grows with the square of the distances: a model that is more robust for everyone has a larger V_f. To "
-    "compare models, look at the relative one, V_f / Rob(f)²."
-)
-
-ETHICS = (
-    "This page shows whom an attacker would reach first. That helps whoever protects people, and whoever harms them: "
-    "share it with that in mind.",
-    "Groups are the dataset’s coding, not people’s own words. To predict age, race or gender from a face is itself a "
-    "flawed task; such datasets serve here to test the method.",
-    "What to do about a difference belongs with the people whom it affects. A tension between fairness and robustness "
-    "is no reason to build a less fair or a less safe model.",
-)
+from fairmargin.report.spelling import listed, number, p_value, percent, plain, quoted
 
 _QUALIFIER = {
     Bound.EXACT: "",
@@ -83,105 +23,6 @@ _QUALIFIER = {
     Bound.LOWER: ", as far as certificates can tell",
     Bound.NEITHER: ", judged by a proxy",
 }
-_NAMES_AT_MOST = 5
-_JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
-
-
-# Names and numbers ---------------------------------------------------------------------------------------------------
-
-
-def plain(name: str) -> str:
-    """A name on one line without invisible control characters, which could reorder the text around it.
-
-    >>> plain("two\\nlines\\u202e")
-    'two lines'
-    """
-    kept = (c if c in _JOINERS or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else " " for c in name)
-    return " ".join("".join(kept).split()) or "(no name)"
-
-
-def shorten(text: str, width: int) -> str:
-    """`text` with its middle left out if it is longer than `width`: long names often differ at the end.
-
-    >>> shorten("race=Other & sex=F & age=old", 15)
-    'race=Ot…age=old'
-    """
-    if len(text) <= width:
-        return text
-    tail = (width - 1) // 2
-    return f"{text[: width - 1 - tail].rstrip()}…{text[len(text) - tail :].lstrip()}"
-
-
-def quoted(name: str) -> str:
-    """A name as it stands in a sentence.
-
-    >>> quoted("8")
-    '“8”'
-    """
-    return f"“{shorten(plain(name), 60)}”"
-
-
-def listed(items: Sequence[str], at_most: int = _NAMES_AT_MOST) -> str:
-    """A list as one says it.
-
-    >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], at_most=2)
-    ('a, b and c', 'a, b and 1 more')
-    """
-    shown = list(items[:at_most])
-    if len(items) > at_most:
-        shown.append(f"{len(items) - at_most} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def percent(share: float) -> str:
-    """A share in percent with two digits that matter.
-
-    >>> percent(0.313), percent(0.0312), percent(-0.0001), percent(1.0)
-    ('31 %', '3.1 %', '−0.01 %', '100 %')
-    """
-    if not math.isfinite(share):
-        return number(share)
-    hundred = abs(share) * 100
-    digits = 0 if hundred >= 9.95 or hundred == 0 else 1 if hundred >= 0.095 else 2
-    return f"{_sign(share)}{hundred:.{digits}f} %"
-
-
-def number(value: float) -> str:
-    """A number with three digits that matter, and a real minus sign.
-
-    >>> number(-0.12345), number(float("inf")), number(float("nan")), number(1234.5)
-    ('−0.123', '∞', 'undefined', '1,234')
-    """
-    if math.isnan(value):
-        return "undefined"
-    if math.isinf(value):
-        return f"{_sign(value)}∞"
-    size = abs(value)
-    if size >= 1000:
-        return f"{_sign(value)}{size:,.0f}" if size < 1e9 else f"{_sign(value)}{size:.2e}"
-    return f"{_sign(value)}{size:.3g}"
-
-
-def p_value(p: float) -> str:
-    """How a p-value stands in a sentence.
-
-    >>> p_value(0.0001), p_value(0.0123), p_value(0.4), p_value(0.999), p_value(float("nan"))
-    ('p < 0.001', 'p = 0.012', 'p = 0.40', 'p > 0.99', 'p undefined')
-    """
-    if math.isnan(p):
-        return "p undefined"
-    if p < 0.001:
-        return "p < 0.001"
-    if p > 0.99:
-        return "p > 0.99"
-    return f"p = {p:.3f}" if p < 0.0995 else f"p = {p:.2f}"
-
-
-def _sign(value: float) -> str:
-    return "−" if value < 0 else ""
-
-
-# Findings ------------------------------------------------------------------------------------------------------------
 
 
 def by_sigma(result: AuditResult) -> list[GroupResult]:
@@ -238,7 +79,7 @@ def headline(result: AuditResult) -> str:
 def findings(result: AuditResult) -> tuple[str, ...]:
     """The headline, then what else there is to say about the partition, one sentence or two each."""
     rows = by_sigma(result)
-    of = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICT_SYMBOLS}
+    of = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICTS}
     of[MORE_ROBUST].reverse()
     sentences = [headline(result)]
     less, more = of[LESS_ROBUST][1:], of[MORE_ROBUST] if of[LESS_ROBUST] else of[MORE_ROBUST][1:]
@@ -359,9 +200,6 @@ def _strongest(results: Sequence[AuditResult]) -> tuple[AuditResult, GroupResult
 
 def _was_judged(results: Sequence[AuditResult], partition: str) -> bool:
     return any(row.verdict == NO_DIFFERENCE for result in results if result.partition == partition for row in result)
-
-
-# Conditions under which a result holds -------------------------------------------------------------------------------
 
 
 def cap_note(result: AuditResult) -> str:

@@ -1,0 +1,65 @@
+"""What the words of a report mean: texts that are the same in every report."""
+
+from fairmargin.core.bound import Bound
+from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW
+
+VERDICT_SYMBOLS = {LESS_ROBUST: "▼", MORE_ROBUST: "▲", NO_DIFFERENCE: "≈", TOO_FEW: "?", NOT_COMPARABLE: "✕"}
+
+VERDICT_MEANINGS = {
+    LESS_ROBUST: "The group lies closer to the boundary than the rest, by more than chance explains.",
+    MORE_ROBUST: "The group lies farther from the boundary than the rest, by more than chance explains.",
+    NO_DIFFERENCE: (
+        "The difference could be chance. This is no proof of equality: the interval shows which differences remain "
+        "possible."
+    ),
+    TOO_FEW: "The group has too few samples for an interval or a test; nothing is claimed about it.",
+    NOT_COMPARABLE: "A number that the comparison needs does not exist here; the reason stands beside it.",
+}
+
+BOUND_MEANINGS = {
+    Bound.EXACT: (
+        "Exact distances: the shortest perturbation that changes the answer was computed, not searched for. "
+        "Differences between groups are differences of the model on these samples."
+    ),
+    Bound.UPPER: (
+        "Upper bounds: an attack found a misclassified input at this distance, so the boundary is at most this far "
+        "away, and perhaps nearer. A gap between two upper bounds orders nothing by itself: an attack that works less "
+        "well on one group could pass for unfairness. Check with a second, stronger attack, or with a lower bound."
+    ),
+    Bound.LOWER: (
+        "Lower bounds: it is certified that nothing within this distance changes the answer; the boundary may be much "
+        "farther away. A gap between two lower bounds orders nothing by itself either: a certificate that is looser "
+        "for one group could pass for unfairness. A lower and an upper bound together bracket the truth."
+    ),
+    Bound.NEITHER: (
+        "A proxy: the number tends to follow the distance but may lie on either side of it. It serves to compare "
+        "quickly, and proves nothing about how far the boundary is."
+    ),
+}
+
+SIGMA_MEANING = (
+    "σ compares a group’s mean distance with that of everyone else: σ = −30 % says that on average its samples lie "
+    "30 % closer to the decision boundary than everyone else’s, so a smaller perturbation suffices to fool the model "
+    "about them. σ = 0 is equality. Misclassified samples count with distance 0."
+)
+
+CURVE_READING = (
+    "Each curve starts at the left with the share of a group’s samples that are classified correctly when nothing is "
+    "disturbed. Going right, the allowed perturbation grows, and the curve falls as samples can be made to fail. A "
+    "curve that falls earlier belongs to a group that is easier to fool; the area below a curve is the group’s mean "
+    "distance. The shaded band is where the curve of the whole population plausibly lies."
+)
+
+VARIANCE_READING = (
+    "V_f grows with the square of the distances: a model that is more robust for everyone has a larger V_f. To "
+    "compare models, look at the relative one, V_f / Rob(f)²."
+)
+
+ETHICS = (
+    "This page shows whom an attacker would reach first. That helps whoever protects people, and whoever harms them: "
+    "share it with that in mind.",
+    "Groups are the dataset’s coding, not people’s own words. To predict age, race or gender from a face is itself a "
+    "flawed task; such datasets serve here to test the method.",
+    "What to do about a difference belongs with the people whom it affects. A tension between fairness and robustness "
+    "is no reason to build a less fair or a less safe model.",
+)
