@@ -123,7 +123,7 @@ def contrasts(sums: ClusterSums, plan: AuditPlan) -> Contrasts:
         units=units,
         rest_units=rest_units,
         p=test.p,
-        way=f"clusters span groups or strata: sign-flip test of whole clusters, {test.permutations:,} flips",
+        way=f"clusters span groups or strata: sign-flip test of whole clusters, at most {test.most:,} flips",
     )
 
 

@@ -38,7 +38,7 @@ def contrasts(cells: Cells, drawn: Resampled, plan: AuditPlan) -> Contrasts:
         sigma = np.asarray(observed.own / observed.rest - 1)
     what = "samples" if cells.are_single else "clusters"
     where = "inside strata" if cells.strata > 1 else "between groups"
-    way = f"studentised permutation test, {what} permuted {where}, {test.permutations:,} permutations"
+    way = f"studentised permutation test, {what} permuted {where}, at most {test.most:,} permutations"
     return Contrasts(
         gap=observed.gap,
         gap_limits=gap_limits,

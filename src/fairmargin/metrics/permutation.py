@@ -43,10 +43,11 @@ Statistics = Callable[[Ints, int, np.random.Generator], Floats]  # (groups, rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermutationTest:
-    """p of each group against its rest, NaN where not tested, and the most permutations that any group needed."""
+    """p of each group against its rest, NaN where not tested; permutations looked at, and the most allowed."""
 
     p: Floats
     permutations: int
+    most: int
 
 
 def permutations_needed(hypotheses: int, alpha: float, units: int) -> int:
@@ -118,7 +119,7 @@ def sequential_test(
         exceeded[open_groups] = running[-1]
         open_groups, done, rows = open_groups[~reached], done + rows, 1000
     p[open_groups] = (1 + exceeded[open_groups]) / (1 + done)
-    return PermutationTest(p, done)
+    return PermutationTest(p, done, most)
 
 
 def _deal(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) -> Floats:

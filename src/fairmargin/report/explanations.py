@@ -13,7 +13,10 @@ VERDICT_MEANINGS = {
         "possible."
     ),
     TOO_FEW: "The group has too few samples for an interval or a test; nothing is claimed about it.",
-    NOT_COMPARABLE: "A number that the comparison needs does not exist here; the reason stands beside it.",
+    NOT_COMPARABLE: (
+        "Groups are compared within the values of another attribute, and for more than a fifth of the samples one side "
+        "is lacking there."
+    ),
 }
 
 BOUND_MEANINGS = {
