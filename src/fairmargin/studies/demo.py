@@ -13,9 +13,11 @@ from fairmargin.studies.study import Study
 def train_digits() -> LinearClassifier:
     """Multinomial logistic regression on the training split; fitted in about a second, always the same."""
     from sklearn.linear_model import LogisticRegression
+    from threadpoolctl import threadpool_limits
 
     dataset = load_digits_dataset("train")
-    fitted = LogisticRegression(max_iter=1_000, C=1.0).fit(dataset.x, dataset.y)
+    with threadpool_limits(1):  # so small a problem is slower on several threads, and on a busy machine far slower
+        fitted = LogisticRegression(max_iter=1_000, C=1.0).fit(dataset.x, dataset.y)
     model = as_classifier(fitted, domain=dataset.domain)
     assert isinstance(model, LinearClassifier)
     return model
