@@ -283,7 +283,8 @@ def test_a_single_group_has_robustness_but_nothing_to_be_compared_with() -> None
     assert row.robustness.low < row.robustness.value < row.robustness.high
     assert row.sigma.reason == row.gap_to_rest.reason == "there is no sample outside group 'a'"
     assert not row.sigma.is_defined
-    assert row.verdict == TOO_FEW
+    assert row.verdict == NOT_COMPARABLE
+    assert row.finding == "a: not comparable (there is no sample outside the group)."
     assert not result.overall.largest_gap.is_defined
     assert result.overall.largest_gap.reason == "fewer than two groups have two independent samples"
     assert AuditResult.from_json(result.to_json())["a"].sigma.reason == row.sigma.reason

@@ -145,7 +145,7 @@ REFUSED = [
     (PEOPLE.replace("model.npz", "model"), "Cannot tell what model 'model' means; import path"),
     (PEOPLE.replace("model.npz", "model.pkl"), "can run any code; --trust-model"),
     (PEOPLE.replace("model.npz", "weightless.npz"), "lacks the array weight; it holds bias"),
-    (PEOPLE.replace("model.npz", "words.npz"), "`weight`; must hold numbers"),
+    (PEOPLE.replace("model.npz", "words.npz"), "words.npz; weight; arrays of numbers"),
     (PEOPLE.replace("model.npz", "noise.npz"), "cannot be read as an .npz"),
     (PEOPLE.replace("model.npz", "nowhere.py:model"), "There is no file 'nowhere.py'"),
     (PEOPLE.replace("model.npz", "fails.py:model"), "ZeroDivisionError"),

@@ -175,8 +175,8 @@ def test_a_larger_effect_and_a_smaller_power_need_fewer_samples(folder):
         rows = json_of(fairmargin("power", folder / "before", "--group", "sex", *options, "--json"))
         return rows[0]["samples_needed"]
 
-    assert needed("--sigma", "-0.6") < needed("--sigma", "-0.4")
-    assert needed("--sigma", "-0.4", "--power", "0.6") < needed("--sigma", "-0.4", "--power", "0.8")
+    assert needed("--sigma", "-0.3") < needed("--sigma", "-0.2")
+    assert needed("--sigma", "-0.2", "--power", "0.6") < needed("--sigma", "-0.2", "--power", "0.8")
 
 
 def test_an_audit_can_be_planned_before_anything_is_measured():

@@ -1,5 +1,7 @@
 """The report as a reader meets it: a file opened in a browser, without a network."""
 
+import re
+
 import pytest
 
 from fairmargin.report.page import Provenance, Section, render
@@ -89,9 +91,7 @@ def test_hovering_tells_group_radius_and_share(browser_page, files):
     browser_page.mouse.move(box["x"] + path[0], box["y"] + path[1])
     browser_page.wait_for_selector(".hovertext")
     text = browser_page.locator(".hovertext").first.text_content()
-    assert text.startswith("8 (n = ")
-    assert "τ = " in text
-    assert text.endswith("%")
+    assert re.fullmatch(r"\d \(n = \d+\)τ = [\d.]+: [\d.]+%", text)  # of the nearest curve; they lie close together
 
 
 @pytest.mark.parametrize("name", ["usual", "crowded", "hostile"])

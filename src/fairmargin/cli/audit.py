@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairmargin.cli.console import command_line, output, progress, show_audits
+from fairmargin.cli.console import command_line, output, progress, show_audits, shown
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.errors import InputError
 
@@ -181,6 +181,10 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
         typer.echo(json.dumps(as_json(finished), ensure_ascii=False, allow_nan=False, indent=2))
     elif not quiet:
         show_audits(finished.audits)
+        for note in finished.folder.read_manifest().notes:
+            output.print(f"[yellow]Note:[/] {shown(note)}")
+        if finished.replaced:
+            output.print(f"The results of an earlier audit in {shown(str(out))} were replaced.")
         output.print(f"Report: {finished.folder.report}", soft_wrap=True)
 
 

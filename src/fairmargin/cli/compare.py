@@ -49,8 +49,8 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
     title = (
         f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals, {estimator}"
     )
-    table = plain_table(title, left=("group",))(
-        "group", "samples", "distance", "change", "interval", "p", "σ", "change", "interval", "p"
+    table = plain_table(title, left=("group", "verdict"), wrap=("group", "verdict"))(
+        "group", "size", "distance", "change", "interval", "p", "verdict", "σ", "change", "interval", "p"
     )
     for row in comparison:
         change = row.change
@@ -61,6 +61,7 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
             f"{change.value:+.3g}",
             f"{change.low:+.3g} to {change.high:+.3g}" if math.isfinite(change.low) else "–",
             p_text(row.p_adjusted),
+            row.verdict,
             f"{percent_text(row.sigma_before)} → {percent_text(row.sigma_after)}",
             *sigma_texts(row.sigma_change),
             p_text(row.sigma_p_adjusted),

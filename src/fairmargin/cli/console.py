@@ -1,6 +1,7 @@
 """What a person sees in a terminal: tables on standard output, progress and errors on standard error."""
 
 import math
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,17 @@ if TYPE_CHECKING:
     from fairmargin.studies.run_folder import StoredAudit
     from fairmargin.studies.workflow import Progress as Tell
 
+
+class _Output(Console):
+    """A closed pipe (`| head`) ends the printing, not the command: its exit code still means what it says."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 # Into a file or a pipe there is no edge to wrap at.
-output = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
+output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 _COLOURS = {"less robust": "red", "more robust": "green"}

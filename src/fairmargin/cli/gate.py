@@ -48,24 +48,25 @@ def gate(
     from fairmargin.studies import gate as conditions
     from fairmargin.studies.run_folder import RunFolder, audit_table
 
-    table = audit_table(RunFolder.existing(run).read_audits())
+    table = whole = audit_table(RunFolder.existing(run).read_audits())
     known = list(dict.fromkeys(table["partition"]))
     for name in group or ():
         if name not in known:
             raise InputError(f"The run in {run} has no partition {name!r}. {suggest(name, known)}")
     if group:
         table = table[table["partition"].isin(group)]
-    found = conditions.gate(table, condition)
+    found = conditions.gate(table, condition, whole)
     undecided = found.undefined.iloc[:0] if allow_undefined else found.undefined
     if json_:
         rows = {"matching": found.matching, "undefined": found.undefined}
         plain = {k: [_plain(r) for r in v.to_dict("records")] for k, v in rows.items()}
         typer.echo(json.dumps({"condition": condition, "checked": len(table), **plain}, ensure_ascii=False, indent=2))
     elif not quiet:
+        named = [n for n in conditions.columns_in(condition, table) if n not in ("group", "partition", "estimator")]
         for row in found.matching.to_dict("records"):
-            output.print(
-                f"[red]fails[/] {shown(row['partition'])}: {shown(row['finding'])} ({shown(row['estimator'])})"
-            )
+            values = ", ".join(f"{name} = {_short(row[name])}" for name in named)
+            where = f"{row['partition']}={row['group']} ({row['estimator']})"
+            output.print(f"[red]fails[/] {shown(where)}: {shown(values)}. {shown(row['finding'])}")
         if found.matching.empty and undecided.empty:
             output.print(f"[green]passes[/]: no group of {len(table)} meets {shown(condition)}")
     if not found.matching.empty:
@@ -83,3 +84,7 @@ def gate(
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
     """Values that JSON knows."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -35,6 +35,8 @@ def power(
 ) -> None:
     """Says the smallest σ that an audit would detect, and how many samples a given σ takes.
 
+    "Needed" are samples of the group in all, its rest being as large as it is.
+
     Examples:
 
     [dim]# what could this audit see?[/]

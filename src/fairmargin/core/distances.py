@@ -10,6 +10,8 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
 
+_LARGEST = 1e60  # fourth powers of distances are summed
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distances:
@@ -102,6 +104,13 @@ def _check(values: Floats, correct: Bools) -> None:
         raise InputError(
             f"`values` holds negative distances, first {values[where]:g} at index {where}. "
             "Signed margins: pass 0 where the sample is misclassified."
+        )
+    bad = np.isfinite(values) & (values > _LARGEST)
+    if bad.any():
+        where = int(bad.argmax())
+        raise InputError(
+            f"`values` holds {values[where]:g} at index {where}: too large to be averaged. Write `inf` where no "
+            "misclassified input was found, or measure in another unit."
         )
     bad = ~correct & (values != 0)
     if bad.any():

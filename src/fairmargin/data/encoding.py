@@ -75,6 +75,13 @@ def _indicators(name: str, column: "pd.Series[str]") -> tuple[Floats, list[str]]
     text = column.astype(object).map(_spelled)
     values, codes = np.unique(text.to_numpy(dtype=str), return_inverse=True)
     if len(values) > _MANY_VALUES and len(values) > _LARGE_SHARE * len(column):
+        numbers = pd.to_numeric(text, errors="coerce")
+        if numbers.notna().mean() > 0.5:
+            row = int(numbers.isna().to_numpy().argmax())
+            raise InputError(
+                f"Column {name!r} holds {text.iloc[row]!r} in data row {row + 1}, which is no number, while most of "
+                "it is numbers. Mend or drop such rows."
+            )
         raise InputError(
             f"Column {name!r} has {len(values):,} distinct texts in {len(column):,} rows and looks like a name or a "
             "key, not a category. Leave it out of `features`, group its values, or name it as an attribute."

@@ -27,7 +27,11 @@ def domain_of(x: npt.NDArray[Any], scale: Scale, bounds: Bounds | None) -> Domai
     numbers = np.asarray(x, dtype=np.float64)
     # Asked by comparison: rounding gives a constant column such as 0.1, 0.1, 0.1 a tiny deviation that is not 0.
     constant = numbers.min(axis=0) == numbers.max(axis=0)
-    spread = np.where(constant, 0.0, numbers.std(axis=0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = np.where(constant, 0.0, numbers.std(axis=0))
+    if not np.isfinite(spread).all():
+        where = int((~np.isfinite(spread)).argmax())
+        raise InputError(f"Feature {where} (counted from 0) holds numbers too large to have a standard deviation.")
     return Domain(_per_feature(low, "low", spread), _per_feature(high, "high", spread), spread)
 
 

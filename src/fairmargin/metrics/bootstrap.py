@@ -38,7 +38,8 @@ class Resampled:
 
     mean: Floats
     log_mean_t: Floats
-    gap_t: Floats
+    log_own_t: Floats  # of the group's mean in the common mix
+    log_rest_t: Floats
     log_ratio_t: Floats
 
 
@@ -102,8 +103,9 @@ def resample(cells: Cells, mix: Floats, observed: Sides, *, resamples: int, seed
             parts.append(
                 (
                     mean,
-                    np.log(mean / plain) / np.sqrt(error2 / mean**2),
-                    (sides.gap - observed.gap) / sides.gap_error,
+                    np.log(mean / plain) * mean / np.sqrt(error2),
+                    np.log(sides.own / observed.own) * sides.own / np.sqrt(sides.own_error2),
+                    np.log(sides.rest / observed.rest) * sides.rest / np.sqrt(sides.rest_error2),
                     (sides.log_ratio - observed.log_ratio) / sides.log_ratio_error,
                 )
             )
@@ -150,19 +152,42 @@ def mean_limits(cells: Cells, drawn: Resampled, confidence: float) -> Limits:
     mean, error2 = group_means(cells.moments())
     freedom, _ = kurtosis_freedom(cells, np.ones((cells.groups, 1)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        limits = interval(np.log(mean), np.sqrt(error2) / mean, drawn.log_mean_t, freedom, confidence)
-    return Limits(np.exp(limits.low), np.exp(limits.high))
+        return _positive_limits(mean, error2, drawn.log_mean_t, freedom, confidence)
 
 
 def gap_and_sigma_limits(
     cells: Cells, mix: Floats, observed: Sides, drawn: Resampled, confidence: float
 ) -> tuple[Limits, Limits]:
-    """Confidence limits of Rob(P) − Rob(rest), and of sigma on the scale of ln(1 + sigma), where they stay above −1."""
-    own, rest = kurtosis_freedom(cells, mix)
-    freedom = combined_freedom(observed.own_error2, own, observed.rest_error2, rest)
-    gap = interval(observed.gap, observed.gap_error, drawn.gap_t, freedom, confidence)
+    """Confidence limits of Rob(P) − Rob(rest), and of sigma on the scale of ln(1 + sigma), where they stay above −1.
+
+    The gap's limits are put together from those of both sides (Zou and Donner's recovery of variance estimates, 2008):
+    each is made on the log scale, so that the skewness of a small side is not lost in the difference.
+    """
+    own_freedom, rest_freedom = kurtosis_freedom(cells, mix)
     with np.errstate(divide="ignore", invalid="ignore"):
+        own = _positive_limits(observed.own, observed.own_error2, drawn.log_own_t, own_freedom, confidence)
+        rest = _positive_limits(observed.rest, observed.rest_error2, drawn.log_rest_t, rest_freedom, confidence)
         own2, rest2 = observed.own_error2 / observed.own**2, observed.rest_error2 / observed.rest**2
-    freedom = combined_freedom(own2, own, rest2, rest)
+    gap = Limits(
+        observed.gap - np.hypot(observed.own - own.low, rest.high - observed.rest),
+        observed.gap + np.hypot(own.high - observed.own, observed.rest - rest.low),
+    )
+    freedom = combined_freedom(own2, own_freedom, rest2, rest_freedom)
     log = interval(observed.log_ratio, observed.log_ratio_error, drawn.log_ratio_t, freedom, confidence)
     return gap, Limits(np.expm1(log.low), np.expm1(log.high))
+
+
+def log_ratio_p(cells: Cells, mix: Floats, observed: Sides) -> Floats:
+    """p of ln(1 + sigma) = 0 by Student's t with degrees of freedom from the kurtosis; NaN where a mean is 0."""
+    own_freedom, rest_freedom = kurtosis_freedom(cells, mix)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own2, rest2 = observed.own_error2 / observed.own**2, observed.rest_error2 / observed.rest**2
+        ratio = np.abs(observed.log_ratio) / observed.log_ratio_error
+    return np.asarray(2 * stats.t.sf(ratio, combined_freedom(own2, own_freedom, rest2, rest_freedom)))
+
+
+def _positive_limits(mean: Floats, error2: Floats, log_t: Floats, freedom: Floats, confidence: float) -> Limits:
+    """Limits of a mean that is not negative; a mean of 0 has no spread to see and stays where it is."""
+    log = interval(np.log(mean), np.sqrt(error2) / mean, log_t, freedom, confidence)
+    zero = (mean == 0) & (error2 == 0)
+    return Limits(np.where(zero, 0.0, np.exp(log.low)), np.where(zero, 0.0, np.exp(log.high)))

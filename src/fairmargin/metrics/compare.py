@@ -154,7 +154,7 @@ class _Paired:
         change_limits, sigma_limits = self._limits(mix, change_influence, sigma_influence)
         with np.errstate(divide="ignore", invalid="ignore"):
             sigma_before, sigma_after = old_own / old_rest - 1, new_own / new_rest - 1
-            sigma_gap = np.abs(sigma_after - sigma_before)
+            sigma_gap = _without_dust(np.abs(sigma_after - sigma_before))
         p = self._flip(self._contributions(), np.abs(new_own - old_own), seed=0)
         sigma_p = self._flip(sigma_influence, sigma_gap, seed=1)
         adjusted, sigma_adjusted = holm(p), holm(sigma_p, 1 if len(p) == 2 else None)
@@ -166,7 +166,7 @@ class _Paired:
             estimate = _estimate(float(change), change_limits, i, bound_after - bound_before, alone=units[i] < 2)
             sigma_bound = bound_after / bound_after - bound_before / bound_before
             if np.isfinite(sigma_gap[i]):
-                sigma_change = float(sigma_after[i] - sigma_before[i])
+                sigma_change = float(np.copysign(sigma_gap[i], sigma_after[i] - sigma_before[i])) + 0.0
                 sigma = _estimate(sigma_change, sigma_limits, i, sigma_bound, alone=units[i] < 2)
             else:
                 sigma = Estimate.undefined("the rest has robustness 0 before or after", sigma_bound)
@@ -277,7 +277,13 @@ def _verdict(tested: bool, adjusted: float, change: float, plan: AuditPlan) -> s
 def _estimate(value: float, limits: Limits, i: int, bound: Bound, *, alone: bool) -> Estimate:
     if alone:
         return Estimate(value, math.nan, math.nan, bound, "a single sample has no interval")
-    return Estimate(value, float(limits.low[i]), float(limits.high[i]), bound)
+    low, high = (float(_without_dust(limit[i])) for limit in (limits.low, limits.high))
+    return Estimate(value, low, high, bound)
+
+
+def _without_dust(values: Floats) -> Floats:
+    """What rounding leaves of a change that is none is no change."""
+    return np.where(np.abs(values) < 1e-12, 0.0, values)
 
 
 def _finding(label: str, verdict: str, change: Estimate, sigma: Estimate, adjusted: float, plan: AuditPlan) -> str:

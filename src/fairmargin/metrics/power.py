@@ -31,7 +31,7 @@ class Power:
     rest_size: int
     smallest_drop: float  # the σ below 0 nearest to 0 that would be detected
     smallest_gain: float  # the same above 0
-    samples_needed: float  # of this group, the rest as it is, to detect the σ asked for
+    samples_needed: float  # of this group in all, the rest as it is, to detect the σ asked for
 
 
 def power(
@@ -83,8 +83,10 @@ def power(
         settings = Setting(variation, rest_variation, float(rest_units[i]), tests, chosen.confidence, chance)
         drop = settings.smallest_drop(float(units[i]))
         needed = settings.samples_needed(sigma)
+        if units[i] < chosen.smallest_group and not math.isnan(drop):
+            drop = Undefined(f"fewer than {chosen.smallest_group} independent samples: an audit gives no verdict")
         if not math.isnan(needed):
-            needed *= moments[i, 0, SAMPLES] / units[i]  # clusters to samples
+            needed = max(needed, chosen.smallest_group) * moments[i, 0, SAMPLES] / units[i]  # clusters to samples
         result[label] = Power(
             label,
             int(moments[i, 0, SAMPLES]),

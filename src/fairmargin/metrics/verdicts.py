@@ -20,6 +20,8 @@ from fairmargin.metrics.results import (
 
 def verdict_of(i: int, contrasts: Contrasts, adjusted: float, plan: AuditPlan) -> str:
     """One of the five verdicts, for group number `i`."""
+    if contrasts.rest_units[i] == 0:
+        return NOT_COMPARABLE
     if min(contrasts.units[i], contrasts.rest_units[i]) < plan.smallest_group:
         return TOO_FEW
     if contrasts.dropped[i] > MOST_DROPPED:
@@ -48,6 +50,8 @@ def finding_of(
             f"{label}: too few samples ({'it has' if own_is_small else 'its rest has'} {few:,} {what}; "
             f"{plan.smallest_group} are needed for a verdict)."
         )
+    if verdict == NOT_COMPARABLE and contrasts.rest_units[i] == 0:
+        return f"{label}: not comparable (there is no sample outside the group)."
     if verdict == NOT_COMPARABLE:
         name = "the control" if plan.control is None else repr(plan.control.name)
         share = f"{contrasts.dropped[i]:.0%}"

@@ -31,6 +31,8 @@ class LinearClassifier:
         The label values; 0 … C−1 unless given.
     domain
         Where inputs may lie; everywhere unless given.
+    feature_names
+        What the features are called, where that is known: a table can then be put in the model's order.
 
     >>> model = LinearClassifier([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], classes=("wide", "tall"))
     >>> model.predict(np.array([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]])).tolist()
@@ -41,6 +43,7 @@ class LinearClassifier:
     bias: Floats
     classes: tuple[Any, ...]
     domain: Domain
+    feature_names: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class LinearClassifier:
         bias: npt.ArrayLike,
         classes: Sequence[Any] | npt.NDArray[Any] | None = None,
         domain: Domain | None = None,
+        feature_names: Sequence[str] = (),
     ) -> None:
         rows, offsets = _numbers(weight, "weight"), _numbers(bias, "bias")
         if rows.ndim != 2 or rows.shape[0] < 2 or rows.shape[1] < 1:
@@ -63,6 +67,10 @@ class LinearClassifier:
         object.__setattr__(self, "bias", read_only(offsets))
         object.__setattr__(self, "classes", as_classes(range(len(rows)) if classes is None else classes, len(rows)))
         object.__setattr__(self, "domain", where)
+        names = tuple(map(str, feature_names))
+        if names and len(names) != rows.shape[1]:
+            raise ModelError(f"`feature_names` has {len(names)} names but `weight` has {rows.shape[1]} columns.")
+        object.__setattr__(self, "feature_names", names)
 
     @property
     def offers(self) -> frozenset[str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError, UntrustedError
+from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 
 _CONVERT = 'np.savez("model.npz", weight=..., bias=..., classes=...)'
@@ -84,6 +85,7 @@ def save_linear(model: LinearClassifier, path: str | os.PathLike[str]) -> None:
             low=where.low,
             high=where.high,
             scale=where.scale,
+            features=np.array(model.feature_names, dtype=str),
         )
     half.replace(target)
 
@@ -108,7 +110,13 @@ def _read_npz(path: Path, trust: bool) -> LinearClassifier:
         raise ModelError(
             f"'{path}' holds a domain (low, high, scale) that cannot be: {str(error).rstrip('.')}."
         ) from None
-    return LinearClassifier(arrays["weight"], arrays["bias"], arrays.get("classes"), domain)
+    names = [str(name) for name in arrays.get("features", ())]
+    try:
+        model = as_classifier((arrays["weight"], arrays["bias"]), classes=arrays.get("classes"), domain=domain)
+        assert isinstance(model, LinearClassifier)
+        return LinearClassifier(model.weight, model.bias, model.classes, model.domain, names)
+    except ModelError as error:
+        raise ModelError(f"'{path}': {error}") from None
 
 
 def _read_pickle(path: Path, trust: bool) -> object:
@@ -176,7 +184,12 @@ def _from_file(path: Path) -> ModuleType:
     assert description.loader is not None
     module = importlib.util.module_from_spec(description)
     sys.modules[name] = module  # dataclasses and pickles defined there look their module up by name
-    description.loader.exec_module(module)
+    folder = str(path.parent.resolve())
+    sys.path.insert(0, folder)  # as `python file.py` does, so that it finds its neighbours
+    try:
+        description.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
     return module
 
 

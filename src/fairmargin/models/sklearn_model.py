@@ -54,7 +54,8 @@ def from_sklearn(model: Any, domain: Domain | None = None, classes: Any = None) 
     weight, bias = _scores(*steps[-1])
     for name, step in reversed(steps[:-1]):
         weight, bias = _before(name, step, weight, bias)
-    return LinearClassifier(weight, bias, steps[-1][1].classes_ if classes is None else classes, domain)
+    names = getattr(steps[0][1], "feature_names_in_", ())  # known when it was fitted on a data frame
+    return LinearClassifier(weight, bias, steps[-1][1].classes_ if classes is None else classes, domain, names)
 
 
 def _steps(model: Any, prefix: str = "") -> list[tuple[str, Any]]:

@@ -12,10 +12,13 @@ VERDICT_MEANINGS = {
         "The difference could be chance. This is no proof of equality: the interval shows which differences remain "
         "possible."
     ),
-    TOO_FEW: "The group has too few samples for an interval or a test; nothing is claimed about it.",
+    TOO_FEW: (
+        "The group, or its rest, has fewer independent samples (people, where samples are clustered) than the audit "
+        "asks for. An interval may be shown; nothing is claimed."
+    ),
     NOT_COMPARABLE: (
-        "Groups are compared within the values of another attribute, and for more than a fifth of the samples one side "
-        "is lacking there."
+        "There is no one to compare with: no sample outside the group, or, where groups are compared within the values "
+        "of another attribute, one side is lacking there for more than a fifth of the samples."
     ),
 }
 

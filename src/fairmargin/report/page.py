@@ -210,14 +210,14 @@ def _overall(result: AuditResult) -> list[tuple[str, str, Cell, str]]:
             "Largest gap",
             "max − min",
             _length(overall.largest_gap, decimals),
-            "From the most to the least robust group.",
+            f"From the most to the least robust group, less what chance adds (observed: {_observed_gap(result)}).",
         ),
         ("Variance", "V_f", _length(overall.variance, _decimals([overall.variance])), explanations.VARIANCE_READING),
         (
             "Relative variance",
             "V_f / Rob(f)²",
             _length(overall.relative_variance, _decimals([overall.relative_variance])),
-            "Comparable between models.",
+            "Comparable between models. Less what chance alone adds, as V_f.",
         ),
         ("Accuracy", "", _share(overall.accuracy, signed=False), f"Over all {overall.size:,} samples."),
     ]
@@ -226,8 +226,13 @@ def _overall(result: AuditResult) -> list[tuple[str, str, Cell, str]]:
 # Numbers of a table: one column, one number of decimals, so that they align ------------------------------------------
 
 
+def _observed_gap(result: AuditResult) -> str:
+    means = [row.robustness.value for row in result]
+    return spelling.number(max(means) - min(means))
+
+
 def _decimals(estimates: Sequence[Estimate]) -> int:
-    sizes = [abs(e.value) for e in estimates if math.isfinite(e.value) and e.value != 0]
+    sizes = [abs(v) for e in estimates for v in (e.value, e.high) if math.isfinite(v) and v != 0]
     return min(max(2 - math.floor(math.log10(max(sizes) / 3)), 0), 8) if sizes else 2  # three or four digits
 
 

@@ -1,5 +1,7 @@
 """Two runs on the same samples, paired."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fairmargin.core.suggestion import suggest
@@ -18,6 +20,11 @@ def compare_runs(before: RunFolder, after: RunFolder, partitions: tuple[str, ...
             f"{before.path} ({old.data}) and {after.path} ({new.data}) were not measured on the same samples, so that "
             "they cannot be paired. Audit both models on the same data."
         )
+    if old.domain != new.domain:
+        raise InputError(
+            f"{before.path} and {after.path} were measured with different bounds or scales (--bounds, --scale), so "
+            "that their distances are in different units. Audit both models with the same."
+        )
     study = before.read_study()
     assert study is not None
     names = partitions or _common_partitions(before, after)
@@ -33,8 +40,18 @@ def compare_runs(before: RunFolder, after: RunFolder, partitions: tuple[str, ...
                 raise InputError(
                     f"The groups of {name!r} differ between {before.path} and {after.path}: not the same samples."
                 )
-            found.append((left.estimator, compare(first, second, partition, plan)))
+            found.append((left.estimator, _warned(compare(first, second, partition, plan), study)))
     return found
+
+
+def _warned(comparison: Comparison, study: Study) -> Comparison:
+    if not study.control:
+        return comparison
+    note = (
+        f"The runs were audited within each {study.control}; here each sample is compared with itself over all of "
+        "them, so that σ is not the audit's."
+    )
+    return replace(comparison, warnings=(*comparison.warnings, note))
 
 
 def _common_partitions(before: RunFolder, after: RunFolder) -> tuple[str, ...]:

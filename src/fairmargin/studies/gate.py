@@ -17,8 +17,11 @@ from typing import Any
 
 import pandas as pd
 
+from fairmargin.core.bound import Bound
+from fairmargin.core.norm import Norm
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
+from fairmargin.metrics.results import VERDICTS
 
 Value = float | str | bool | None  # None: undefined
 
@@ -50,6 +53,11 @@ _WORDS: dict[type[ast.AST], str] = {
     ast.Is: "the word is",
 }
 _FUNCTIONS: dict[str, Callable[..., float]] = {"abs": abs, "min": min, "max": max}
+_VOCABULARIES: dict[str, tuple[str, ...]] = {
+    "verdict": VERDICTS,
+    "bound": tuple(bound.value for bound in Bound),
+    "norm": tuple(norm.value for norm in Norm),
+}
 _LONGEST = 1_000
 _LARGEST = 10**300
 
@@ -62,14 +70,15 @@ class GateResult:
     undefined: pd.DataFrame
 
 
-def gate(table: pd.DataFrame, condition: str) -> GateResult:
-    """Applies a condition to every row of an audit's table.
+def gate(table: pd.DataFrame, condition: str, whole: pd.DataFrame | None = None) -> GateResult:
+    """Applies a condition to every row of an audit's table; `whole` is the table of which it is a part.
 
     >>> table = pd.DataFrame({"group": ["F", "M"], "sigma_low": [-0.3, 0.1]})
     >>> gate(table, "sigma_low < -0.2").matching["group"].tolist()
     ['F']
     """
     tree = parse(condition, tuple(map(str, table.columns)))
+    _check_words(tree, table if whole is None else whole, condition)
     answers = [evaluate(tree, row, condition) for row in table.to_dict("records")]
     for answer in answers:
         if not isinstance(answer, bool) and answer is not None:
@@ -77,6 +86,31 @@ def gate(table: pd.DataFrame, condition: str) -> GateResult:
                 f"The condition {condition!r} gives {answer!r}, not true or false. Compare it with something."
             )
     return GateResult(table[[a is True for a in answers]], table[[a is None for a in answers]])
+
+
+def columns_in(condition: str, table: pd.DataFrame) -> list[str]:
+    """The columns that a condition names, each once."""
+    names = [
+        node.id for node in ast.walk(parse(condition, tuple(map(str, table.columns)))) if isinstance(node, ast.Name)
+    ]
+    return [name for name in dict.fromkeys(names) if name in table.columns]
+
+
+def _check_words(tree: ast.expr, table: pd.DataFrame, condition: str) -> None:
+    """A word that a column can never hold would make a gate that always passes."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare) or not all(isinstance(op, (ast.Eq, ast.NotEq)) for op in node.ops):
+            continue
+        sides = [node.left, *node.comparators]
+        names = [side.id for side in sides if isinstance(side, ast.Name)]
+        for name, side in ((n, s) for n in names for s in sides):
+            if not (isinstance(side, ast.Constant) and isinstance(side.value, str)) or name not in table.columns:
+                continue
+            known = [*_VOCABULARIES.get(name, ()), *map(str, table[name].unique())]
+            if side.value not in known and not pd.api.types.is_numeric_dtype(table[name]):
+                raise InputError(
+                    f"{name!r} is never {side.value!r} in the condition {condition!r}. {suggest(side.value, known)}"
+                )
 
 
 def parse(condition: str, columns: tuple[str, ...]) -> ast.expr:

@@ -36,6 +36,7 @@ class Loaded:
     about_model: str
     fingerprint: str
     notes: tuple[str, ...]
+    domain: str = ""  # its fingerprint: distances in other units do not compare
     dataset: Dataset | None = None
     model: Classifier | None = None
     positions: Ints | None = None
@@ -57,7 +58,7 @@ def load_study(study: Study) -> Loaded:
         bounds=study.bounds,
     )
     model = as_classifier(load_model(study.model, trust=study.trust_model))
-    _check_features(model, dataset)
+    dataset = _in_model_order(dataset, model)
     model = as_classifier(model, domain=_common_domain(model.domain, dataset.domain))
     positions = check_samples(model, dataset.x, dataset.y)
     columns = {"class": np.asarray(dataset.y), **dataset.attributes}
@@ -71,6 +72,7 @@ def load_study(study: Study) -> Loaded:
         about_model=study.model,
         fingerprint=dataset.fingerprint,
         notes=dataset.notes,
+        domain=model.domain.fingerprint(),
         dataset=dataset,
         model=model,
         positions=positions,
@@ -100,15 +102,57 @@ def _is_file(name: str) -> bool:
     return bool(Path(name).suffix)
 
 
-def _check_features(model: Classifier, dataset: Dataset) -> None:
-    """Whether the table has as many features as a linear model has weights."""
+def _in_model_order(dataset: Dataset, model: Classifier) -> Dataset:
+    """The data with its features as the model knows them: counted, and where names are known, in its order.
+
+    A category that does not occur in this table is a column of zeros, which cannot be moved.
+    """
     expected, given = getattr(model, "features", None), math.prod(dataset.x.shape[1:])
+    wanted: tuple[str, ...] = getattr(model, "feature_names", ())
+    if wanted and dataset.feature_names:
+        return _reordered(dataset, wanted)
     if expected is not None and expected != given:
         names = f": {', '.join(dataset.feature_names)}" if dataset.feature_names else ""
         raise InputError(
             f"The model takes {expected:,} features but {dataset.name or 'the data'} has {given:,}{names}. "
             "Choose the columns that the model was trained on, in that order, with --features."
         )
+    return dataset
+
+
+def _reordered(dataset: Dataset, wanted: tuple[str, ...]) -> Dataset:
+    def key(name: str) -> str:
+        return name.replace("=", "_")  # job=nurse here is job_nurse in pandas.get_dummies
+
+    at = {key(name): i for i, name in enumerate(dataset.feature_names)}
+    encoded = {key(name.partition("=")[0]) + "_" for name in dataset.feature_names if "=" in name}
+    absent = [n for n in wanted if key(n) not in at and not any(key(n).startswith(column) for column in encoded)]
+    extra = [n for n in dataset.feature_names if key(n) not in set(map(key, wanted))]
+    if absent or extra:
+        raise InputError(
+            f"The model was trained on {', '.join(wanted)}; {dataset.name} has "
+            f"{', '.join(dataset.feature_names)}. "
+            + (f"Lacking here: {', '.join(absent)}. " if absent else "")
+            + (f"Unknown to the model: {', '.join(extra)}. " if extra else "")
+            + "Choose the columns with --features."
+        )
+    order = np.array([at.get(key(name), -1) for name in wanted])
+    if np.array_equal(order, np.arange(len(dataset.feature_names))):
+        return dataset
+    x = np.hstack([np.asarray(dataset.x), np.zeros((len(dataset), 1))])[:, order]
+    low, high, scale = (np.append(part, 0.0)[order] for part in dataset.domain.flat(len(dataset.feature_names)))
+    filled = [name for name, i in zip(wanted, order, strict=True) if i < 0]
+    notes = [f"Columns put in the model's order: {', '.join(wanted)}."]
+    notes += [f"Categories that do not occur here, and cannot be moved to: {', '.join(filled)}."] if filled else []
+    return Dataset(
+        x,
+        dataset.y,
+        dataset.attributes,
+        Domain(low, high, scale),
+        name=dataset.name,
+        feature_names=wanted,
+        notes=(*dataset.notes, *notes),
+    )
 
 
 def _common_domain(own: Domain, data: Domain) -> Domain:

@@ -50,6 +50,7 @@ class Manifest:
     versions: Mapping[str, str]
     notes: tuple[str, ...]
     measurements: tuple[Measurement, ...]
+    domain: str = ""  # fingerprint of bounds and scale
 
 
 @dataclass(frozen=True, slots=True)

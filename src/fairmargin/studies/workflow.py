@@ -47,6 +47,7 @@ class Finished:
     audits: tuple[StoredAudit, ...]
     measured: int  # shards measured now
     reused: int  # shards that were there already
+    replaced: bool  # whether the folder held results of another question
 
 
 def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress: Progress | None = None) -> Finished:
@@ -62,7 +63,7 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
     folder = RunFolder(Path(out))
     store = folder.store()
     with store.lock():
-        _claim(folder, study)
+        replaced = _claim(folder, study)
         kept = {name: loaded.columns[name] for name in kept_columns(study, loaded)}
         folder.write_samples(kept, ids=study.cluster)
         measurements, measured, reused = _measure_all(study, loaded, estimators, store, engine, tell)
@@ -77,7 +78,7 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
         tell("comparing groups", len(audits), len(audits))
         folder.write_audits(audits)
         write_report(folder, folder.report)
-    return Finished(folder, tuple(audits), measured, reused)
+    return Finished(folder, tuple(audits), measured, reused, replaced)
 
 
 def write_report(folder: RunFolder, target: Path) -> None:
@@ -177,13 +178,14 @@ def _is_kept(store: Store, key: str) -> bool:
     return False
 
 
-def _claim(folder: RunFolder, study: Study) -> None:
-    """A folder belongs to one model on one data set."""
+def _claim(folder: RunFolder, study: Study) -> bool:
+    """A folder belongs to one model on one data set; whether it was asked something else before."""
     old = folder.read_study()
     if old is not None and differing(old, study):
         names = ", ".join(f"{n} ({getattr(old, n)!r}, now {getattr(study, n)!r})" for n in differing(old, study))
         raise StoreError(f"{folder.path} holds another audit: it differs in {names}. Choose another --out.")
     folder.write_study(study)
+    return old is not None and old != study
 
 
 def _manifest(study: Study, loaded: Loaded, command: str, measurements: tuple[Measurement, ...]) -> Manifest:
@@ -193,6 +195,7 @@ def _manifest(study: Study, loaded: Loaded, command: str, measurements: tuple[Me
         model=loaded.about_model,
         data=loaded.about_data,
         samples_fingerprint=loaded.fingerprint if study.measures else "",
+        domain=loaded.domain,
         versions=_versions(),
         notes=loaded.notes,
         measurements=measurements,
