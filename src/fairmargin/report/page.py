@@ -112,11 +112,12 @@ def render(sections: Sequence[Section], provenance: Provenance) -> str:
     if not sections:
         raise InputError("A report needs at least one audit; given none.")
     results = [section.result for section in sections]
+    several_norms = len({result.norm for result in results}) > 1
     plotly, script = _inline(get_plotlyjs()), _inline(_asset("page.js"))
     return _template().render(
         provenance=provenance,
         answer=words.answer(results),
-        sections=[_section(section, i) for i, section in enumerate(sections, start=1)],
+        sections=[_section(section, i, several_norms) for i, section in enumerate(sections, start=1)],
         bounds=[
             (bound.words, explanations.BOUND_MEANINGS[bound])
             for bound in Bound
@@ -139,13 +140,14 @@ def render(sections: Sequence[Section], provenance: Provenance) -> str:
 # Sections ------------------------------------------------------------------------------------------------------------
 
 
-def _section(section: Section, position: int) -> dict[str, Any]:
+def _section(section: Section, position: int, several_norms: bool) -> dict[str, Any]:
     result = section.result
     headline, *more = words.findings(result)
     return {
         "anchor": f"audit-{position}",
         "partition": spelling.plain(result.partition),
         "estimator": section.estimator,
+        "norm_matters": several_norms,
         "result": result,
         "headline": headline,
         "more": more,
