@@ -53,7 +53,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def eventually(question: Callable[[], bool], seconds: float = 10) -> bool:
+def eventually(question: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if question():
@@ -131,11 +131,14 @@ def test_closing_early_leaves_no_worker_behind(tmp_path: Path) -> None:
 
 
 DRIVER = """
+import signal
 import sys
 from fairmargin.engine.local import Processes
 from fairmargin.engine.task import Task
 from tests.engine.errands import mark_and_sleep
 if __name__ == "__main__":
+    # A runner that was started in the background hands its children a deaf ear for Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         # One worker is soon idle, the other amid a task.
         list(Processes(workers=2).run([Task(str(i), mark_and_sleep, (sys.argv[1], i, 60.0 * i)) for i in range(2)]))
@@ -160,10 +163,10 @@ def test_a_driver_that_is_stopped_takes_its_workers_along(
         [sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE, start_new_session=True
     )
     try:
-        assert eventually(lambda: len(marks(tmp_path)) == 2, seconds=30)
+        assert eventually(lambda: len(marks(tmp_path)) == 2, seconds=120)
         time.sleep(0.3)
         (os.killpg if to_the_whole_terminal else os.kill)(driver.pid, sent)
-        _, complaints = driver.communicate(timeout=10)
+        _, complaints = driver.communicate(timeout=50)
     finally:
         driver.kill()
     assert driver.returncode == code

@@ -18,6 +18,12 @@ DEADLINE = 180  # seconds until a story is given up: no assertion is about time
 NO_VERDICTS = "--smallest-group", "1000000"  # no verdicts, no tests: these stories are about measuring
 
 
+# A runner that was started in the background hands its children a deaf ear for Ctrl-C.
+START = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from fairmargin.cli import main; main()"
+)
+
+
 class Audit:
     """An audit in a process of its own."""
 
@@ -35,7 +41,7 @@ class Audit:
             "--json",
         ]
         command = ["audit", "--model", str(model), "--data", str(data), *options]
-        self.command = [sys.executable, "-c", "from fairmargin.cli import main; main()", *command]
+        self.command = [sys.executable, "-c", START, *command]
         self.run = run
 
     def start(self) -> "subprocess.Popen[str]":
