@@ -125,7 +125,7 @@ def _rows(
     rows = []
     for i, (label, mask) in enumerate(partition):
         verdict = verdict_of(i, contrasts, float(adjusted[i]), plan)
-        sigma = _sigma(i, label, means, contrasts, bound)
+        sigma = _sigma(i, label, contrasts, bound)
         rows.append(
             GroupResult(
                 group=label,
@@ -170,7 +170,7 @@ def _robustness(i: int, label: str, means: GroupMeans, bound: Bound) -> Estimate
     return Estimate(value, float(means.limits.low[i]), float(means.limits.high[i]), bound)
 
 
-def _sigma(i: int, label: str, means: GroupMeans, contrasts: Contrasts, bound: Bound) -> Estimate:
+def _sigma(i: int, label: str, contrasts: Contrasts, bound: Bound) -> Estimate:
     value, ratio = float(contrasts.sigma[i]), bound / bound
     if math.isnan(value) or math.isinf(value):
         return Estimate.undefined(
