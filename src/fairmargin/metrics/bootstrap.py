@@ -2,8 +2,8 @@
 
 Units are drawn with replacement inside each cell; the rest of a group is a random mix of the other groups, as in a
 sample from the population. Each resample is studentised by its own standard error. Where the bootstrap's quantiles are
-shorter than Student's with degrees of freedom from the kurtosis, the longer ones hold: below 100 samples a group the
-bootstrap-t alone covers 91-94 %. `tests/metrics/test_coverage.py` and `docs/inference.md` show what this achieves.
+shorter than Student's with degrees of freedom from the kurtosis, the longer ones hold: for small groups the bootstrap-t
+alone is too short. `tests/metrics/test_coverage.py` and `docs/inference.md` show what this achieves.
 """
 
 from collections.abc import Iterator
