@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fairmargin.version import __version__
 
 if TYPE_CHECKING:
+    from fairmargin import data as data
     from fairmargin import metrics as metrics
     from fairmargin.core.bound import Bound as Bound
     from fairmargin.core.curve import RobustnessCurve as RobustnessCurve
@@ -18,8 +19,13 @@ if TYPE_CHECKING:
     from fairmargin.core.domain import Domain as Domain
     from fairmargin.core.norm import Norm as Norm
     from fairmargin.core.partition import Partition as Partition
+    from fairmargin.data.catalog import DATASETS as DATASETS
     from fairmargin.data.catalog import load as load
     from fairmargin.data.dataset import Dataset as Dataset
+    from fairmargin.data.foreign import from_torch as from_torch
+    from fairmargin.data.huggingface import from_huggingface as from_huggingface
+    from fairmargin.data.image_folder import load_images as load_images
+    from fairmargin.data.overlap import overlap as overlap
     from fairmargin.distances.catalog import ESTIMATORS as ESTIMATORS
     from fairmargin.distances.measure import measure as measure
     from fairmargin.errors import FairmarginError as FairmarginError
@@ -29,6 +35,8 @@ if TYPE_CHECKING:
     from fairmargin.metrics.plan import AuditPlan as AuditPlan
     from fairmargin.metrics.power import power as power
     from fairmargin.metrics.results import AuditResult as AuditResult
+    from fairmargin.models.architectures.catalog import ARCHITECTURES as ARCHITECTURES
+    from fairmargin.models.architectures.catalog import build_architecture as build_architecture
     from fairmargin.models.as_classifier import as_classifier as as_classifier
     from fairmargin.report import figures as plot  # noqa: F401
     from fairmargin.report.page import write_report as write_report
@@ -36,10 +44,12 @@ if TYPE_CHECKING:
 # Name -> where it is defined. Resolved when first used (PEP 562), so that importing fairmargin loads next to nothing,
 # and torch only for those who need it.
 _DEFINED_IN = {
+    "ARCHITECTURES": "fairmargin.models.architectures.catalog",
     "AuditPlan": "fairmargin.metrics.plan",
     "AuditResult": "fairmargin.metrics.results",
     "Bound": "fairmargin.core.bound",
     "Comparison": "fairmargin.metrics.compare",
+    "DATASETS": "fairmargin.data.catalog",
     "Dataset": "fairmargin.data.dataset",
     "Distances": "fairmargin.core.distances",
     "Domain": "fairmargin.core.domain",
@@ -50,13 +60,18 @@ _DEFINED_IN = {
     "RobustnessCurve": "fairmargin.core.curve",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.metrics.audit",
+    "build_architecture": "fairmargin.models.architectures.catalog",
     "compare": "fairmargin.metrics.compare",
+    "from_huggingface": "fairmargin.data.huggingface",
+    "from_torch": "fairmargin.data.foreign",
     "load": "fairmargin.data.catalog",
+    "load_images": "fairmargin.data.image_folder",
     "measure": "fairmargin.distances.measure",
+    "overlap": "fairmargin.data.overlap",
     "power": "fairmargin.metrics.power",
     "write_report": "fairmargin.report.page",
 }
-_MODULES = {"metrics": "fairmargin.metrics", "plot": "fairmargin.report.figures"}
+_MODULES = {"data": "fairmargin.data", "metrics": "fairmargin.metrics", "plot": "fairmargin.report.figures"}
 
 __all__ = [*_DEFINED_IN, *_MODULES, "__version__"]  # noqa: PLE0604 - names, all of them
 

@@ -4,6 +4,7 @@ import sys
 import numpy as np
 import pytest
 
+from fairmargin.data.catalog import load
 from fairmargin.data.digits import load_digits_dataset
 from fairmargin.errors import InputError
 
@@ -43,7 +44,7 @@ def test_ink_cuts_the_samples_into_three_of_like_size_and_does_not_depend_on_the
 
 def test_an_unknown_split_is_refused() -> None:
     with pytest.raises(InputError, match=r"Unknown split 'validation' .* all, train, test"):
-        load_digits_dataset("validation")  # type: ignore[arg-type]
+        load("digits", split="validation")
 
 
 def test_neither_data_nor_engine_nor_store_load_torch_or_scikit_learn() -> None:

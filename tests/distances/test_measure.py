@@ -38,7 +38,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Climber(Recorder):
-    needs: ClassVar[str] = "gradient"
+    needs: ClassVar[str] = "layers"
 
 
 def test_measures_labels_by_their_values():
@@ -60,12 +60,12 @@ def test_measures_a_scikit_learn_model_and_pandas_columns():
 def test_the_size_of_shards_changes_nothing(monkeypatch, shard):
     model, x = random_problem(np.random.default_rng(0), n=100, domain=Domain(0, 1))
     whole = ExactLinear()(model, x, model.predict(x), keys=np.zeros(100, np.uint64)).values
-    monkeypatch.setattr(module, "SHARD", shard)
+    monkeypatch.setattr(module, "_MOST", shard)
     np.testing.assert_array_equal(measure(model, x, model.predict(x), ExactLinear()).values, whole)
 
 
 def test_a_shard_alone_gives_the_same_bits_as_the_whole(monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 16)
+    monkeypatch.setattr(module, "_MOST", 16)
     model, x = random_problem(np.random.default_rng(1), n=50, domain=Domain(0, 1))
     y, estimator = model.predict(x), ExactLinear()
     worker = pickle.loads(pickle.dumps(measure_shard))
@@ -74,7 +74,7 @@ def test_a_shard_alone_gives_the_same_bits_as_the_whole(monkeypatch):
 
 
 def test_keys_come_from_the_rows_as_given_and_the_class_positions(monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 2)
+    monkeypatch.setattr(module, "_MOST", 2)
     x = np.arange(10, dtype=np.float32).reshape(5, 2)
     found = measure(PAIR, x, ["no", "yes", "no", "yes", "no"], Recorder(), seed=3)
     expected = sample_keys(x, np.array([0, 1, 0, 1, 0]), 3) >> np.uint64(12)
@@ -82,7 +82,7 @@ def test_keys_come_from_the_rows_as_given_and_the_class_positions(monkeypatch):
 
 
 def test_streams_memory_maps_and_reports_progress(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 4)
+    monkeypatch.setattr(module, "_MOST", 4)
     np.save(tmp_path / "x.npy", np.zeros((10, 2)))
     seen = []
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
@@ -98,7 +98,7 @@ def test_says_that_labels_and_samples_differ_in_number():
 
 
 def test_names_the_sample_with_nan_by_its_place_in_the_whole(monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 4)
+    monkeypatch.setattr(module, "_CHECKED_AT_ONCE", 8)
     x = np.zeros((10, 2))
     x[9, 1] = np.nan
     with pytest.raises(InputError, match="sample 9, feature 1"):
@@ -106,7 +106,7 @@ def test_names_the_sample_with_nan_by_its_place_in_the_whole(monkeypatch):
 
 
 def test_names_the_sample_outside_the_domain_by_its_place_in_the_whole(monkeypatch):
-    monkeypatch.setattr(module, "SHARD", 4)
+    monkeypatch.setattr(module, "_CHECKED_AT_ONCE", 8)
     x = np.zeros((10, 2))
     x[9, 1] = 200
     boxed = LinearClassifier(PAIR.weight, PAIR.bias, domain=Domain(0, 1))
@@ -128,7 +128,7 @@ def test_refuses_samples_that_are_no_rows(x):
 
 
 def test_says_what_an_estimator_needs_and_a_model_offers():
-    with pytest.raises(ModelError, match=r"`Climber` needs from the model its gradients; .* offers linear, predict"):
+    with pytest.raises(ModelError, match=r"`Climber` needs from the model its layers; .* offers gradient, linear, predict"):
         measure(PAIR, np.zeros((1, 2)), ["no"], Climber())
 
 

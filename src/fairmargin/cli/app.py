@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fairmargin.cli import audit, compare, demo, gate, listing, power, report
+from fairmargin.cli import audit, compare, data, demo, gate, listing, power, report
 from fairmargin.cli.console import errors, shown
 from fairmargin.errors import FairmarginError
 from fairmargin.version import __version__
@@ -43,6 +43,7 @@ app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("gate")(gate.gate)
 app.command("power")(power.power)
+app.command("data")(data.data)
 app.command("list")(listing.show)
 
 

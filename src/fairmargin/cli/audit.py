@@ -2,6 +2,7 @@
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,12 +25,33 @@ def audit(
     model: Annotated[
         str,
         typer.Option(
-            help="A file (.npz with weight and bias, .skops, .joblib, .pkl) or an import path (package.module:name).",
+            help="A file (.npz with weight and bias, .skops, .joblib, .pkl), an import path (package.module:name), or "
+            "arch:NAME with --weights. See `fairmargin list architectures`.",
             rich_help_panel="What to audit",
         ),
     ] = "",
+    weights: Annotated[
+        str,
+        typer.Option(
+            help="Weights of a torch network: .safetensors, or a checkpoint of tensors (.pt, .pth, .th, .ckpt).",
+            rich_help_panel="What to audit",
+        ),
+    ] = "",
+    mean: Annotated[
+        str,
+        typer.Option(
+            help="What the network's inputs are normalised with: 0.485,0.456,0.406, or one number. Distances stay in "
+            "pixels.",
+            rich_help_panel="What to audit",
+        ),
+    ] = "",
+    std: Annotated[str, typer.Option(help="Likewise.", rich_help_panel="What to audit")] = "",
     data: Annotated[
-        str, typer.Option(help="A dataset's name, or a file .npz, .csv, .parquet.", rich_help_panel="What to audit")
+        str,
+        typer.Option(
+            help="A dataset's name (`fairmargin data`), a file .npz, .csv, .parquet, or a folder or zip of images.",
+            rich_help_panel="What to audit",
+        ),
     ] = "",
     distances: Annotated[
         str,
@@ -41,7 +63,8 @@ def audit(
         bool,
         typer.Option(
             "--trust-model",
-            help="Read model files that can run code (.joblib, .pkl): only if you made them yourself.",
+            help="Read model files that can run code (.joblib, .pkl, .pt2, whole torch modules): only if you made them "
+            "yourself.",
             rich_help_panel="What to audit",
         ),
     ] = False,
@@ -63,7 +86,39 @@ def audit(
         str, typer.Option(help="Where inputs may lie: low,high, for instance 0,1.", rich_help_panel="Data")
     ] = "",
     split: Annotated[str, typer.Option(help="all, train or test, for named datasets.", rich_help_panel="Data")] = "all",
-    root: Annotated[str, typer.Option(help="Folder of a named dataset's files.", rich_help_panel="Data")] = "",
+    root: Annotated[
+        str, typer.Option(help="Folder or archive of a named dataset's files.", rich_help_panel="Data")
+    ] = "",
+    task: Annotated[
+        str, typer.Option(help="What is predicted, for datasets with several tasks.", rich_help_panel="Data")
+    ] = "",
+    size: Annotated[
+        int, typer.Option(help="Resize images to this width and height; 0: as they are.", rich_help_panel="Data")
+    ] = 0,
+    labels: Annotated[
+        str,
+        typer.Option(
+            help="Table (.csv, .parquet) of the labels and attributes of a folder of images; without it, subfolders "
+            "are the classes.",
+            rich_help_panel="Data",
+        ),
+    ] = "",
+    image_column: Annotated[
+        str, typer.Option(help="Column of --labels with the file names; 'file' if left out.", rich_help_panel="Data")
+    ] = "",
+    per_group: Annotated[
+        int,
+        typer.Option(
+            help="At most so many samples of each value of the first --group; 0: all.", rich_help_panel="Data"
+        ),
+    ] = 0,
+    training_data: Annotated[
+        str,
+        typer.Option(
+            help="What the model was trained on (a file, or NAME:SPLIT), to warn of audited samples among it.",
+            rich_help_panel="Data",
+        ),
+    ] = "",
     distance_column: Annotated[
         str, typer.Option(help="Column of --distances with the distance.", rich_help_panel="Data")
     ] = "",
@@ -84,6 +139,22 @@ def audit(
             rich_help_panel="Measuring",
         ),
     ] = None,
+    tile: Annotated[
+        int,
+        typer.Option(
+            help="Samples that a network is given at once; 0: 64. Fewer where memory is short.",
+            rich_help_panel="Measuring",
+        ),
+    ] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, …; a GPU if there is one.", rich_help_panel="Measuring")] = "",
+    accelerate: Annotated[
+        bool,
+        typer.Option(
+            help="Search with a faster copy of the network, chosen by a short trial; found inputs are always confirmed "
+            "by the network itself.",
+            rich_help_panel="Measuring",
+        ),
+    ] = True,
     engine: Engine = "serial",
     group: Annotated[
         list[str] | None,
@@ -132,6 +203,14 @@ def audit(
     [dim]# distances that you already have[/]
     fairmargin audit --distances table.parquet --bound upper --norm l2 --group sex --out run
 
+    [dim]# a PyTorch network by its name and weights, on CIFAR-10, 200 images of each class[/]
+    fairmargin audit --model arch:resnet20 --weights resnet20.th --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+    --data cifar10 --root data --split test --per-group 200 --estimator deepfool --out run
+
+    [dim]# your own network and images[/]
+    fairmargin audit --model net.py:make --weights net.safetensors --data faces/ --labels faces.csv --label age
+    --group sex --size 64 --out run
+
     [dim]# any scikit-learn object, from your own code; groups compared within each class[/]
     fairmargin audit --model train.py:model --data people.csv --label hired --group race --control hired --out run
     """
@@ -141,6 +220,18 @@ def audit(
         {
             "model": model,
             "trust_model": trust_model,
+            "weights": weights,
+            "mean": _numbers(mean, "--mean"),
+            "std": _numbers(std, "--std"),
+            "device": device,
+            "tile": tile,
+            "accelerate": accelerate,
+            "task": task,
+            "size": size,
+            "labels": labels,
+            "image_column": image_column,
+            "per_group": per_group,
+            "training_data": training_data,
             "data": data,
             "root": root,
             "split": split,
@@ -211,6 +302,13 @@ def audit_as_json(stored: "StoredAudit") -> dict[str, Any]:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(Fraction(part)) if "/" in part else float(part) for part in _names(text))
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"{option} takes numbers with commas, as in 0.485,0.456,0.406; given {text!r}.") from None
 
 
 def _crossed(text: str) -> tuple[str, ...]:

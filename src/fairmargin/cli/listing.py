@@ -18,6 +18,7 @@ class What(StrEnum):
 
     estimators = "estimators"
     datasets = "datasets"
+    architectures = "architectures"
     engines = "engines"
     norms = "norms"
 
@@ -26,7 +27,7 @@ def show(
     what: Annotated[What | None, typer.Argument(help="Which catalog; all of them if left out.")] = None,
     json_: Json = False,
 ) -> None:
-    """Lists estimators, datasets, engines and norms, with their options.
+    """Lists estimators, datasets, architectures, engines and norms, with their options.
 
     Example:
 
@@ -60,11 +61,23 @@ def _options(entry: Any) -> str:
 
 
 def _catalog(kind: What) -> dict[str, str]:
-    from fairmargin.core.norm import Norm
-    from fairmargin.data.catalog import DATASETS
-    from fairmargin.distances.catalog import ESTIMATORS
+    # Imported one by one: a catalog that nobody asked for is not loaded.
+    if kind is What.norms:
+        from fairmargin.core.norm import Norm
+
+        return {norm.value: f"{norm}, the dual of {norm.dual}" for norm in Norm}
+    if kind is What.datasets:
+        from fairmargin.data.catalog import DATASETS
+
+        return {name: entry.card.title for name, entry in DATASETS.items()}
+    if kind is What.architectures:
+        from fairmargin.models.architectures.catalog import ARCHITECTURES
+
+        return {name: architecture.title for name, architecture in ARCHITECTURES.items()}
+    if kind is What.estimators:
+        from fairmargin.distances.catalog import ESTIMATORS
+
+        return _described(ESTIMATORS)
     from fairmargin.engine.catalog import ENGINES
 
-    if kind is What.norms:
-        return {norm.value: f"{norm}, the dual of {norm.dual}" for norm in Norm}
-    return _described({What.estimators: ESTIMATORS, What.datasets: DATASETS, What.engines: ENGINES}[kind])
+    return _described(ENGINES)

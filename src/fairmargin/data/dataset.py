@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ class Dataset:
         The names of the features of a table.
     notes
         What was done to the data on the way here, in sentences for the report.
+    class_names
+        What the labels mean, if `y` holds 0 … C−1: groups by class then bear these names.
 
     >>> people = Dataset([[1.0], [2.0], [3.0]], y=[0, 1, 1], attributes={"sex": ["F", "M", "F"]}, name="people")
     >>> people
@@ -56,6 +59,7 @@ class Dataset:
     fingerprint: str = ""
     feature_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class Dataset:
         fingerprint: str = "",
         feature_names: tuple[str, ...] = (),
         notes: tuple[str, ...] = (),
+        class_names: tuple[str, ...] = (),
     ) -> None:
         samples, labels = as_samples(x), _labels(y)
         columns = {str(key): read_only(_column(key, column)) for key, column in (attributes or {}).items()}
@@ -81,6 +86,7 @@ class Dataset:
         object.__setattr__(self, "fingerprint", fingerprint or content_hash(samples, labels))
         object.__setattr__(self, "feature_names", tuple(feature_names))
         object.__setattr__(self, "notes", tuple(notes))
+        object.__setattr__(self, "class_names", _class_names(class_names, labels))
 
     def __len__(self) -> int:
         return int(self.x.shape[0])
@@ -90,8 +96,13 @@ class Dataset:
         if name in self.attributes:
             return Partition.by(name, self.attributes[name])
         if name in _LABEL_NAMES:
-            return Partition.by(name, self.y)
+            return Partition.by(name, self.labels)
         raise InputError(f"The data have no attribute {name!r}. {suggest(name, [*self.attributes, 'class'])}")
+
+    @property
+    def labels(self) -> npt.NDArray[Any]:
+        """The label of each sample as a person reads it: its class's name where there is one."""
+        return np.array(self.class_names)[self.y] if self.class_names else self.y
 
     def take(self, which: npt.ArrayLike) -> "Dataset":
         """Some samples, by mask or index; only these are loaded."""
@@ -104,12 +115,67 @@ class Dataset:
             name=self.name,
             feature_names=self.feature_names,
             notes=self.notes,
+            class_names=self.class_names,
+        )
+
+    def sample(self, per_group: int = 100, by: str = "class", seed: int = 0) -> "Dataset":
+        """At most `per_group` samples of each group, drawn without replacement; smaller groups are kept whole.
+
+        Guarantee: the same seed draws the same samples, which keep their order; which ones are drawn of a group does
+        not depend on the other groups.
+
+        Parameters
+        ----------
+        per_group
+            How many of each group.
+        by
+            An attribute, or "class".
+        seed
+            Another seed draws other samples.
+
+        >>> people = Dataset([[1.0], [2.0], [3.0]], y=[0, 1, 1], attributes={"sex": ["F", "M", "F"]})
+        >>> people.sample(per_group=1, by="sex").attributes["sex"].tolist()
+        ['F', 'M']
+        """
+        if isinstance(per_group, bool) or not isinstance(per_group, int | np.integer) or per_group < 1:
+            raise InputError(f"`per_group` is how many samples to draw of each group, 1 or more; given {per_group!r}.")
+        partition = self.partition(by)
+        if partition.sizes.max() <= per_group:
+            return self
+        drawn = [_drawn(np.flatnonzero(mask), per_group, f"{seed} {by}={label}") for label, mask in partition]
+        chosen = np.sort(np.concatenate(drawn))
+        note = (
+            f"A sample of {len(chosen):,} of {len(self):,}: at most {per_group:,} of each group of {by!r}, drawn with "
+            f"seed {seed}. Groups are drawn with equal size, so that numbers over all groups are of this sample, not "
+            "of the whole data."
+        )
+        return self.take(chosen)._with_note(note)
+
+    def _with_note(self, note: str) -> "Dataset":
+        return Dataset(
+            self.x,
+            self.y,
+            self.attributes,
+            self.domain,
+            self.name,
+            self.fingerprint,
+            self.feature_names,
+            (*self.notes, note),
+            self.class_names,
         )
 
     def __repr__(self) -> str:
         attributes = ", ".join(self.attributes) or "none"
         shape = tuple(map(int, self.x.shape[1:]))
         return f"Dataset({self.name!r}, {len(self):,} samples of shape {shape}, attributes: {attributes})"
+
+
+def _drawn(positions: Ints, count: int, key: str) -> Ints:
+    if len(positions) <= count:
+        return positions
+    # RandomState, not Generator: numpy promises that its stream never changes.
+    random = np.random.RandomState(np.frombuffer(sha256(key.encode()).digest(), dtype="<u4"))
+    return positions[random.permutation(len(positions))[:count]]
 
 
 def _check(
@@ -143,6 +209,17 @@ def _labels(y: npt.ArrayLike) -> npt.NDArray[Any]:
             "Drop these samples, from `x` and the attributes too."
         )
     return labels.astype(str) if labels.dtype.kind == "O" else labels
+
+
+def _class_names(names: tuple[str, ...], labels: npt.NDArray[Any]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= len(names):
+        raise InputError(
+            f"`class_names` names {len(names)} classes, so that `y` must hold whole numbers from 0 to "
+            f"{len(names) - 1}; it holds {labels.dtype} from {labels.min()} to {labels.max()}."
+        )
+    return tuple(map(str, names))
 
 
 def _column(name: str, column: npt.ArrayLike) -> npt.NDArray[Any]:

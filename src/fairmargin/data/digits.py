@@ -1,29 +1,26 @@
 """The handwritten digits that scikit-learn brings along: a demonstration that needs no download."""
 
-from pathlib import Path
-from typing import Literal
-
 import numpy as np
 
 from fairmargin.core.domain import Domain
+from fairmargin.data.card import Card, Request, Split
 from fairmargin.data.dataset import Dataset
-from fairmargin.errors import InputError
 
-Split = Literal["all", "train", "test"]
 _TRAIN_SHARE = 0.6
 
+CARD = Card(
+    title="Handwritten digits, 1,797 images of 8 by 8 pixels in [0, 1], flattened",
+    classes="the digit, 0 to 9",
+    groups=("digit", "ink"),
+    split="A fixed permutation of all samples, 60:40, not stratified; within a split samples keep their order.",
+    licence="CC BY 4.0 (UCI repository); it comes with scikit-learn.",
+    ethics="Digits of 43 writers; nothing is known of them.",
+    citation="E. Alpaydin, C. Kaynak, Optical Recognition of Handwritten Digits, UCI repository, 1998.",
+)
 
-def load_digits_dataset(split: Split = "all", root: Path | None = None) -> Dataset:
+
+def load_digits_dataset(request: Request | Split = "all") -> Dataset:
     """1,797 images of 8 by 8 pixels in [0, 1], flattened, with their digit and how much ink they bear.
-
-    The split is 60:40 by a fixed permutation of all samples, not stratified; within a split samples keep their order.
-
-    Parameters
-    ----------
-    split
-        "train", "test", or "all" of it.
-    root
-        Not needed: the data come with scikit-learn.
 
     >>> digits = load_digits_dataset("test")
     >>> digits
@@ -31,16 +28,15 @@ def load_digits_dataset(split: Split = "all", root: Path | None = None) -> Datas
     >>> digits.partition("ink").labels
     ('heavy', 'light', 'medium')
     """
-    if split not in ("all", "train", "test"):
-        raise InputError(f"Unknown split {split!r} of the digits. Expected one of all, train, test.")
     from sklearn.datasets import load_digits
 
+    split = request.split if isinstance(request, Request) else request
     images, digit = load_digits(return_X_y=True)
     x, y = np.asarray(images, dtype=np.float64) / 16, np.asarray(digit, dtype=np.int64)
     amount = x.sum(axis=1)
     # Terciles of all samples, so that a sample's attribute does not depend on the split it is loaded with.
     ink = np.array(["light", "medium", "heavy"])[np.digitize(amount, np.quantile(amount, [1 / 3, 2 / 3]))]
-    whole = Dataset(x, y, {"digit": y, "ink": ink}, Domain(0, 1), name="digits")
+    whole = Dataset(x, y, {"digit": y, "ink": ink}, Domain(0, 1), name="digits", class_names=tuple("0123456789"))
     if split == "all":
         return whole
     # RandomState, not Generator: numpy promises that its stream never changes.

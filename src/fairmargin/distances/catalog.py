@@ -1,23 +1,49 @@
 """The estimators by name, and their spelling in configuration files and on the command line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from enum import Enum
 from fractions import Fraction
+from importlib import import_module
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from fairmargin.core.norm import Norm
 from fairmargin.core.suggestion import suggest, there_are
-from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 
 Plain = str | int | float | bool | None
 
-ESTIMATORS: dict[str, type] = {
-    "exact_linear": ExactLinear,
-}
+
+class _Estimators(Mapping[str, type]):
+    """Names to classes, each imported when it is first asked for: an exact audit of a linear model loads no torch."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self.places = dict(places)
+
+    def __getitem__(self, name: str) -> type:
+        module, _, kind = self.places[name].partition(":")
+        found: type = getattr(import_module(f"fairmargin.distances.{module}"), kind)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+# A new estimator is one line here: its name, the file that defines it and the class.
+ESTIMATORS = _Estimators(
+    {
+        "exact_linear": "exact_linear:ExactLinear",
+        "deepfool": "deepfool:DeepFool",
+        "first_order": "first_order:FirstOrder",
+        "softmax_margin": "softmax_margin:SoftmaxMargin",
+        "last_two_radii": "last_two_radii:LastTwoRadii",
+    }
+)
 
 
 def parse_estimator(text: str) -> DistanceEstimator:
@@ -63,7 +89,7 @@ def build(name: str, given: Mapping[str, Plain]) -> DistanceEstimator:
 def describe(estimator: DistanceEstimator) -> dict[str, Plain]:
     """The estimator's name and fields as plain values, for configuration files, manifests and store keys.
 
-    >>> describe(ExactLinear(Norm.LINF))
+    >>> describe(build("exact_linear", {"norm": "linf"}))
     {'name': 'exact_linear', 'norm': 'linf'}
     """
     values = {field.name: getattr(estimator, field.name) for field in fields(type(estimator))}  # type: ignore[arg-type]
@@ -73,11 +99,12 @@ def describe(estimator: DistanceEstimator) -> dict[str, Plain]:
 def name_of(estimator: DistanceEstimator) -> str:
     """The estimator's name in the catalog.
 
-    >>> name_of(ExactLinear())
+    >>> name_of(build("exact_linear", {}))
     'exact_linear'
     """
-    for name, kind in ESTIMATORS.items():
-        if type(estimator) is kind:
+    kind = type(estimator)
+    for name, place in ESTIMATORS.places.items():
+        if f"{kind.__module__}:{kind.__name__}" == f"fairmargin.distances.{place}":
             return name
     raise InputError(f"`{type(estimator).__name__}` is not in the catalog of estimators. {there_are(ESTIMATORS)}")
 

@@ -1,6 +1,9 @@
 """From a model, samples and labels to distances: check once, then work shard by shard."""
 
+import math
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,11 @@ from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.protocol import Classifier, as_rows, check_inside, encode_labels
 
-SHARD = 1024  # samples that are in memory, and are reported as progress, at a time
+# Samples that are in memory, and are reported as progress, at a time: fewer where each takes long or is large.
+_MOST, _MOST_OF_A_NETWORK = 1024, 512
+_MEMORY = 4 * 2**30
+_CHECKED_AT_ONCE = 2**22  # numbers
+_ARRAYS = 16  # of double precision and a shard's size, which an estimator works on at a time
 
 _MISSING = {
     "linear": "its weights: it works on linear models only (scikit-learn's, or a pair (weight, bias))",
@@ -31,7 +38,7 @@ def measure(
     estimator: DistanceEstimator,
     *,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
 ) -> Distances:
     """How far each sample lies from the decision boundary, by one estimator.
 
@@ -53,7 +60,8 @@ def measure(
     seed
         From it and the sample's own content comes all randomness of the sample.
     progress
-        Called with (samples done, samples in all) after each shard.
+        Called with (samples done, samples in all) after each shard; or True for a bar, False for none. By default a
+        bar where someone watches.
 
     >>> from fairmargin.distances.exact_linear import ExactLinear
     >>> measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], ExactLinear()).values.tolist()
@@ -63,12 +71,29 @@ def measure(
     check_estimator(classifier, estimator)
     samples = x if hasattr(x, "shape") else _array(x)
     positions = check_samples(classifier, samples, y)
+    size = shard_size(classifier, math.prod(samples.shape[1:]), memory=min(_MEMORY, _free_memory() // 2))
     parts = []
-    for start, shard in _shards(samples):
-        parts.append(measure_shard(classifier, estimator, shard, positions[start : start + len(shard)], seed))
-        if progress is not None:
-            progress(start + len(shard), len(positions))
+    with _reported(progress) as tell:
+        for start in range(0, len(positions), size):
+            shard = samples[start : start + size]
+            parts.append(measure_shard(classifier, estimator, shard, positions[start : start + size], seed))
+            tell(min(start + size, len(positions)), len(positions))
     return concatenate(parts)
+
+
+def shard_size(model: Classifier, features: int, memory: int = _MEMORY) -> int:
+    """How many samples are measured at a time: whole tiles, as many as fit into the memory.
+
+    It depends on the size of the samples and not on the machine, unless `memory` is given: shards are named by it.
+
+    >>> from fairmargin.models.linear import LinearClassifier
+    >>> model = LinearClassifier([[0.0], [1.0]], [0.0, 0.0])
+    >>> shard_size(model, 3 * 32 * 32), shard_size(model, 3 * 200 * 200)
+    (1024, 279)
+    """
+    fitting = memory // (8 * _ARRAYS * max(1, features))
+    most = _MOST if model.tile == 1 else _MOST_OF_A_NETWORK
+    return max(model.tile, min(most, fitting) // model.tile * model.tile)
 
 
 def measure_shard(
@@ -127,14 +152,52 @@ def check_samples(model: Classifier, x: Any, y: Any) -> Ints:
             f"`y` has {len(y):,} labels but `x` has {len(x):,} samples. Did you drop rows from only one of them?"
         )
     positions = encode_labels(model, y)
-    model.predict(np.asarray(x[:1]))  # a wrong shape is said before the work begins
-    for start, shard in _shards(x):
-        check_inside(model.domain, as_rows(shard, start), start)
+    _check_answers(model, np.asarray(x[: model.tile]))  # a wrong shape is said before the work begins
+    low, high = getattr(x, "limits", (-math.inf, math.inf))
+    if (model.domain.low <= low).all() and (high <= model.domain.high).all() and math.isfinite(high - low):
+        return positions  # images kept as bytes cannot lie elsewhere
+    at_once = max(1, _CHECKED_AT_ONCE // max(1, math.prod(np.shape(x)[1:])))
+    for start in range(0, len(x), at_once):
+        check_inside(model.domain, as_rows(x[start : start + at_once], start), start)
     return positions
 
 
-def _shards(x: Any) -> Iterator[tuple[int, Any]]:
-    return ((start, np.asarray(x[start : start + SHARD])) for start in range(0, len(x), SHARD))
+def _check_answers(model: Classifier, x: Any) -> None:
+    """A model that answers the same question differently has no boundary to measure a distance to."""
+    if model.tile > 1 and not np.array_equal(model.predict(x), model.predict(x)):
+        raise ModelError(
+            "The model answers the same inputs differently when asked again: something in it is random even in "
+            "evaluation mode. Make it deterministic, or measure a smoothed version of it."
+        )
+    if model.tile == 1:
+        model.predict(x)
+
+
+@contextmanager
+def _reported(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None]]:
+    """Someone to tell of progress: the caller, a bar on standard error, or nobody."""
+    if callable(progress):
+        yield progress
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if progress is False or (progress is None and not console.is_terminal):
+        yield lambda done, total: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bars:
+        bar = bars.add_task("measuring", total=None)
+        yield lambda done, total: bars.update(bar, completed=done, total=total)
+
+
+def _free_memory() -> int:
+    """What the system could still give, where it says so."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 2 * _MEMORY
 
 
 def _array(x: Any) -> Any:

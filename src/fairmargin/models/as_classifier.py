@@ -1,7 +1,7 @@
 """Whatever a user calls a model, as a `Classifier`."""
 
 from collections.abc import Callable
-from dataclasses import is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -13,34 +13,71 @@ from fairmargin.models.protocol import Classifier, as_classes
 from fairmargin.models.sklearn_model import from_sklearn, is_sklearn
 
 Recognise = Callable[[object], bool]
-Convert = Callable[[Any, Domain | None, Any], Classifier]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the caller of `as_classifier` said beside the model."""
+
+    domain: Domain | None = None
+    classes: Any = None
+    mean: Any = None
+    std: Any = None
+    device: Any = None
+    tile: int | None = None
+
+    def without_torch(self, kind: str) -> None:
+        """Refuse what only a torch module understands."""
+        idle = [name for name in ("mean", "std", "device", "tile") if getattr(self, name) is not None]
+        if idle:
+            raise InputError(f"`{idle[0]}` is for torch modules; given with {kind}. Leave it out.")
+
+
+Convert = Callable[[Any, Wishes], Classifier]
 
 
 def as_classifier(
-    model: object, *, domain: Domain | None = None, bounds: tuple[Any, Any] | None = None, classes: Any = None
+    model: object,
+    *,
+    domain: Domain | None = None,
+    bounds: tuple[Any, Any] | None = None,
+    classes: Any = None,
+    mean: Any = None,
+    std: Any = None,
+    device: Any = None,
+    tile: int | None = None,
 ) -> Classifier:
     """A `Classifier` with the same decisions as `model`.
 
     Parameters
     ----------
     model
-        A `Classifier`; a fitted linear scikit-learn model or affine Pipeline; or `(weight, bias)`, with one row of
-        weights per class, or a single row w and number b for a binary model (class 1 where ⟨w, x⟩ + b > 0).
+        A `Classifier`; a `torch.nn.Module` that returns one score per class; a fitted linear scikit-learn model or
+        affine Pipeline; or `(weight, bias)`, with one row of weights per class, or a single row w and number b for a
+        binary model (class 1 where ⟨w, x⟩ + b > 0).
     domain
-        Where inputs may lie and how length is measured; a `Classifier` keeps its own, others have no limits.
+        Where inputs may lie and how length is measured; a `Classifier` keeps its own, a torch module takes pixels in
+        [0, 1], others have no limits.
     bounds
         `(low, high)`, short for `Domain(low, high)`.
     classes
         The label values, if not the model's own.
+    mean, std
+        For torch modules: the normalisation that the module expects. It becomes a layer, so that distances are in
+        pixels.
+    device
+        For torch modules: where to calculate; a GPU by default if there is one.
+    tile
+        For torch modules: how many samples are always calculated at once; 64 by default.
 
     >>> as_classifier(([2.0, 0.0], -1.0), bounds=(0, 1))
     LinearClassifier(2 classes, 2 features, Domain(low=0, high=1, scale=1))
     """
-    where = _domain(domain, bounds)
+    wishes = Wishes(_domain(domain, bounds), classes, mean, std, device, tile)
     for _, recognise, convert in _CONVERTERS:
         if recognise(model):
-            return convert(model, where, classes)
-    supported = "; ".join(words for words, _, _ in _CONVERTERS if words)
+            return convert(model, wishes)
+    supported = "; ".join(words for words, _, _ in _CONVERTERS)
     raise ModelError(f"Cannot read a model of type `{_type_name(model)}`. Supported are: {supported}.")
 
 
@@ -54,13 +91,14 @@ def _domain(domain: Domain | None, bounds: tuple[Any, Any] | None) -> Domain | N
     return Domain(*bounds)
 
 
-def _adapted(model: Any, domain: Domain | None, classes: Any) -> Classifier:
+def _adapted(model: Any, wishes: Wishes) -> Classifier:
     """The same classifier, with another domain or other label values if given."""
+    wishes.without_torch("a classifier that is ready")
     changes: dict[str, Any] = {}
-    if domain is not None:
-        changes["domain"] = domain
-    if classes is not None:
-        changes["classes"] = as_classes(classes, len(model.classes))
+    if wishes.domain is not None:
+        changes["domain"] = wishes.domain
+    if wishes.classes is not None:
+        changes["classes"] = as_classes(wishes.classes, len(model.classes))
     if changes and not is_dataclass(model):
         raise ModelError(
             f"`{_type_name(model)}` brings its own {' and '.join(changes)} and is no dataclass that could be copied "
@@ -73,7 +111,13 @@ def _is_weight_and_bias(model: object) -> bool:
     return isinstance(model, (tuple, list)) and len(model) == 2
 
 
-def _from_arrays(model: Any, domain: Domain | None, classes: Any) -> Classifier:
+def _from_sklearn(model: Any, wishes: Wishes) -> Classifier:
+    wishes.without_torch("a scikit-learn model")
+    return from_sklearn(model, wishes.domain, wishes.classes)
+
+
+def _from_arrays(model: Any, wishes: Wishes) -> Classifier:
+    wishes.without_torch("a pair of arrays")
     try:
         weight, bias = (np.asarray(part, dtype=np.float64) for part in model)
     except (TypeError, ValueError) as error:
@@ -83,7 +127,7 @@ def _from_arrays(model: Any, domain: Domain | None, classes: Any) -> Classifier:
             raise ModelError(f"One row of weights is a binary model with one bias; given {bias.size} biases.")
         row = weight.reshape(1, -1)
         weight, bias = np.vstack([np.zeros_like(row), row]), np.append(0.0, bias)
-    return LinearClassifier(weight, bias, classes, domain)
+    return LinearClassifier(weight, bias, wishes.classes, wishes.domain)
 
 
 def _is_torch(model: object) -> bool:
@@ -91,10 +135,23 @@ def _is_torch(model: object) -> bool:
     return any(base.__module__.split(".")[0] == "torch" for base in type(model).__mro__)
 
 
-def _refuse_torch(model: Any, domain: Domain | None, classes: Any) -> Classifier:
-    raise ModelError(
-        f"`{_type_name(model)}` is a torch model, and these are not supported yet. A linear layer can be passed as "
-        "`(layer.weight.detach().numpy(), layer.bias.detach().numpy())`."
+def _from_torch(model: Any, wishes: Wishes) -> Classifier:
+    from torch import nn
+
+    from fairmargin.models.network import TILE
+    from fairmargin.models.torch_model import from_torch
+
+    if not isinstance(model, nn.Module):
+        hint = " Load its weights into a module first." if isinstance(model, dict) else ""
+        raise ModelError(f"`{_type_name(model)}` is of torch but no `torch.nn.Module`, so it cannot classify.{hint}")
+    return from_torch(
+        model,
+        domain=wishes.domain,
+        classes=wishes.classes,
+        mean=wishes.mean,
+        std=wishes.std,
+        device=wishes.device,
+        tile=TILE if wishes.tile is None else wishes.tile,
     )
 
 
@@ -110,7 +167,7 @@ def _is_classifier(model: object) -> bool:
 # Tried in order; a new kind of model is one row.
 _CONVERTERS: tuple[tuple[str, Recognise, Convert], ...] = (
     ("a Fairmargin `Classifier`", _is_classifier, _adapted),
-    ("a linear scikit-learn model, or a Pipeline of affine steps that ends in one", is_sklearn, from_sklearn),
+    ("a linear scikit-learn model, or a Pipeline of affine steps that ends in one", is_sklearn, _from_sklearn),
+    ("a `torch.nn.Module`", _is_torch, _from_torch),
     ("a pair `(weight, bias)` of arrays", _is_weight_and_bias, _from_arrays),
-    ("", _is_torch, _refuse_torch),  # no words: it is recognised only to be refused
 )

@@ -1,9 +1,10 @@
 """The classifier whose distances are known exactly: the class with the largest affine score."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,9 @@ from fairmargin.core.arrays import Floats, Ints, read_only
 from fairmargin.core.domain import Domain
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.protocol import as_classes, as_rows
+
+if TYPE_CHECKING:
+    from fairmargin.models.network import Network
 
 # Products of one block of rows with one weight row; about the size of a core's cache.
 _BLOCK_ENTRIES = 2**17
@@ -74,8 +78,8 @@ class LinearClassifier:
 
     @property
     def offers(self) -> frozenset[str]:
-        """Predictions, and the weights themselves."""
-        return frozenset({"predict", "linear"})
+        """Predictions, gradients, and the weights themselves."""
+        return frozenset({"predict", "gradient", "linear"})
 
     @property
     def tile(self) -> int:
@@ -101,6 +105,25 @@ class LinearClassifier:
     def predict(self, x: Any) -> Ints:
         """The position of the class with the largest score; the first of them if several tie."""
         return np.asarray(self.scores(x).argmax(axis=1), dtype=np.int64)
+
+    @contextmanager
+    def network(self, shape: tuple[int, ...]) -> "Iterator[Network]":
+        """The scores as torch sees them, in double precision; where it counts, they are those of `scores`."""
+        import torch
+
+        from fairmargin.models.network import TILE, Network, space
+
+        weight, bias = torch.tensor(self.weight), torch.tensor(self.bias)
+        low, high, scale = space(self.domain, shape, torch.float64, torch.device("cpu"))
+        yield Network(
+            scores=lambda rows: torch.nn.functional.linear(rows, weight, bias),
+            plain=lambda rows: torch.from_numpy(self.scores(rows.detach().numpy())),
+            classes=len(self.classes),
+            tile=TILE,
+            low=low,
+            high=high,
+            scale=scale,
+        )
 
     def fingerprint(self) -> str:
         """A hash of weights, biases, classes and domain."""

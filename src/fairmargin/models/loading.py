@@ -1,33 +1,40 @@
 """A model from a file or an import path, without running foreign code unasked."""
 
-import importlib
-import importlib.util
-import inspect
+import copy
 import os
 import pickle
-import sys
 import zipfile
 import zlib
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError, UntrustedError
+from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
+from fairmargin.models.torch_files import SUFFIXES, TorchFile, kind_of, read_checkpoint, refuse
+from fairmargin.models.user_file import imported
 
+_ARCHITECTURE = "arch:"
 _CONVERT = 'np.savez("model.npz", weight=..., bias=..., classes=...)'
 _SUPPORTED = (
-    "Expected a file .npz (arrays weight, bias and optionally classes), .skops, .joblib, .pkl or .pickle, or an import "
-    "path such as package.module:name or path/to/file.py:name"
+    "Expected a file .npz (arrays weight, bias and optionally classes), .skops, .joblib, .pkl or .pickle; arch:NAME "
+    "with a file of weights; an import path such as package.module:name or path/to/file.py:name; or, trusted, a torch "
+    "module in a file .pt, .pth, .pt2 or .ts"
 )
 
 
-def load_model(spec: str, *, trust: bool = False) -> object:
-    """The model that `spec` names: a file, or an import path to an object or to a function that makes it.
+def load_model(
+    spec: str,
+    *,
+    trust: bool = False,
+    weights: str = "",
+    shape: tuple[int, ...] | None = None,
+    classes: int | None = None,
+) -> object:
+    """The model that `spec` names: a file, a network of the catalog, or an import path to an object or its maker.
 
     Guarantee: without `trust`, reading a *file* runs no code from it. An import path runs the module it names, as any
     `import` does.
@@ -35,15 +42,27 @@ def load_model(spec: str, *, trust: bool = False) -> object:
     Parameters
     ----------
     spec
-        "model.npz", "model.skops", "model.joblib", "model.pkl", "package.module:name" or "path/to/file.py:name".
+        "model.npz", "model.skops", "model.joblib", "model.pkl", "arch:resnet20", "package.module:name",
+        "path/to/file.py:name", or a torch module: "model.pt", "model.pt2", "model.ts".
     trust
-        Whether files that can run code when read (.joblib, .pkl, .pickle, and .skops with unknown types) may be.
+        Whether files that can run code when read (.joblib, .pkl, .pickle, .skops with unknown types, whole torch
+        modules, TorchScript, exported programs) may be.
+    weights
+        A .safetensors file or a checkpoint with the weights of the torch network that `spec` names.
+    shape, classes
+        Of one sample, and how many: what a network of the catalog is built for.
 
     >>> load_model("model.pkl")
     Traceback (most recent call last):
     ...
     fairmargin.errors.ModelError: There is no model file 'model.pkl' in this folder. Check the path.
+    >>> load_model("arch:resnet20", shape=(3, 32, 32), classes=10)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    fairmargin.errors.ModelError: 'arch:resnet20' names a network without its weights, which would be untrained. ...
     """
+    if spec.startswith(_ARCHITECTURE):
+        return _built(spec, weights, trust, shape, classes)
     # Files first: a path may hold a colon too, for instance C:\\models\\model.npz.
     suffix = Path(spec).suffix.lower()
     if suffix in _READERS:
@@ -51,11 +70,50 @@ def load_model(spec: str, *, trust: bool = False) -> object:
         if not path.is_file():
             folder = "in this folder" if path.parent == Path() else f"in {str(path.parent)!r}"
             raise ModelError(f"There is no model file {path.name!r} {folder}. Check the path.")
-        return _READERS[suffix](path, trust)
+        return _with_weights(_READERS[suffix](path, trust), spec, weights, trust)
     module, colon, name = spec.rpartition(":")
     if not colon or not module or not name:
         raise ModelError(f"Cannot tell what model {spec!r} means. {_SUPPORTED}.")
-    return _called(_attribute(_imported(module), module, name), spec)
+    found, fresh = imported(spec)
+    # An object of the user's is copied first: the same one may be asked for again, with other weights.
+    return _with_weights(found if fresh or not weights else copy.deepcopy(found), spec, weights, trust)
+
+
+def _built(spec: str, weights: str, trust: bool, shape: tuple[int, ...] | None, classes: int | None) -> object:
+    """A network of the catalog with its weights."""
+    if not weights:
+        raise ModelError(
+            f"{spec!r} names a network without its weights, which would be untrained. Name their file: --weights FILE "
+            "(`weights=`)."
+        )
+    if shape is None or classes is None:
+        raise ModelError(f"{spec!r} is built for the data: give `shape` of one sample and the number of `classes`.")
+    from torch.random import fork_rng
+
+    from fairmargin.models.weights import load_weights
+
+    with fork_rng(devices=[]):  # what it draws at first is overwritten, and nobody else's randomness may move
+        network = build_architecture(spec.removeprefix(_ARCHITECTURE), shape, classes)
+    load_weights(network, Path(weights), trust=trust, user="the data")
+    return network
+
+
+def _with_weights(model: object, spec: str, weights: str, trust: bool) -> object:
+    """The model, with weights loaded into it if there are any."""
+    if not weights:
+        return model
+    if not any(base.__module__ == "torch.nn.modules.module" for base in type(model).__mro__):
+        raise ModelError(
+            f"--weights is for torch networks; {spec!r} is a `{type(model).__name__}`, which brings its own. Leave "
+            "it out."
+        )
+    from torch import nn
+
+    from fairmargin.models.weights import load_weights
+
+    assert isinstance(model, nn.Module)
+    load_weights(model, Path(weights), trust=trust)
+    return model
 
 
 def save_linear(model: LinearClassifier, path: str | os.PathLike[str]) -> None:
@@ -156,61 +214,44 @@ def _read_skops(path: Path, trust: bool) -> object:
     return io.load(path, trusted=unknown)
 
 
+def _read_torch(path: Path, trust: bool) -> object:
+    from torch import nn
+
+    from fairmargin.models.weights import weights_in
+
+    kind = kind_of(path)
+    weights_only = ModelError(
+        f"'{path}' holds weights only, which do not say what is calculated. Name the network they are for: --model "
+        f"arch:NAME --weights {path} (`fairmargin list architectures`), or --model path/to/file.py:function."
+    )
+    if kind is TorchFile.SAFETENSORS:
+        raise weights_only
+    if kind is TorchFile.CHECKPOINT:
+        held = read_checkpoint(path, trust=trust)
+        entries = held.items() if isinstance(held, dict) else ()
+        modules = {"": held} if isinstance(held, nn.Module) else {k: v for k, v in entries if isinstance(v, nn.Module)}
+        if len(modules) == 1:
+            return next(iter(modules.values()))
+        if modules:
+            raise ModelError(
+                f"'{path}' holds several modules: {', '.join(map(str, modules))}. Save the one you mean alone, with "
+                "`torch.save`."
+            )
+        if weights_in(held):
+            raise weights_only
+        raise ModelError(f"'{path}' holds no torch module but a `{type(held).__name__}`. Check the file.")
+    if not trust:
+        raise refuse(path, kind.value)
+    from fairmargin.models.programs import read_program
+
+    return read_program(path, kind)
+
+
 _READERS = {
     ".npz": _read_npz,
     ".joblib": _read_pickle,
     ".pkl": _read_pickle,
     ".pickle": _read_pickle,
     ".skops": _read_skops,
+    **dict.fromkeys(SUFFIXES, _read_torch),
 }
-
-
-def _imported(module: str) -> ModuleType:
-    try:
-        return _from_file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
-    except ModelError:
-        raise
-    except (Exception, SystemExit) as error:  # the module is the user's own code, which may even try to exit
-        hint = "" if module.endswith(".py") else " Is it installed here? A file is named as in path/to/file.py:name."
-        raise ModelError(f"Importing '{module}' failed with {type(error).__name__}: {error}.{hint}") from error
-
-
-def _from_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise ModelError(f"There is no file '{path}'. Check the path.")
-    name = f"fairmargin_model_{path.stem}"
-    description = importlib.util.spec_from_file_location(name, path)
-    assert description is not None
-    assert description.loader is not None
-    module = importlib.util.module_from_spec(description)
-    sys.modules[name] = module  # dataclasses and pickles defined there look their module up by name
-    folder = str(path.parent.resolve())
-    sys.path.insert(0, folder)  # as `python file.py` does, so that it finds its neighbours
-    try:
-        description.loader.exec_module(module)
-    finally:
-        sys.path.remove(folder)
-    return module
-
-
-def _attribute(module: ModuleType, where: str, name: str) -> Any:
-    found: Any = module
-    for part in name.split("."):
-        if not hasattr(found, part):
-            public = ", ".join(key for key in vars(module) if not key.startswith("_")) or "nothing"
-            raise ModelError(f"'{where}' has no '{name}'; it defines {public}.")
-        found = getattr(found, part)
-    return found
-
-
-def _called(found: Any, spec: str) -> object:
-    """The object itself, or what it makes if it is a function."""
-    if not inspect.isfunction(found):
-        return found
-    required = [p.name for p in inspect.signature(found).parameters.values() if p.default is p.empty and p.kind < 2]
-    if required:
-        raise ModelError(f"'{spec}' is a function that needs {', '.join(required)}; one without arguments is expected.")
-    try:
-        return found()
-    except (Exception, SystemExit) as error:  # the function is the user's own code
-        raise ModelError(f"Calling '{spec}' failed with {type(error).__name__}: {error}.") from error

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,9 @@ import numpy.typing as npt
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.domain import Domain
 from fairmargin.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from fairmargin.models.network import Network
 
 _SLACK = 1e-6  # how far float32 data may stray from a box by rounding
 
@@ -42,6 +46,14 @@ class Classifier(Protocol):
 
     def fingerprint(self) -> str:
         """A hash of everything that decides the predictions and the domain, for store keys."""
+
+
+@runtime_checkable
+class Differentiable(Classifier, Protocol):
+    """A classifier that offers "gradient"."""
+
+    def network(self, shape: tuple[int, ...]) -> "AbstractContextManager[Network]":
+        """The model ready to be differentiated, on samples of that shape, for as long as the context lasts."""
 
 
 def as_rows(x: Any, start: int = 0) -> Floats:

@@ -1,6 +1,7 @@
 """The first stage: from the names in a study to samples, labels, groups and a model."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,12 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.core.suggestion import suggest
-from fairmargin.data.catalog import load
+from fairmargin.data.card import Progress
+from fairmargin.data.catalog import DATASETS, load
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.distance_table import load_distances
+from fairmargin.data.image_folder import load_images
+from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
 from fairmargin.metrics.plan import AuditPlan
@@ -43,40 +47,116 @@ class Loaded:
     table: Distances | None = None
 
 
-def load_study(study: Study) -> Loaded:
+def load_study(study: Study, progress: Progress | None = None) -> Loaded:
     """The samples, and either the model or the distances."""
     if not study.measures:
         return _load_table(study)
-    dataset = load(
-        study.data,
-        root=Path(study.root) if study.root else None,
-        split=study.split,
-        label=study.label or None,
-        attributes=[c for c in study.columns if c != study.label] if _is_file(study.data) else (),
-        features=study.features or None,
-        scale=study.scale or None,
-        bounds=study.bounds,
-    )
-    model = as_classifier(load_model(study.model, trust=study.trust_model))
+    dataset = load_data(study, progress)
+    model, model_notes = load_classifier(study, dataset)
     dataset = _in_model_order(dataset, model)
     model = as_classifier(model, domain=_common_domain(model.domain, dataset.domain))
     positions = check_samples(model, dataset.x, dataset.y)
-    columns = {"class": np.asarray(dataset.y), **dataset.attributes}
+    columns = {"class": dataset.labels, **dataset.attributes}
     if study.label:
-        columns.setdefault(study.label, np.asarray(dataset.y))
+        columns.setdefault(study.label, dataset.labels)
     return Loaded(
         samples=len(dataset),
         columns=columns,
-        about_data=f"{dataset.name or study.data}{'' if study.split == 'all' else ', ' + study.split}: "
-        f"{len(dataset):,} samples",
-        about_model=study.model,
+        about_data=f"{dataset.name or study.data}{'' if study.split == 'all' else ', ' + study.split}"
+        f"{', ' + study.task if study.task else ''}: {len(dataset):,} samples",
+        about_model=f"{study.model} with {Path(study.weights).name}" if study.weights else study.model,
         fingerprint=dataset.fingerprint,
-        notes=dataset.notes,
+        notes=(*dataset.notes, *model_notes, *seen_in_training(study, dataset)),
         domain=model.domain.fingerprint(),
         dataset=dataset,
         model=model,
         positions=positions,
     )
+
+
+def load_data(study: Study, progress: Progress | None = None) -> Dataset:
+    """The samples that the study names: of the catalog, of a file, or images with a table of labels."""
+    if _is_folder_of_images(study):
+        dataset = load_images(
+            Path(study.data),
+            Path(study.labels) if study.labels else None,
+            image=study.image_column or "file",
+            label=study.label or None,
+            attributes=[c for c in study.columns if c not in (study.label, "class")],
+            size=study.size or None,
+            progress=progress,
+        )
+    else:
+        if study.labels or study.image_column:
+            raise InputError(
+                f"--labels and --image-column go with a folder (or zip) of images; --data is {study.data!r}. Leave "
+                "them out, or name the folder."
+            )
+        dataset = load(
+            study.data,
+            root=Path(study.root) if study.root else None,
+            split=study.split,
+            task=study.task or None,
+            size=study.size or None,
+            label=study.label or None,
+            attributes=[c for c in study.columns if c != study.label] if _is_file(study.data) else (),
+            features=study.features or None,
+            scale=study.scale or None,
+            bounds=study.bounds,
+            progress=progress,
+        )
+    if not study.per_group:
+        return dataset
+    by = study.groups[0] if study.groups else study.cross[0][0] if study.cross else "class"
+    return dataset.sample(per_group=study.per_group, by=by, seed=study.seed)
+
+
+def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[str, ...]]:
+    """The model that the study names, made for these samples, and what the report should say of it."""
+    shape = tuple(map(int, dataset.x.shape[1:]))
+    labels = dataset.class_names or tuple(np.unique(dataset.y).tolist())
+    found = load_model(study.model, trust=study.trust_model, weights=study.weights, shape=shape, classes=len(labels))
+    if not _is_torch_module(found):
+        return as_classifier(found, mean=study.mean or None, std=study.std or None, tile=study.tile or None), ()
+    # Images have limits even where a file of arrays does not say so; tables have none of their own.
+    domain = None if len(shape) == 3 and not dataset.domain.is_bounded else dataset.domain
+    named = not dataset.class_names and dataset.y.dtype.kind in "US"
+    model = as_classifier(
+        found,
+        domain=domain,
+        classes=labels if named else None,
+        mean=study.mean or None,
+        std=study.std or None,
+        device=study.device or None,
+        tile=study.tile or None,
+    )
+    note = f"Outputs 0, 1, … of the network were taken for the labels in sorted order: {', '.join(map(str, labels))}."
+    return model, (note,) if named else ()
+
+
+def seen_in_training(study: Study, dataset: Dataset) -> tuple[str, ...]:
+    """A warning if audited samples are known to be training data: there, distances look larger than they are."""
+    if study.training_data:
+        warning = overlap_warning(overlap(dataset, _training_data(study, study.training_data)))
+    elif study.data not in DATASETS or not DATASETS[study.data].card.files:
+        return ()
+    elif study.split != "test":
+        warning = (
+            f"The split {study.split!r} holds training samples. A model that was trained on them lies farther from "
+            "them than from unseen ones: audit the split 'test'."
+        )
+    else:
+        try:
+            warning = overlap_warning(overlap(dataset, _training_data(study, f"{study.data}:train")))
+        except InputError:  # whoever has only the test files can still audit them
+            return ()
+    return (warning,) if warning else ()
+
+
+def _training_data(study: Study, text: str) -> Dataset:
+    """The data of the same kind that the model was trained on: a file, or NAME:SPLIT of the catalog."""
+    name, _, split = text.rpartition(":") if text.rpartition(":")[0] in DATASETS else (text, "", "all")
+    return load_data(study.model_copy(update={"data": name, "split": split, "per_group": 0}))
 
 
 def _load_table(study: Study) -> Loaded:
@@ -99,7 +179,16 @@ def _load_table(study: Study) -> Loaded:
 
 
 def _is_file(name: str) -> bool:
-    return bool(Path(name).suffix)
+    return name not in DATASETS
+
+
+def _is_folder_of_images(study: Study) -> bool:
+    path = Path(study.data)
+    return study.data not in DATASETS and (path.is_dir() or path.suffix.lower() == ".zip")
+
+
+def _is_torch_module(model: object) -> bool:
+    return "torch" in sys.modules and isinstance(model, sys.modules["torch"].nn.Module)
 
 
 def _in_model_order(dataset: Dataset, model: Classifier) -> Dataset:

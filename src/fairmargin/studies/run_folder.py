@@ -1,6 +1,7 @@
 """A run on disk: what was asked, what was measured, what was found.
 
 RUN/study.json       the study
+RUN/acceleration.json  the faster copy of a network that a trial chose, once
 RUN/manifest.json    command, versions, fingerprints, and which shards make up each measurement
 RUN/samples.parquet  the columns that group, control or cluster
 RUN/shards/          distances, written as they are measured
@@ -117,6 +118,17 @@ class RunFolder:
             return Manifest(**content | {"notes": tuple(content["notes"]), "measurements": measurements})
         except (KeyError, TypeError, AttributeError) as error:
             raise self._damaged("manifest.json", error) from None
+
+    def write_choice(self, choice: Mapping[str, Any]) -> None:
+        """Keep which faster copy of the model was chosen, and why."""
+        atomic_write_text(
+            self._file("acceleration.json"), json.dumps(dict(choice), indent=2, ensure_ascii=False) + "\n"
+        )
+
+    def read_choice(self) -> Mapping[str, Any] | None:
+        """Which faster copy of the model was chosen, or None if none was yet."""
+        content: Mapping[str, Any] | None = self._json("acceleration.json", dict)
+        return content
 
     def write_samples(self, columns: Mapping[str, npt.NDArray[Any]], *, ids: str = "") -> None:
         """Keep the columns by which samples are grouped, so that a run can be compared without its data.

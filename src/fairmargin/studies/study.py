@@ -10,11 +10,51 @@ from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
 
 # A run folder may be audited again with other groups or settings; its samples and model are fixed.
-MEASURED = ("model", "data", "root", "split", "label", "features", "scale", "bounds", "distances", "seed")
+MEASURED = (
+    "model",
+    "weights",
+    "mean",
+    "std",
+    "tile",
+    "accelerate",
+    "data",
+    "root",
+    "split",
+    "task",
+    "size",
+    "labels",
+    "image_column",
+    "per_group",
+    "label",
+    "features",
+    "scale",
+    "bounds",
+    "distances",
+    "seed",
+)
 
 
 # Options that only one of the two sources understands.
-FOR_MODELS = ("trust_model", "root", "label", "features", "scale", "bounds", "estimators")
+FOR_MODELS = (
+    "trust_model",
+    "weights",
+    "mean",
+    "std",
+    "device",
+    "tile",
+    "root",
+    "task",
+    "size",
+    "labels",
+    "image_column",
+    "per_group",
+    "training_data",
+    "label",
+    "features",
+    "scale",
+    "bounds",
+    "estimators",
+)
 FOR_TABLES = ("distance_column", "correct_column", "bound", "norm")
 
 
@@ -29,9 +69,21 @@ class Study(BaseModel):
 
     model: str = ""
     trust_model: bool = False
+    weights: str = ""
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    device: str = ""
+    tile: int = Field(0, ge=0)
+    accelerate: bool = True
     data: str = ""
     root: str = ""
     split: Literal["all", "train", "test"] = "all"
+    task: str = ""
+    size: int = Field(0, ge=0)
+    labels: str = ""
+    image_column: str = ""
+    per_group: int = Field(0, ge=0)
+    training_data: str = ""
     label: str = ""
     features: tuple[str, ...] = ()
     scale: Literal["", "std", "none"] = ""
@@ -73,11 +125,6 @@ class Study(BaseModel):
                     f"--cross takes two or more different columns, as in race,sex; given {','.join(names)}"
                 )
         return self
-
-    @property
-    def chosen_estimators(self) -> tuple[str, ...]:
-        """The estimators, or the one that is used when none is named."""
-        return tuple(dict.fromkeys(self.estimators)) or ("exact_linear",)
 
     @property
     def measures(self) -> bool:

@@ -4,9 +4,10 @@ Each stage leaves its result in the run folder. A run that was interrupted, or k
 with the same numbers.
 """
 
+import math
 import platform
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,7 +20,7 @@ from fairmargin.core.arrays import Ints
 from fairmargin.core.distances import Distances
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.catalog import describe, parse_estimator
-from fairmargin.distances.measure import SHARD, check_estimator, measure_shard
+from fairmargin.distances.measure import check_estimator, measure_shard, shard_size
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import StoreError
@@ -36,6 +37,7 @@ from fairmargin.version import __version__
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
+_PASSES = 20  # of a tile, as a rough guess what measuring it takes: decides whether compiling could ever pay
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 
 
@@ -53,17 +55,18 @@ class Finished:
 def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress: Progress | None = None) -> Finished:
     """All stages of a study, into the folder `out`; what is there already is not measured again."""
     tell = progress or _silent
-    loaded = load_study(study)
+    loaded = load_study(study, tell)
     partitions = partitions_of(study, loaded)  # before hours of measuring: is every column there?
     plan = audit_plan(study, loaded)
-    estimators = [parse_estimator(text) for text in study.chosen_estimators] if study.measures else []
-    if loaded.model is not None:
-        for estimator in estimators:
-            check_estimator(loaded.model, estimator)
+    estimators = {text: parse_estimator(text) for text in _estimators_of(study, loaded)}
+    for estimator in estimators.values():
+        assert loaded.model is not None
+        check_estimator(loaded.model, estimator)
     folder = RunFolder(Path(out))
     store = folder.store()
     with store.lock():
         replaced = _claim(folder, study)
+        loaded = _accelerated(study, loaded, list(estimators.values()), folder, tell)
         kept = {name: loaded.columns[name] for name in kept_columns(study, loaded)}
         folder.write_samples(kept, ids=study.cluster)
         measurements, measured, reused = _measure_all(study, loaded, estimators, store, engine, tell)
@@ -105,19 +108,31 @@ def plan_tasks(
 ) -> Iterable[Task[Distances]]:
     """One task a shard of samples. Its key says what the distances depend on, and nothing else."""
     settings = describe(estimator)
+    size = shard_size(model, math.prod(dataset.x.shape[1:]))
     base = {
         "model": model.fingerprint(),
         "data": dataset.fingerprint,
         "revision": type(estimator).revision,
         "seed": seed,
-        "shard": SHARD,
+        "shard": size,
         "tile": model.tile,
         **{f"estimator.{name}": value for name, value in settings.items()},
+        **_last_bits(model),
     }
-    for start in range(0, len(dataset), SHARD):
-        stop = min(start + SHARD, len(dataset))
+    for start in range(0, len(dataset), size):
+        stop = min(start + size, len(dataset))
         key = shard_key(base | {"start": start, "stop": stop})
         yield Task(key, measure_shard, (model, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
+
+
+def _last_bits(model: Classifier) -> dict[str, bool]:
+    """What of a faster copy changes last bits; the number of threads does not."""
+    choice = getattr(model, "acceleration", None)
+    return (
+        {}
+        if choice is None
+        else {f"acceleration.{n}": getattr(choice, n) for n in ("fold", "channels_last", "compiled")}
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,10 +150,43 @@ class Slice:
         return np.asarray, (np.asarray(self),)
 
 
+def _estimators_of(study: Study, loaded: Loaded) -> tuple[str, ...]:
+    """The estimators asked for; else the exact one where there is one, and DeepFool elsewhere."""
+    if loaded.model is None:
+        return ()
+    default = "exact_linear" if "linear" in loaded.model.offers else "deepfool"
+    return tuple(dict.fromkeys(study.estimators)) or (default,)
+
+
+def _accelerated(
+    study: Study, loaded: Loaded, estimators: list[DistanceEstimator], folder: RunFolder, tell: Progress
+) -> Loaded:
+    """The model with its faster copy, chosen by one trial that the run folder remembers: a restart must not waver."""
+    if not study.accelerate or not any(estimator.needs == "gradient" for estimator in estimators):
+        return loaded
+    from fairmargin.models.acceleration import Choice, choose
+    from fairmargin.models.torch_model import TorchClassifier
+
+    if not isinstance(loaded.model, TorchClassifier):
+        return loaded
+    assert loaded.dataset is not None
+    known = folder.read_choice()
+    if known is None:
+        tell("trying what makes the model faster", 0, 1)
+        passes = len(estimators) * _PASSES * math.ceil(len(loaded.dataset) / loaded.model.tile)
+        choice = choose(loaded.model, np.asarray(loaded.dataset.x[: loaded.model.tile]), passes=passes)
+        folder.write_choice(choice.encode())
+        tell("trying what makes the model faster", 1, 1)
+    else:
+        choice = Choice.decode(known)
+    model = replace(loaded.model, acceleration=choice.acceleration)
+    return replace(loaded, model=model, notes=(*loaded.notes, choice.sentence))
+
+
 def _measure_all(
     study: Study,
     loaded: Loaded,
-    estimators: list[DistanceEstimator],
+    estimators: Mapping[str, DistanceEstimator],
     store: Store,
     engine: Engine,
     tell: Progress,
@@ -153,7 +201,7 @@ def _measure_all(
     assert loaded.dataset is not None
     assert loaded.positions is not None
     measurements, measured, reused = [], 0, 0
-    for text, estimator in zip(study.chosen_estimators, estimators, strict=True):
+    for text, estimator in estimators.items():
         tasks = list(plan_tasks(loaded.model, loaded.dataset, loaded.positions, estimator, study.seed))
         todo = [task for task in tasks if not _is_kept(store, task.key)]
         done = len(tasks) - len(todo)

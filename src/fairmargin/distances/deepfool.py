@@ -1,0 +1,191 @@
+"""DeepFool: step after step to the boundary as it looks from where one stands."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from fairmargin.core.arrays import Ints, Keys
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.starting import Started, started
+from fairmargin.errors import InputError
+from fairmargin.models.network import Network
+from fairmargin.models.protocol import Differentiable
+from fairmargin.perturbation.closest import Closest
+from fairmargin.perturbation.lengths import in_units, length, norm_of, steepest
+from fairmargin.perturbation.margins import rivals_of, slopes
+from fairmargin.perturbation.planes import nearest_on_plane, unblocked
+from fairmargin.perturbation.tiles import by_tiles
+
+_OVERSHOOT, _PUBLISHED_OVERSHOOT = 0.02, 0.05
+_NEAREST = 3  # rivals that are still asked after the first step: a farther one is hardly ever met first
+_LOOKS = 2  # how often a point found is improved upon; the first gains a few per cent, a third hardly anything
+_STEPS_OF_A_LOOK = 3
+
+
+@dataclass(frozen=True)
+class DeepFool:
+    """The distance to a misclassified input found by repeated projection on the linearised boundary.
+
+    From x, each rival k is (f_y − f_k)(x) / ‖∇(f_y − f_k)(x)‖_q away if the scores were linear; the nearest is stepped
+    to, a little beyond, inside the domain, until the prediction changes. Then the boundary is searched on the way back.
+    Features at a limit that could only move beyond it are left out of a step, so that steps are not lost to clipping.
+    At last, twice: the boundary as it looks from the point found, the nearest point of that plane, and on from there.
+
+    Guarantee: an upper bound; every input was checked by the model itself. On a linear model without limits and with
+    all rivals within 0.1 % of the exact distance. `inf` where no step led across; then `tried` says how far it went.
+
+    Parameters
+    ----------
+    norm
+        L2 or L∞.
+    steps
+        At most so many steps.
+    rivals
+        How many of the strongest other classes are considered; None for all. After the first step the nearest three
+        of them are, and all of them again, from the start, where these lead nowhere.
+    published
+        As the published audits ran it (foolbox 2.4): each step 5 % too long, clipped to the domain, all rivals at
+        every step, and no search back; 1.05 times the distance on a linear model.
+
+    References
+    ----------
+    S.-M. Moosavi-Dezfooli, A. Fawzi, P. Frossard, "DeepFool: a simple and accurate method to fool deep neural
+    networks", CVPR 2016. Published settings: V. Nanda et al., "Fairness through robustness", FAccT 2021. Looking again
+    from the point found: A. Abdollahpourrostam et al., "SuperDeepFool", NeurIPS 2024; here inside the domain.
+
+    >>> import numpy as np
+    >>> from fairmargin.distances.measure import measure
+    >>> found = measure(([3.0, 4.0], -5.0), np.array([[0.0, 0.0]]), [0], DeepFool())
+    >>> bool(1.0 <= found.values[0] <= 1.001)
+    True
+    """
+
+    norm: Norm = Norm.L2
+    steps: int = 100
+    rivals: int | None = 9
+    published: bool = False
+
+    needs: ClassVar[str] = "gradient"
+    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
+    revision: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        if self.steps < 1:
+            raise InputError(f"`steps` of DeepFool must be at least 1; given {self.steps}.")
+        if self.rivals is not None and self.rivals < 1:
+            raise InputError(f"`rivals` of DeepFool must be at least 1, or None for all; given {self.rivals}.")
+
+    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
+        """Upper bounds; nothing here is random, so `keys` is not read."""
+        with model.network(tuple(x.shape[1:])) as network:
+            walk = found(self, network, started(network, x, y))
+            return walk.begun.distances(walk.closest.distance, Bound.UPPER, self.norm, tried=walk.farthest)
+
+
+@dataclass(slots=True, eq=False)
+class Walk:
+    """The walks of a shard's samples: the nearest points met, and how far from its sample each walk stood.
+
+    Parameters
+    ----------
+    radius, radius_before
+        After the last step, and after the one before.
+    farthest
+        The largest of all radii.
+    """
+
+    settings: DeepFool
+    network: Network
+    begun: Started
+    closest: Closest
+    radius: Tensor
+    radius_before: Tensor
+    farthest: Tensor
+
+    def go(self, walking: Tensor, at: Tensor, rivals: Tensor, steps: int, *, prune: bool = False) -> None:
+        """Step until the model is fooled; who is finished leaves, so that tiles hold only those still on their way.
+
+        `walking` says which samples, `at` from where and `rivals` towards which classes, a row for each of them. With
+        `prune`, only the nearest rivals are asked after the first step.
+        """
+        for step in range(steps):
+            if not len(walking):
+                return
+            start, y = self.begun.x[walking], self.begun.y[walking]
+            moved, radius, order = by_tiles(self.network, self._step, at, start, y, rivals)
+            if prune and step == 0:
+                rivals = rivals.gather(1, order)[:, :_NEAREST]
+            self.radius_before[walking], self.radius[walking] = self.radius[walking], radius
+            self.farthest[walking] = torch.maximum(self.farthest[walking], radius)
+            fooled = self.closest.offer(walking, moved)
+            onward = ~fooled & (moved != at).any(dim=1)  # who could not move now never will
+            walking, at, rivals = walking[onward], moved[onward], rivals[onward]
+
+    def look_again(self, which: Tensor) -> None:
+        """From the points found for these samples, to the nearest point of the boundary's plane there, and on."""
+        for _ in range(_LOOKS):
+            which = which[torch.isfinite(self.closest.distance[which])]
+            if not len(which):
+                return
+            before = self.closest.distance[which]
+            at, rivals = by_tiles(
+                self.network, self._tangent, self.closest.point[which], self.begun.x[which], self.begun.y[which]
+            )
+            fooled = self.closest.offer(which, at)
+            self.go(which[~fooled], at[~fooled], rivals[~fooled], _STEPS_OF_A_LOOK)
+            which = which[self.closest.distance[which] < before]
+            self.closest.search_back(which)
+
+    def _step(self, rows: Tensor, start: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One step of one tile: the new rows, their distances from the start, and the rivals' order by distance."""
+        network, norm, published = self.network, self.settings.norm, self.settings.published
+        nearest = torch.full((len(rows),), torch.inf, dtype=rows.dtype, device=rows.device)
+        push = torch.zeros_like(rows)
+        ways = []
+        for margin, gain in slopes(network, rows, y, rivals):
+            # A feature at its limit cannot go farther; published runs went and were clipped.
+            free = gain if published else unblocked(network, rows, gain)
+            slope = norm_of(free, norm.dual)
+            # A rival that already leads by rounding is next door; one without a slope cannot be reached.
+            way = torch.where(slope > 0, margin.clamp(min=0) / torch.where(slope > 0, slope, 1.0), torch.inf)
+            ways.append(way)
+            nearer = way < nearest
+            nearest = torch.where(nearer, way, nearest)
+            push = torch.where(nearer[:, None], steepest(free, norm), push)
+        overshoot = _PUBLISHED_OVERSHOOT if published else _OVERSHOOT
+        # Where two scores tie, the way is 0 and yet the prediction stands: a last bit must be moved.
+        bit = 4 * torch.finfo(rows.dtype).eps * (1 + in_units(rows, network.scale).abs().amax(dim=1))
+        size = torch.where(torch.isfinite(nearest), nearest * (1 + overshoot) + bit, 0.0)
+        moved = (rows + size[:, None] * push * network.scale).clamp(network.low, network.high)
+        moved = torch.where(torch.isfinite(moved).all(dim=1)[:, None], moved, rows)
+        return moved, length(moved - start, norm, network.scale), torch.stack(ways, dim=1).argsort(dim=1, stable=True)
+
+    def _tangent(self, point: Tensor, start: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The point nearest to the start on the plane that the boundary looks like from `point`, and who is near."""
+        network = self.network
+        rivals = rivals_of(network.plain(point), y, _NEAREST)
+        ((_, gain),) = slopes(network, point, y, rivals[:, :1])
+        needed = (gain * in_units(point - start, network.scale)).sum(dim=1)
+        return nearest_on_plane(network, start, gain, needed, self.settings.norm), rivals
+
+
+def found(settings: DeepFool, network: Network, begun: Started) -> Walk:
+    """All that DeepFool does for a shard."""
+    closest = Closest.of(network, begun.x, begun.y, settings.norm)
+    walk = Walk(settings, network, begun, closest, *(torch.zeros_like(closest.distance) for _ in range(3)))
+    which, rivals = begun.correct_at, rivals_of(begun.scores, begun.y, settings.rivals)
+    walk.go(which, begun.x[which], rivals[which], settings.steps, prune=not settings.published)
+    if settings.published:
+        return walk
+    if rivals.shape[1] > _NEAREST:
+        lost = which[torch.isinf(closest.distance[which])]
+        walk.go(lost, begun.x[lost], rivals[lost], settings.steps)
+    closest.search_back(which)
+    walk.look_again(which)
+    return walk

@@ -1,0 +1,112 @@
+"""How convolutional layers meet images of other sizes than the paper's."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fairmargin.errors import ModelError
+from fairmargin.models.architectures.shape import Shape
+
+_LARGEST = 512  # sides tried when the smallest that works is looked for
+
+
+def features_left(name: str, layers: Callable[[int], nn.Module], shape: Shape) -> int:
+    """How many numbers the layers leave of one image: the width of a linear layer behind them.
+
+    Guarantee: only shapes are calculated (on torch's meta device): no memory, no random numbers. Images that some layer
+    would shrink to nothing are refused with a sentence that names the smallest size.
+
+    Parameters
+    ----------
+    name
+        What the network is called in that sentence.
+    layers
+        Makes the layers for a number of channels.
+    shape
+        Channels, height and width of one image.
+
+    >>> features_left("pooled", lambda channels: nn.Sequential(nn.Conv2d(channels, 8, 3), nn.MaxPool2d(2)), (3, 10, 10))
+    128
+    """
+    with torch.device("meta"):
+        trial = layers(shape[0]).eval()
+    left = _left(trial, shape)
+    if left is None:
+        smallest = _smallest(trial, shape[0])
+        if smallest > _LARGEST:
+            raise ModelError(f"`{name}` cannot take images with {shape[0]} channels, of no size up to {_LARGEST}.")
+        raise ModelError(
+            f"`{name}` needs images of at least {smallest}×{smallest} pixels; given {shape[1]}×{shape[2]}, which one "
+            "of its layers would shrink to nothing. Load the images larger, or take a network for small images such as "
+            "`small_cnn` or `resnet8`."
+        )
+    return left
+
+
+def _smallest(layers: nn.Module, channels: int) -> int:
+    """The smallest side of a square image that the layers take; larger ones they take too, so halving finds it."""
+    sides = range(1, _LARGEST + 1)
+    return 1 + bisect_left(sides, True, key=lambda side: _left(layers, (channels, side, side)) is not None)
+
+
+def _left(layers: nn.Module, shape: Shape) -> int | None:
+    try:
+        with torch.no_grad():
+            out: Tensor = layers(torch.zeros(1, *shape, device="meta"))
+    except RuntimeError:  # a kernel larger than its input, or an output without pixels
+        return None
+    return math.prod(out.shape) or None
+
+
+class Unflattened(nn.Module):
+    """A network for images that takes them as flat rows.
+
+    Guarantee: its state dict has the network's own names, so that the same weights fit flat and unflattened samples.
+
+    Parameters
+    ----------
+    network
+        Takes images.
+    shape
+        Channels, height and width of one image.
+
+    >>> tuple(Unflattened(nn.Conv2d(1, 2, 3), (1, 8, 8))(torch.zeros(5, 64)).shape)
+    (5, 2, 6, 6)
+    >>> list(Unflattened(nn.Conv2d(1, 2, 3), (1, 8, 8)).state_dict())
+    ['weight', 'bias']
+    """
+
+    def __init__(self, network: nn.Module, shape: Shape) -> None:
+        super().__init__()
+        self.unflatten = nn.Unflatten(1, shape)
+        self.network = network
+        self.register_state_dict_post_hook(_without_prefix)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_with_prefix)  # type: ignore[no-untyped-call]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The network's answer to the rows as images."""
+        out: Tensor = self.network(self.unflatten(x))
+        return out
+
+
+def _without_prefix(_: nn.Module, state: dict[str, Any], prefix: str, __: dict[str, Any]) -> None:
+    for key in [key for key in state if key.startswith(f"{prefix}network.")]:
+        state[prefix + key.removeprefix(f"{prefix}network.")] = state.pop(key)
+
+
+def _with_prefix(
+    _: nn.Module,
+    state: dict[str, Any],
+    prefix: str,
+    metadata: dict[str, Any],
+    strict: bool,
+    missing: list[str],
+    unexpected: list[str],
+    errors: list[str],
+) -> None:
+    for key in [key for key in state if key.startswith(prefix)]:
+        state[f"{prefix}network.{key.removeprefix(prefix)}"] = state.pop(key)

@@ -1,0 +1,290 @@
+"""A torch module as a `Classifier`: padded tiles of one size, evaluation mode, and nothing of the user's changed."""
+
+import copy
+import inspect
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fairmargin.core.arrays import Ints
+from fairmargin.core.domain import Domain
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.acceleration import PLAIN, Acceleration, accelerated, threads
+from fairmargin.models.network import TILE, Network, space
+from fairmargin.models.normalized import Normalized
+from fairmargin.models.protocol import as_classes
+from fairmargin.models.user_file import Origin, origins_of
+
+_ONE_LOGIT = (
+    "A binary model with a single logit z needs two scores: wrap it so that it returns "
+    "`torch.cat([torch.zeros_like(z), z], dim=1)`."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TorchClassifier:
+    """The class with the largest output of a torch module.
+
+    Guarantee: while a method runs, the module is in evaluation mode and its parameters ask for no gradients; afterwards
+    modes, parameters, gradients and random states are as before, whatever happened. A sample's answer is the same bits
+    in any batch, for one kind of machine, one version of torch and one tile.
+
+    Parameters
+    ----------
+    module
+        Takes (n, *shape) and returns one score per class, (n, C).
+    classes
+        The label values.
+    domain
+        Where inputs may lie.
+    tile
+        How many samples the module is always given at once; the last ones are padded.
+    acceleration
+        How a faster copy of the module is made for searching; the module itself has the last word.
+    """
+
+    module: nn.Module
+    classes: tuple[Any, ...]
+    domain: Domain = field(default_factory=lambda: Domain(0, 1))
+    tile: int = TILE
+    acceleration: Acceleration = PLAIN
+    _ready: dict[Acceleration, nn.Module] = field(default_factory=dict, repr=False)
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Predictions and gradients."""
+        return frozenset({"predict", "gradient"})
+
+    @property
+    def device(self) -> torch.device:
+        """Where the module's parameters are."""
+        return _numbers_of(self.module).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The kind of number that the module's parameters are."""
+        return _numbers_of(self.module).dtype
+
+    def predict(self, x: Any) -> Ints:
+        """The position of the largest score of each sample; the first of them if several tie."""
+        out = np.empty(len(x), dtype=np.int64)
+        with self.network(tuple(np.shape(x)[1:])) as network:
+            for start in range(0, len(x), self.tile):
+                rows = np.asarray(x[start : start + self.tile])
+                flat = torch.as_tensor(np.array(rows), device=network.device).to(network.dtype).flatten(1)
+                padded = torch.cat([flat, flat[-1:].expand(self.tile - len(flat), -1)])
+                out[start : start + len(rows)] = network.plain(padded).argmax(dim=1)[: len(rows)].cpu().numpy()
+        return out
+
+    @contextmanager
+    def network(self, shape: tuple[int, ...]) -> Iterator[Network]:
+        """The module ready to be measured, on samples of that shape; its state is restored at the end."""
+        if self.acceleration not in self._ready:
+            self._ready[self.acceleration] = accelerated(self.module, self.acceleration)
+        fast = self._ready[self.acceleration]
+        low, high, scale = space(self.domain, shape, self.dtype, self.device)
+        with undisturbed(self.module), undisturbed(fast), threads(self.acceleration.threads):
+            yield Network(
+                scores=self._scores(fast, shape),
+                plain=_finite(self._scores(self.module, shape)),
+                classes=len(self.classes),
+                tile=self.tile,
+                low=low,
+                high=high,
+                scale=scale,
+            )
+
+    def fingerprint(self) -> str:
+        """A hash of parameters, buffers, structure and code of the module, of classes and domain."""
+        digest = sha256(repr((self.classes, self.domain.fingerprint(), str(self.module))).encode())
+        for kind in sorted({type(part) for part in self.module.modules()}, key=_kind_name):
+            digest.update(_code_of(kind).encode())
+        for name, tensor in self.module.state_dict().items():
+            if isinstance(tensor, Tensor):
+                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+                digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        # Buffers that are no part of the state (a normalisation's mean, say) decide predictions too.
+        for name, buffer in self.module.named_buffers():
+            digest.update(f"{name} {buffer.dtype}".encode())
+            digest.update(buffer.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        kind = type(self.module.model if isinstance(self.module, Normalized) else self.module).__name__
+        count = sum(parameter.numel() for parameter in self.module.parameters())
+        return f"TorchClassifier({kind}, {len(self.classes)} classes, {count:,} parameters, {self.domain!r})"
+
+    def __reduce__(self) -> tuple[Callable[..., "TorchClassifier"], tuple[Any, ...]]:
+        # The module travels as bytes: sent as it is, each of its tensors would take a file descriptor of this process,
+        # of which there are about a thousand, and its classes would be looked up before their files are read.
+        content = io.BytesIO()
+        try:
+            torch.save(self.module, content)
+        except Exception as error:  # pickling asks every object that the user put inside
+            raise ModelError(
+                f"The module cannot be sent to another process ({type(error).__name__}: {error}). Define its classes "
+                "and functions at the top level of a file, or measure in one process: --engine serial."
+            ) from error
+        settings = (self.classes, self.domain, self.tile, self.acceleration)
+        return _restored, (origins_of(self.module), content.getvalue(), *settings)
+
+    def _scores(self, module: nn.Module, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
+        def scores(rows: Tensor) -> Tensor:
+            try:
+                out = module(rows.reshape(len(rows), *shape))
+            except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+                first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+                raise ModelError(
+                    f"The model cannot take {len(rows)} samples of shape {shape} ({first}). Is that the shape it was "
+                    "made for? Images are (channels, height, width)."
+                ) from error
+            return self._checked(out, len(rows))
+
+        return scores
+
+    def _checked(self, out: object, count: int) -> Tensor:
+        expected = f"expected one score per class, shape ({count}, {len(self.classes)})"
+        if not isinstance(out, Tensor):
+            raise ModelError(
+                f"The model returns a {type(out).__name__}; {expected}, as one tensor. Wrap it so that it returns only "
+                "that."
+            )
+        if out.shape == (count, len(self.classes)):
+            return out
+        hint = _ONE_LOGIT if out.shape in ((count,), (count, 1)) else "Name the label values with `classes=`."
+        if out.dim() > 2:
+            hint = "Does it lack a pooling or flattening layer before the last?"
+        raise ModelError(f"The model returns shape {tuple(out.shape)} for {count} samples; {expected}. {hint}")
+
+
+def from_torch(
+    module: nn.Module,
+    *,
+    domain: Domain | None = None,
+    classes: Any = None,
+    mean: Any = None,
+    std: Any = None,
+    device: str | torch.device | None = None,
+    tile: int = TILE,
+) -> TorchClassifier:
+    """A torch module as a classifier of un-normalised inputs.
+
+    Parameters
+    ----------
+    module
+        Returns one score per class.
+    domain
+        Where inputs may lie; pixels in [0, 1] if left out.
+    classes
+        The label values; 0 … C−1 if left out, C being the width of the module's last linear or convolutional layer.
+    mean, std
+        A normalisation that the module expects its inputs to have gone through; it becomes the first layer, so that
+        distances are in pixels.
+    device
+        Where to calculate; by default a GPU if there is one. The module is copied if it is elsewhere.
+    tile
+        How many samples are calculated at once; fewer where memory is short. Part of what makes results reproducible.
+
+    >>> layer = nn.Linear(2, 3)
+    >>> from_torch(layer)
+    TorchClassifier(Linear, 3 classes, 9 parameters, Domain(low=0, high=1, scale=1))
+    """
+    if tile < 1:
+        raise InputError(f"`tile` must be at least 1; given {tile}.")
+    labels = range(_outputs_of(module)) if classes is None else classes
+    names = as_classes(labels, len(labels))
+    if len(names) < 2:
+        raise ModelError(
+            f"The module has {len(names)} output; a classifier tells at least 2 classes apart. {_ONE_LOGIT}"
+        )
+    whole = (
+        module
+        if mean is None and std is None
+        else Normalized(module, 0.0 if mean is None else mean, 1.0 if std is None else std)
+    )
+    target = torch.device(device) if device else torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if _numbers_of(whole).device.type != target.type:
+        whole = copy.deepcopy(whole).to(target)
+    return TorchClassifier(whole, names, Domain(0, 1) if domain is None else domain, tile)
+
+
+def _restored(origins: tuple[Origin, ...], content: bytes, *settings: Any) -> TorchClassifier:
+    """A classifier that comes from another process of this run, and is trusted as that is."""
+    for origin in origins:
+        origin.read_again()
+    return TorchClassifier(torch.load(io.BytesIO(content), weights_only=False), *settings)
+
+
+@contextmanager
+def undisturbed(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients of parameters; modes, wishes for gradients and random states come back."""
+    modes = [(part, part.training) for part in module.modules()]
+    wishes = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        try:
+            for part, _ in modes:
+                part.training = False  # not `.eval()`: exported programs refuse it, and need none
+            for parameter, _ in wishes:
+                parameter.requires_grad_(False)
+            yield
+        finally:
+            for part, mode in modes:
+                part.training = mode
+            for parameter, wish in wishes:
+                parameter.requires_grad_(wish)
+
+
+def _finite(scores: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    def plain(rows: Tensor) -> Tensor:
+        with torch.no_grad():
+            found = scores(rows)
+        if not torch.isfinite(found).all():
+            raise ModelError(
+                "The model's scores hold NaN or infinity. Are its weights damaged, or its inputs not scaled as in "
+                "training?"
+            )
+        return found
+
+    return plain
+
+
+def _numbers_of(module: nn.Module) -> Tensor:
+    """A parameter or buffer whose device and kind of number the inputs must share."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.is_floating_point():
+            return tensor
+    return torch.empty(0)
+
+
+def _outputs_of(module: nn.Module) -> int:
+    """How many scores the module returns, by its last layer; checked against reality when it is first asked."""
+    widths = [getattr(part, "out_features", None) or getattr(part, "out_channels", None) for part in module.modules()]
+    known = [int(width) for width in widths if width]
+    if not known:
+        raise ModelError(
+            f"Cannot tell how many classes `{type(module).__name__}` has: it has no linear or convolutional layer. "
+            "Name the label values, for instance `classes=range(10)`."
+        )
+    return known[-1]
+
+
+def _kind_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _code_of(kind: type) -> str:
+    """The name of a class and, if it is not torch's own, its code: an edited `forward` makes another model."""
+    name = _kind_name(kind)
+    if kind.__module__.split(".")[0] == "torch":
+        return f"{name} {torch.__version__}"
+    try:
+        return name + inspect.getsource(kind)
+    except (OSError, TypeError):
+        return name

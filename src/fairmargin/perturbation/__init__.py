@@ -1,0 +1,1 @@
+"""Moving a sample inside its domain: lengths, margins, tiles, and the nearest input that is misclassified."""

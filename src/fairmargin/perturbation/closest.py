@@ -1,0 +1,104 @@
+"""The nearest misclassified input of each sample: the one place that decides what counts as success."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fairmargin.core.norm import Norm
+from fairmargin.models.network import Network
+from fairmargin.perturbation.lengths import length
+from fairmargin.perturbation.margins import lead
+from fairmargin.perturbation.tiles import by_tiles
+
+PRECISION = 5e-4  # how near to the boundary a search back must come, relative to the distance
+_SEARCH_STEPS = 12
+
+
+@dataclass(slots=True, eq=False)
+class Closest:
+    """Keeps, per sample, the nearest input offered so far that the plain model, asked again in a tile, misclassifies.
+
+    Attack loops only propose; they need not be right. `distance` is `inf` where nothing was found yet.
+
+    Parameters
+    ----------
+    network
+        The model.
+    start, y
+        The samples and their class positions.
+    norm
+        How length is measured.
+    """
+
+    network: Network
+    start: Tensor
+    y: Tensor
+    norm: Norm
+    point: Tensor
+    distance: Tensor
+
+    @classmethod
+    def of(cls, network: Network, start: Tensor, y: Tensor, norm: Norm) -> "Closest":
+        """Nothing found yet."""
+        far = torch.full((len(start),), torch.inf, dtype=torch.float64, device=start.device)
+        return cls(network, start, y, norm, start.clone(), far)
+
+    def offer(self, which: Tensor, candidates: Tensor) -> Tensor:
+        """Consider one candidate for each of the samples `which`; whether it is misclassified."""
+        fooled, _, distance = by_tiles(self.network, self._judge, candidates, self.start[which], self.y[which])
+        self._keep(which, candidates, fooled, distance)
+        return fooled
+
+    def search_back(self, which: Tensor) -> None:
+        """Move the points of these samples back along the straight way to the sample, to just beyond the boundary.
+
+        The crossing is guessed from the leads at both ends (false position, in the Illinois manner: an end that stays
+        twice counts half, so that neither is stuck). It ends where a misclassified point lies within `PRECISION` of one
+        that is not, so that on a straight boundary the distance is right to that precision.
+        """
+        which = which[torch.isfinite(self.distance[which])]
+        if not len(which):
+            return
+        far = self.point[which]
+        _, ahead, _ = by_tiles(self.network, self._judge, self.start[which], self.start[which], self.y[which])
+        _, behind, _ = by_tiles(self.network, self._judge, far, self.start[which], self.y[which])
+        low, high = torch.zeros_like(ahead), torch.ones_like(ahead)
+        last = torch.zeros_like(ahead)  # which end moved last: 1 the far one, -1 the near one
+        for _ in range(_SEARCH_STEPS):
+            open_ = torch.nonzero(high - low > PRECISION * high)[:, 0]
+            if not len(open_):
+                break
+            guess = _guess(low[open_], high[open_], ahead[open_], behind[open_])
+            begin = self.start[which[open_]]
+            candidates = begin + guess[:, None].to(begin.dtype) * (far[open_] - begin)
+            fooled, margin, distance = by_tiles(self.network, self._judge, candidates, begin, self.y[which[open_]])
+            self._keep(which[open_], candidates, fooled, distance)
+            side = torch.where(fooled, 1.0, -1.0).to(last.dtype)
+            again = torch.where(last[open_] == side, 0.5, 1.0)
+            high[open_], low[open_] = torch.where(fooled, guess, high[open_]), torch.where(fooled, low[open_], guess)
+            ahead[open_], behind[open_] = (
+                torch.where(fooled, ahead[open_] * again, margin),
+                torch.where(fooled, margin, behind[open_] * again),
+            )
+            last[open_] = side
+
+    def _judge(self, x: Tensor, start: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        scores = self.network.plain(x)
+        # So far away that the scores overflow, the model says nothing.
+        fooled = (scores.argmax(dim=1) != y) & torch.isfinite(scores).all(dim=1)
+        return fooled, lead(scores, y).double(), length(x - start, self.norm, self.network.scale)
+
+    def _keep(self, which: Tensor, candidates: Tensor, fooled: Tensor, distance: Tensor) -> None:
+        better = fooled & (distance < self.distance[which])
+        self.point[which[better]] = candidates[better]
+        self.distance[which[better]] = distance[better]
+
+
+def _guess(low: Tensor, high: Tensor, ahead: Tensor, behind: Tensor) -> Tensor:
+    """Where on the way to look next: just beyond the guessed crossing, or just before what is known to be beyond."""
+    drop = ahead - behind
+    share = torch.where(drop > 0, ahead / torch.where(drop > 0, drop, 1.0), 0.5).clamp(0.02, 0.98)
+    crossing = (low + share * (high - low)) * (1 + PRECISION / 2)
+    # A guess that repeats the last one would teach nothing: then ask whether a hair less suffices too.
+    return torch.where(crossing < high * (1 - PRECISION / 4), crossing, high * (1 - PRECISION))

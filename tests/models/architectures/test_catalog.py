@@ -1,0 +1,231 @@
+"""What every network of the catalog promises."""
+
+import pickle
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+import torch
+from torch import fx, nn
+
+from fairmargin.errors import ModelError
+from fairmargin.models.architectures.catalog import ARCHITECTURES, build_architecture
+from fairmargin.models.architectures.sizing import features_left
+from fairmargin.models.normalized import Normalized
+
+TORCHVISION = {
+    "alexnet",
+    "vgg19",
+    "vgg19_bn",
+    "resnet18_imagenet",
+    "resnet50_imagenet",
+    "densenet121",
+    "squeezenet1_0",
+}
+OURS = [name for name in ARCHITECTURES if name not in TORCHVISION]
+SMALLEST = {
+    "deep_cnn": 32,
+    "deep_cnn_cifar100": 32,
+    "vgg13": 32,
+    "adience_cnn": 37,
+    "lenet5": 12,
+    "cnn6": 8,
+    "utk_cnn": 6,
+    "small_cnn": 4,
+    "mnist_cnn": 4,
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Tiny batches gain nothing from threads and lose much to them on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def size_of(name):
+    return max(8, SMALLEST.get(name, 8))
+
+
+@cache
+def network(name):
+    """One network of each kind, for two-channel images as small as it takes; built once, as the large ones are slow."""
+    torch.manual_seed(0)
+    return build_architecture(name, (2, size_of(name), size_of(name)), 3).eval()
+
+
+def images(name, count=2):
+    return torch.rand(count, 2, size_of(name), size_of(name), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_gives_one_score_per_class_for_any_number_of_channels(name):
+    with torch.no_grad():
+        assert network(name)(images(name)).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_takes_the_shape_of_the_paper(name):
+    published = ARCHITECTURES[name].published
+    shape = (3, 32, 32) if "any" in published else tuple(map(int, published.split("×")))
+    with torch.device("meta"):
+        assert build_architecture(name, shape, 10).eval()(torch.zeros(2, *shape)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_takes_images_that_are_not_square_or_of_odd_sides(name):
+    shape = (3, size_of(name) + 1, size_of(name) + 6)
+    with torch.device("meta"):
+        assert build_architecture(name, shape, 4).eval()(torch.zeros(2, *shape)).shape == (2, 4)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_can_be_traced_and_the_graph_says_the_same(name):
+    traced = fx.symbolic_trace(network(name))
+    with torch.no_grad():
+        torch.testing.assert_close(traced(images(name)), network(name)(images(name)), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_says_the_same_twice_in_evaluation_mode_and_leaves_its_input_alone(name):
+    x = images(name)
+    with torch.no_grad():
+        first, second = network(name)(x), network(name)(x)
+    assert torch.equal(first, second)
+    assert torch.equal(x, images(name))
+    assert torch.isfinite(first).all()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_has_a_gradient_in_the_input_that_can_be_differentiated_again(name):
+    x = images(name).requires_grad_()
+    scores = network(name)(x)
+    (gradient,) = torch.autograd.grad((scores[:, 0] - scores[:, 1]).sum(), x, create_graph=True)
+    assert (gradient.detach().flatten(1).norm(dim=1) > 0).all()
+    weight = next(network(name).parameters())
+    (second,) = torch.autograd.grad(gradient.square().sum(), weight)
+    assert second.abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", ["logistic", "small_cnn", "resnet8", "pyramidnet110", "lenet5", "mnist_cnn"])
+def test_survives_pickling(name):
+    back = pickle.loads(pickle.dumps(network(name)))
+    with torch.no_grad():
+        assert torch.equal(back(images(name)), network(name)(images(name)))
+
+
+@pytest.mark.parametrize("name", ["small_cnn", "resnet8", "deep_cnn_cifar100"])
+def test_the_seed_decides_the_weights(name):
+    made = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        made.append(build_architecture(name, (1, 32, 32), 3).state_dict())
+    key = next(iter(made[0]))
+    assert torch.equal(made[0][key], made[1][key])
+    assert not torch.equal(made[0][key], made[2][key])
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_the_smallest_size_works_and_one_pixel_less_is_refused_with_it(name):
+    side = SMALLEST[name]
+    with torch.device("meta"):
+        assert build_architecture(name, (1, side, side), 2).eval()(torch.zeros(1, 1, side, side)).shape == (1, 2)
+    with pytest.raises(ModelError, match=rf"`{name}` needs images of at least {side}×{side} pixels; given {side - 1}×"):
+        build_architecture(name, (1, side - 1, side), 2)
+
+
+def test_vgg13_is_not_for_fashion_mnist_as_the_paper_notes():
+    with pytest.raises(ModelError, match=r"at least 32×32 pixels; given 28×28"):
+        build_architecture("vgg13", (1, 28, 28), 10)
+
+
+@pytest.mark.parametrize("name", ["logistic", "resnet8", "resnet18", "pyramidnet110", "wrn32_10"])
+def test_networks_that_end_with_an_average_take_a_single_pixel(name):
+    with torch.device("meta"):
+        assert build_architecture(name, (3, 1, 1), 2).eval()(torch.zeros(1, 3, 1, 1)).shape == (1, 2)
+
+
+def test_layers_that_take_no_size_at_all_are_refused():
+    with pytest.raises(ModelError, match="`odd` cannot take images with 3 channels"):
+        features_left("odd", lambda channels: nn.Conv2d(channels + 1, 2, 1), (3, 8, 8))
+
+
+def test_a_flat_sample_of_a_square_number_is_a_grey_image():
+    torch.manual_seed(0)
+    flat = build_architecture("small_cnn", (64,), 10)
+    torch.manual_seed(0)
+    square = build_architecture("small_cnn", (1, 8, 8), 10)
+    x = torch.rand(3, 64, generator=torch.Generator().manual_seed(2))
+    assert torch.equal(flat(x), square(x.reshape(3, 1, 8, 8)))
+    assert torch.equal(fx.symbolic_trace(flat)(x), flat(x))
+    assert torch.equal(pickle.loads(pickle.dumps(flat))(x), flat(x))
+
+
+def test_weights_fit_flat_and_square_samples_alike():
+    flat, square = build_architecture("resnet8", (64,), 10), build_architecture("resnet8", (1, 8, 8), 10)
+    assert set(flat.state_dict()) == set(square.state_dict())
+    flat.load_state_dict(square.state_dict())
+    assert all(torch.equal(flat.state_dict()[key], value) for key, value in square.state_dict().items())
+    wrapped = Normalized(build_architecture("resnet8", (64,), 10), 0.5, 0.5)
+    wrapped.load_state_dict({f"model.{key}": value for key, value in square.state_dict().items()})
+    assert torch.equal(wrapped.state_dict()["model.linear.weight"], square.state_dict()["linear.weight"])
+    lacking = {key: value for key, value in square.state_dict().items() if key != "conv1.weight"}
+    with pytest.raises(RuntimeError, match=r"conv1\.weight"):
+        flat.load_state_dict(lacking)
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((63,), "63 numbers are no square grey image.*`logistic`"),
+        ((28, 28), r"\(1, 28, 28\): `x\[:, None\]`"),
+        ((3, 4, 5, 6), r"Reshape `x` to \(samples, channels, height, width\)"),
+        ((), "positive whole numbers"),
+        ((3, 0, 8), r"positive whole numbers.*given \(3, 0, 8\)"),
+        ((3, 8.0, 8), "positive whole numbers"),
+        ("3x8x8", "positive whole numbers"),
+        (64, "positive whole numbers"),
+    ],
+)
+def test_a_shape_that_is_no_image_is_refused_with_a_sentence(shape, words):
+    with pytest.raises(ModelError, match=words):
+        build_architecture("small_cnn", shape, 2)
+
+
+@pytest.mark.parametrize("shape", [(63,), (28, 28), (2, 3, 4, 5)])
+def test_logistic_regression_takes_any_shape(shape):
+    assert build_architecture("logistic", shape, 5)(torch.zeros(2, *shape)).shape == (2, 5)
+
+
+@pytest.mark.parametrize("classes", [1, 0, -3, 2.0, True, "ten", None])
+def test_a_number_of_classes_that_is_none_is_refused(classes):
+    with pytest.raises(ModelError, match="whole number of classes, at least 2"):
+        build_architecture("small_cnn", (1, 8, 8), classes)
+
+
+def test_an_unknown_name_is_met_with_the_nearest():
+    with pytest.raises(ModelError, match=r"Unknown architecture `resnet-20`. Did you mean 'resnet20'\?"):
+        build_architecture("resnet-20", (3, 32, 32), 10)
+
+
+def test_looking_for_the_size_costs_no_random_numbers():
+    before = torch.get_rng_state()
+    assert (
+        features_left("test", lambda channels: nn.Sequential(nn.Conv2d(channels, 8, 3), nn.Dropout()), (3, 5, 5)) == 72
+    )
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_listing_the_networks_loads_no_torch():
+    program = (
+        "import sys; from fairmargin.models.architectures.catalog import ARCHITECTURES as A; "
+        "assert all(a.title and a.published for a in A.values()); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
+
+
+def test_no_title_is_too_long_for_a_line():
+    assert max(len(entry.title) for entry in ARCHITECTURES.values()) <= 80

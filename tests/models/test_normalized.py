@@ -1,0 +1,115 @@
+"""Normalisation as a layer."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import fx, nn
+
+from fairmargin.errors import ModelError
+from fairmargin.models.normalized import Normalized
+
+X = torch.rand(4, 3, 5, 6, generator=torch.Generator().manual_seed(0))
+MEAN, STD = (0.1, 0.2, 0.3), (0.5, 0.25, 2.0)
+
+
+def by_hand(x, mean, std):
+    shape = (-1, *[1] * (x.ndim - 2))
+    return (x.numpy().astype(float) - np.reshape(mean, shape)) / np.reshape(std, shape)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 5), (4, 3, 5, 6)])
+def test_each_channel_has_its_own_numbers(shape):
+    x = X.reshape(4, 3, -1)[:, :, : int(np.prod(shape[2:]))].reshape(shape)
+    found = Normalized(nn.Identity(), MEAN, STD)(x)
+    np.testing.assert_allclose(found.numpy(), by_hand(x, MEAN, STD), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("mean", "std"),
+    [(0.5, 0.25), ([0.5], [0.25]), (MEAN, 0.25), (0.5, STD), (np.array(MEAN), torch.tensor(STD))],
+    ids=["numbers", "lists", "one std", "one mean", "arrays"],
+)
+def test_one_number_serves_every_channel(mean, std):
+    found = Normalized(nn.Identity(), mean, std)(X)
+    expected = by_hand(X, np.broadcast_to(mean, 3), np.broadcast_to(std, 3))
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_gradient_is_in_the_units_of_the_input():
+    x = X.clone().requires_grad_()
+    Normalized(nn.Identity(), MEAN, STD)(x).sum().backward()
+    for channel, std in enumerate(STD):
+        assert x.grad[:, channel].eq(1 / std).all()
+
+
+def test_images_stay_as_they_lie_in_memory():
+    layer = Normalized(nn.Identity(), MEAN, STD)
+    assert layer(X).is_contiguous()
+    last = X.contiguous(memory_format=torch.channels_last)
+    assert layer(last).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_weights_are_saved_without_the_normalisation():
+    wrapped = Normalized(nn.Conv2d(3, 2, 1), MEAN, STD)
+    assert list(wrapped.state_dict()) == ["model.weight", "model.bias"]
+    assert {name for name, _ in wrapped.named_buffers()} == {"mean", "std"}
+
+
+def test_the_normalisation_has_the_kind_of_number_of_the_model_and_moves_with_it():
+    wrapped = Normalized(nn.Conv2d(3, 2, 1).double(), MEAN, STD)
+    assert wrapped(X.double()).dtype == torch.float64
+    assert wrapped.mean.tolist() == list(MEAN)  # not rounded to float32 on the way
+    assert Normalized(nn.Conv2d(3, 2, 1), MEAN, STD).to("meta").std.device.type == "meta"
+
+
+def test_bytes_are_normalised_as_numbers():
+    assert Normalized(nn.Identity(), 0.5, 0.5)(torch.tensor([[0, 1]], dtype=torch.uint8)).tolist() == [[-1.0, 1.0]]
+
+
+def test_can_be_traced_and_pickled():
+    wrapped = Normalized(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), MEAN, STD).eval()
+    expected = wrapped(X)
+    assert torch.equal(fx.symbolic_trace(wrapped)(X), expected)
+    assert torch.equal(pickle.loads(pickle.dumps(wrapped))(X), expected)
+
+
+def test_two_normalisations_do_not_look_alike():
+    assert repr(Normalized(nn.Identity(), 0.5, 0.5)) != repr(Normalized(nn.Identity(), 0.5, 0.25))
+
+
+def test_the_user_s_numbers_are_copied():
+    mean = torch.zeros(3)
+    wrapped = Normalized(nn.Identity(), mean, 1.0)
+    mean += 1
+    assert wrapped.mean.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "words"),
+    [
+        (MEAN, (1.0, 0.0, 1.0), "must be greater than 0; given 0 in place 1 of 3"),
+        (0.0, -1.0, "must be greater than 0; given -1"),
+        (MEAN, (1.0, 1.0), "`mean` of a normalisation has 3 numbers but `std` has 2"),
+        ("half", 1.0, "`mean` of a normalisation must hold numbers"),
+        (0.0, None, "`std` of a normalisation must hold numbers"),
+        (float("nan"), 1.0, "`mean` of a normalisation must hold finite numbers"),
+        (0.0, float("inf"), "`std` of a normalisation must hold finite numbers"),
+        ((), 1.0, "`mean` of a normalisation must hold finite numbers"),
+    ],
+)
+def test_numbers_that_cannot_normalise_are_refused(mean, std, words):
+    with pytest.raises(ModelError, match=words):
+        Normalized(nn.Identity(), mean, std)
+
+
+@pytest.mark.parametrize("x", [torch.zeros(2, 1, 4, 4), torch.zeros(2, 48), torch.zeros(2, 4)])
+def test_a_sample_with_another_number_of_channels_is_refused_and_not_broadcast(x):
+    with pytest.raises(ModelError, match=f"has 3 numbers but a sample has {x.shape[1]} channels"):
+        Normalized(nn.Identity(), MEAN, STD)(x)
+
+
+def test_a_single_row_of_numbers_is_no_batch():
+    with pytest.raises(ModelError, match=r"one sample along the first axis; given \(3,\)"):
+        Normalized(nn.Identity(), MEAN, STD)(torch.zeros(3))
