@@ -30,7 +30,8 @@ help: ## List the targets
 
 demo: $(CORE) ## Audit a small model and write a report to fairmargin-demo/
 	@$(BIN)/fairmargin demo --out fairmargin-demo
-	@echo "The report is $(CURDIR)/fairmargin-demo/report.html: open it in a browser."
+	@echo "The reports are $(CURDIR)/fairmargin-demo/report.html (a linear model) and"
+	@echo "$(CURDIR)/fairmargin-demo/cnn/report.html (a neural network): open them in a browser."
 
 test: $(DEV) chromium ## Run the tests, and say which were skipped and why
 	@$(BIN)/pytest -n auto -ra $(PYTEST_ARGS)

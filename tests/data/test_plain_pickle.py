@@ -215,6 +215,11 @@ BYTES = b"cnumpy\ndtype\n(U\x02u1tR"
             b"cnumpy\ndtype\n(U\x02u8tR(K\x03U\x01<N(U\x01atN}U\x01a(cnumpy\ndtype\n(U\x02O8tRK\x00tsK\x08K\x01K\x00tb",
             b"U\x08abcdefgh",
         ),
+        state(
+            b"(K\x01t",
+            b"cnumpy\ndtype\n(U\x02u8tR(K\x03U\x01<N(U\x01at}K\x08K\x01K\x00tb",
+            b"U\x08abcdefgh",
+        ),
         state(b"(K\x03t", b"cnumpy\ndtype\n", b"U\x03abc"),
         b"\x80\x02" + EMPTY + b".",
         b"\x80\x02cnumpy\nndarray\n(K\x03tR.",
@@ -234,6 +239,7 @@ def test_a_small_pickle_cannot_fill_the_memory():
     assert doubled[0] is doubled[1]
     for content in (
         b"\x80\x02]r" + struct.pack("<I", 2**31) + b".",  # a memo with two thousand million places
+        b"\x80\x02]r" + struct.pack("<I", 10**6) + b".",
         b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b"abc.",
         b"\x80\x02" + b"](" * 100_000 + b"e" * 100_000 + b".",
         b"\x80\x02]q\x00h\x00a.",  # a list that holds itself

@@ -261,7 +261,7 @@ def audit(
     carry_out(study, out, engine, json_=json_, quiet=quiet)
 
 
-def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
+def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> "Finished":
     """Runs a study and shows what came out."""
     from fairmargin.engine.catalog import parse_engine
     from fairmargin.studies.workflow import run
@@ -269,7 +269,7 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
     with progress(quiet or json_) as tell:
         finished = run(study, out, parse_engine(engine), command=command_line(), progress=tell)
     if json_:
-        typer.echo(json.dumps(as_json(finished), ensure_ascii=False, allow_nan=False, indent=2))
+        print_json(as_json(finished))
     elif not quiet:
         show_audits(finished.audits)
         for note in finished.folder.read_manifest().notes:
@@ -277,6 +277,12 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
         if finished.replaced:
             output.print(f"The results of an earlier audit in {shown(str(out))} were replaced.")
         output.print(f"Report: {finished.folder.report}", soft_wrap=True)
+    return finished
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """A result on standard output, for programs."""
+    typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))
 
 
 def as_json(finished: "Finished") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairmargin.cli.audit import carry_out
+from fairmargin.cli.audit import as_json, carry_out, print_json
 from fairmargin.cli.options import Json, Quiet
 
 
@@ -14,12 +14,18 @@ def demo(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Trains a small model on embedded data, audits it, and writes a report: no files, no network.
+    """Trains a linear model and a small neural network on embedded data, audits both, and writes reports: no files, no
+    network access.
+
+    The report of the linear model is OUT/report.html, that of the neural network OUT/cnn/report.html.
 
     Example:
 
     fairmargin demo --out fairmargin-demo
     """
-    from fairmargin.studies.demo import demo_study
+    from fairmargin.studies.demo import demo_study, network_study
 
-    carry_out(demo_study(out), out, "serial", json_=json_, quiet=quiet)
+    linear = carry_out(demo_study(out), out, "serial", json_=False, quiet=quiet or json_)
+    network = carry_out(network_study(out / "cnn"), out / "cnn", "serial", json_=False, quiet=quiet or json_)
+    if json_:
+        print_json(as_json(linear) | {"cnn": as_json(network)})

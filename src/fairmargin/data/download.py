@@ -58,8 +58,10 @@ def _sole_downloader(folder: Path) -> Iterator[None]:
 
 
 def _fetched(file: OfficialFile, folder: Path, progress: Progress | None) -> Path:
-    if urlsplit(file.url).scheme not in ("http", "https") or ".." in PurePosixPath(file.name).parts:
+    if urlsplit(file.url).scheme not in ("http", "https"):
         raise InputError(f"{file.name} can only be fetched by http or https; its address is {file.url}.")
+    if PurePosixPath(file.name).is_absolute() or ".." in PurePosixPath(file.name).parts:
+        raise InputError(f"{file.name} is no name inside the folder {folder}.")
     target = folder / file.name
     if target.exists():
         _check_present(file, target)

@@ -44,33 +44,38 @@ def read_idx(content: bytes, where: str, axes: int) -> Idx:
     unpack = content.startswith(_GZIP)
     try:
         with gzip.open(io.BytesIO(content)) if unpack else io.BytesIO(content) as stream:
-            head = stream.read(4)
-            _check_magic(head, where, axes)
-            lengths_read = stream.read(4 * axes)
-            lengths = [int(length) for length in np.frombuffer(lengths_read, dtype=">u4")]
+            head = stream.read(4 + 4 * axes)
+            lengths = _lengths(head, where, axes)
             expected = math.prod(lengths)
-            if len(lengths) == axes and expected > _LARGEST:
-                raise InputError(f"{where} announces {expected:,} bytes, more than any such file has. It is damaged.")
             body = stream.read(expected + 1)  # one more, to see that there is none; gzip then checks its sum too
     except (OSError, EOFError, zlib.error) as error:
         reason = str(error).rstrip(".") or type(error).__name__
         raise InputError(f"{where} cannot be unpacked ({reason}). It may be cut short: fetch it again.") from error
-    if len(lengths) < axes or len(body) < expected:
+    if len(body) < expected:
         raise InputError(
             f"{where} is cut short: {len(body):,} bytes of data where its header announces "
-            f"{' × '.join(f'{length:,}' for length in lengths) or 'something'}. Fetch it again."
+            f"{' × '.join(f'{length:,}' for length in lengths)}. Fetch it again."
         )
     if len(body) > expected:
         raise InputError(f"{where} goes on after the {expected:,} bytes that its header announces. Fetch it again.")
-    digest = md5(head + lengths_read + body, usedforsecurity=False).hexdigest()
+    digest = md5(head + body, usedforsecurity=False).hexdigest()
     return Idx(np.frombuffer(body, dtype=np.uint8).reshape(lengths), digest)
 
 
-def _check_magic(head: bytes, where: str, axes: int) -> None:
-    expected = bytes([0, 0, _UNSIGNED_BYTE, axes])
-    if head != expected:
-        given = f"{int.from_bytes(head, 'big'):,}" if len(head) == len(expected) else "nothing"
+def _lengths(head: bytes, where: str, axes: int) -> list[int]:
+    """The lengths of the axes, from a header that is what it should be."""
+    expected, given = bytes([0, 0, _UNSIGNED_BYTE, axes]), head[:4]
+    if given != expected:
+        begins = f"{int.from_bytes(given, 'big'):,}" if len(given) == len(expected) else "nothing"
         raise InputError(
             f"{where} is no idx file of {'images' if axes == 3 else 'labels'}: it should begin with the magic number "
-            f"{int.from_bytes(expected, 'big'):,} but begins with {given}."
+            f"{int.from_bytes(expected, 'big'):,} but begins with {begins}."
         )
+    if len(head) < 4 + 4 * axes:
+        raise InputError(f"{where} is cut short within its header. Fetch it again.")
+    lengths = [int(length) for length in np.frombuffer(head[4:], dtype=">u4")]
+    if math.prod(lengths) > _LARGEST:
+        raise InputError(
+            f"{where} announces {math.prod(lengths):,} bytes, more than any such file has. Fetch it again."
+        )
+    return lengths

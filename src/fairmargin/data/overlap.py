@@ -35,8 +35,10 @@ def overlap(dataset: Dataset, training: Dataset) -> Bools:
     return np.fromiter((digest in seen for digest in _digests(dataset.x)), dtype=np.bool_, count=len(dataset))
 
 
-def overlap_warning(found: Bools) -> str:
+def overlap_warning(found: Bools, *, table: bool = False) -> str:
     """What to tell a person about samples that the model was trained on; nothing if there are none.
+
+    In a `table` two people may have the same entries, so that less can be said.
 
     >>> overlap_warning(np.array([True, False, False]))[:64]
     '1 of 3 audited samples also occurs in the training data. A model'
@@ -45,6 +47,11 @@ def overlap_warning(found: Bools) -> str:
     if not count:
         return ""
     occur = "occurs" if count == 1 else "occur"
+    if table:
+        return (
+            f"{count:,} of {len(found):,} audited rows also {occur} in the training data, feature by feature. In a table "
+            "they may be other people with the same entries; if they are the same, audit rows that the model has not seen."
+        )
     return (
         f"{count:,} of {len(found):,} audited samples also {occur} in the training data. A model is surest of what it "
         "was trained on, so that their distances say little about new samples. Audit a split that it has not seen, or "

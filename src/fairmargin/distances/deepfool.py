@@ -56,7 +56,8 @@ class DeepFool:
     ----------
     S.-M. Moosavi-Dezfooli, A. Fawzi, P. Frossard, "DeepFool: a simple and accurate method to fool deep neural
     networks", CVPR 2016. Published settings: V. Nanda et al., "Fairness through robustness", FAccT 2021. Looking again
-    from the point found: A. Abdollahpourrostam et al., "SuperDeepFool", NeurIPS 2024; here inside the domain.
+    from the point found, as in F. Croce, M. Hein, "Minimally distorted adversarial examples with a fast adaptive
+    boundary attack", ICML 2020.
 
     >>> import numpy as np
     >>> from fairmargin.distances.measure import measure
@@ -164,7 +165,8 @@ class Walk:
         size = torch.where(torch.isfinite(nearest), nearest * (1 + overshoot) + bit, 0.0)
         moved = (rows + size[:, None] * push * network.scale).clamp(network.low, network.high)
         moved = torch.where(torch.isfinite(moved).all(dim=1)[:, None], moved, rows)
-        return moved, length(moved - start, norm, network.scale), torch.stack(ways, dim=1).argsort(dim=1, stable=True)
+        radius = length(moved.double() - start.double(), norm, network.scale)
+        return moved, radius, torch.stack(ways, dim=1).argsort(dim=1, stable=True)
 
     def _tangent(self, point: Tensor, start: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """The point nearest to the start on the plane that the boundary looks like from `point`, and who is near."""

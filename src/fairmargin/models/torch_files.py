@@ -1,8 +1,12 @@
 """What torch files hold: told by a look inside that runs nothing, then read."""
 
 import pickle
+import pickletools
 import re
+import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,10 @@ CONVERT = (
     'ask for the weights alone, written with `torch.save(model.state_dict(), "weights.pt")` or as .safetensors, and '
     "name the network: --model arch:NAME --weights weights.pt"
 )
+
+
+_TORCH = ("torch.", "collections.")
+_PICKLES = 5  # at the beginning of a file by torch before 1.6: number, version, system, content, names of storages
 
 
 class TorchFile(Enum):
@@ -81,7 +89,8 @@ def read_checkpoint(path: Path, *, trust: bool = False) -> Any:
     import torch
 
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # about the pickle inside: the error will say it better
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         classes = _classes_in(path, str(error))
         if not classes:
@@ -113,12 +122,29 @@ def _classes_in(path: Path, message: str) -> str:
 
     try:
         found = sorted(get_unsafe_globals_in_checkpoint(str(path)))
-    except Exception:  # it reads one of the two formats only
-        found = []
-    found = [name for name in found if not name.startswith("torch.")] or found
+    except Exception:  # no zip archive, as torch wrote them until 1.5 and pickle writes them today
+        found = sorted(set(_names_in_pickles(path)))
+    found = [name for name in found if not name.startswith(_TORCH)] or found
     found = found or re.findall(r"GLOBAL ([\w.]+)", message)[:1]
     return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
 
 
+def _names_in_pickles(path: Path) -> Iterator[str]:
+    """What the pickles at the beginning of a file would import, read as text: nothing is imported."""
+    with path.open("rb") as stream, suppress(Exception):  # damaged, or the numbers behind the pickles are reached
+        for _ in range(_PICKLES):
+            words = ["?", "?"]
+            for operation, argument, _ in pickletools.genops(stream):
+                if operation.name in ("GLOBAL", "INST"):
+                    yield str(argument).replace(" ", ".")
+                elif operation.name == "STACK_GLOBAL":
+                    yield f"{words[-2]}.{words[-1]}"
+                elif isinstance(argument, str):
+                    words.append(argument)
+
+
 def _first_line(error: Exception) -> str:
-    return (str(error) or "nothing there").strip().splitlines()[0].rstrip(".")
+    """The point of an error; torch surrounds it with advice that is not ours to give."""
+    said = re.search(r"WeightsUnpickler error: (.+)", str(error))
+    text = said.group(1) if said else str(error) or "nothing there"
+    return text.strip().splitlines()[0].rstrip(".")

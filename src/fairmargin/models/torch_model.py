@@ -1,7 +1,6 @@
 """A torch module as a `Classifier`: padded tiles of one size, evaluation mode, and nothing of the user's changed."""
 
 import copy
-import inspect
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,9 +16,10 @@ from fairmargin.core.arrays import Ints
 from fairmargin.core.domain import Domain
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.acceleration import PLAIN, Acceleration, accelerated, threads
-from fairmargin.models.network import TILE, Network, space
+from fairmargin.models.module_fingerprint import module_fingerprint
+from fairmargin.models.network import TILE, Network, finite, space
 from fairmargin.models.normalized import Normalized
-from fairmargin.models.protocol import as_classes
+from fairmargin.models.protocol import as_classes, as_rows
 from fairmargin.models.user_file import Origin, origins_of
 
 _ONE_LOGIT = (
@@ -77,10 +77,10 @@ class TorchClassifier:
         out = np.empty(len(x), dtype=np.int64)
         with self.network(tuple(np.shape(x)[1:])) as network:
             for start in range(0, len(x), self.tile):
-                rows = np.asarray(x[start : start + self.tile])
-                flat = torch.as_tensor(np.array(rows), device=network.device).to(network.dtype).flatten(1)
-                padded = torch.cat([flat, flat[-1:].expand(self.tile - len(flat), -1)])
-                out[start : start + len(rows)] = network.plain(padded).argmax(dim=1)[: len(rows)].cpu().numpy()
+                rows = torch.as_tensor(as_rows(x[start : start + self.tile], start)).to(network.device, network.dtype)
+                padded = torch.cat([rows, rows[-1:].expand(self.tile - len(rows), -1)])
+                scores = finite(network.plain(padded))
+                out[start : start + len(rows)] = scores.argmax(dim=1)[: len(rows)].cpu().numpy()
         return out
 
     @contextmanager
@@ -93,7 +93,7 @@ class TorchClassifier:
         with undisturbed(self.module), undisturbed(fast), threads(self.acceleration.threads):
             yield Network(
                 scores=self._scores(fast, shape),
-                plain=_finite(self._scores(self.module, shape)),
+                plain=torch.no_grad()(self._scores(self.module, shape)),
                 classes=len(self.classes),
                 tile=self.tile,
                 low=low,
@@ -102,19 +102,9 @@ class TorchClassifier:
             )
 
     def fingerprint(self) -> str:
-        """A hash of parameters, buffers, structure and code of the module, of classes and domain."""
-        digest = sha256(repr((self.classes, self.domain.fingerprint(), str(self.module))).encode())
-        for kind in sorted({type(part) for part in self.module.modules()}, key=_kind_name):
-            digest.update(_code_of(kind).encode())
-        for name, tensor in self.module.state_dict().items():
-            if isinstance(tensor, Tensor):
-                digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-                digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-        # Buffers that are no part of the state (a normalisation's mean, say) decide predictions too.
-        for name, buffer in self.module.named_buffers():
-            digest.update(f"{name} {buffer.dtype}".encode())
-            digest.update(buffer.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()
+        """A hash of parameters, buffers, structure, settings and code of the module, of classes and domain."""
+        parts = (self.classes, self.domain.fingerprint(), module_fingerprint(self.module))
+        return sha256(repr(parts).encode()).hexdigest()
 
     def __repr__(self) -> str:
         kind = type(self.module.model if isinstance(self.module, Normalized) else self.module).__name__
@@ -209,10 +199,7 @@ def from_torch(
         if mean is None and std is None
         else Normalized(module, 0.0 if mean is None else mean, 1.0 if std is None else std)
     )
-    target = torch.device(device) if device else torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if _numbers_of(whole).device.type != target.type:
-        whole = copy.deepcopy(whole).to(target)
-    return TorchClassifier(whole, names, Domain(0, 1) if domain is None else domain, tile)
+    return TorchClassifier(_on_device(whole, device), names, Domain(0, 1) if domain is None else domain, tile)
 
 
 def _restored(origins: tuple[Origin, ...], content: bytes, *settings: Any) -> TorchClassifier:
@@ -222,12 +209,26 @@ def _restored(origins: tuple[Origin, ...], content: bytes, *settings: Any) -> To
     return TorchClassifier(torch.load(io.BytesIO(content), weights_only=False), *settings)
 
 
+def _on_device(module: nn.Module, device: str | torch.device | None) -> nn.Module:
+    """The module if it is there already, else a copy."""
+    try:
+        target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        here = _numbers_of(module).device
+        if here.type == target.type and target.index in (None, here.index):
+            return module
+        return copy.deepcopy(module).to(target)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+        raise InputError(f"`device` cannot be {device!r} here ({reason}). Write 'cpu', or leave it out.") from None
+
+
 @contextmanager
 def undisturbed(module: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients of parameters; modes, wishes for gradients and random states come back."""
     modes = [(part, part.training) for part in module.modules()]
     wishes = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+    # Leaving a caller's inference mode too: in it nothing can be differentiated.
+    with torch.inference_mode(False), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         try:
             for part, _ in modes:
                 part.training = False  # not `.eval()`: exported programs refuse it, and need none
@@ -241,20 +242,6 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
                 parameter.requires_grad_(wish)
 
 
-def _finite(scores: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    def plain(rows: Tensor) -> Tensor:
-        with torch.no_grad():
-            found = scores(rows)
-        if not torch.isfinite(found).all():
-            raise ModelError(
-                "The model's scores hold NaN or infinity. Are its weights damaged, or its inputs not scaled as in "
-                "training?"
-            )
-        return found
-
-    return plain
-
-
 def _numbers_of(module: nn.Module) -> Tensor:
     """A parameter or buffer whose device and kind of number the inputs must share."""
     for tensor in (*module.parameters(), *module.buffers()):
@@ -266,25 +253,10 @@ def _numbers_of(module: nn.Module) -> Tensor:
 def _outputs_of(module: nn.Module) -> int:
     """How many scores the module returns, by its last layer; checked against reality when it is first asked."""
     widths = [getattr(part, "out_features", None) or getattr(part, "out_channels", None) for part in module.modules()]
-    known = [int(width) for width in widths if width]
+    known = [width for width in widths if isinstance(width, int) and width]
     if not known:
         raise ModelError(
             f"Cannot tell how many classes `{type(module).__name__}` has: it has no linear or convolutional layer. "
             "Name the label values, for instance `classes=range(10)`."
         )
     return known[-1]
-
-
-def _kind_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _code_of(kind: type) -> str:
-    """The name of a class and, if it is not torch's own, its code: an edited `forward` makes another model."""
-    name = _kind_name(kind)
-    if kind.__module__.split(".")[0] == "torch":
-        return f"{name} {torch.__version__}"
-    try:
-        return name + inspect.getsource(kind)
-    except (OSError, TypeError):
-        return name

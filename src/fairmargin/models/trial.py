@@ -11,9 +11,9 @@ from torch import Tensor
 
 Way = TypeVar("Way", bound=Hashable)
 
-_SECONDS = 4.0  # that a trial may take, or _SHARE of the whole run if that is longer
+_SECONDS = 6.0  # that a trial may take, or _SHARE of the whole run if that is longer
 _SHARE = 0.02
-_ROUNDS = 5
+_ROUNDS = 3
 _AGREEMENT = 1e-3
 
 
@@ -33,7 +33,8 @@ def one_pass(scores_of: Callable[[Tensor], Tensor], rows: Tensor) -> Pass:
         x = rows.detach().requires_grad_(True)
         scores = scores_of(x)
         first, second = scores.topk(2, dim=1).values.unbind(1)
-        (slopes,) = torch.autograd.grad((first - second).sum(), x)
+        # A search asks for several gradients of one pass: a way that cannot keep its graph must show it here.
+        (slopes,) = torch.autograd.grad((first - second).sum(), x, retain_graph=True)
         if rows.is_cuda:
             torch.cuda.synchronize()
         return Pass(scores.detach(), slopes, perf_counter() - begin)
@@ -61,17 +62,20 @@ class Trial(Generic[Way]):
     passes: int = 0
     reasons: dict[Way, str] = field(default_factory=dict)
     _times: dict[Way, list[float]] = field(default_factory=dict)
-    _began: float = field(default_factory=perf_counter)
+    _began: float = field(init=False)
     _right: Tensor = field(init=False)
+    _each: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._right = self.run(self.plain, self.rows).scores  # warms up, too
-        self._times[self.plain] = [self.run(self.plain, self.rows).seconds]
+        self._right = self.run(self.plain, self.rows).scores
+        self._began = perf_counter()  # the first pass warmed up, which can take long
+        self._each = self.run(self.plain, self.rows).seconds
+        self._times[self.plain] = []
 
     @property
     def seconds(self) -> dict[Way, float]:
-        """The median of each way that is right."""
-        return {way: statistics.median(times) for way, times in self._times.items()}
+        """The median of each way that raced."""
+        return {way: statistics.median(times) for way, times in self._times.items() if times}
 
     @property
     def best(self) -> Way:
@@ -81,12 +85,11 @@ class Trial(Generic[Way]):
 
     def admit(self, way: Way) -> None:
         """Try a way out; if it is possible and right it takes part, otherwise the reason is kept."""
-        if not self._has_time_for(3):
+        if not self._has_time_for(4):
             self.reasons[way] = "the time of the trial was over"
             return
         try:
             straight, turned = self.run(way, self.rows), self.run(way, self.rows.roll(1, 0))
-            seconds = self.run(way, self.rows).seconds
         except Exception as error:  # compilers and layouts fail in ways of their own; the plain way is always there
             self.reasons[way] = (str(error) or type(error).__name__).strip().splitlines()[0]
             return
@@ -98,13 +101,13 @@ class Trial(Generic[Way]):
         ):
             self.reasons[way] = "a sample's last digits depend on its place in the tile"
         else:
-            self._times[way] = [seconds]
+            self._times[way] = []
 
     def race(self, *ways: Way) -> None:
         """Time those of the ways that are right in turn: so a busy moment of the machine hits all of them."""
         racing = [way for way in ways if way in self._times]
-        for _ in range(_ROUNDS):
-            if not self._has_time_for(len(racing)):
+        for done in range(_ROUNDS if len(racing) > 1 else 1):
+            if done and not self._has_time_for(len(racing)):
                 break
             for way in racing:
                 self._times[way].append(self.run(way, self.rows).seconds)
@@ -116,5 +119,5 @@ class Trial(Generic[Way]):
         self.race(best, way)
 
     def _has_time_for(self, passes: int) -> bool:
-        each = self.seconds[self.plain]
+        each = min([self._each, *self._times[self.plain]])
         return perf_counter() - self._began + passes * each < max(_SECONDS, _SHARE * self.passes * each)

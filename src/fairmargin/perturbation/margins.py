@@ -40,8 +40,9 @@ def slopes(network: Network, rows: Tensor, y: Tensor, rivals: Tensor) -> Iterato
         scores = network.scores(x)
         if not scores.requires_grad:
             raise ModelError(
-                "The model's scores have no gradient in its inputs: it works under `torch.no_grad()`, detaches, rounds, "
-                "or does not look at its inputs. Remove that, or choose an estimator that needs predictions only."
+                "The model's scores have no gradient in its inputs: it works under `torch.no_grad()`, detaches, "
+                "rounds, or does not look at its inputs. Remove that, or choose an estimator that needs predictions "
+                "only."
             )
         own = scores.gather(1, y[:, None])[:, 0]
         for j in range(rivals.shape[1]):

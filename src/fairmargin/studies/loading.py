@@ -136,8 +136,9 @@ def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[s
 
 def seen_in_training(study: Study, dataset: Dataset) -> tuple[str, ...]:
     """A warning if audited samples are known to be training data: there, distances look larger than they are."""
+    table = len(dataset.x.shape) == 2
     if study.training_data:
-        warning = overlap_warning(overlap(dataset, _training_data(study, study.training_data)))
+        warning = overlap_warning(overlap(dataset, _training_data(study, study.training_data)), table=table)
     elif study.data not in DATASETS or not DATASETS[study.data].card.files:
         return ()
     elif study.split != "test":
@@ -147,7 +148,7 @@ def seen_in_training(study: Study, dataset: Dataset) -> tuple[str, ...]:
         )
     else:
         try:
-            warning = overlap_warning(overlap(dataset, _training_data(study, f"{study.data}:train")))
+            warning = overlap_warning(overlap(dataset, _training_data(study, f"{study.data}:train")), table=table)
         except InputError:  # whoever has only the test files can still audit them
             return ()
     return (warning,) if warning else ()

@@ -1,0 +1,276 @@
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import md5, sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+from fairmargin.data import transfer
+from fairmargin.data.card import Card, OfficialFile
+from fairmargin.data.catalog import DATASETS
+from fairmargin.data.download import download
+from fairmargin.errors import InputError
+
+CONTENT = np.random.RandomState(0).bytes(700_000)
+CARD = Card("Things", "things", (), "none", "none", "none", "none")
+
+
+@dataclass
+class Behaviour:
+    """How the server of a test serves, and what it was asked."""
+
+    content: bytes = CONTENT
+    ranges: bool = True
+    cut_after: int | None = None  # bytes of each answer after which the connection breaks
+    status: int = 200
+    announce: bool = True
+    surplus: bytes = b""
+    redirect: str = ""
+    asked: list[str | None] = field(default_factory=list)
+
+
+@contextmanager
+def served(behaviour: Behaviour) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = self.headers.get("Range")
+            behaviour.asked.append(asked)
+            if behaviour.redirect and self.path != "/real":
+                self.send_response(302)
+                self.send_header("Location", behaviour.redirect)
+                self.end_headers()
+                return
+            start = int(re.match(r"bytes=(\d+)-", asked)[1]) if asked and behaviour.ranges else 0
+            total = len(behaviour.content)
+            if behaviour.status != 200 or start >= total:
+                self.send_response(416 if start >= total else behaviour.status)
+                self.send_header("Content-Range", f"bytes */{total}")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            body = behaviour.content[start:]
+            self.send_response(206 if start else 200)
+            if start:
+                self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+            if behaviour.announce:
+                self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[: behaviour.cut_after] + behaviour.surplus)
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/things.bin"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def card(url: str, content: bytes = CONTENT, name: str = "things.bin") -> Card:
+    sums = {"md5": md5(content).hexdigest(), "sha256": sha256(content).hexdigest()}
+    return replace(CARD, files=(OfficialFile(name, url, **sums),))
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+
+
+def test_a_file_is_fetched_checked_and_named(tmp_path):
+    told = []
+    with served(Behaviour()) as url:
+        (path,) = download(card(url), tmp_path / "new" / "folder", lambda *step: told.append(step))
+    assert path == tmp_path / "new" / "folder" / "things.bin"
+    assert path.read_bytes() == CONTENT
+    assert not path.with_name("things.bin.part").exists()
+    assert told[-1] == ("Fetching things.bin", len(CONTENT), len(CONTENT))
+    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
+    assert len(told) >= 3
+
+
+def test_a_file_that_is_there_and_right_is_not_fetched_again(tmp_path):
+    (tmp_path / "things.bin").write_bytes(CONTENT)
+    told, behaviour = [], Behaviour()
+    with served(behaviour) as url:
+        download(card(url), tmp_path, lambda *step: told.append(step))
+    assert behaviour.asked == []
+    assert told == [("things.bin is there", len(CONTENT), len(CONTENT))]
+
+
+def test_a_file_that_is_there_and_differs_is_neither_overwritten_nor_taken(tmp_path):
+    (tmp_path / "things.bin").write_bytes(b"mine")
+    behaviour = Behaviour()
+    with (
+        served(behaviour) as url,
+        pytest.raises(InputError, match=r"things\.bin is there but is not the published file.*Move it away"),
+    ):
+        download(card(url), tmp_path)
+    assert (tmp_path / "things.bin").read_bytes() == b"mine"
+    assert behaviour.asked == []
+
+
+def test_a_partial_file_is_gone_on_with(tmp_path):
+    (tmp_path / "things.bin.part").write_bytes(CONTENT[:300_000])
+    behaviour = Behaviour()
+    with served(behaviour) as url:
+        (path,) = download(card(url), tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert behaviour.asked == ["bytes=300000-"]
+
+
+def test_a_server_without_ranges_is_asked_from_the_beginning(tmp_path):
+    (tmp_path / "things.bin.part").write_bytes(CONTENT[:300_000])
+    with served(Behaviour(ranges=False)) as url:
+        (path,) = download(card(url), tmp_path)
+    assert path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+@pytest.mark.parametrize("part", [CONTENT, CONTENT + b"too much", b"x" * len(CONTENT)], ids=["all", "more", "wrong"])
+def test_a_partial_file_that_is_complete_or_too_long_or_wrong_is_dealt_with(part, ranges, tmp_path):
+    (tmp_path / "things.bin.part").write_bytes(part)
+    with served(Behaviour(ranges=ranges)) as url:
+        (path,) = download(card(url), tmp_path)
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_partial_file_of_something_else_is_thrown_away_and_fetched_whole(tmp_path):
+    (tmp_path / "things.bin.part").write_bytes(b"x" * 1000)
+    behaviour = Behaviour()
+    with served(behaviour) as url:
+        (path,) = download(card(url), tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert behaviour.asked == ["bytes=1000-", None]
+
+
+def test_cut_connections_are_taken_up_where_they_broke(tmp_path):
+    behaviour = Behaviour(cut_after=200_000)
+    with served(behaviour) as url:
+        (path,) = download(card(url), tmp_path)
+    assert path.read_bytes() == CONTENT
+    assert behaviour.asked == [None, "bytes=200000-", "bytes=400000-", "bytes=600000-"]
+
+
+def test_after_too_many_cuts_the_piece_is_kept_and_a_later_call_goes_on(tmp_path):
+    behaviour = Behaviour(cut_after=100_000)
+    with served(behaviour) as url:
+        with pytest.raises(InputError) as failure:
+            download(card(url), tmp_path)
+        for part in (f"things.bin could not be fetched from {url} (the connection was cut)", f"into {tmp_path}"):
+            assert part in str(failure.value)
+        assert "The 400,000 bytes that came are kept: try again to go on" in str(failure.value)
+        assert not (tmp_path / "things.bin").exists()
+        (path,) = download(card(url), tmp_path)
+    assert path.read_bytes() == CONTENT
+
+
+def test_wrong_bytes_are_not_kept(tmp_path):
+    with (
+        served(Behaviour(content=b"<html>" + CONTENT)) as url,
+        pytest.raises(InputError, match=r"not things\.bin as published: the checksum differs.* put it into"),
+    ):
+        download(card(url), tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
+
+
+def test_no_more_bytes_are_taken_than_were_announced(tmp_path):
+    with served(Behaviour(surplus=b"surplus" * 1000)) as url:
+        (path,) = download(card(url), tmp_path)
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_server_that_announces_no_length_is_believed_up_to_a_limit(tmp_path, monkeypatch):
+    with served(Behaviour(announce=False)) as url:
+        (path,) = download(card(url), tmp_path / "a")
+        assert path.read_bytes() == CONTENT
+        monkeypatch.setattr(transfer, "_LARGEST", 1000)
+        transfer.transfer(url, tmp_path / "b.part")
+        assert (tmp_path / "b.part").stat().st_size == 1000
+
+
+@pytest.mark.parametrize("status", [403, 404, 500])
+def test_a_refusal_says_which_file_to_put_where_and_from_which_address(status, tmp_path):
+    behaviour = Behaviour(status=status)
+    with served(behaviour) as url, pytest.raises(InputError) as failure:
+        download(card(url), tmp_path)
+    assert f"things.bin could not be fetched from {url} (the server answered {status}" in str(failure.value)
+    assert f"put it into {tmp_path}" in str(failure.value)
+    assert len(behaviour.asked) == 1
+
+
+def test_an_unreachable_server_is_a_sentence(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(InputError, match=r"things\.bin could not be fetched from http://127.* \(.*refused.*put it"):
+        download(card(f"http://127.0.0.1:{port}/things.bin"), tmp_path)
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "_TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(InputError, match=r"\(timed out\)"):
+        download(card(f"http://127.0.0.1:{silent.getsockname()[1]}/things.bin"), tmp_path)
+
+
+def test_redirections_are_followed_within_http_only(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(CONTENT)
+    with served(Behaviour(redirect="/real")) as url:
+        (path,) = download(card(url), tmp_path / "a")
+        assert path.read_bytes() == CONTENT
+    for address in (secret.as_uri(), "ftp://127.0.0.1/x", "data:,x"):
+        with served(Behaviour(redirect=address)) as url, pytest.raises(InputError, match="could not be fetched"):
+            download(card(url), tmp_path / "b")
+    assert not (tmp_path / "b" / "things.bin").exists()
+
+
+@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://x.org/y", "things.bin"])
+def test_other_kinds_of_addresses_are_refused(url, tmp_path):
+    with pytest.raises(InputError, match="only be fetched by http or https"):
+        download(card(url), tmp_path)
+
+
+def test_files_go_into_their_subfolders_and_never_out_of_the_folder(tmp_path):
+    with served(Behaviour()) as url:
+        (path,) = download(card(url, name="deep/things.bin"), tmp_path)
+        assert path == tmp_path / "deep" / "things.bin"
+        for name in ("../things.bin", str(tmp_path.parent / "things.bin")):
+            with pytest.raises(InputError, match="is no name inside the folder"):
+                download(card(url, name=name), tmp_path)
+
+
+def test_a_dataset_behind_a_form_says_so(tmp_path):
+    asked = replace(CARD, files=(OfficialFile("faces.zip"),))
+    with pytest.raises(InputError, match=r"Things: it cannot be fetched .* Get faces\.zip from them and put"):
+        download(asked, tmp_path)
+
+
+def test_two_downloads_into_one_folder_do_not_mix(tmp_path):
+    with FileLock(tmp_path / ".download.lock"), pytest.raises(InputError, match="Another process is downloading"):
+        download(card("http://127.0.0.1:9/x"), tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"file.*cannot be written \("):
+        download(card("http://127.0.0.1:9/x"), tmp_path / "file" / "folder")
+
+
+def test_every_address_of_the_catalog_can_be_checked():
+    files = [file for entry in DATASETS.values() for file in entry.card.files if file.url]
+    assert len(files) >= 11
+    for file in files:
+        assert file.url.startswith(("https://", "http://"))
+        assert file.sha256 or file.md5, file.name

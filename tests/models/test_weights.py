@@ -1,0 +1,248 @@
+import pickle
+from collections import OrderedDict
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from fairmargin.errors import ModelError, UntrustedError
+from fairmargin.models.weights import load_weights
+
+
+def network(classes=3, channels=1, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        OrderedDict(
+            conv=nn.Conv2d(channels, 2, 3), norm=nn.BatchNorm2d(2), flat=nn.Flatten(), last=nn.Linear(8, classes)
+        )
+    )
+
+
+GIVEN = network(seed=1).state_dict()
+
+
+def prefixed(prefix):
+    return {prefix + name: part for name, part in GIVEN.items()}
+
+
+def loaded(held, tmp_path, name="weights.pt", into=None, **options):
+    torch.save(held, tmp_path / name)
+    target = network() if into is None else into
+    load_weights(target, tmp_path / name, **options)
+    return target
+
+
+def same(left, right):
+    return set(left) == set(right) and all(torch.equal(left[name], right[name]) for name in left)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "module.", "model.", "_orig_mod.", "net.", "backbone.", "module.model.", "a.b.c."]
+)
+def test_loads_names_under_any_common_prefix(tmp_path, prefix):
+    assert same(loaded(prefixed(prefix), tmp_path).state_dict(), GIVEN)
+
+
+@pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model", "net", "weights", "ema", "whatever"])
+def test_finds_the_weights_inside_a_checkpoint(tmp_path, key):
+    optimizer = torch.optim.Adam(network().parameters()).state_dict()
+    held = {key: prefixed("module."), "epoch": 3, "optimizer": optimizer, "best": torch.tensor(0.9)}
+    assert same(loaded(held, tmp_path).state_dict(), GIVEN)
+
+
+def test_finds_weights_two_levels_deep_and_beside_other_tensors(tmp_path):
+    held = {"ema": {"shadow": dict(GIVEN), "decay": 0.9}, "normalisation": {"mean": torch.zeros(3)}}
+    assert same(loaded(held, tmp_path).state_dict(), GIVEN)
+
+
+def test_reads_the_format_before_torch_1_6(tmp_path):
+    torch.save(GIVEN, tmp_path / "old.th", _use_new_zipfile_serialization=False)
+    target = network()
+    load_weights(target, tmp_path / "old.th")
+    assert same(target.state_dict(), GIVEN)
+
+
+def test_reads_safetensors(tmp_path):
+    save_file(prefixed("module."), tmp_path / "weights.safetensors")
+    target = network()
+    load_weights(target, tmp_path / "weights.safetensors")
+    assert same(target.state_dict(), GIVEN)
+
+
+def test_a_prefix_of_the_network_may_be_absent_from_the_file(tmp_path):
+    wrapped = nn.Sequential(OrderedDict(model=network()))
+    assert same(loaded(GIVEN, tmp_path, into=wrapped).model.state_dict(), GIVEN)
+
+
+def test_wrappers_of_inner_layers_are_looked_through(tmp_path):
+    held = {name.replace("conv.", "conv.module.").replace("last.", "last._orig_mod."): p for name, p in GIVEN.items()}
+    assert same(loaded(held, tmp_path).state_dict(), GIVEN)
+
+
+def test_a_network_whose_own_names_hold_module_is_matched_as_it_is(tmp_path):
+    own = nn.ModuleDict({"module": nn.Linear(2, 2), "other": nn.Linear(2, 2)})
+    given = nn.ModuleDict({"module": nn.Linear(2, 2), "other": nn.Linear(2, 2)}).state_dict()
+    assert same(loaded(given, tmp_path, into=own).state_dict(), given)
+
+
+def test_counters_of_batches_may_be_absent_or_too_many(tmp_path):
+    without = {name: part for name, part in GIVEN.items() if "num_batches" not in name}
+    assert torch.equal(loaded(without, tmp_path).norm.running_mean, GIVEN["norm.running_mean"])
+    averaged = {"n_averaged": torch.tensor(3), **prefixed("module.")}
+    assert same(loaded(averaged, tmp_path).state_dict(), GIVEN)
+
+
+def test_a_parameter_shared_by_two_layers_may_be_saved_once(tmp_path):
+    tied = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
+    tied["b"].weight = tied["a"].weight
+    save_file({"a.weight": torch.ones(2, 2)}, tmp_path / "tied.safetensors")
+    load_weights(tied, tmp_path / "tied.safetensors")
+    assert torch.equal(tied["b"].weight, torch.ones(2, 2))
+
+
+def test_keeps_the_mode_the_wishes_for_gradients_and_the_random_state(tmp_path):
+    target = network().train()
+    target.conv.weight.requires_grad_(False)
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    loaded(GIVEN, tmp_path, into=target)
+    assert target.training
+    assert [p.requires_grad for p in target.parameters()] == [False] + [True] * 5
+    target_seeded = torch.get_rng_state()
+    assert torch.equal(before, target_seeded)
+
+
+def refused(held, tmp_path, into=None, **options):
+    target = network() if into is None else into
+    before = {name: part.clone() for name, part in target.state_dict().items()}
+    with pytest.raises(ModelError) as caught:
+        loaded(held, tmp_path, into=target, **options)
+    assert same(target.state_dict(), before), "nothing may be loaded by halves"
+    return str(caught.value)
+
+
+def test_names_what_is_missing_and_what_is_unexpected_first_five_with_counts(tmp_path):
+    held = {name: part for name, part in GIVEN.items() if not name.startswith(("norm", "last"))}
+    held |= {f"extra.{i}": torch.zeros(1) for i in range(7)}
+    message = refused(held, tmp_path)
+    assert (
+        "6 missing from the file: norm.weight, norm.bias, norm.running_mean, norm.running_var, last.weight …" in message
+    )
+    assert "7 unknown to the network: extra.0, extra.1, extra.2, extra.3, extra.4 …" in message
+
+
+def test_says_that_nothing_fits(tmp_path):
+    assert "No name agrees: are they of another architecture?" in refused({"w": torch.zeros(1)}, tmp_path)
+
+
+def test_names_shapes_expected_and_given(tmp_path):
+    held = dict(GIVEN) | {"norm.weight": torch.zeros(4), "last.bias": torch.zeros(4)}
+    message = refused(held, tmp_path)
+    assert (
+        "2 of another shape: norm.weight (expected (2,), given (4,)), last.bias (expected (3,), given (4,))" in message
+    )
+
+
+def test_says_that_the_number_of_classes_differs(tmp_path):
+    message = refused(network(classes=100).state_dict(), tmp_path, user="the data")
+    assert message.endswith("The file has 100 classes, the data 3.")
+
+
+def test_says_that_the_number_of_channels_differs(tmp_path):
+    message = refused(network(channels=3).state_dict(), tmp_path)
+    assert message.endswith("The file takes inputs with 3 channels, the network 1.")
+
+
+def test_lists_several_weights_that_fit(tmp_path):
+    message = refused({"model": dict(GIVEN), "ema": dict(GIVEN)}, tmp_path)
+    assert "several weights that fit: 'model', 'ema'" in message
+
+
+def test_takes_of_several_weights_the_one_that_fits(tmp_path):
+    held = {"teacher": network(classes=9).state_dict(), "student": dict(GIVEN)}
+    assert same(loaded(held, tmp_path).state_dict(), GIVEN)
+
+
+@pytest.mark.parametrize("held", [3, [], {}, {"epoch": 3}, {3: torch.zeros(1)}, "text", torch.zeros(2)])
+def test_says_that_a_file_holds_no_weights(tmp_path, held):
+    assert "holds no weights" in refused(held, tmp_path)
+
+
+def test_says_that_the_file_is_not_there(tmp_path):
+    with pytest.raises(ModelError, match="There is no file of weights"):
+        load_weights(network(), tmp_path / "none.pt")
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors", "weights.ckpt", "weights.th", "weights"])
+@pytest.mark.parametrize(
+    "content", [b"", b"junk", b"PK\x03\x04 half", b"\xff" * 64, b"\x80\x02}q\x00.", b"\x10" + b"\0" * 7 + b"{"]
+)
+def test_says_that_a_file_is_damaged(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModelError, match="cannot be read as"):
+        load_weights(network(), tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "weights.safetensors"])
+def test_says_that_a_file_was_cut_short(tmp_path, name):
+    (save_file if name.endswith("safetensors") else torch.save)(dict(GIVEN), tmp_path / name)
+    whole = (tmp_path / name).read_bytes()
+    for length in (len(whole) // 2, len(whole) - 20):
+        (tmp_path / name).write_bytes(whole[:length])
+        with pytest.raises(ModelError, match="cannot be read as"):
+            load_weights(network(), tmp_path / name)
+
+
+class Bomb:
+    def __init__(self, marker):
+        self.marker = marker
+
+    def __reduce__(self):
+        return (open, (str(self.marker), "w"))
+
+
+def as_plain_pickle(bomb, path):
+    path.write_bytes(pickle.dumps(bomb))
+
+
+def as_old_checkpoint(bomb, path):
+    torch.save({**GIVEN, "x": bomb}, path, _use_new_zipfile_serialization=False)
+
+
+def as_checkpoint(bomb, path):
+    torch.save({"state_dict": GIVEN, "x": bomb}, path)
+
+
+@pytest.mark.parametrize("write", [as_plain_pickle, as_old_checkpoint, as_checkpoint])
+@pytest.mark.parametrize("name", ["weights.pt", "weights.pth", "weights.bin", "weights.pth.tar"])
+def test_never_runs_code_hidden_in_weights(tmp_path, write, name):
+    write(Bomb(tmp_path / "marker"), tmp_path / name)
+    with pytest.raises(UntrustedError, match=r"holds pickled objects.*open.*--trust-model.*torch.save.*arch:NAME"):
+        load_weights(network(), tmp_path / name)
+    assert not (tmp_path / "marker").exists()
+
+
+def test_a_pickle_named_safetensors_is_not_unpickled(tmp_path):
+    as_plain_pickle(Bomb(tmp_path / "marker"), tmp_path / "weights.safetensors")
+    with pytest.raises(ModelError, match=r"cannot be read as \.safetensors"):
+        load_weights(network(), tmp_path / "weights.safetensors", trust=True)
+    assert not (tmp_path / "marker").exists()
+
+
+def test_takes_the_weights_of_a_whole_module_with_trust_only(tmp_path):
+    torch.save(network(seed=1), tmp_path / "whole.pt")
+    with pytest.raises(UntrustedError, match=r"torch\.nn\.modules"):
+        load_weights(network(), tmp_path / "whole.pt")
+    target = network()
+    load_weights(target, tmp_path / "whole.pt", trust=True)
+    assert same(target.state_dict(), GIVEN)
+
+
+def test_takes_the_weights_of_torchscript_with_trust_only(tmp_path):
+    torch.jit.trace(network(seed=1).eval(), torch.zeros(2, 1, 4, 4)).save(tmp_path / "script.pt")
+    with pytest.raises(UntrustedError, match="TorchScript"):
+        load_weights(network(), tmp_path / "script.pt")
+    target = network()
+    load_weights(target, tmp_path / "script.pt", trust=True)
+    assert same(target.state_dict(), GIVEN)

@@ -1,0 +1,143 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairmargin.core.norm import Norm
+from fairmargin.perturbation.closest import PRECISION, Closest
+from tests.perturbation.networks import by_margin, formula
+
+
+def along_a_line(margin, far):
+    """What a search back finds for samples at 0 and points at `far`, one feature, and how many inputs it asked."""
+    asked = []
+
+    def counted(rows):
+        asked.append(len(rows))
+        return margin(rows[:, 0])
+
+    network = formula(by_margin(counted), tile=1)
+    far = torch.as_tensor(far, dtype=torch.float64).reshape(-1, 1)
+    which = torch.arange(len(far))
+    closest = Closest.of(network, torch.zeros_like(far), torch.zeros(len(far), dtype=torch.long), Norm.L2)
+    fooled = closest.offer(which, far)
+    asked.clear()
+    closest.search_back(which)
+    return closest, fooled, len(asked)
+
+
+MARGINS = {
+    "straight": lambda t: 0.7 - t,
+    "near the sample": lambda t: 0.001 - t,
+    "steep": lambda t: torch.tanh((0.7 - t) * 1e6),
+    "steep and near": lambda t: torch.tanh((0.05 - t) * 1e6),
+    "flat": lambda t: (0.7 - t) ** 9,
+    "a step": lambda t: torch.where(t < 0.637, 1.0, -1.0).double(),
+    "falling fast, then slowly": lambda t: torch.exp(-20 * t) - math.exp(-8),
+    "falling slowly, then fast": lambda t: math.exp(8) - torch.exp(20 * t),
+    "several crossings": lambda t: torch.cos(9 * t) + 0.3 - t,
+    "a cliff to a plain": lambda t: torch.where(t < 0.9, 1 + t, -1e-9 * torch.ones_like(t)),
+    "a plain to a cliff": lambda t: torch.where(t < 0.31, 1e-9 * torch.ones_like(t), -10 * t),
+    "huge": lambda t: 1e30 * (0.5 - t) ** 3,
+}
+
+
+@pytest.mark.parametrize("far", [0.95, 1.0, 1.3, 1.9])
+@pytest.mark.parametrize("name", MARGINS)
+def test_a_search_back_ends_just_beyond_a_boundary_of_any_shape(name, far):
+    margin = MARGINS[name]
+    closest, fooled, _ = along_a_line(margin, [far])
+    assert fooled.tolist() == [bool(margin(torch.tensor([far], dtype=torch.float64)) < 0)]
+    if not fooled:
+        assert closest.distance.tolist() == [math.inf]
+        return
+    found = closest.distance
+    assert (margin(closest.point[:, 0]) < 0).all()
+    assert torch.equal(closest.point[:, 0], found)
+    assert found <= far
+    assert (margin(found * (1 - PRECISION)) >= 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(crossing=st.floats(0.5, 0.999), bend=st.floats(-3, 3), slope=st.floats(1e-3, 1e3))
+def test_a_search_back_on_a_bent_boundary_agrees_with_the_crossing(crossing, bend, slope):
+    def margin(t):
+        return slope * (crossing - t) * torch.exp(bend * t)
+
+    closest, _, asked = along_a_line(margin, [1.0])
+    assert crossing <= closest.distance.item() <= crossing * (1 + 1.01 * PRECISION)
+    assert asked <= 16
+
+
+def test_a_straight_boundary_takes_few_questions():
+    _, _, asked = along_a_line(lambda t: 0.98 - t, [1.0])
+    assert asked <= 5
+
+
+def test_never_ends_farther_than_it_began_nor_moves_others():
+    closest, _, _ = along_a_line(lambda t: 0.5 - t, [1.0, 0.500001, 0.4, 30.0])
+    assert closest.distance[2].item() == math.inf
+    assert closest.distance[1].item() <= 0.500001
+    np.testing.assert_allclose(closest.distance[[0, 3]].numpy(), 0.5, rtol=1.01 * PRECISION)
+
+
+def test_searches_back_in_two_dimensions_along_the_way_it_came():
+    # Class 1 is outside a star; a brute-force walk along the ray says where it is first left for good.
+    def margin(rows):
+        angle = torch.atan2(rows[:, 1], rows[:, 0])
+        return 1 + 0.3 * torch.sin(5 * angle) - rows.norm(dim=1)
+
+    network = formula(by_margin(margin), features=2, tile=4)
+    angles = torch.linspace(0, 6, 30, dtype=torch.float64)
+    start = 0.1 * torch.rand(30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    far = start + 2 * torch.stack([angles.cos(), angles.sin()], 1)
+    closest = Closest.of(network, start, torch.zeros(30, dtype=torch.long), Norm.L2)
+    assert closest.offer(torch.arange(30), far).all()
+    closest.search_back(torch.arange(30))
+    for i in range(30):
+        shares = torch.linspace(0, 1, 20_001, dtype=torch.float64)[:, None]
+        outside = margin(start[i] + shares * (far[i] - start[i])) < 0
+        first = shares[outside.nonzero()[0]].item() * 2  # the star is seen whole from near its middle
+        assert first - 2e-4 <= closest.distance[i].item() <= first * (1 + 2 * PRECISION)
+
+
+def test_keeps_the_nearest_of_what_is_offered_and_only_what_is_misclassified():
+    network = formula(by_margin(lambda rows: 1 - rows[:, 0].abs()), tile=8)
+    closest = Closest.of(network, torch.zeros(2, 1).double(), torch.tensor([0, 0]), Norm.LINF)
+    both = torch.arange(2)
+    assert closest.offer(both, torch.tensor([[3.0], [0.5]]).double()).tolist() == [True, False]
+    assert closest.distance.tolist() == [3.0, math.inf]
+    assert closest.offer(both, torch.tensor([[-2.0], [4.0]]).double()).tolist() == [True, True]
+    assert closest.offer(both, torch.tensor([[5.0], [5.0]]).double()).tolist() == [True, True]
+    assert closest.offer(torch.tensor([1]), torch.tensor([[-1.5]]).double()).tolist() == [True]
+    assert closest.distance.tolist() == [2.0, 1.5]
+    assert closest.point.tolist() == [[-2.0], [-1.5]]
+
+
+def test_the_plain_model_has_the_last_word():
+    network = formula(by_margin(lambda rows: 1 - rows[:, 0]), tile=8)
+    hasty = type(network)(
+        lambda rows: -network.scores(rows), network.plain, 2, 8, network.low, network.high, network.scale
+    )
+    closest = Closest.of(hasty, torch.zeros(1, 1).double(), torch.tensor([0]), Norm.L2)
+    assert closest.offer(torch.tensor([0]), torch.tensor([[0.5]]).double()).tolist() == [False]
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_where_the_scores_overflow_nothing_was_found(score):
+    def scores(rows):
+        return torch.stack([rows[:, 0] * 0, torch.where(rows[:, 0] > 1, score, -1.0)], 1)
+
+    closest = Closest.of(formula(scores), torch.zeros(1, 1).double(), torch.tensor([0]), Norm.L2)
+    assert closest.offer(torch.tensor([0]), torch.tensor([[2.0]]).double()).tolist() == [False]
+    assert closest.distance.tolist() == [math.inf]
+
+
+def test_a_tie_belongs_to_the_class_that_comes_first():
+    network = formula(by_margin(lambda rows: 1 - rows[:, 0]))
+    for label, fooled in ((0, False), (1, True)):
+        closest = Closest.of(network, torch.zeros(1, 1).double(), torch.tensor([label]), Norm.L2)
+        assert closest.offer(torch.tensor([0]), torch.ones(1, 1).double()).tolist() == [fooled]

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import torch
+
+from fairmargin.errors import ModelError
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.perturbation.margins import lead, rivals_of, slopes
+from tests.perturbation.networks import formula, mlp, test_digits
+
+SCORES = torch.tensor([[3.0, 1.0, 2.0, 2.0], [0.0, -1.0, 5.0, 5.0]])
+
+
+def test_the_lead_is_over_the_strongest_other_class():
+    assert lead(SCORES, torch.tensor([0, 2])).tolist() == [1.0, 0.0]
+    assert lead(SCORES, torch.tensor([1, 0])).tolist() == [-2.0, -5.0]
+
+
+def test_rivals_come_strongest_first_without_the_own_class_and_ties_in_their_order():
+    assert rivals_of(SCORES, torch.tensor([0, 2]), None).tolist() == [[2, 3, 1], [3, 0, 1]]
+    assert rivals_of(SCORES, torch.tensor([2, 1]), 2).tolist() == [[0, 3], [2, 3]]
+
+
+@pytest.mark.parametrize("count", [3, 4, 99])
+def test_asking_for_more_rivals_than_there_are_gives_all(count):
+    assert rivals_of(SCORES, torch.tensor([0, 2]), count).shape == (2, 3)
+
+
+def test_slopes_are_those_of_finite_differences_in_units_of_the_scale():
+    scale = torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64)
+
+    def scores(rows):
+        return torch.stack([rows[:, 0].sin() + rows[:, 1] ** 2, rows[:, 0] * rows[:, 1] * rows[:, 2], rows[:, 2]], 1)
+
+    network = formula(scores, features=3, tile=4, scale=scale)
+    x = torch.rand(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    y, rivals = torch.tensor([0, 0, 1, 2]), torch.tensor([[1, 2], [2, 1], [0, 2], [1, 0]])
+    every = torch.arange(4)
+    for j, (margin, gain) in enumerate(slopes(network, x, y, rivals)):
+
+        def leads(rows, j=j):
+            return scores(rows)[every, y] - scores(rows)[every, rivals[:, j]]
+
+        assert torch.equal(margin, leads(x))
+        for feature in range(3):
+            step = torch.zeros(3, dtype=torch.float64)
+            step[feature] = 1e-6 * scale[feature]
+            found = (leads(x - step) - leads(x + step)) / 2e-6
+            np.testing.assert_allclose(gain[:, feature].numpy(), found.numpy(), atol=1e-8)
+
+
+def test_a_slope_is_the_row_s_own():
+    x, _ = test_digits(64)
+    rows, y = torch.tensor(x).flatten(1), torch.zeros(64, dtype=torch.long)
+    rivals = torch.full((64, 1), 7)
+    with as_classifier(mlp(epochs=0)).network((1, 8, 8)) as network:
+        ((_, together),) = slopes(network, rows, y, rivals)
+        ((_, same),) = slopes(network, rows[:1].expand(64, -1), y, rivals)
+    assert torch.equal(same[5], together[0])
+
+
+def test_a_score_that_does_not_look_at_the_inputs_has_slope_0():
+    network = formula(lambda rows: torch.stack([rows[:, 0] * 0 + 1, rows[:, 0]], 1), tile=2)
+    ((_, gain),) = slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[0], [0]]))
+    assert gain.tolist() == [[0.0], [0.0]]
+    bias = torch.zeros(2, requires_grad=True)
+    network = formula(lambda rows: bias.expand(len(rows), -1), tile=2)
+    ((_, gain),) = slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[1], [1]]))
+    assert gain.tolist() == [[0.0], [0.0]]
+
+
+def test_works_where_the_caller_has_switched_gradients_off():
+    network = formula(lambda rows: torch.cat([rows, -rows], 1), tile=2)
+    with torch.no_grad():
+        ((_, gain),) = slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[1], [1]]))
+    assert gain.tolist() == [[-2.0], [-2.0]]
+
+
+@pytest.mark.parametrize("score", [lambda rows: rows.detach(), torch.ones_like], ids=["detached", "constant"])
+def test_scores_without_gradients_are_refused_with_a_sentence(score):
+    network = formula(lambda rows: torch.cat([score(rows), -score(rows)], 1), tile=2)
+    with pytest.raises(ModelError, match="have no gradient in its inputs"):
+        list(slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[1], [1]])))

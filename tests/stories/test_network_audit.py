@@ -1,0 +1,167 @@
+"""From a network's weights and images to a verdict, by the command line."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from fairmargin.data.cache import FOLDER_VARIABLE
+from fairmargin.models.acceleration import Acceleration, Choice
+from fairmargin.models.architectures.catalog import build_architecture
+from fairmargin.studies.demo import train_network
+from tests.data.pictures import noise
+from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
+
+SHARED = Path(__file__).parents[3] / "shared"
+IMAGENET = ("--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225")
+
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 16), nn.ReLU(), nn.Linear(16, 2))
+
+    def forward(self, x):
+        return self.layers(x)
+
+def make():
+    torch.manual_seed(0)
+    return Net()
+"""
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    path = tmp_path_factory.mktemp("weights") / "digits.safetensors"
+    save_file(train_network().state_dict(), path)
+    return path
+
+
+def audit(weights, out, *more):
+    common = ("audit", "--model", "arch:small_cnn", "--weights", weights, "--data", "digits", "--split", "test")
+    return fairmargin(*common, "--group", "digit", "--out", out, *QUICK, *more)
+
+
+def table(out):
+    return pd.read_csv(out / "table.csv")
+
+
+def test_weights_and_an_architecture_are_audited_with_deepfool_unless_something_else_is_asked(weights, tmp_path):
+    found = json_of(audit(weights, tmp_path / "run", "--json", "--per-group", "20"))
+    (result,) = found["audits"]
+    assert result["estimator"] == "deepfool"
+    assert result["bound"] == "upper"
+    assert [row["size"] for row in result["groups"]] == [20] * 10
+    assert result["overall"]["accuracy"]["value"] > 0.9
+
+
+def test_one_and_two_processes_find_the_same_bits(weights, tmp_path):
+    for name, engine in (("one", "serial"), ("two", "processes:workers=2")):
+        (tmp_path / name).mkdir()
+        choice = Choice(Acceleration(channels_last=True), "as chosen before")  # what a trial chose once holds for both
+        (tmp_path / name / "acceleration.json").write_text(json.dumps(choice.encode()))
+        succeeded(audit(weights, tmp_path / name, "--engine", engine))
+    pd.testing.assert_frame_equal(table(tmp_path / "one"), table(tmp_path / "two"), check_exact=True)
+
+
+def test_a_run_that_lost_a_shard_measures_only_that_with_the_copy_that_was_chosen_first(weights, tmp_path):
+    out = tmp_path / "run"
+    succeeded(audit(weights, out))
+    before, choice = table(out), (out / "acceleration.json").read_text()
+    shards = sorted(out.glob("shards/*/*.parquet"))
+    assert len(shards) == 2  # 719 samples in shards of 512
+    shards[0].unlink()
+    found = json_of(audit(weights, out, "--json"))
+    assert (found["measured_shards"], found["reused_shards"]) == (1, 1)
+    assert (out / "acceleration.json").read_text() == choice
+    pd.testing.assert_frame_equal(table(out), before, check_exact=True)
+
+
+def test_the_report_says_what_was_chosen_to_search_faster(weights, tmp_path):
+    succeeded(audit(weights, tmp_path / "run", "--per-group", "10"))
+    sentence = json.loads((tmp_path / "run" / "acceleration.json").read_text())["sentence"]
+    assert sentence in json.loads((tmp_path / "run" / "manifest.json").read_text())["notes"]
+    plain = succeeded(audit(weights, tmp_path / "plain", "--per-group", "10", "--no-accelerate"))
+    assert sentence not in plain.stdout
+    assert not (tmp_path / "plain" / "acceleration.json").exists()
+
+
+def test_a_network_of_ones_own_is_measured_on_ones_own_images_in_two_processes(tmp_path, monkeypatch):
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "faces").mkdir()
+    rows = []
+    for i in range(80):
+        (tmp_path / "faces" / f"{i}.png").write_bytes(noise(i, size=8))
+        rows.append({"file": f"{i}.png", "smiles": ["no", "yes"][i % 2], "sex": ["F", "M"][i // 2 % 2]})
+    pd.DataFrame(rows).to_csv(tmp_path / "faces.csv", index=False)
+    common = ("audit", "--model", f"{tmp_path}/net.py:make", "--data", tmp_path / "faces", "--labels")
+    options = (tmp_path / "faces.csv", "--label", "smiles", "--group", "sex", "--engine", "processes:workers=2")
+    found = json_of(fairmargin(*common, *options, "--out", tmp_path / "run", *QUICK, "--json"))
+    (result,) = found["audits"]
+    assert sum(row["size"] for row in result["groups"]) == 80
+    assert {row["group"] for row in result["groups"]} == {"F", "M"}
+
+
+def test_samples_that_were_trained_on_are_warned_of(weights, tmp_path):
+    digits = tmp_path / "digits.npz"
+    x = np.random.default_rng(0).uniform(size=(60, 1, 8, 8)).astype(np.float32)
+    np.savez(digits, x=x, y=np.arange(60) % 10)
+    np.savez(tmp_path / "training.npz", x=x[:7], y=np.arange(7))
+    common = ("audit", "--model", "arch:small_cnn", "--weights", weights, "--data", digits, "--out", tmp_path / "run")
+    result = succeeded(fairmargin(*common, "--training-data", tmp_path / "training.npz", "--bounds", "0,1", *QUICK))
+    assert "7 of 60 audited samples also occur in the training data" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--model", "arch:resnet_20"), "Did you mean 'resnet20'"),
+        (("--model", "arch:small_cnn", "--weights", "nowhere.safetensors"), "nowhere.safetensors"),
+        (("--model", "arch:small_cnn", "--weights", ""), "--weights"),
+        (("--mean", "a,b"), "--mean takes numbers"),
+        (("--std", "0"), "greater than 0"),
+        (("--estimator", "deepfol"), "Did you mean 'deepfool'"),
+        (("--estimator", "deepfool:rivals=0"), "at least 1"),
+        (("--estimator", "exact_linear"), "works on linear models only"),
+        (("--task", "age5"), "one task only"),
+        (("--size", "32"), "no images that could be resized"),
+        (("--labels", "faces.csv"), "folder (or zip) of images"),
+        (("--device", "gpu"), "device"),
+    ],
+)
+def test_bad_input_is_a_sentence(weights, tmp_path, options, sentence):
+    assert sentence in refused(audit(weights, tmp_path / "run", *options))
+
+
+def test_weights_of_another_network_are_refused_by_name(tmp_path):
+    path = tmp_path / "other.pth"
+    torch.save({"state_dict": build_architecture("logistic", (64,), 10).state_dict()}, path)
+    said = refused(audit(path, tmp_path / "run"))
+    assert "other.pth" in said
+    assert "classifier.1.weight" in said
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared is not beside the project")
+def test_the_public_resnet20_has_its_accuracy_on_the_cifar10_test_set(tmp_path):
+    found = json_of(
+        fairmargin(
+            *("audit", "--model", "arch:resnet20", "--weights", SHARED / "weights" / "cifar10-resnet20-12fca82f.th"),
+            *(*IMAGENET, "--data", "cifar10", "--root", SHARED / "data", "--split", "test"),
+            *("--estimator", "softmax_margin", "--no-accelerate", "--out", tmp_path / "run", "--json", *QUICK),
+        )
+    )
+    (result,) = found["audits"]
+    assert result["overall"]["size"] == 10_000
+    assert result["overall"]["accuracy"]["value"] >= 0.91
+    assert {row["group"] for row in result["groups"]} >= {"airplane", "truck"}
+    shutil.rmtree(tmp_path / "run")
