@@ -1,4 +1,4 @@
-"""The model of docs/results/first-audits.md: incomes predicted by logistic regression, from the training split of Adult."""
+"""The model of docs/results/first-audits.md: incomes by logistic regression, from the training split of Adult."""
 
 from pathlib import Path
 
