@@ -1,4 +1,6 @@
+import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -24,9 +26,17 @@ class Sample:
     revision: ClassVar[int] = 1
 
 
+def add_to_catalog(monkeypatch, name, kind):
+    """As if the class were defined in a file of that name among the estimators."""
+    home = f"fairmargin.distances.{name}"
+    monkeypatch.setattr(kind, "__module__", home)
+    monkeypatch.setitem(sys.modules, home, SimpleNamespace(**{kind.__name__: kind}))
+    monkeypatch.setitem(ESTIMATORS.places, name, f"{name}:{kind.__name__}")
+
+
 @pytest.fixture(autouse=True)
 def _with_sample(monkeypatch):
-    monkeypatch.setitem(ESTIMATORS, "sample", Sample)
+    add_to_catalog(monkeypatch, "sample", Sample)
 
 
 def test_a_name_alone_gives_the_defaults():
@@ -93,12 +103,12 @@ def test_says_which_field_has_no_default(monkeypatch):
     class Demanding:
         radius: float
 
-    monkeypatch.setitem(ESTIMATORS, "demanding", Demanding)
+    add_to_catalog(monkeypatch, "demanding", Demanding)
     with pytest.raises(InputError, match="`demanding` needs the field `radius`"):
         parse_estimator("demanding")
 
 
 def test_refuses_to_name_an_estimator_outside_the_catalog(monkeypatch):
-    monkeypatch.delitem(ESTIMATORS, "sample")
+    monkeypatch.delitem(ESTIMATORS.places, "sample")
     with pytest.raises(InputError, match="`Sample` is not in the catalog"):
         name_of(Sample())

@@ -128,7 +128,8 @@ def test_refuses_samples_that_are_no_rows(x):
 
 
 def test_says_what_an_estimator_needs_and_a_model_offers():
-    with pytest.raises(ModelError, match=r"`Climber` needs from the model its layers; .* offers gradient, linear, predict"):
+    sentence = r"`Climber` needs from the model its layers; .* offers gradient, linear, predict"
+    with pytest.raises(ModelError, match=sentence):
         measure(PAIR, np.zeros((1, 2)), ["no"], Climber())
 
 

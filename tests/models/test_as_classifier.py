@@ -82,12 +82,6 @@ def test_lists_what_is_supported_when_given_something_else(model):
         as_classifier(model)
 
 
-def test_says_that_torch_models_are_not_supported_yet():
-    imitation = type("Net", (type("Module", (), {"__module__": "torch.nn.modules.module"}),), {})()
-    with pytest.raises(ModelError, match="not supported yet"):
-        as_classifier(imitation)
-
-
 def test_imports_neither_torch_nor_scikit_learn():
     code = (
         "import sys, fairmargin.models.as_classifier, fairmargin.models.loading, fairmargin.distances.measure, "

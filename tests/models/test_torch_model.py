@@ -185,6 +185,12 @@ def test_a_single_output_is_no_classifier_and_it_says_what_to_do():
         as_classifier(nn.Linear(3, 1))
 
 
+@pytest.mark.parametrize("classes", [3, "abc", ["a", "b", "a"]])
+def test_classes_that_are_no_list_of_different_labels_are_refused(classes):
+    with pytest.raises((InputError, ModelError), match="`classes`"):
+        as_classifier(nn.Linear(2, 3), classes=classes)
+
+
 def test_labels_may_have_names():
     names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
     model = as_classifier(cnn(), classes=names)
@@ -402,6 +408,7 @@ def test_modules_that_know_their_parents_have_a_fingerprint():
     assert module_fingerprint(module) == module_fingerprint(module)
 
 
+SHORT = (DeepFool("l2", steps=10), DeepFool("linf", steps=10))
 BITS = """
 import torch
 from tests.models.test_torch_model import bits
@@ -410,7 +417,7 @@ print(*bits())
 """
 
 
-def bits(estimators=(DeepFool("l2", steps=10), DeepFool("linf", steps=10))):
+def bits(estimators=SHORT):
     """Hashes of distances of a network with batch normalisation, one an estimator."""
     module, (x, _) = cnn(norm=True, epochs=0), test_digits(24)
     y = as_classifier(module).predict(x)

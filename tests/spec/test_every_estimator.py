@@ -1,23 +1,34 @@
 """What every estimator of the catalog promises. A new estimator is covered by its line in the catalog."""
 
 import dataclasses
+import json
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
+from fairmargin.distances import measure as measuring
 from fairmargin.distances.catalog import ESTIMATORS, build, describe
 from fairmargin.distances.measure import measure
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
+from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from tests.oracles import linear_distance, random_problem
+from tests.perturbation.networks import cnn, mlp, test_digits
 
 EVERY = [(name, norm) for name, kind in ESTIMATORS.items() for norm in sorted(kind.norms, key=str)]
 every_estimator = pytest.mark.parametrize(("name", "norm"), EVERY)
+FOR_NETWORKS = [(name, norm) for name, norm in EVERY if ESTIMATORS[name].needs in ("predict", "gradient")]
+every_estimator_for_networks = pytest.mark.parametrize(("name", "norm"), FOR_NETWORKS)
+every_network = pytest.mark.parametrize("network", [cnn, mlp], ids=["cnn", "mlp"])
 
 
 def problem(n=40):
@@ -104,6 +115,129 @@ def test_round_trips_through_a_config_file(name, norm):
     assert build(plain.pop("name"), plain) == estimator
     text = {field: str(value) for field, value in describe(estimator).items() if field != "name"}
     assert build(name, text) == estimator
+
+
+def some_digits(module, count=24):
+    """Digits with the module's own predictions as labels, but for every fifth."""
+    x, _ = test_digits(count)
+    y = as_classifier(module).predict(x)
+    y[::5] = (y[::5] + 1) % 10
+    return x, y
+
+
+@every_network
+@every_estimator_for_networks
+def test_gives_0_exactly_to_samples_that_a_network_misclassifies(name, norm, network):
+    module = network()
+    x, y = some_digits(module)
+    found = measure(module, x, y, ESTIMATORS[name](norm=norm))
+    wrong = as_classifier(module).predict(x) != y
+    assert (found.values[wrong] == 0).all()
+    np.testing.assert_array_equal(found.correct, ~wrong)
+    assert (found.values[~wrong] > 0).all()
+
+
+@every_network
+@every_estimator_for_networks
+def test_measures_a_sample_on_a_network_to_the_same_bit_alone_or_in_any_batch_order_and_shard(
+    name, norm, network, monkeypatch
+):
+    module = network()
+    x, y = some_digits(module)
+    estimator = ESTIMATORS[name](norm=norm)
+    together = measure(module, x, y, estimator).values
+    order = np.random.default_rng(1).permutation(len(x))
+    np.testing.assert_array_equal(measure(module, x[order], y[order], estimator).values, together[order])
+    for i in (0, 7, len(x) - 1):
+        np.testing.assert_array_equal(
+            measure(module, x[i : i + 1], y[i : i + 1], estimator).values, together[i : i + 1]
+        )
+    monkeypatch.setattr(measuring, "_MOST_OF_A_NETWORK", 7)
+    np.testing.assert_array_equal(measure(module, x, y, estimator).values, together)
+
+
+@every_estimator_for_networks
+def test_finds_nothing_on_a_network_that_always_says_the_same(name, norm):
+    constant = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    nn.init.zeros_(constant[1].weight)
+    nn.init.constant_(constant[1].bias, 0.0)
+    with torch.no_grad():
+        constant[1].bias[1] = 1.0
+    x, _ = test_digits(5)
+    found = measure(constant, x, [1, 1, 1, 1, 0], ESTIMATORS[name](norm=norm))
+    assert found.values[4] == 0
+    if found.bound in (Bound.EXACT, Bound.UPPER):
+        assert np.isinf(found.values[:4]).all()
+
+
+class Falling(nn.Module):
+    """Fails from its third call on, when it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.drop, self.head = (
+            nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64)),
+            nn.Dropout(),
+            nn.Linear(64, 10),
+        )
+        self.calls_left = None
+
+    def forward(self, x):
+        if self.calls_left is not None:
+            self.calls_left -= 1
+            if self.calls_left < 0:
+                raise ArithmeticError("inside")
+        return self.head(self.drop(self.body(x)))
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["to the end", "with an exception inside"])
+@every_estimator_for_networks
+def test_leaves_a_network_and_all_random_states_as_they_were(name, norm, fails):
+    torch.manual_seed(5)
+    np.random.seed(5)
+    random.seed(5)
+    module = Falling().train()
+    module.drop.eval()
+    module.head.bias.requires_grad_(False)
+    module.head.weight.grad = torch.ones_like(module.head.weight)
+    (x, y), estimator, model = some_digits(module, 6), ESTIMATORS[name](norm=norm), as_classifier(module)
+
+    def state():
+        tensors = [tensor.clone() for tensor in (*module.state_dict().values(), module.head.weight.grad)]
+        flags = [part.training for part in module.modules()] + [p.requires_grad for p in module.parameters()]
+        grads = [p.grad is None for p in module.parameters()]
+        randomness = torch.get_rng_state(), torch.tensor(np.random.get_state()[1].astype(np.int64))
+        return [*tensors, *randomness], (flags, grads, random.getstate())
+
+    tensors, flags = state()
+    if fails:
+        module.calls_left = 0
+        with pytest.raises(ArithmeticError):
+            estimator(model, x, y, keys=np.zeros(len(x), np.uint64))
+    else:
+        measure(model, x, y, estimator)
+    after, flags_after = state()
+    assert flags == flags_after
+    assert all(torch.equal(before, now) for before, now in zip(tensors, after, strict=True))
+
+
+def packages_loaded_by(program):
+    """The top-level packages in a fresh interpreter after that program."""
+    lines = f"{program}\nimport json, sys\nprint(json.dumps([m.split('.')[0] for m in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True, timeout=120)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_naming_the_estimators_and_measuring_a_linear_model_exactly_load_no_torch():
+    program = """
+import fairmargin as fm
+from fairmargin.distances.catalog import ESTIMATORS, build, describe
+assert "deepfool" in ESTIMATORS and len(list(ESTIMATORS)) == len(ESTIMATORS) > 1
+estimator = build("exact_linear", {"norm": "linf"})
+describe(estimator)
+fm.measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], estimator)
+"""
+    assert "torch" not in packages_loaded_by(program)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -49,8 +49,8 @@ def overlap_warning(found: Bools, *, table: bool = False) -> str:
     occur = "occurs" if count == 1 else "occur"
     if table:
         return (
-            f"{count:,} of {len(found):,} audited rows also {occur} in the training data, feature by feature. In a table "
-            "they may be other people with the same entries; if they are the same, audit rows that the model has not seen."
+            f"{count:,} of {len(found):,} audited rows also {occur} in the training data, feature by feature. In a "
+            "table they may be other people with the same entries; if not, audit rows that the model has not seen."
         )
     return (
         f"{count:,} of {len(found):,} audited samples also {occur} in the training data. A model is surest of what it "

@@ -27,6 +27,9 @@ class _Estimators(Mapping[str, type]):
         found: type = getattr(import_module(f"fairmargin.distances.{module}"), kind)
         return found
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.places  # Mapping would import the class to find out
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)
 

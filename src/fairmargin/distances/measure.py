@@ -15,7 +15,7 @@ from fairmargin.core.keys import sample_keys
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.protocol import Classifier, as_rows, check_inside, encode_labels
+from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
 
 # Samples that are in memory, and are reported as progress, at a time: fewer where each takes long or is large.
 _MOST, _MOST_OF_A_NETWORK = 1024, 512
@@ -164,13 +164,18 @@ def check_samples(model: Classifier, x: Any, y: Any) -> Ints:
 
 def _check_answers(model: Classifier, x: Any) -> None:
     """A model that answers the same question differently has no boundary to measure a distance to."""
-    if model.tile > 1 and not np.array_equal(model.predict(x), model.predict(x)):
-        raise ModelError(
-            "The model answers the same inputs differently when asked again: something in it is random even in "
-            "evaluation mode. Make it deterministic, or measure a smoothed version of it."
-        )
-    if model.tile == 1:
-        model.predict(x)
+    model.predict(x)
+    if model.tile == 1 or not isinstance(model, Differentiable):
+        return
+    from fairmargin.distances.starting import answers_again
+
+    # Asked within one measurement: two calls of `predict` begin with the same random state, and would agree.
+    with model.network(tuple(x.shape[1:])) as network:
+        if not answers_again(network, x):
+            raise ModelError(
+                "The model answers the same inputs differently when asked again: something in it is random even in "
+                "evaluation mode. Make it deterministic, or measure a smoothed version of it."
+            )
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Faster copies of a torch module: what can be done, done, and which pays, by one short trial."""
 
 import copy
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -191,18 +192,24 @@ def choose(
         return Choice(PLAIN, f"The plain model: {idle}.")
     if len(x) == 0:
         raise InputError("`x` is empty: a trial needs at least one sample.")
-    trial, tell = _begun(classifier, x, passes), progress or _silent
-    for done, way in enumerate(_COPIES):
-        tell(done, len(_COPIES) + 2)
-        trial.admit(way)
-    trial.race(PLAIN, *_COPIES)
-    tell(len(_COPIES), len(_COPIES) + 2)
+    trial, tell, ways = _begun(classifier, x, passes), progress or _silent, len(_COPIES) + 2
+    tell(0, ways)
+    one = Acceleration(threads=1)
     if torch.get_num_threads() > 1 and all(part.device.type == "cpu" for part in classifier.module.parameters()):
-        trial.challenge(replace(trial.best, threads=1))
-    tell(len(_COPIES) + 1, len(_COPIES) + 2)
+        trial.admit(one)  # first of all: on a machine shared with others the rest of the trial is faster by it
+    trial.race(PLAIN, one)
+    threads_too = 1 if trial.seconds.get(one, math.inf) * _GAIN < trial.seconds[PLAIN] else 0
+    copies = [replace(way, threads=threads_too) for way in _COPIES]
+    for done, way in enumerate(copies, start=1):
+        tell(done, ways)
+        trial.admit(way)
+    trial.race(Acceleration(threads=threads_too), *copies)
+    tell(ways - 1, ways)
     if passes * trial.seconds[trial.best] > _COMPILING_PAYS:
-        trial.challenge(replace(trial.best, compiled=True))
-    tell(len(_COPIES) + 2, len(_COPIES) + 2)
+        best = trial.best
+        trial.admit(replace(best, compiled=True))
+        trial.race(best, replace(best, compiled=True))
+    tell(ways, ways)
     return decided(trial.seconds, trial.reasons, torch.get_num_threads())
 
 

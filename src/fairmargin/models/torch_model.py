@@ -189,7 +189,7 @@ def from_torch(
     if tile < 1:
         raise InputError(f"`tile` must be at least 1; given {tile}.")
     labels = range(_outputs_of(module)) if classes is None else classes
-    names = as_classes(labels, len(labels))
+    names = as_classes(labels, len(labels) if hasattr(labels, "__len__") else 0)
     if len(names) < 2:
         raise ModelError(
             f"The module has {len(names)} output; a classifier tells at least 2 classes apart. {_ONE_LOGIT}"

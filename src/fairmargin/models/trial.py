@@ -11,7 +11,7 @@ from torch import Tensor
 
 Way = TypeVar("Way", bound=Hashable)
 
-_SECONDS = 6.0  # that a trial may take, or _SHARE of the whole run if that is longer
+_SECONDS = 8.0  # that a trial may take, or _SHARE of the whole run if that is longer
 _SHARE = 0.02
 _ROUNDS = 3
 _AGREEMENT = 1e-3
@@ -85,7 +85,7 @@ class Trial(Generic[Way]):
 
     def admit(self, way: Way) -> None:
         """Try a way out; if it is possible and right it takes part, otherwise the reason is kept."""
-        if not self._has_time_for(4):
+        if not self._has_time_for(3):
             self.reasons[way] = "the time of the trial was over"
             return
         try:
@@ -106,18 +106,12 @@ class Trial(Generic[Way]):
     def race(self, *ways: Way) -> None:
         """Time those of the ways that are right in turn: so a busy moment of the machine hits all of them."""
         racing = [way for way in ways if way in self._times]
-        for done in range(_ROUNDS if len(racing) > 1 else 1):
+        for done in range(_ROUNDS if len(racing) > 1 else 1):  # whoever is alone is timed once
             if done and not self._has_time_for(len(racing)):
                 break
             for way in racing:
                 self._times[way].append(self.run(way, self.rows).seconds)
 
-    def challenge(self, way: Way) -> None:
-        """Let a way race against the fastest so far."""
-        best = self.best
-        self.admit(way)
-        self.race(best, way)
-
     def _has_time_for(self, passes: int) -> bool:
-        each = min([self._each, *self._times[self.plain]])
+        each = min([self._each, *self.seconds.values()])
         return perf_counter() - self._began + passes * each < max(_SECONDS, _SHARE * self.passes * each)

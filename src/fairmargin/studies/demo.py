@@ -58,7 +58,7 @@ def train_network() -> "nn.Module":
         network = build_architecture("small_cnn", tuple(x.shape[1:]), 10)
         optimizer = torch.optim.Adam(network.parameters(), lr=_RATE)
         for _ in range(_EPOCHS):
-            for batch in torch.randperm(len(x)).split(_BATCH):
+            for batch in torch.split(torch.randperm(len(x)), _BATCH):
                 loss = torch.nn.functional.cross_entropy(network(x[batch]), y[batch])
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
