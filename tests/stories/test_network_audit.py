@@ -165,3 +165,8 @@ def test_the_public_resnet20_has_its_accuracy_on_the_cifar10_test_set(tmp_path):
     assert result["overall"]["accuracy"]["value"] >= 0.91
     assert {row["group"] for row in result["groups"]} >= {"airplane", "truck"}
     shutil.rmtree(tmp_path / "run")
+
+
+def test_a_proxy_without_a_unit_says_so_in_the_report(weights, tmp_path):
+    succeeded(audit(weights, tmp_path / "run", "--per-group", "10", "--estimator", "softmax_margin", "--no-accelerate"))
+    assert "no unit of length" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

@@ -12,7 +12,8 @@ from fairmargin.errors import InputError
 class DistanceEstimator(Protocol):
     """A frozen dataclass whose fields are hyper-parameters, `norm` among them; calling it runs the algorithm.
 
-    `revision` goes up whenever results change: it is part of the store key, the package's version is not.
+    `revision` goes up whenever results change: it is part of the store key, the package's version is not. An estimator
+    whose numbers could mislead a reader of the report says so in `caution`, a sentence.
     """
 
     needs: ClassVar[str]  # "predict", "gradient", "linear" or "layers"

@@ -44,6 +44,10 @@ class SoftmaxMargin:
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
     revision: ClassVar[int] = 1
+    caution: ClassVar[str] = (
+        "`softmax_margin` is a difference of probabilities: it has no unit of length, whatever norm tables and figures "
+        "name beside it."
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))

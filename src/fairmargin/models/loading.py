@@ -75,8 +75,7 @@ def load_model(
     if not colon or not module or not name:
         raise ModelError(f"Cannot tell what model {spec!r} means. {_SUPPORTED}.")
     found, fresh = imported(spec)
-    # An object of the user's is copied first: the same one may be asked for again, with other weights.
-    return _with_weights(found if fresh or not weights else copy.deepcopy(found), spec, weights, trust)
+    return _with_weights(found, spec, weights, trust, fresh=fresh)
 
 
 def _built(spec: str, weights: str, trust: bool, shape: tuple[int, ...] | None, classes: int | None) -> object:
@@ -98,8 +97,11 @@ def _built(spec: str, weights: str, trust: bool, shape: tuple[int, ...] | None, 
     return network
 
 
-def _with_weights(model: object, spec: str, weights: str, trust: bool) -> object:
-    """The model, with weights loaded into it if there are any."""
+def _with_weights(model: object, spec: str, weights: str, trust: bool, *, fresh: bool = True) -> object:
+    """The model, with weights loaded into it if there are any.
+
+    An object of the user's that is not fresh is copied first: it may be asked for again, with other weights.
+    """
     if not weights:
         return model
     if not any(base.__module__ == "torch.nn.modules.module" for base in type(model).__mro__):
@@ -112,6 +114,14 @@ def _with_weights(model: object, spec: str, weights: str, trust: bool) -> object
     from fairmargin.models.weights import load_weights
 
     assert isinstance(model, nn.Module)
+    if not fresh:
+        try:
+            model = copy.deepcopy(model)
+        except Exception as error:  # whatever the user's attributes raise when they are copied
+            raise ModelError(
+                f"{spec!r} cannot be copied to load weights into it ({type(error).__name__}: {error}). Name a function "
+                "that makes it."
+            ) from error
     load_weights(model, Path(weights), trust=trust)
     return model
 

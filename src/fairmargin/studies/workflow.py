@@ -66,6 +66,8 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
     store = folder.store()
     with store.lock():
         replaced = _claim(folder, study)
+        cautions = (getattr(estimator, "caution", "") for estimator in estimators.values())
+        loaded = replace(loaded, notes=(*loaded.notes, *dict.fromkeys(filter(None, cautions))))
         loaded = _accelerated(study, loaded, list(estimators.values()), folder, tell)
         kept = {name: loaded.columns[name] for name in kept_columns(study, loaded)}
         folder.write_samples(kept, ids=study.cluster)
