@@ -198,6 +198,7 @@ def choose(
     if torch.get_num_threads() > 1 and all(part.device.type == "cpu" for part in classifier.module.parameters()):
         trial.admit(one)  # first of all: on a machine shared with others the rest of the trial is faster by it
     trial.race(PLAIN, one)
+    trial.restart()  # where several threads wait for one another, that alone took the time
     threads_too = 1 if trial.seconds.get(one, math.inf) * _GAIN < trial.seconds[PLAIN] else 0
     copies = [replace(way, threads=threads_too) for way in _COPIES]
     for done, way in enumerate(copies, start=1):
@@ -218,6 +219,8 @@ def decided(seconds: Mapping[Acceleration, float], reasons: Mapping[Acceleration
 
     >>> decided({PLAIN: 1.36, Acceleration(fold=True): 1.0}, {}, 2).sentence
     'BatchNorm folded, 2 threads: 1.36 times as fast as the plain model in a trial.'
+    >>> decided({PLAIN: 9.0, Acceleration(threads=1): 1.0}, {}, 2).sentence
+    'The plain model on 1 thread: 2 threads were slower in a trial.'
     >>> decided({PLAIN: 1.04, Acceleration(fold=True): 1.0}, {}, 2).sentence
     'The plain model: no faster copy was found in a trial.'
     """
@@ -227,7 +230,11 @@ def decided(seconds: Mapping[Acceleration, float], reasons: Mapping[Acceleration
     spoken = {str(way): value for way, value in seconds.items()}, {str(way): why for way, why in reasons.items()}
     if chosen == PLAIN:
         return Choice(PLAIN, "The plain model: no faster copy was found in a trial.", *spoken)
-    gain = seconds[PLAIN] / seconds[chosen]
+    plain = Acceleration(threads=chosen.threads)  # a gain is told against the plain model on as many threads
+    if chosen == plain:
+        sentence = f"The plain model on {plain}: {all_threads} threads were slower in a trial."
+        return Choice(chosen, sentence, *spoken)
+    gain = seconds.get(plain, seconds[PLAIN]) / seconds[chosen]
     words = str(replace(chosen, threads=chosen.threads or all_threads))
     words = words[0].upper() + words[1:]
     return Choice(chosen, f"{words}: {gain:.2f} times as fast as the plain model in a trial.", *spoken)

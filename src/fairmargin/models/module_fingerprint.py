@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+import re
 from argparse import Namespace
 from enum import Enum
 from hashlib import sha256
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 # What every module has of its own: names of children and parameters, which are hashed by content, hooks and the mode.
 _BOOKKEEPING = frozenset(vars(nn.Module())) | {"training"}
+_OF_A_FILE = re.compile(r"^(fairmargin_model_.*)_[0-9a-f]{12}$")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, np.generic, Enum)
 
 
@@ -109,7 +111,9 @@ def _bytes_of(tensor: Tensor) -> str:
 
 
 def _name_of(thing: Any) -> str:
-    return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
+    # A module read from a user's file bears a hash of its path, which decides nothing: a file may be moved.
+    module = _OF_A_FILE.sub(r"\1", str(getattr(thing, "__module__", "")))
+    return f"{module}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
 
 
 def _code_of(kind: type) -> str:
