@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from fairmargin.data.cache import FOLDER_VARIABLE
 from fairmargin.models.acceleration import Acceleration, Choice
 from fairmargin.models.architectures.catalog import build_architecture
+from fairmargin.store.folder import Store
 from fairmargin.studies.demo import train_network
 from tests.data.pictures import noise
 from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
@@ -65,7 +66,7 @@ def test_weights_and_an_architecture_are_audited_with_deepfool_unless_something_
 
 def test_one_and_two_processes_find_the_same_bits(weights, tmp_path):
     for name, engine in (("one", "serial"), ("two", "processes:workers=2")):
-        (tmp_path / name).mkdir()
+        Store.open(tmp_path / name, create=True)
         choice = Choice(Acceleration(channels_last=True), "as chosen before")  # what a trial chose once holds for both
         (tmp_path / name / "acceleration.json").write_text(json.dumps(choice.encode()))
         succeeded(audit(weights, tmp_path / name, "--engine", engine))
@@ -77,10 +78,10 @@ def test_a_run_that_lost_a_shard_measures_only_that_with_the_copy_that_was_chose
     succeeded(audit(weights, out))
     before, choice = table(out), (out / "acceleration.json").read_text()
     shards = sorted(out.glob("shards/*/*.parquet"))
-    assert len(shards) == 2  # 719 samples in shards of 512
+    assert len(shards) == 6  # 719 samples in shards of 128
     shards[0].unlink()
     found = json_of(audit(weights, out, "--json"))
-    assert (found["measured_shards"], found["reused_shards"]) == (1, 1)
+    assert (found["measured_shards"], found["reused_shards"]) == (1, 5)
     assert (out / "acceleration.json").read_text() == choice
     pd.testing.assert_frame_equal(table(out), before, check_exact=True)
 
@@ -107,6 +108,9 @@ def test_a_network_of_ones_own_is_measured_on_ones_own_images_in_two_processes(t
     options = (tmp_path / "faces.csv", "--label", "smiles", "--group", "sex", "--engine", "processes:workers=2")
     found = json_of(fairmargin(*common, *options, "--out", tmp_path / "run", *QUICK, "--json"))
     (result,) = found["audits"]
+    notes = " ".join(json.loads((tmp_path / "run" / "manifest.json").read_text())["notes"])
+    assert "taken for these classes (in sorted order; --class-names a,b,… gives another): 0 no, 1 yes." in notes
+    assert "No --weights were given" in notes
     assert sum(row["size"] for row in result["groups"]) == 80
     assert {row["group"] for row in result["groups"]} == {"F", "M"}
 
@@ -128,7 +132,9 @@ def test_samples_that_were_trained_on_are_warned_of(weights, tmp_path):
         (("--model", "arch:small_cnn", "--weights", "nowhere.safetensors"), "nowhere.safetensors"),
         (("--model", "arch:small_cnn", "--weights", ""), "--weights"),
         (("--mean", "a,b"), "--mean takes numbers"),
-        (("--std", "0"), "greater than 0"),
+        (("--std", "0", "--mean", "0"), "greater than 0"),
+        (("--std", "1"), "--std is given without --mean"),
+        (("--size", "-1"), "expected 0 or more"),
         (("--estimator", "deepfol"), "Did you mean 'deepfool'"),
         (("--estimator", "deepfool:rivals=0"), "at least 1"),
         (("--estimator", "exact_linear"), "works on linear models only"),
@@ -170,3 +176,44 @@ def test_the_public_resnet20_has_its_accuracy_on_the_cifar10_test_set(tmp_path):
 def test_a_proxy_without_a_unit_says_so_in_the_report(weights, tmp_path):
     succeeded(audit(weights, tmp_path / "run", "--per-group", "10", "--estimator", "softmax_margin", "--no-accelerate"))
     assert "no unit of length" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_model_that_is_hardly_ever_right_is_warned_of(tmp_path):
+    path = tmp_path / "untrained.safetensors"
+    torch.manual_seed(0)
+    save_file(build_architecture("small_cnn", (64,), 10).state_dict(), path)
+    result = succeeded(audit(path, tmp_path / "run", "--estimator", "first_order", "--no-accelerate"))
+    assert "always answering the commonest class would be" in " ".join(result.stdout.split())
+
+
+def test_class_names_put_text_labels_in_the_order_of_the_outputs(tmp_path):
+    torch.manual_seed(0)
+    network = build_architecture("logistic", (2,), 2)
+    save_file(network.state_dict(), tmp_path / "net.safetensors")
+    x = np.random.default_rng(0).uniform(size=(80, 2)).astype(np.float32)
+    y = network(torch.tensor(x)).argmax(dim=1).numpy()
+    names = np.array(["yes", "no"])  # not in the order of the alphabet
+    frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "hired": names[y], "sex": np.array(["F", "M"])[y[::-1]]})
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    common = ("audit", "--model", "arch:logistic", "--weights", tmp_path / "net.safetensors", "--label", "hired")
+    data = (
+        "--data",
+        tmp_path / "people.csv",
+        "--group",
+        "sex",
+        "--estimator",
+        "first_order",
+        "--scale",
+        "none",
+        *QUICK,
+    )
+    right = json_of(fairmargin(*common, *data, "--class-names", "yes,no", "--out", tmp_path / "right", "--json"))
+    sorted_ = json_of(fairmargin(*common, *data, "--out", tmp_path / "sorted", "--json"))
+    assert right["audits"][0]["overall"]["accuracy"]["value"] == 1.0
+    assert sorted_["audits"][0]["overall"]["accuracy"]["value"] == 0.0
+
+
+def test_a_folder_of_other_files_is_not_made_a_run(weights, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "holds other files (notes.txt) and no run" in refused(audit(weights, tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

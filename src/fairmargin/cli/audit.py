@@ -25,8 +25,9 @@ def audit(
     model: Annotated[
         str,
         typer.Option(
-            help="A file (.npz with weight and bias, .skops, .joblib, .pkl), an import path (package.module:name), or "
-            "arch:NAME with --weights. See `fairmargin list architectures`.",
+            help="A file (.npz with weight and bias, .skops, .joblib, .pkl, .pt, .pt2), an import path "
+            "(package.module:name or path/to/file.py:name), or arch:NAME with --weights. See `fairmargin list "
+            "architectures`.",
             rich_help_panel="What to audit",
         ),
     ] = "",
@@ -106,6 +107,14 @@ def audit(
     image_column: Annotated[
         str, typer.Option(help="Column of --labels with the file names; 'file' if left out.", rich_help_panel="Data")
     ] = "",
+    class_names: Annotated[
+        str,
+        typer.Option(
+            help="The classes in the order of a network's outputs, with commas, where labels are names; sorted if left "
+            "out.",
+            rich_help_panel="Data",
+        ),
+    ] = "",
     per_group: Annotated[
         int,
         typer.Option(
@@ -135,7 +144,8 @@ def audit(
     estimator: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME or NAME:key=value,…; may be repeated. See `fairmargin list estimators`.",
+            help="NAME or NAME:key=value,…, as in deepfool:norm=linf; may be repeated. See `fairmargin list "
+            "estimators`.",
             rich_help_panel="Measuring",
         ),
     ] = None,
@@ -230,6 +240,7 @@ def audit(
             "size": size,
             "labels": labels,
             "image_column": image_column,
+            "class_names": _names(class_names),
             "per_group": per_group,
             "training_data": training_data,
             "data": data,

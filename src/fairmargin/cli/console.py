@@ -57,6 +57,8 @@ def show_audits(audits: "Sequence[StoredAudit]") -> None:
     """A table and the warnings of every audit."""
     for stored in audits:
         output.print(_table(stored.estimator, stored.result))
+        if len(stored.result.groups) > 2:
+            output.print("[dim]An interval is for one group alone; p is corrected for the number of groups.[/]")
         notes = [stored.result.cap_reason + "." if stored.result.cap_reason else "", *stored.result.warnings]
         for note in filter(None, notes):
             output.print(f"[yellow]Note:[/] {shown(note)}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairmargin.data.dataset import Dataset
 
 _SHOWN = 20  # groups of an attribute that a terminal lists; --json has all of them
+_MOST_GROUPS = 120
 
 
 def data(
@@ -161,10 +162,15 @@ def _grid(rows: "tuple[tuple[str, str], ...]") -> Table:
 def _counts(dataset: "Dataset") -> dict[str, dict[str, int]]:
     """Samples by class and by every attribute; classes and groups without a sample are left out."""
     partitions = {what: dataset.partition(what) for what in ("class", *dataset.attributes)}
-    return {what: dict(zip(p.labels, p.sizes.tolist(), strict=True)) for what, p in partitions.items()}
+    counts = {what: dict(zip(p.labels, p.sizes.tolist(), strict=True)) for what, p in partitions.items()}
+    if dataset.class_names:  # in the order of their numbers, which is that of a network's outputs
+        counts["class"] = {name: counts["class"][name] for name in dataset.class_names if name in counts["class"]}
+    return counts
 
 
 def _counts_text(groups: Mapping[str, int]) -> str:
+    if len(groups) > _MOST_GROUPS:
+        return f"{len(groups):,} different values"  # ids of people, say
     listed = [f"{group}: {size:,}" for group, size in list(groups.items())[:_SHOWN]]
     more = len(groups) - _SHOWN
     return ", ".join(listed) + (f" and {more:,} more" if more > 0 else "")

@@ -84,8 +84,8 @@ def load(
     path = Path(name)
     if not is_readable(text) and not path.exists():
         raise InputError(
-            f"Unknown dataset {text!r}. {suggest(text, DATASETS)} For a file of your own, give its path with its "
-            "ending, such as people.csv."
+            f"Unknown dataset {text!r}. {suggest(text, DATASETS)} For data of your own, give the path of a file with "
+            f"its ending, such as people.csv, or of a folder of images; looked in {Path.cwd()}."
         )
     if split != "all":
         raise InputError(f"A file has no splits, but {split!r} of {path} was asked. Give each split a file of its own.")

@@ -100,7 +100,9 @@ def _from_table(
 ) -> Dataset:
     table = read_table(path)
     if label is None:
-        raise InputError(f"Which column of {path} is the label? Name it with `label`. {there_are(table.columns)}")
+        raise InputError(
+            f"Which column of {path} is the label? Name it with --label (label=). {there_are(table.columns)}"
+        )
     # "class" is another word for the label, unless the table has a column of that name.
     attributes = [name for name in attributes if name != LABEL_NAME or name in table.columns]
     chosen = _feature_columns(path, table, label, attributes, features)

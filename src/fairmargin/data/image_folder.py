@@ -132,7 +132,9 @@ def _by_subfolder(folder: Path, members: list[str]) -> tuple[list[str], npt.NDAr
 def _checked_rows(table: Path, image: str, label: str | None, attributes: Sequence[str]) -> pd.DataFrame:
     rows = read_table(table)
     if label is None:
-        raise InputError(f"Which column of {table} is the label? Name it with `label`. {there_are(rows.columns)}")
+        raise InputError(
+            f"Which column of {table} is the label? Name it with --label (label=). {there_are(rows.columns)}"
+        )
     for role, name in (("image", image), ("label", label), *(("attribute", name) for name in attributes)):
         if name not in rows.columns:
             raise InputError(f"{table} has no column {name!r} ({role}). {suggest(name, rows.columns)}")

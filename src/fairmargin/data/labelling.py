@@ -36,6 +36,7 @@ def numbered(where: str, values: npt.NDArray[Any], class_names: Sequence[str] = 
         if numbers.min() < 0:
             raise InputError(f"{where}: classes are numbered from 0; found the label {numbers.min()}.")
         return numbers, names
+    _check_one_kind(where, values)
     text = np.array([str(value) for value in values.tolist()])
     order = names or tuple(np.unique(text).tolist())
     places = {name: place for place, name in enumerate(order)}
@@ -43,6 +44,28 @@ def numbered(where: str, values: npt.NDArray[Any], class_names: Sequence[str] = 
         if value not in places:
             raise InputError(f"{where}: label {value!r} is none of `class_names`. {suggest(value, order)}")
     return np.array([places[value] for value in text.tolist()], dtype=np.int64), order
+
+
+def _check_one_kind(where: str, values: npt.NDArray[Any]) -> None:
+    """One stray text among numbers would make texts of all, and sorted texts are not in the order of the numbers."""
+    if values.dtype.kind == "f":
+        odd = values[values != np.floor(values)]
+        raise InputError(f"{where}: classes are whole numbers or names; found the label {odd[0]:g}.")
+    written = [str(value).strip() for value in values.tolist()]
+    stray = [text for text in written if not _is_number(text)]
+    if stray and len(stray) < len(written):
+        raise InputError(
+            f"{where}: {len(written) - len(stray):,} labels are numbers and {len(stray):,} are not (first "
+            f"{stray[0]!r}). Write all of them as numbers, or all as names."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _are_whole(values: npt.NDArray[Any]) -> bool:

@@ -175,7 +175,8 @@ def _found(start: Path, folder: Callable[[Path], bool], archives: Sequence[str])
 
 def _what_to_put_where(name: str, card: Card, start: Path, usual: bool, archives: Sequence[str]) -> str:
     files = ", ".join(file.name for file in card.files) or ", ".join(archives)
-    found = f"No files of {name} at {start}." if start.exists() else f"The files of {name} are not here ({start})."
+    shown = start.resolve() if start == Path() else start  # "at .." would be read as another folder
+    found = f"No files of {name} at {shown}." if start.exists() else f"The files of {name} are not here ({start})."
     able = all(file.url for file in card.files) and bool(card.files)
     fetch = f" `fairmargin data {name} --download` fetches them where the network allows." if able else ""
     where = "there, or name their folder or archive with --root (root=)" if usual else "there"

@@ -48,8 +48,8 @@ def transfer(url: str, part: Path, progress: Progress | None = None) -> None:
     name, kept = part.name.removesuffix(".part"), _size(part)
     again = f" The {kept:,} bytes that came are kept: try again to go on." if kept else ""
     raise InputError(
-        f"{name} could not be fetched from {url} ({reason.rstrip('.')}).{again} Or fetch it in another way and put it "
-        f"into {part.parent}."
+        f"{name} could not be fetched from {url} ({reason.rstrip('.')}).{again} Try again, or fetch it in another "
+        f"way and put it into {part.parent}."
     )
 
 

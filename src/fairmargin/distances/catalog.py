@@ -23,6 +23,8 @@ class _Estimators(Mapping[str, type]):
         self.places = dict(places)
 
     def __getitem__(self, name: str) -> type:
+        if name not in self.places:
+            raise KeyError(f"Unknown estimator `{name}`. {suggest(name, self.places)}")
         module, _, kind = self.places[name].partition(":")
         found: type = getattr(import_module(f"fairmargin.distances.{module}"), kind)
         return found

@@ -18,7 +18,8 @@ from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
 
 # Samples that are in memory, and are reported as progress, at a time: fewer where each takes long or is large.
-_MOST, _MOST_OF_A_NETWORK = 1024, 512
+_MOST, _MOST_OF_A_NETWORK, _FEWEST_OF_A_NETWORK = 1024, 512, 128
+_SHARDS = 6  # at least so many of a small audit, so that its progress can be seen and kept
 _MEMORY = 4 * 2**30
 _CHECKED_AT_ONCE = 2**22  # numbers
 _ARRAYS = 16  # of double precision and a shard's size, which an estimator works on at a time
@@ -71,7 +72,9 @@ def measure(
     check_estimator(classifier, estimator)
     samples = x if hasattr(x, "shape") else _array(x)
     positions = check_samples(classifier, samples, y)
-    size = shard_size(classifier, math.prod(samples.shape[1:]), memory=min(_MEMORY, _free_memory() // 2))
+    size = shard_size(
+        classifier, math.prod(samples.shape[1:]), len(positions), memory=min(_MEMORY, _free_memory() // 2)
+    )
     parts = []
     with _reported(progress) as tell:
         for start in range(0, len(positions), size):
@@ -81,19 +84,21 @@ def measure(
     return concatenate(parts)
 
 
-def shard_size(model: Classifier, features: int, memory: int = _MEMORY) -> int:
+def shard_size(model: Classifier, features: int, samples: int, memory: int = _MEMORY) -> int:
     """How many samples are measured at a time: whole tiles, as many as fit into the memory.
 
-    It depends on the size of the samples and not on the machine, unless `memory` is given: shards are named by it.
+    It depends on the data and not on the machine, unless `memory` is given: shards are named by it.
 
     >>> from fairmargin.models.linear import LinearClassifier
     >>> model = LinearClassifier([[0.0], [1.0]], [0.0, 0.0])
-    >>> shard_size(model, 3 * 32 * 32), shard_size(model, 3 * 200 * 200)
+    >>> shard_size(model, 3 * 32 * 32, 10_000), shard_size(model, 3 * 200 * 200, 10_000)
     (1024, 279)
     """
+    most = _MOST
+    if model.tile > 1:
+        most = max(_FEWEST_OF_A_NETWORK, min(_MOST_OF_A_NETWORK, math.ceil(samples / _SHARDS)))
     fitting = memory // (8 * _ARRAYS * max(1, features))
-    most = _MOST if model.tile == 1 else _MOST_OF_A_NETWORK
-    return max(model.tile, min(most, fitting) // model.tile * model.tile)
+    return max(model.tile, min(math.ceil(most / model.tile), fitting // model.tile) * model.tile)
 
 
 def measure_shard(

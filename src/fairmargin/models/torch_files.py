@@ -105,7 +105,8 @@ def read_checkpoint(path: Path, *, trust: bool = False) -> Any:
     except Exception as error:  # unpickling runs foreign code, which may raise anything
         raise ModelError(
             f"'{path}' cannot be unpickled here ({type(error).__name__}: {_first_line(error)}). It may be damaged, or "
-            "need the modules that define its classes."
+            "need the modules that define its classes: a file net.py in this folder is found with PYTHONPATH=. before "
+            "the command."
         ) from error
 
 
@@ -146,5 +147,5 @@ def _names_in_pickles(path: Path) -> Iterator[str]:
 def _first_line(error: Exception) -> str:
     """The point of an error; torch surrounds it with advice that is not ours to give."""
     said = re.search(r"WeightsUnpickler error: (.+)", str(error))
-    text = said.group(1) if said else str(error) or "nothing there"
-    return text.strip().splitlines()[0].rstrip(".")
+    text = (said.group(1) if said else str(error) or "nothing there").strip().splitlines()[0]
+    return "no tensors were found" if "weights_only" in text else text.rstrip(".")

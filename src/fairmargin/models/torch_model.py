@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.domain import Domain
-from fairmargin.errors import InputError, ModelError
+from fairmargin.errors import FairmarginError, InputError, ModelError
 from fairmargin.models.acceleration import PLAIN, Acceleration, accelerated, threads
 from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.network import TILE, Network, finite, space
@@ -129,6 +129,8 @@ class TorchClassifier:
         def scores(rows: Tensor) -> Tensor:
             try:
                 out = module(rows.reshape(len(rows), *shape))
+            except FairmarginError:
+                raise
             except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
                 first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
                 raise ModelError(
@@ -218,7 +220,7 @@ def _on_device(module: nn.Module, device: str | torch.device | None) -> nn.Modul
             return module
         return copy.deepcopy(module).to(target)
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+        reason = (str(error) or type(error).__name__).strip().splitlines()[0].partition(":")[0].rstrip(".")
         raise InputError(f"`device` cannot be {device!r} here ({reason}). Write 'cpu', or leave it out.") from None
 
 

@@ -52,6 +52,7 @@ class Store:
             if not create:
                 what = "a folder without a run (it has no store.json)" if folder.exists() else "no folder"
                 raise StoreError(f"There is {what} at {folder}. Check the path, or run the audit first.") from None
+            _check_free(folder)
             _make_folder(folder)
             atomic_write_text(label, json.dumps({"format": FORMAT}) + "\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -132,6 +133,19 @@ class Store:
         if not _KEY.fullmatch(key):
             raise InputError(f"A shard key is 64 hexadecimal digits, made by `shard_key`; given {key!r}.")
         return self.folder / "shards" / key[:2] / f"{key}.parquet"
+
+
+def _check_free(folder: Path) -> None:
+    """A run does not spread among other files: one could not tell later which are whose."""
+    try:
+        others = (
+            sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.exists() else []
+        )
+    except OSError as error:
+        raise StoreError(f"Cannot look into {folder}: {error.strerror or error}. Choose another --out.") from error
+    if others:
+        some = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        raise StoreError(f"{folder} holds other files ({some}) and no run. Choose a new folder for --out.")
 
 
 def _make_folder(folder: Path) -> None:

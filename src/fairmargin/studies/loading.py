@@ -83,6 +83,7 @@ def load_data(study: Study, progress: Progress | None = None) -> Dataset:
             image=study.image_column or "file",
             label=study.label or None,
             attributes=[c for c in study.columns if c not in (study.label, "class")],
+            class_names=study.class_names,
             size=study.size or None,
             progress=progress,
         )
@@ -114,24 +115,43 @@ def load_data(study: Study, progress: Progress | None = None) -> Dataset:
 def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[str, ...]]:
     """The model that the study names, made for these samples, and what the report should say of it."""
     shape = tuple(map(int, dataset.x.shape[1:]))
-    labels = dataset.class_names or tuple(np.unique(dataset.y).tolist())
+    labels = _label_values(study, dataset)
     found = load_model(study.model, trust=study.trust_model, weights=study.weights, shape=shape, classes=len(labels))
     if not _is_torch_module(found):
         return as_classifier(found, mean=study.mean or None, std=study.std or None, tile=study.tile or None), ()
     # Images have limits even where a file of arrays does not say so; tables have none of their own.
     domain = None if len(shape) == 3 and not dataset.domain.is_bounded else dataset.domain
-    named = not dataset.class_names and dataset.y.dtype.kind in "US"
+    by_text = not dataset.class_names and dataset.y.dtype.kind in "US"
     model = as_classifier(
         found,
         domain=domain,
-        classes=labels if named else None,
+        classes=labels if by_text else None,
         mean=study.mean or None,
         std=study.std or None,
         device=study.device or None,
         tile=study.tile or None,
     )
-    note = f"Outputs 0, 1, … of the network were taken for the labels in sorted order: {', '.join(map(str, labels))}."
-    return model, (note,) if named else ()
+    notes = []
+    if study.data not in DATASETS and (by_text or dataset.class_names):
+        order = ", ".join(f"{i} {name}" for i, name in enumerate(labels[:20])) + (", …" if len(labels) > 20 else "")
+        how = "as --class-names says" if study.class_names else "in sorted order; --class-names a,b,… gives another"
+        notes.append(f"Outputs of the network were taken for these classes ({how}): {order}.")
+    if not study.weights and ":" in study.model:
+        notes.append(f"No --weights were given: the network is audited as {study.model} returns it.")
+    return model, tuple(notes)
+
+
+def _label_values(study: Study, dataset: Dataset) -> tuple[Any, ...]:
+    """The classes in the order of a network's outputs."""
+    if dataset.class_names:
+        return dataset.class_names
+    present = tuple(np.unique(dataset.y).tolist())
+    if not study.class_names or dataset.y.dtype.kind not in "US":
+        return present
+    unknown = [label for label in present if label not in study.class_names]
+    if unknown:
+        raise InputError(f"Label {unknown[0]!r} is none of --class-names. {suggest(unknown[0], study.class_names)}")
+    return study.class_names
 
 
 def seen_in_training(study: Study, dataset: Dataset) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ MEASURED = (
     "size",
     "labels",
     "image_column",
+    "class_names",
     "per_group",
     "label",
     "features",
@@ -47,6 +48,7 @@ FOR_MODELS = (
     "size",
     "labels",
     "image_column",
+    "class_names",
     "per_group",
     "training_data",
     "label",
@@ -82,6 +84,7 @@ class Study(BaseModel):
     size: int = Field(0, ge=0)
     labels: str = ""
     image_column: str = ""
+    class_names: tuple[str, ...] = ()
     per_group: int = Field(0, ge=0)
     training_data: str = ""
     label: str = ""
@@ -119,6 +122,9 @@ class Study(BaseModel):
         if idle:
             other = "--model with --data" if self.distances else "--distances"
             raise ValueError(f"{option_of(idle[0])} goes with {other}, and says nothing here: leave it out")
+        if bool(self.mean) != bool(self.std):
+            given, other = ("--mean", "--std") if self.mean else ("--std", "--mean")
+            raise ValueError(f"{given} is given without {other}: give both ({'--std 1' if self.mean else '--mean 0'})")
         for names in self.cross:
             if len(set(names)) < max(2, len(names)):
                 raise ValueError(
@@ -174,6 +180,8 @@ def _sentence(problem: Any, fields: Mapping[str, Any]) -> str:
         return message
     name = str(problem["loc"][0])
     given = f"{option_of(name)}: given {fields.get(name)!r}"
+    if problem["type"] == "greater_than_equal":
+        return f"{given}, expected {problem['ctx']['ge']} or more"
     if problem["type"] == "literal_error":
         allowed = [v for v in get_args(Study.model_fields[name].annotation) if v]
         return f"{given}, expected one of {', '.join(allowed)}"

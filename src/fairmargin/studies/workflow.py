@@ -25,6 +25,7 @@ from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import StoreError
 from fairmargin.metrics.audit import audit
+from fairmargin.metrics.results import AuditResult
 from fairmargin.models.protocol import Classifier
 from fairmargin.report.page import Provenance, Section, render
 from fairmargin.store.atomic import atomic_write_text
@@ -79,7 +80,7 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
             distances = folder.distances(measurement)
             for i, partition in enumerate(partitions):
                 tell("comparing groups", number * len(partitions) + i, len(measurements) * len(partitions))
-                audits.append(StoredAudit(measurement.estimator, audit(distances, partition, plan)))
+                audits.append(StoredAudit(measurement.estimator, _warned(audit(distances, partition, plan), loaded)))
         tell("comparing groups", len(audits), len(audits))
         folder.write_audits(audits)
         write_report(folder, folder.report)
@@ -110,7 +111,7 @@ def plan_tasks(
 ) -> Iterable[Task[Distances]]:
     """One task a shard of samples. Its key says what the distances depend on, and nothing else."""
     settings = describe(estimator)
-    size = shard_size(model, math.prod(dataset.x.shape[1:]))
+    size = shard_size(model, math.prod(dataset.x.shape[1:]), len(dataset))
     base = {
         "model": model.fingerprint(),
         "data": dataset.fingerprint,
@@ -150,6 +151,22 @@ class Slice:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return np.asarray, (np.asarray(self),)
+
+
+def _warned(result: AuditResult, loaded: Loaded) -> AuditResult:
+    """With a warning if the model is hardly ever right: then something was mistaken before anything was measured."""
+    if loaded.positions is None:
+        return result
+    commonest = float(np.bincount(loaded.positions).max() / len(loaded.positions))
+    accuracy = result.overall.accuracy.value
+    if accuracy > commonest:
+        return result
+    warning = (
+        f"The model is right on {accuracy:.1%} of the samples; always answering the commonest class would be on "
+        f"{commonest:.1%}. Are the labels in the order of the model's outputs, its weights loaded, and inputs scaled "
+        "as in training (--mean, --std)?"
+    )
+    return replace(result, warnings=(warning, *result.warnings))
 
 
 def _estimators_of(study: Study, loaded: Loaded) -> tuple[str, ...]:
