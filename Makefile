@@ -13,6 +13,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install -qq -c constraints.txt
 INPUTS := pyproject.toml constraints.txt
 
+# The one made for the torch of constraints.txt, without its dependencies: PyPI's is built for CUDA, and its networks
+# (all that the tests ask for) work beside a CPU build once an operator is declared, which the tests do.
+TORCHVISION := 0.28.0
+
 CORE := $(VENV)/.installed-core
 DEV  := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
@@ -85,6 +89,7 @@ $(CORE): $(INPUTS) | $(BIN)/python
 $(DEV): $(INPUTS) | $(BIN)/python
 	@echo "installing with the tools for development (about two minutes, once)…"
 	@$(PIP) -e ".[dev]"
+	@$(PIP) --no-deps torchvision==$(TORCHVISION) || echo "No torchvision $(TORCHVISION) here: tests of its networks will be skipped."
 	@touch $(CORE) $@
 
 $(DOCS): $(INPUTS) | $(BIN)/python

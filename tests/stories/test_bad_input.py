@@ -106,7 +106,7 @@ REFUSED = [
     (f"{PEOPLE} --distances table.csv", "either --distances, or --model with --data, not both"),
     # the table
     (PEOPLE.replace("people.csv", "nowhere.csv"), "There is no file; nowhere.csv; Check the path"),
-    (PEOPLE.replace("people.csv", "."), "is a folder; expected a file"),
+    (PEOPLE.replace("people.csv", "."), "holds no images"),
     (PEOPLE.replace("people.csv", "peeple"), "Unknown dataset 'peeple'; digits; with its ending"),
     (PEOPLE.replace("people.csv", "empty.csv"), "empty.csv is empty"),
     (PEOPLE.replace("people.csv", "header.csv"), "has a header but no rows"),

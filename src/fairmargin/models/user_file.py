@@ -39,19 +39,20 @@ def import_file(path: Path) -> ModuleType:
         raise ModelError(f"There is no file '{path}'. Check the path.")
     whole = path.resolve()
     name = f"{_PREFIX}{whole.stem}_{sha256(str(whole).encode()).hexdigest()[:12]}"
-    digest = sha256(whole.read_bytes()).hexdigest()
+    source = whole.read_bytes()
+    digest = sha256(source).hexdigest()
     known = sys.modules.get(name)
     if known is not None and getattr(known, _DIGEST, "") == digest:
         return known
     description = importlib.util.spec_from_file_location(name, whole)
     assert description is not None
-    assert description.loader is not None
     module = importlib.util.module_from_spec(description)
     setattr(module, _DIGEST, digest)
     sys.modules[name] = module  # dataclasses and pickles defined there look their module up by name
     sys.path.insert(0, str(whole.parent))  # as `python file.py` does, so that it finds its neighbours
     try:
-        description.loader.exec_module(module)
+        # Compiled here: Python's own cache would take a file that was changed within a second for the old one.
+        exec(compile(source, str(whole), "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
