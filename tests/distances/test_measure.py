@@ -15,7 +15,7 @@ from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances import measure as module
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.measure import concatenate, measure, measure_shard
+from fairmargin.distances.measure import concatenate, measure, measure_shard, shard_size
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.linear import LinearClassifier
 from tests.oracles import random_problem
@@ -176,3 +176,14 @@ def test_refuses_to_join_other_norms_or_subjects(other):
 def test_refuses_to_join_nothing():
     with pytest.raises(InputError, match="no distances"):
         concatenate([])
+
+
+def test_as_many_tiles_are_measured_at_a_time_as_fit_into_memory():
+    class Tiled(LinearClassifier):
+        tile = 64
+
+    tiled, features = Tiled(PAIR.weight, PAIR.bias), 3 * 200 * 200
+    of_memory = [shard_size(tiled, features, 10_000, memory=gib * 2**30) for gib in (1, 2, 4, 64)]
+    assert of_memory == [64, 128, 256, 512]
+    assert shard_size(tiled, features, 10_000, memory=0) == 64
+    assert [shard_size(tiled, 64, samples) for samples in (10, 719, 1_200, 100_000)] == [128, 128, 256, 512]

@@ -19,6 +19,7 @@ from tests.data.pictures import noise
 from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
 
 SHARED = Path(__file__).parents[3] / "shared"
+NAMES = ("--class-names", "0,1,2,3,4,5,6,7,8,9")
 IMAGENET = ("--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225")
 
 NET = """
@@ -217,3 +218,12 @@ def test_a_folder_of_other_files_is_not_made_a_run(weights, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     assert "holds other files (notes.txt) and no run" in refused(audit(weights, tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_class_that_does_not_occur_in_the_data_still_has_its_output(weights, tmp_path):
+    x = np.random.default_rng(0).uniform(size=(60, 64)).astype(np.float32)
+    for name, y, more in (("gap", np.where(np.arange(60) % 2, 9, 3), ()), ("named", np.arange(60) % 4, NAMES)):
+        np.savez(tmp_path / f"{name}.npz", x=x, y=y)
+        common = ("audit", "--model", "arch:small_cnn", "--weights", weights, "--data", tmp_path / f"{name}.npz")
+        options = ("--bounds", "0,1", "--estimator", "first_order", "--no-accelerate", *more, *QUICK)
+        succeeded(fairmargin(*common, *options, "--out", tmp_path / name))

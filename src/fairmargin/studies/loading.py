@@ -100,7 +100,7 @@ def load_data(study: Study, progress: Progress | None = None) -> Dataset:
             task=study.task or None,
             size=study.size or None,
             label=study.label or None,
-            attributes=[c for c in study.columns if c != study.label] if _is_file(study.data) else (),
+            attributes=[c for c in study.columns if c != study.label] if study.data not in DATASETS else (),
             features=study.features or None,
             scale=study.scale or None,
             bounds=study.bounds,
@@ -116,21 +116,16 @@ def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[s
     """The model that the study names, made for these samples, and what the report should say of it."""
     shape = tuple(map(int, dataset.x.shape[1:]))
     labels = _label_values(study, dataset)
-    found = load_model(study.model, trust=study.trust_model, weights=study.weights, shape=shape, classes=len(labels))
+    count = _count_of_classes(study, dataset, labels)
+    found = load_model(study.model, trust=study.trust_model, weights=study.weights, shape=shape, classes=count)
+    mean, std, device, tile = study.mean or None, study.std or None, study.device or None, study.tile or None
     if not _is_torch_module(found):
-        return as_classifier(found, mean=study.mean or None, std=study.std or None, tile=study.tile or None), ()
+        return as_classifier(found, mean=mean, std=std, device=device, tile=tile), ()
     # Images have limits even where a file of arrays does not say so; tables have none of their own.
     domain = None if len(shape) == 3 and not dataset.domain.is_bounded else dataset.domain
     by_text = not dataset.class_names and dataset.y.dtype.kind in "US"
-    model = as_classifier(
-        found,
-        domain=domain,
-        classes=labels if by_text else None,
-        mean=study.mean or None,
-        std=study.std or None,
-        device=study.device or None,
-        tile=study.tile or None,
-    )
+    classes = labels if by_text else None
+    model = as_classifier(found, domain=domain, classes=classes, mean=mean, std=std, device=device, tile=tile)
     notes = []
     if study.data not in DATASETS and (by_text or dataset.class_names):
         order = ", ".join(f"{i} {name}" for i, name in enumerate(labels[:20])) + (", …" if len(labels) > 20 else "")
@@ -152,6 +147,14 @@ def _label_values(study: Study, dataset: Dataset) -> tuple[Any, ...]:
     if unknown:
         raise InputError(f"Label {unknown[0]!r} is none of --class-names. {suggest(unknown[0], study.class_names)}")
     return study.class_names
+
+
+def _count_of_classes(study: Study, dataset: Dataset, labels: tuple[Any, ...]) -> int:
+    """How many outputs a network for these data has; a class of numbered ones may be absent from this part of them."""
+    if study.class_names:
+        return len(study.class_names)
+    numbered = not dataset.class_names and dataset.y.dtype.kind in "iu"
+    return int(dataset.y.max()) + 1 if numbered else len(labels)
 
 
 def seen_in_training(study: Study, dataset: Dataset) -> tuple[str, ...]:
@@ -197,10 +200,6 @@ def _load_table(study: Study) -> Loaded:
         notes=table.notes,
         table=table.distances,
     )
-
-
-def _is_file(name: str) -> bool:
-    return name not in DATASETS
 
 
 def _is_folder_of_images(study: Study) -> bool:
