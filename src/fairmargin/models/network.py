@@ -34,6 +34,9 @@ class Network:
         Where each feature may lie; an immutable feature has both at ∓inf and `scale` 0.
     scale
         How long a step of length 1 is in each feature; 0 for one that cannot move.
+    references
+        Inputs, as rows, fixed in advance: where a search finds nothing, the way to the nearest of them that the model
+        takes for another class is tried.
     """
 
     scores: Callable[[Tensor], Tensor]
@@ -43,6 +46,7 @@ class Network:
     low: Tensor
     high: Tensor
     scale: Tensor
+    references: Tensor | None = None
 
     @property
     def dtype(self) -> torch.dtype:

@@ -9,9 +9,11 @@ from fairmargin.core.norm import Norm
 from fairmargin.models.network import Network
 from fairmargin.perturbation.lengths import length
 from fairmargin.perturbation.margins import lead
+from fairmargin.perturbation.references import nearest_references, references_of
 from fairmargin.perturbation.tiles import by_tiles
 
 PRECISION = 5e-4  # how near to the boundary a search back must come, relative to the distance
+_STRETCHES = (1.0005, 1.002, 1.01)
 _SEARCH_STEPS = 60  # enough for a crossing at a thousandth of the way; most searches end after three or four
 
 
@@ -49,6 +51,39 @@ class Closest:
         fooled, _, distance = by_tiles(self.network, self._judge, candidates, self.start[which], self.y[which])
         self._keep(which, candidates, fooled, distance)
         return fooled
+
+    def settle(self, which: Tensor, candidates: Tensor) -> None:
+        """Consider the best that a search on a faster copy of the model has come to, one candidate for each sample.
+
+        The copy's scores differ in the last digits: what the plain model does not take for misclassified is offered
+        again a little farther out, a few times.
+        """
+        left = torch.nonzero(~self.offer(which, candidates))[:, 0]
+        for stretch in _STRETCHES:
+            if not len(left):
+                return
+            begin = self.start[which[left]]
+            farther = begin + stretch * (candidates[left] - begin)
+            left = left[~self.offer(which[left], farther.clamp(self.network.low, self.network.high))]
+
+    def fall_back(self, which: Tensor) -> Tensor:
+        """Where nothing was found, go to a reference of another prediction, and back to the boundary on that way.
+
+        Which samples are now found that were not before.
+        """
+        lost = which[torch.isinf(self.distance[which])]
+        if not len(lost):
+            return lost
+        references = references_of(self.network)
+        for turn in nearest_references(self.network, self.start[lost], self.y[lost], self.norm).T:
+            left = torch.nonzero(torch.isinf(self.distance[lost]) & (turn >= 0))[:, 0]
+            if len(left):
+                # Features that cannot move keep the sample's values, which can spoil a reference: hence several turns.
+                there = torch.where(self.network.scale != 0, references[turn[left]], self.start[lost[left]])
+                self.offer(lost[left], there)
+        found = lost[torch.isfinite(self.distance[lost])]
+        self.search_back(found)
+        return found
 
     def search_back(self, which: Tensor) -> None:
         """Move the points of these samples back along the straight way to the sample, to just beyond the boundary.
