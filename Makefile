@@ -17,6 +17,10 @@ INPUTS := pyproject.toml constraints.txt
 # (all that the tests ask for) work beside a CPU build once an operator is declared, which the tests do.
 TORCHVISION := 0.28.0
 
+# Libraries that the tests compare us with, without their dependencies too: torchattacks asks for a requests of 2021,
+# adv-lib for visdom, which it needs for plots only (tests/peers.py stands in for it).
+PEERS := adv-lib==0.2.8 torchattacks==3.5.1 adversarial-robustness-toolbox==1.20.1 six setuptools tqdm
+
 CORE := $(VENV)/.installed-core
 DEV  := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
@@ -90,6 +94,7 @@ $(DEV): $(INPUTS) | $(BIN)/python
 	@echo "installing with the tools for development (about two minutes, once)…"
 	@$(PIP) -e ".[dev]"
 	@$(PIP) --no-deps torchvision==$(TORCHVISION) || echo "No torchvision $(TORCHVISION) here: tests of its networks will be skipped."
+	@$(PIP) --no-deps $(PEERS) || echo "Not all of $(PEERS) are here: tests against them will be skipped."
 	@touch $(CORE) $@
 
 $(DOCS): $(INPUTS) | $(BIN)/python
