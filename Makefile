@@ -21,6 +21,12 @@ TORCHVISION := 0.28.0
 # adv-lib for visdom, which it needs for plots only (tests/peers.py stands in for it).
 PEERS := adv-lib==0.2.8 torchattacks==3.5.1 adversarial-robustness-toolbox==1.20.1 six setuptools tqdm
 
+# The benchmark's own environment: the core, and the peers as they are released.
+BENCH_VENV := .venv-bench
+BENCH_BIN  := $(BENCH_VENV)/bin
+BENCH      := $(BENCH_VENV)/.installed
+BENCH_ARGS ?=
+
 CORE := $(VENV)/.installed-core
 DEV  := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
@@ -31,7 +37,7 @@ PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow check bench docs constraints clean chromium
+.PHONY: help demo test test-slow check bench bench-resampling bench-distances bench-tuning docs constraints clean chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -52,8 +58,17 @@ check: $(DEV) ## Lint, format, types, and the direction of imports
 	  echo "-- $$tool"; $(BIN)/$$tool || failed="$$failed, $$tool"; \
 	done; [ -z "$$failed" ] || { echo "make check failed: $${failed#, }"; exit 1; }
 
-bench: $(DEV) ## Measure against peers (the tables of docs quote this)
-	@$(BIN)/python benchmarks/resampling.py
+bench: bench-resampling bench-distances ## Measure against peers and write docs/benchmarks*.md (hours the first time)
+
+bench-resampling: $(BENCH)
+	@$(BENCH_BIN)/python benchmarks/resampling.py
+
+# Arguments: make bench-distances BENCH_ARGS="resnet20 --only-ours". What was measured lies in benchmarks/out.
+bench-distances: $(BENCH)
+	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.run $(BENCH_ARGS)
+
+bench-tuning: $(BENCH)
+	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.tuning $(BENCH_ARGS)
 
 # Names of lazy modules are looked up first: pdoc reads a module's dictionary, where they appear only after that.
 docs: $(DOCS) ## Write the API pages to site/
@@ -78,7 +93,7 @@ constraints: ## Write constraints.txt anew, with the newest versions that fit
 	@git --no-pager diff --stat -- constraints.txt
 
 clean: ## Remove everything that these targets made, .venv too
-	rm -rf $(VENV) site fairmargin-demo benchmarks/out build dist .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) $(BENCH_VENV) site fairmargin-demo benchmarks/out build dist .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -101,6 +116,17 @@ $(DOCS): $(INPUTS) | $(BIN)/python
 	@echo "installing with pdoc (about a minute, once)…"
 	@$(PIP) -e ".[docs]"
 	@touch $(CORE) $@
+
+# foolbox brings eagerpy and GitPython along; the others come without what they ask for (see PEERS).
+$(BENCH): $(INPUTS) | $(BENCH_BIN)/python
+	@echo "installing the benchmark's environment (about two minutes, once)…"
+	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq -c constraints.txt -e ".[bench]" foolbox
+	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq --no-deps torchvision==$(TORCHVISION) $(PEERS)
+	@touch $@
+
+$(BENCH_BIN)/python:
+	@$(call python-is-fit)
+	@$(PYTHON) -m venv $(BENCH_VENV)
 
 $(BIN)/python:
 	@$(call python-is-fit)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from fairmargin.data.image_folder import load_images as load_images
     from fairmargin.data.overlap import overlap as overlap
     from fairmargin.distances.catalog import ESTIMATORS as ESTIMATORS
+    from fairmargin.distances.combine import Tightest as Tightest
+    from fairmargin.distances.combine import tightest as tightest
+    from fairmargin.distances.foreign import FromAttack as FromAttack
     from fairmargin.distances.measure import measure as measure
     from fairmargin.errors import FairmarginError as FairmarginError
     from fairmargin.metrics.audit import audit as audit
@@ -55,9 +58,11 @@ _DEFINED_IN = {
     "Domain": "fairmargin.core.domain",
     "ESTIMATORS": "fairmargin.distances.catalog",
     "FairmarginError": "fairmargin.errors",
+    "FromAttack": "fairmargin.distances.foreign",
     "Norm": "fairmargin.core.norm",
     "Partition": "fairmargin.core.partition",
     "RobustnessCurve": "fairmargin.core.curve",
+    "Tightest": "fairmargin.distances.combine",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.metrics.audit",
     "build_architecture": "fairmargin.models.architectures.catalog",
@@ -69,6 +74,7 @@ _DEFINED_IN = {
     "measure": "fairmargin.distances.measure",
     "overlap": "fairmargin.data.overlap",
     "power": "fairmargin.metrics.power",
+    "tightest": "fairmargin.distances.combine",
     "write_report": "fairmargin.report.page",
 }
 _MODULES = {"data": "fairmargin.data", "metrics": "fairmargin.metrics", "plot": "fairmargin.report.figures"}

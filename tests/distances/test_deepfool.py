@@ -148,16 +148,32 @@ def test_searching_back_and_looking_again_shorten_what_published_runs_found(norm
     assert ours.mean() < 0.98 * published.mean()
 
 
-@NORMS
-def test_where_the_gradient_vanishes_nothing_is_found_and_it_says_how_far_it_looked(norm):
-    def saturated(x):
-        return torch.stack([torch.relu(0.2 - x[:, 0]), x[:, 0] * 0 + 0.01], 1)
+def saturated(x):
+    """Class 1 where the first feature is below 0.19; where it is above 0.2 nothing says so."""
+    return torch.stack([x[:, 0] * 0 + 0.01, torch.relu(0.2 - x[:, 0])], 1)
 
-    model = of(lambda x: saturated(x).flip(1))
-    measured = measure(model, np.array([[0.9, 0.1], [0.1, 0.1]], np.float32), [0, 1], DeepFool(norm))
+
+@NORMS
+def test_where_the_gradient_vanishes_published_runs_find_nothing_and_say_how_far_they_looked(norm):
+    x = np.array([[0.9, 0.1], [0.1, 0.1]], np.float32)
+    measured = measure(of(saturated), x, [0, 1], DeepFool(norm, published=True))
     assert measured.values[0] == np.inf
     assert measured.tried.tolist() == [0.0, 0.0]
-    assert measured.values[1] == pytest.approx(0.09, rel=2e-3)
+    assert measured.values[1] == pytest.approx(0.09 * 1.05, rel=2e-3)
+
+
+@NORMS
+def test_where_the_gradient_vanishes_noise_or_references_show_a_way_which_is_then_shortened(norm):
+    x = np.array([[0.9, 0.1], [0.1, 0.1]], np.float32)
+    by_noise = measure(of(saturated), x, [0, 1], DeepFool(norm))
+    assert by_noise.values[0] == pytest.approx(0.71, rel=2e-3)
+    unbounded = of(saturated, bounds=(-np.inf, np.inf))
+    assert measure(unbounded, x + 5, [0, 0], DeepFool(norm)).values[0] < 9  # by way of the origin
+    distant = measure(unbounded, x - 5, [1, 1], DeepFool(norm), references=x[:1] + 40)
+    assert np.isfinite(distant.values).all()
+    lost = measure(unbounded, x + 5, [0, 0], DeepFool(norm), references=x[:1] + 40)
+    assert np.isinf(lost.values).all()
+    assert lost.tried.tolist() == [0.0, 0.0]
 
 
 def test_a_walk_that_ends_at_the_edge_says_so_in_tried():
@@ -206,11 +222,13 @@ def test_a_step_into_the_void_does_not_end_the_measurement(norm):
     assert measured.values[1] == pytest.approx(0.1, rel=2e-3)
 
 
-def test_gradients_that_are_no_numbers_lead_nowhere():
+def test_gradients_that_are_no_numbers_lead_nowhere_and_a_reference_does():
     model = of(lambda x: torch.stack([0.8 - torch.sqrt((x - 0.5) ** 2).sum(1), x[:, 0] * 0], 1))
-    measured = measure(model, np.array([[0.5, 0.5], [0.8, 0.9]], np.float32), [0, 0], DeepFool())
-    assert measured.values[0] == np.inf
-    assert np.isfinite(measured.values[1])
+    x = np.array([[0.5, 0.5], [0.8, 0.9]], np.float32)
+    assert measure(model, x, [0, 0], DeepFool(published=True)).values[0] == np.inf
+    measured = measure(model, x, [0, 0], DeepFool(), references=[[0.0, 0.0], [1.0, 0.9]])
+    assert np.isfinite(measured.values).all()
+    assert measured.values[0] < 0.65
 
 
 @NORMS

@@ -5,8 +5,10 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
+from torch import nn
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
@@ -14,9 +16,11 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances import measure as module
+from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import concatenate, measure, measure_shard, shard_size
 from fairmargin.errors import InputError, ModelError
+from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from tests.oracles import random_problem
 
@@ -187,3 +191,57 @@ def test_as_many_tiles_are_measured_at_a_time_as_fit_into_memory():
     assert of_memory == [64, 128, 256, 512]
     assert shard_size(tiled, features, 10_000, memory=0) == 64
     assert [shard_size(tiled, 64, samples) for samples in (10, 719, 1_200, 100_000)] == [128, 128, 256, 512]
+
+
+class Cliff(nn.Module):
+    """Class 1 where the first feature exceeds 0.7; the slope leads away from there."""
+
+    def forward(self, x):
+        lead = torch.where(x[:, :1] > 0.7, -1.0, 1.0) + 0 * x.sum(dim=1, keepdim=True)
+        return torch.cat([lead, torch.zeros_like(lead)], dim=1)
+
+
+CLIFF = as_classifier(Cliff(), classes=(0, 1), bounds=(-np.inf, np.inf))
+LEFT = np.random.default_rng(0).uniform(-0.5, 0.5, size=(20, 2)).astype(np.float32)
+
+
+def test_references_show_the_way_where_a_search_by_gradients_finds_none():
+    without = measure(CLIFF, LEFT, [0] * 20, DeepFool())
+    assert np.isinf(without.values).all()
+    found = measure(CLIFF, LEFT, [0] * 20, DeepFool(), references=[[5.0, 0.0], [0.0, 0.0]])
+    assert np.isfinite(found.values).all()
+    assert (found.values >= 0.7 - LEFT[:, 0] - 1e-6).all()
+    useless = measure(CLIFF, LEFT, [0] * 20, DeepFool(), references=[[0.0, 0.0]])
+    assert np.isinf(useless.values).all()
+
+
+def test_with_references_too_a_sample_is_measured_the_same_alone_in_any_order_and_shard(monkeypatch):
+    references = np.random.default_rng(1).uniform(-3, 3, size=(300, 2))
+    together = measure(CLIFF, LEFT, [0] * 20, DeepFool(), references=references).values
+    assert np.isfinite(together).all()
+    order = np.random.default_rng(2).permutation(20)
+    other_order = np.random.default_rng(3).permutation(300)
+    turned = measure(CLIFF, LEFT[order], [0] * 20, DeepFool(), references=references[other_order]).values
+    np.testing.assert_array_equal(turned, together[order])
+    alone = measure(CLIFF, LEFT[4:5], [0], DeepFool(), references=references).values
+    np.testing.assert_array_equal(alone, together[4:5])
+    monkeypatch.setattr(module, "_MOST_OF_A_NETWORK", 7)
+    np.testing.assert_array_equal(measure(CLIFF, LEFT, [0] * 20, DeepFool(), references=references).values, together)
+
+
+def test_references_change_nothing_for_who_is_found_anyway_nor_for_estimators_that_do_not_search():
+    model, x = random_problem(np.random.default_rng(4), n=12, domain=Domain(0, 1))
+    y, references = model.predict(x), np.random.default_rng(5).uniform(size=(9, x.shape[1]))
+    for estimator in (ExactLinear(), Recorder()):
+        with_them = measure(model, x, y, estimator, references=references)
+        np.testing.assert_array_equal(with_them.values, measure(model, x, y, estimator).values)
+    free = LinearClassifier(model.weight, model.bias)
+    np.testing.assert_array_equal(
+        measure(free, x, y, DeepFool(), references=references).values, measure(free, x, y, DeepFool()).values
+    )
+
+
+@pytest.mark.parametrize("references", [np.zeros((3, 5)), np.full((1, 2), np.nan), "those", []])
+def test_references_that_cannot_be_are_refused_before_anything_is_measured(references):
+    with pytest.raises(InputError, match="`references`"):
+        measure(CLIFF, LEFT, [0] * 20, DeepFool(), references=references)

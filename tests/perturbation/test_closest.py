@@ -141,3 +141,39 @@ def test_a_tie_belongs_to_the_class_that_comes_first():
     for label, fooled in ((0, False), (1, True)):
         closest = Closest.of(network, torch.zeros(1, 1).double(), torch.tensor([label]), Norm.L2)
         assert closest.offer(torch.tensor([0]), torch.ones(1, 1).double()).tolist() == [fooled]
+
+
+def test_what_a_faster_copy_found_is_settled_a_little_farther_out_where_the_model_does_not_agree():
+    network = formula(by_margin(lambda rows: 1 - rows[:, 0]), tile=4, high=5.0)
+    closest = Closest.of(network, torch.zeros(5, 1).double(), torch.zeros(5, dtype=torch.long), Norm.L2)
+    offered = torch.tensor([[1.5], [0.9998], [0.999], [0.995], [0.9]], dtype=torch.float64)
+    closest.settle(torch.arange(5), offered)
+    expected = [1.5, 0.9998 * 1.0005, 0.999 * 1.002, 0.995 * 1.01, math.inf]
+    np.testing.assert_allclose(closest.distance.numpy(), expected, rtol=1e-12)
+    assert (closest.point[:4] > 1).all()
+    assert closest.point[4] == 0
+
+
+def test_settling_stays_inside_the_domain_and_keeps_what_was_nearer():
+    network = formula(by_margin(lambda rows: 1 - rows[:, 0]), tile=4, high=1.0)
+    closest = Closest.of(network, torch.zeros(1, 1).double(), torch.tensor([0]), Norm.L2)
+    closest.settle(torch.tensor([0]), torch.tensor([[0.999]]).double())
+    assert closest.distance.tolist() == [math.inf]  # at the edge there is a tie, and no way beyond
+    free = formula(by_margin(lambda rows: 1 - rows[:, 0]), tile=4)
+    closest = Closest.of(free, torch.zeros(1, 1).double(), torch.tensor([0]), Norm.L2)
+    closest.offer(torch.tensor([0]), torch.tensor([[1.1]], dtype=torch.float64))
+    closest.settle(torch.tensor([0]), torch.tensor([[2.0]]).double())
+    assert closest.distance.tolist() == [1.1]
+
+
+def test_settling_asks_the_plain_model_once_where_it_agrees():
+    asked = []
+
+    def margin(rows):
+        asked.append(len(rows))
+        return 1 - rows[:, 0]
+
+    closest = Closest.of(formula(by_margin(margin), tile=8), torch.zeros(8, 1).double(), torch.zeros(8).long(), Norm.L2)
+    asked.clear()
+    closest.settle(torch.arange(8), torch.full((8, 1), 2.0).double())
+    assert len(asked) == 1

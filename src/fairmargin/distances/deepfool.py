@@ -37,7 +37,8 @@ class DeepFool:
     At last, twice: the boundary as it looks from the point found, the nearest point of that plane, and on from there.
 
     Guarantee: an upper bound; every input was checked by the model itself. On a linear model without limits and with
-    all rivals within 0.1 % of the exact distance. `inf` where no step led across; then `tried` says how far it went.
+    all rivals within 0.1 % of the exact distance. Where no step led across, the way to a reference of another
+    prediction is taken; `inf` where there is none, and then `tried` says how far the steps went.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class DeepFool:
 
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
@@ -189,5 +190,6 @@ def found(settings: DeepFool, network: Network, begun: Started) -> Walk:
         lost = which[torch.isinf(closest.distance[which])]
         walk.go(lost, begun.x[lost], rivals[lost], settings.steps)
     closest.search_back(which)
+    closest.fall_back(which)
     walk.look_again(which)
     return walk

@@ -16,6 +16,7 @@ from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
+from fairmargin.models.referenced import Referenced, References, as_references
 
 # Samples that are in memory, and are reported as progress, at a time: fewer where each takes long or is large.
 _MOST, _MOST_OF_A_NETWORK, _FEWEST_OF_A_NETWORK = 1024, 512, 128
@@ -39,6 +40,7 @@ def measure(
     estimator: DistanceEstimator,
     *,
     seed: int = 0,
+    references: Any = None,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> Distances:
     """How far each sample lies from the decision boundary, by one estimator.
@@ -60,6 +62,10 @@ def measure(
         How to measure, for instance `ExactLinear(Norm.L2)`.
     seed
         From it and the sample's own content comes all randomness of the sample.
+    references
+        Samples of the same shape, fixed in advance, for instance some of the training data: where a search by gradients
+        finds nothing, the way to the nearest of them that the model takes for another class is tried, so that every
+        sample has a distance if there is such a reference. At most 256 are kept. Without them, noise over the domain.
     progress
         Called with (samples done, samples in all) after each shard; or True for a bar, False for none. By default a
         bar where someone watches.
@@ -72,6 +78,9 @@ def measure(
     check_estimator(classifier, estimator)
     samples = x if hasattr(x, "shape") else _array(x)
     positions = check_samples(classifier, samples, y)
+    if references is not None:
+        fixed = as_references(references, tuple(samples.shape[1:]), classifier.domain)
+        classifier = with_references(classifier, fixed, estimator)
     size = shard_size(
         classifier, math.prod(samples.shape[1:]), len(positions), memory=min(_MEMORY, _free_memory() // 2)
     )
@@ -107,6 +116,13 @@ def measure_shard(
     """The distances of one checked shard; serial and parallel runs both take this path, so they agree bit for bit."""
     samples = np.asarray(x)
     return estimator(model, samples, y_positions, keys=sample_keys(samples, y_positions, seed))
+
+
+def with_references(model: Classifier, references: References | None, estimator: DistanceEstimator) -> Classifier:
+    """The model as the estimator is given it: one that searches by gradients may fall back on references."""
+    if references is None or estimator.needs != "gradient" or not isinstance(model, Differentiable):
+        return model
+    return Referenced(model, references)
 
 
 def check_estimator(model: Classifier, estimator: DistanceEstimator) -> None:

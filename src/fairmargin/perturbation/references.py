@@ -8,23 +8,33 @@ from fairmargin.models.network import Network
 from fairmargin.perturbation.lengths import length
 from fairmargin.perturbation.tiles import by_tiles
 
-_NEAREST = 8  # references that are tried for a sample, nearest first: immutable features can spoil the first
+_NEAREST = 8  # that are tried for a sample: one is enough where the model answers to the bit, as on GPUs it may not
 _STAND_INS = 64
 
 
 def nearest_references(network: Network, start: Tensor, y: Tensor, norm: Norm) -> Tensor:
-    """For each sample the nearest references of another prediction, nearest first, as rows of `references_of(network)`.
+    """For each sample the references to try, nearest first, as rows of `references_of(network)`; −1 stands for none.
 
-    Fewer than eight where there are fewer references; −1 stands for none.
+    Those of another prediction, at most eight. Where some features cannot move, all: a reference with the sample's own
+    values in these is another input, which may be taken for any class.
     """
     references = references_of(network)
-    (classes,) = by_tiles(network, lambda rows: (network.plain(rows).argmax(dim=1),), references)
+    mixed = bool((network.scale == 0).any())
+
+    def predicted(rows: Tensor) -> tuple[Tensor]:
+        scores = network.plain(rows)
+        return (torch.where(torch.isfinite(scores).all(dim=1), scores.argmax(dim=1), -1),)
+
+    (classes,) = by_tiles(network, predicted, references)
 
     def nearest(rows: Tensor, y: Tensor) -> tuple[Tensor]:
         # One at a time: side by side they would take as much memory as all samples of a shard.
         far = torch.stack([length(there.double() - rows.double(), norm, network.scale) for there in references], dim=1)
-        order = torch.where(classes == y[:, None], torch.inf, far).sort(dim=1, stable=True)
-        return (torch.where(torch.isfinite(order.values), order.indices, -1)[:, :_NEAREST],)
+        if not mixed:
+            far = torch.where((classes == y[:, None]) | (classes < 0), torch.inf, far)
+        order = far.sort(dim=1, stable=True)
+        tries = torch.where(torch.isfinite(order.values), order.indices, -1)
+        return (tries if mixed else tries[:, :_NEAREST],)
 
     (found,) = by_tiles(network, nearest, start, y)
     return found
@@ -38,6 +48,7 @@ def references_of(network: Network) -> Tensor:
     low, width = network.low, network.high - network.low
     bounded = torch.isfinite(width) & movable
     generator = torch.Generator().manual_seed(0)
-    noise = torch.rand(_STAND_INS, len(low), generator=generator, dtype=torch.float64).to(low)
+    count = _STAND_INS if bounded.any() else 1  # without limits all would be one
+    noise = torch.rand(count, len(low), generator=generator, dtype=torch.float64).to(low)
     # Features without limits stay near 0: nobody can say how far is far.
     return torch.where(bounded, torch.where(bounded, low, 0.0) + noise * torch.where(bounded, width, 0.0), 0.0)

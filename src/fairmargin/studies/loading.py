@@ -27,6 +27,7 @@ from fairmargin.metrics.plan import AuditPlan
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.loading import load_model
 from fairmargin.models.protocol import Classifier
+from fairmargin.models.referenced import References
 from fairmargin.studies.study import Study
 
 
@@ -44,6 +45,7 @@ class Loaded:
     dataset: Dataset | None = None
     model: Classifier | None = None
     positions: Ints | None = None
+    references: References | None = None  # some of the samples, for searches that find nothing by themselves
     table: Distances | None = None
 
 

@@ -52,6 +52,7 @@ class Manifest:
     notes: tuple[str, ...]
     measurements: tuple[Measurement, ...]
     domain: str = ""  # fingerprint of bounds and scale
+    references: str = ""  # fingerprint of the samples that searches may fall back on
 
 
 @dataclass(frozen=True, slots=True)

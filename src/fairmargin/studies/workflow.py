@@ -19,14 +19,16 @@ import numpy.typing as npt
 from fairmargin.core.arrays import Ints
 from fairmargin.core.distances import Distances
 from fairmargin.data.dataset import Dataset
-from fairmargin.distances.catalog import describe, parse_estimator
-from fairmargin.distances.measure import check_estimator, measure_shard, shard_size
+from fairmargin.distances.catalog import describe, name_of, parse_estimator
+from fairmargin.distances.combine import Tightest, tightest
+from fairmargin.distances.measure import check_estimator, measure_shard, shard_size, with_references
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import StoreError
 from fairmargin.metrics.audit import audit
 from fairmargin.metrics.results import AuditResult
 from fairmargin.models.protocol import Classifier
+from fairmargin.models.referenced import References, drawn, fingerprint_of
 from fairmargin.report.page import Provenance, Section, render
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.folder import Store
@@ -69,6 +71,7 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
         replaced = _claim(folder, study)
         cautions = (getattr(estimator, "caution", "") for estimator in estimators.values())
         loaded = replace(loaded, notes=(*loaded.notes, *dict.fromkeys(filter(None, cautions))))
+        loaded = _referenced(loaded, list(estimators.values()), tell)
         loaded = _accelerated(study, loaded, list(estimators.values()), folder, tell)
         kept = {name: loaded.columns[name] for name in kept_columns(study, loaded)}
         folder.write_samples(kept, ids=study.cluster)
@@ -107,13 +110,19 @@ def write_report(folder: RunFolder, target: Path) -> None:
 
 
 def plan_tasks(
-    model: Classifier, dataset: Dataset, positions: Ints, estimator: DistanceEstimator, seed: int
+    model: Classifier,
+    dataset: Dataset,
+    positions: Ints,
+    estimator: DistanceEstimator,
+    seed: int,
+    references: References | None = None,
 ) -> Iterable[Task[Distances]]:
     """One task a shard of samples. Its key says what the distances depend on, and nothing else."""
     settings = describe(estimator)
     size = shard_size(model, math.prod(dataset.x.shape[1:]), len(dataset))
+    asked = with_references(model, references, estimator)
     base = {
-        "model": model.fingerprint(),
+        "model": asked.fingerprint(),
         "data": dataset.fingerprint,
         "revision": type(estimator).revision,
         "seed": seed,
@@ -125,7 +134,7 @@ def plan_tasks(
     for start in range(0, len(dataset), size):
         stop = min(start + size, len(dataset))
         key = shard_key(base | {"start": start, "stop": stop})
-        yield Task(key, measure_shard, (model, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
+        yield Task(key, measure_shard, (asked, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
 
 
 def _last_bits(model: Classifier) -> dict[str, bool]:
@@ -177,6 +186,21 @@ def _estimators_of(study: Study, loaded: Loaded) -> tuple[str, ...]:
     return tuple(dict.fromkeys(study.estimators)) or (default,)
 
 
+def _referenced(loaded: Loaded, estimators: list[DistanceEstimator], tell: Progress) -> Loaded:
+    """With some of the samples for searches to fall back on, fixed before anything is measured, in any order of work.
+
+    They depend on the content of the whole data alone, so that shards, engines and restarts fall back on the same.
+    """
+    if loaded.dataset is None or not any(estimator.needs == "gradient" for estimator in estimators):
+        return loaded
+    chosen = drawn(
+        loaded.dataset.x,
+        loaded.positions,
+        progress=lambda done, total: tell("choosing references", done, total),
+    )
+    return replace(loaded, references=chosen)
+
+
 def _accelerated(
     study: Study, loaded: Loaded, estimators: list[DistanceEstimator], folder: RunFolder, tell: Progress
 ) -> Loaded:
@@ -221,18 +245,45 @@ def _measure_all(
     assert loaded.positions is not None
     measurements, measured, reused = [], 0, 0
     for text, estimator in estimators.items():
-        tasks = list(plan_tasks(loaded.model, loaded.dataset, loaded.positions, estimator, study.seed))
-        todo = [task for task in tasks if not _is_kept(store, task.key)]
-        done = len(tasks) - len(todo)
-        reused += done
-        tell(f"measuring {text}", done, len(tasks))
-        for task, distances in engine.run(todo):
-            store.write(task.key, distances, {"estimator": describe(estimator), "seed": study.seed})
-            done += 1
-            tell(f"measuring {text}", done, len(tasks))
-        measured += len(todo)
-        measurements.append(Measurement(text, tuple(task.key for task in tasks)))
+        # Of several joined by +, each keeps its own shards: what one of them has measured serves any other sum.
+        members = estimator.estimators if isinstance(estimator, Tightest) else (estimator,)
+        runs = []
+        for member in members:
+            what = text if len(members) == 1 else name_of(member)
+            tasks = list(
+                plan_tasks(loaded.model, loaded.dataset, loaded.positions, member, study.seed, loaded.references)
+            )
+            about = {"estimator": describe(member), "seed": study.seed}
+            new = _measure_missing(tasks, store, engine, about, what, tell)
+            measured, reused = measured + new, reused + len(tasks) - new
+            runs.append([task.key for task in tasks])
+        measurements.append(Measurement(text, tuple(runs[0] if len(runs) == 1 else _combined(runs, store))))
     return tuple(measurements), measured, reused
+
+
+def _measure_missing(
+    tasks: list[Task[Distances]], store: Store, engine: Engine, about: Mapping[str, Any], what: str, tell: Progress
+) -> int:
+    """Run the tasks whose shards are not there yet, keep what they return, and say how many they were."""
+    todo = [task for task in tasks if not _is_kept(store, task.key)]
+    done = len(tasks) - len(todo)
+    tell(f"measuring {what}", done, len(tasks))
+    for task, distances in engine.run(todo):
+        store.write(task.key, distances, about)
+        done += 1
+        tell(f"measuring {what}", done, len(tasks))
+    return len(todo)
+
+
+def _combined(runs: list[list[str]], store: Store) -> list[str]:
+    """The keys of shards with the tightest of several runs, which have their shards of the same samples."""
+    keys = []
+    for parts in zip(*runs, strict=True):
+        key = shard_key({"tightest": " ".join(sorted(parts))})
+        if not _is_kept(store, key):
+            store.write(key, tightest(*map(store.read, parts)), {"tightest": list(parts)})
+        keys.append(key)
+    return keys
 
 
 def _is_kept(store: Store, key: str) -> bool:
@@ -263,6 +314,7 @@ def _manifest(study: Study, loaded: Loaded, command: str, measurements: tuple[Me
         data=loaded.about_data,
         samples_fingerprint=loaded.fingerprint if study.measures else "",
         domain=loaded.domain,
+        references="" if loaded.references is None else fingerprint_of(loaded.references),
         versions=_versions(),
         notes=loaded.notes,
         measurements=measurements,

@@ -1,0 +1,127 @@
+"""Fairmargin's own estimators: the table of those that take part, their passes, and the points behind their distances.
+
+To let another one take part, add a line to `OURS`: its spelling on the command line. Names that the catalog does not
+hold (yet) are left out, and the run says so.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from distances.models import ROOT, Subject, predictions
+from distances.passes import Passes
+from fairmargin.core.arrays import Ints
+from fairmargin.core.distances import Distances
+from fairmargin.core.domain import Domain
+from fairmargin.distances.catalog import ESTIMATORS, parse_estimator
+from fairmargin.distances.measure import measure
+from fairmargin.models.acceleration import PLAIN, Choice, choose
+from fairmargin.models.network import Network
+from fairmargin.models.torch_model import TorchClassifier
+
+OURS = (
+    "deepfool:norm=l2",
+    *(f"plumb:norm=l2,steps={steps}" for steps in (5, 8, 12, 20, 30, 50, 100, 300, 1000)),
+    *(f"ddn:norm=l2,steps={steps}" for steps in (20, 100)),
+    *(f"fmn:norm=l2,steps={steps}" for steps in (20, 100)),
+    "deepfool:norm=linf",
+    *(f"plumb:norm=linf,steps={steps}" for steps in (5, 8, 12, 20, 50, 100)),
+    *(f"fmn:norm=linf,steps={steps}" for steps in (20, 100)),
+)
+_SAME = 1e-5  # two distances that differ by less, relatively, are one, calculated in two ways
+_CODE = ("distances", "perturbation", "models", "core")
+
+
+def known(texts: tuple[str, ...] = OURS) -> list[str]:
+    """Those of the table that the catalog holds."""
+    return [text for text in texts if text.partition(":")[0] in ESTIMATORS]
+
+
+def code_version() -> str:
+    """A hash of the code that our numbers come from: points of another version are measured again."""
+    files = sorted(path for room in _CODE for path in (ROOT / "src" / "fairmargin" / room).rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+
+
+def accelerate(subject: Subject) -> tuple[TorchClassifier, Choice]:
+    """The model as users measure it: a faster copy if a trial finds one."""
+    classifier = TorchClassifier(subject.model, tuple(range(10)), Domain(0, 1), acceleration=PLAIN)
+    choice = choose(classifier, subject.x.numpy())
+    return replace(classifier, acceleration=choice.acceleration), choice
+
+
+def distances(classifier: Any, subject: Subject, text: str) -> Distances:
+    """The estimator's distances of the subject's samples."""
+    return measure(classifier, subject.x.numpy(), subject.y.numpy(), parse_estimator(text), progress=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """A classifier that counts the rows it is asked for, padding included, and keeps what its plain model was shown."""
+
+    inner: TorchClassifier
+    passes: Passes = field(default_factory=Passes)
+    shown: list[Tensor] = field(default_factory=list)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        return self.inner.classes
+
+    @property
+    def domain(self) -> Domain:
+        return self.inner.domain
+
+    @property
+    def offers(self) -> frozenset[str]:
+        return self.inner.offers
+
+    @property
+    def tile(self) -> int:
+        return self.inner.tile
+
+    def predict(self, x: Any) -> Ints:
+        return self.inner.predict(x)
+
+    def fingerprint(self) -> str:
+        return self.inner.fingerprint()
+
+    @contextmanager
+    def network(self, shape: tuple[int, ...]) -> Iterator[Network]:
+        with self.inner.network(shape) as network:
+
+            def scores(rows: Tensor) -> Tensor:
+                out = network.scores(rows)
+                self.passes.watch(len(rows), out)
+                return out
+
+            def plain(rows: Tensor) -> Tensor:
+                self.passes.forward += len(rows)
+                self.shown.append(rows.detach().reshape(len(rows), *shape).float().clone())
+                return network.plain(rows)
+
+            yield replace(network, scores=scores, plain=plain)
+
+
+def witnessed(watched: Watched, subject: Subject, found: Distances) -> Tensor:
+    """Which distances are those of an input that the plain model, asked afresh, takes for another class.
+
+    The estimators return distances, not points; so every input that they showed to the plain model is looked through.
+    """
+    shown = torch.cat(watched.shown)
+    classes = predictions(subject.model, shown)
+    values = torch.as_tensor(found.values)
+    order = torch.inf if found.norm.value == "linf" else 2.0
+    proven = torch.zeros(len(values), dtype=torch.bool)
+    x, points = subject.x.flatten(1), shown.flatten(1)
+    for i, (value, label) in enumerate(zip(values, subject.y, strict=True)):
+        rough = torch.linalg.vector_norm(points - x[i], ord=order, dim=1)
+        near = (rough - value).abs() <= 1e-3 * value + 1e-6
+        near &= (classes != label) & ((points >= 0) & (points <= 1)).all(dim=1)
+        exact = torch.linalg.vector_norm(points[near].double() - x[i].double(), ord=order, dim=1)
+        proven[i] = bool(((exact - value).abs() <= _SAME * value + 1e-9).any())
+    return proven

@@ -1,0 +1,142 @@
+"""The benchmark of upper bounds: measures what is missing, times three interleaved repetitions, writes the page.
+
+    make bench-distances
+
+Everything lies in benchmarks/out as it comes: an interrupted run goes on, and only what changed (our code, a peer's
+settings) is measured again. One process, one thread unless told otherwise, the same samples for all.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from distances import facts, timing
+from distances.models import CARDS, OUT, Subject, load_subject
+from distances.ours import OURS, accelerate, code_version, distances, known
+from distances.peers import PEERS, Peer, guard, in_batches
+from distances.tuning import TUNED
+from distances.write import write
+
+REPETITIONS = 3
+Tuned = Mapping[str, Mapping[str, Mapping[str, float]]]
+_LONGEST_TIMED = 100  # steps: what takes a thousand is counted, not timed
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """Someone with a number of steps, on one model: how to find out the facts, and how to run it for the clock."""
+
+    key: str
+    version: str
+    steps: int
+    samples: int
+    facts: Callable[[], facts.Fact]
+    run: Callable[[], object]
+
+
+def contestants(subject: Subject, tuned: Tuned, most: int, only_ours: bool) -> list[Contestant]:
+    """Ours first, then the peers, up to so many steps."""
+    classifier, choice = accelerate(subject)
+    print(f"{subject.name}: {choice.sentence}", flush=True)
+    (OUT / f"acceleration-{subject.name}.json").write_text(json.dumps(choice.encode(), indent=1))
+    found = []
+    for text in known():
+        name, steps = facts.spelled(text)
+        if steps <= most:
+            found.append(
+                Contestant(
+                    f"fairmargin {name} {steps}", code_version(), steps, len(subject.x),
+                    lambda text=text: facts.of_ours(text, subject, classifier),
+                    lambda text=text: distances(classifier, subject, text),
+                )
+            )  # fmt: skip
+    if only_ours:
+        return found
+    asked = [_of_peer(peer, subject, n, tuned) for peer in PEERS for n in peer.budgets if n <= most]
+    return found + [someone for someone in asked if someone is not None]
+
+
+def _of_peer(peer: Peer, subject: Subject, steps: int, tuned: Tuned) -> Contestant | None:
+    settings: Mapping[str, float] = {}
+    if peer.axes or peer.tuned_as:
+        place = f"{peer.tuned_as or peer.key} {steps}"
+        near = [k for k in tuned if k.rpartition(" ")[0] == (peer.tuned_as or peer.key)]
+        # What was not tuned at this budget takes the settings of the nearest one that was.
+        place = place if place in tuned else min(near, key=lambda k: abs(int(k.rpartition(" ")[2]) - steps), default="")
+        if not place:
+            print(f"{subject.name}: {TUNED.name} has no {peer.key}, left out; `make bench-tuning` tunes it", flush=True)
+            return None
+        settings = tuned[place]["settings"]
+    x, y = subject.x[: peer.samples], subject.y[: peer.samples]
+
+    def run() -> Tensor:
+        return in_batches(peer.attack, subject.model, x, y, steps, settings)
+
+    return Contestant(
+        f"{peer.key} {steps}", facts.settings_version(settings), steps, len(x),
+        lambda: facts.of_peer(peer, subject, steps, settings), run,
+    )  # fmt: skip
+
+
+def find_facts(subject: Subject, everyone: list[Contestant]) -> None:
+    """Success, distances and passes of those for whom they are not known yet."""
+    there = {(fact.key, fact.version) for fact in facts.kept(subject.name)}
+    for someone in everyone:
+        if (someone.key, someone.version) in there:
+            continue
+        fact = someone.facts()
+        facts.keep(fact)
+        print(
+            f"{subject.name:9s} {fact.key:28s} {fact.forward:7.1f}/{fact.backward:7.1f} "
+            f"mean {fact.mean:.4f} success {fact.success:.4f}",
+            flush=True,
+        )
+
+
+def find_times(subject: Subject, everyone: list[Contestant]) -> None:
+    """Each repetition of all before the next repetition of any."""
+    there = {(line.key, line.version, line.repetition) for line in timing.kept(subject.name)}
+    for repetition in range(REPETITIONS):
+        for someone in everyone:
+            if someone.steps > _LONGEST_TIMED or (someone.key, someone.version, repetition) in there:
+                continue
+            seconds, bare = timing.timed(someone.run, subject.model, subject.x, someone.samples)
+            timing.keep(timing.Timed(subject.name, someone.key, someone.version, repetition, seconds, bare))
+            print(
+                f"{subject.name:9s} {someone.key:28s} run {repetition + 1}: {1000 * seconds:.2f} ms a sample",
+                flush=True,
+            )
+
+
+def main() -> None:
+    """Facts, times, page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", help=f"some of {', '.join(CARDS)}; all by default")
+    parser.add_argument("--most-steps", type=int, default=1000, help="leave out who asks for more")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only-ours", action="store_true", help="leave the peers as they were measured before")
+    parser.add_argument("--no-times", action="store_true", help="success, distances and passes only")
+    parser.add_argument("--write", action="store_true", help="measure nothing, write the page of what is there")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    guard()
+    left_out = sorted({text.partition(":")[0] for text in OURS} - {text.partition(":")[0] for text in known()})
+    if left_out:
+        print(f"not in the catalog, left out: {', '.join(left_out)}")
+    if not options.write:
+        tuned = json.loads(TUNED.read_text(encoding="utf-8"))["models"]
+        for name in options.models or CARDS:
+            subject = load_subject(name)
+            everyone = contestants(subject, tuned.get(name, {}), options.most_steps, options.only_ours)
+            find_facts(subject, everyone)
+            if not options.no_times:
+                find_times(subject, everyone)
+    write(options.threads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""ALMA: the length is minimised under the condition of success, by an augmented Lagrangian."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from fairmargin.core.arrays import Ints, Keys
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.distances.gradient_search import (
+    Best,
+    check_count,
+    check_share,
+    check_size,
+    look,
+    placed,
+    searched,
+    unit,
+)
+from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.starting import started
+from fairmargin.models.network import Network
+from fairmargin.models.protocol import Differentiable
+from fairmargin.perturbation.lengths import in_units, norm_of, steepest
+from fairmargin.perturbation.margins import lead
+
+# As in the paper, where they are called η's decay, M, τ, γ and the limits of μ.
+_LAST_RATE, _CHECK_EVERY, _IMPROVED, _FIRMER = 0.01, 10, 0.95, 1.2
+_LEAST_PRICE, _HIGHEST_PRICE = 1e-6, 1e12
+_AHEAD = 1e-4  # of a score: a rival must lead by so much
+_TINY = 1e-8
+_HALVINGS = 20
+
+
+@dataclass(frozen=True)
+class ALMA:
+    """The distance to a misclassified input found by minimising ‖δ‖ + P(g; ρ, μ), with g > 0 while the model stands.
+
+    g is the lead over the strongest rival relative to the span of the three highest scores. The price μ of a violation
+    follows P'(g), smoothed; ρ makes P steeper where nothing was found and g does not fall. Steps are RMSProp's with
+    momentum; the first one is as long as `first_step`, and after the first success they fall to a hundredth. At last
+    the boundary is searched on the straight way back, and samples that were not fooled fall back on a reference.
+
+    Guarantee: an upper bound; every input was checked by the model itself. `inf` where nothing was found; then `tried`
+    says how far it went.
+
+    Parameters
+    ----------
+    norm
+        L2.
+    steps
+        So many forward and backward passes.
+    first_step
+        How far the first step leads; best a part of the distances that are expected.
+    smoothing
+        How much of the past is kept in prices, squares and momentum; .5 suits 100 steps, .9 suits 1,000.
+
+    References
+    ----------
+    J. Rony, E. Granger, M. Pedersoli, I. Ben Ayed, "Augmented Lagrangian adversarial attacks", ICCV 2021.
+
+    >>> import numpy as np
+    >>> from fairmargin.distances.measure import measure
+    >>> found = measure(([3.0, 4.0], -5.0), np.array([[0.0, 0.0]]), [0], ALMA())
+    >>> bool(1.0 <= found.values[0] <= 1.02)
+    True
+    """
+
+    norm: Norm = Norm.L2
+    steps: int = 100
+    first_step: float = 0.5
+    smoothing: float = 0.5
+
+    needs: ClassVar[str] = "gradient"
+    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
+    revision: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        check_count(self, steps=self.steps)
+        check_size(self, first_step=self.first_step)
+        check_share(self, smoothing=self.smoothing)
+
+    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
+        """Upper bounds; a sample's key says where it goes first if there is no gradient to follow."""
+        with model.network(tuple(x.shape[1:])) as network:
+            begun = started(network, x, y)
+            closest, farthest = searched(network, begun, self.norm, keys, self.descend)
+            return begun.distances(closest.distance, Bound.UPPER, self.norm, tried=farthest)
+
+    def descend(self, network: Network, start: Tensor, y: Tensor, keys: Tensor) -> Best:
+        """The search for one tile."""
+        x, best, keep = start, Best.of(start), self.smoothing
+        violation = relative_lead(network, start, y)
+        square, momentum = torch.ones_like(start), torch.zeros_like(start)
+        price, firmness, rate, before, success_at = (torch.ones_like(best.distance) for _ in range(5))
+        for step in range(self.steps):
+            seen = look(network, x, y, violation)
+            value = torch.where(seen.sound, seen.value, 0.0)
+            delta = in_units(x - start, network.scale)
+            if step == 0:
+                before = value
+            else:
+                price = price.lerp(_slope_of_penalty(value, firmness, price), 1 - keep)
+                price = price.clamp(_LEAST_PRICE, _HIGHEST_PRICE)
+            success_at = torch.where(torch.isfinite(best.distance), success_at, float(step))
+            best.see(x, norm_of(delta, self.norm), seen.fooled)
+            if (step + 1) % _CHECK_EVERY == 0:
+                improved = torch.isfinite(best.distance) | (value < _IMPROVED * before)
+                firmness, before = torch.where(improved, firmness, _FIRMER * firmness), value
+            pull = _slope_of_penalty(value, firmness, price)[:, None] * seen.gain
+            if step == 0:
+                pull = torch.where((norm_of(pull, self.norm) > 0)[:, None], pull, unit(network, pull, keys, step))
+                rate = _rate(network, start, pull, self.first_step)
+            slope = steepest(delta, self.norm) - pull
+            fading = _LAST_RATE ** ((step - success_at) / (self.steps - success_at).clamp(min=1))
+            square = keep * square + (1 - keep) * slope.square()
+            momentum = keep * momentum + slope / (square.sqrt() + _TINY)
+            x = placed(network, start, delta - (rate * fading)[:, None] * momentum)
+        return best
+
+
+def _slope_of_penalty(value: Tensor, firmness: Tensor, price: Tensor) -> Tensor:
+    """P' of the paper's penalty P₂: μ where the condition just holds, ever less inside, ever more outside."""
+    outside = price + 2 * price * firmness * value + (firmness * value).square() / 2
+    return torch.where(value >= 0, outside, price / (1 - firmness * value.clamp(max=0)).square())
+
+
+def _rate(network: Network, start: Tensor, pull: Tensor, target: float) -> Tensor:
+    """How often `pull` must be gone, inside the domain, to come as far as the target; found by doubling and halving."""
+
+    def arrived(rate: Tensor) -> Tensor:
+        return norm_of(in_units(placed(network, start, rate[:, None] * pull) - start, network.scale), Norm.L2) >= target
+
+    slope = norm_of(pull, Norm.L2)
+    low = torch.where(slope > 0, target / torch.where(slope > 0, slope, 1.0), 0.0)  # as far as it takes without limits
+    high = low
+    for _ in range(_HALVINGS):
+        short = ~arrived(high)
+        low, high = torch.where(short, high, low), torch.where(short, 2 * high, high)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        reached = arrived(middle)
+        low, high = torch.where(reached, low, middle), torch.where(reached, middle, high)
+    return high
+
+
+def relative_lead(network: Network, start: Tensor, y: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """The lead relative to the span of the three highest scores, so that it does not depend on the scores' size.
+
+    Two classes have no third; there it is relative to the lead at the start.
+    """
+    if network.classes > 2:
+
+        def relative(scores: Tensor, y: Tensor) -> Tensor:
+            highest = scores.topk(3, dim=1).values
+            return (lead(scores, y) + _AHEAD) / (highest[:, 0] - highest[:, 2] + _TINY)
+
+        return relative
+    with torch.no_grad():
+        span = lead(network.scores(start), y).abs() + _TINY
+    return lambda scores, y: (lead(scores, y) + _AHEAD) / span

@@ -1,0 +1,164 @@
+"""The best of several runs, sample by sample."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats, Ints, Keys
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.errors import InputError
+
+_ROUNDING = 0.01  # by how much a bound may contradict an exact distance: they may come of other precisions
+
+
+def tightest(*several: Distances) -> Distances:
+    """Distances of the same samples measured in several ways, as the best that all of them together say.
+
+    Of upper bounds the least, of lower bounds the greatest, sample by sample; exact distances go before any bound.
+
+    Guarantee: where all are upper bounds, so is the result; likewise for lower bounds.
+
+    Parameters
+    ----------
+    several
+        Distances of the same samples in the same order, of one subject and in one norm.
+
+    >>> first = Distances([0.5, 2.0], [True, True], "upper", "l2")
+    >>> second = Distances([0.7, 1.0], [True, True], "upper", "l2")
+    >>> tightest(first, second).values.tolist()
+    [0.5, 1.0]
+    """
+    _check(several)
+    exact = [part for part in several if part.bound is Bound.EXACT]
+    if exact:
+        _contradicted(exact[0], several)
+        return exact[0]
+    bound = several[0].bound
+    best = np.minimum if bound is Bound.UPPER else np.maximum
+    values = best.reduce([part.values for part in several])
+    return Distances(
+        values, several[0].correct, bound, several[0].norm, several[0].subject, _farthest_tried(several, values)
+    )
+
+
+@dataclass(frozen=True)
+class Tightest:
+    """Several estimators as one: each measures, and the best is kept, sample by sample; see `tightest`.
+
+    On the command line its members are joined by +, as in `deepfool+fmn:steps=50`; each keeps its own distances in the
+    run folder, so that one that was measured before is not measured again.
+
+    Guarantee: that of its members, which must be of one kind: all upper bounds, or all lower bounds.
+
+    Parameters
+    ----------
+    estimators
+        Two or more, in one norm, of those that need predictions or gradients.
+
+    >>> from fairmargin.distances.deepfool import DeepFool
+    >>> from fairmargin.distances.measure import measure
+    >>> found = measure(([3.0, 4.0], -5.0), np.array([[0.0, 0.0]]), [0], Tightest(DeepFool(), DeepFool(published=True)))
+    >>> bool(1.0 <= found.values[0] <= 1.001)
+    True
+    """
+
+    estimators: tuple[DistanceEstimator, ...]
+
+    needs: ClassVar[str] = "gradient"
+    norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
+    revision: ClassVar[int] = 1
+
+    def __init__(self, *estimators: DistanceEstimator) -> None:
+        if len(estimators) < 2:
+            raise InputError(f"The tightest is of two or more estimators; given {len(estimators)}.")
+        for each in estimators:
+            if isinstance(each, type) or not isinstance(each, DistanceEstimator):
+                raise InputError(
+                    f"`Tightest` is made of estimators, such as `DeepFool()`; given {each!r}. For distances already "
+                    "measured there is `tightest`."
+                )
+            if each.needs not in ("predict", "gradient"):
+                raise InputError(
+                    f"`{type(each).__name__}` works on the model's {each.needs} and cannot be a part of `Tightest`. "
+                    "Where it is exact, nothing is tighter: use it alone; else combine what it measured by `tightest`."
+                )
+            if each.norm is not estimators[0].norm:
+                raise InputError(
+                    f"`{type(each).__name__}` measures in {each.norm}, `{type(estimators[0]).__name__}` in "
+                    f"{estimators[0].norm}. The tightest is of distances in one norm."
+                )
+        object.__setattr__(self, "estimators", estimators)
+
+    @property
+    def norm(self) -> Norm:
+        """The norm of all of them."""
+        return self.estimators[0].norm
+
+    def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
+        """The best of what the estimators find, all with the same keys."""
+        return tightest(*(estimator(model, x, y, keys=keys) for estimator in self.estimators))
+
+
+def _check(several: tuple[Distances, ...]) -> None:
+    if not several:
+        raise InputError("There are no distances of which one could be the tightest.")
+    for i, part in enumerate(several, start=1):
+        if not isinstance(part, Distances):
+            raise InputError(
+                f"`tightest` takes distances that were measured; argument {i} is {part!r}. Estimators are joined by "
+                "`Tightest`."
+            )
+    first = several[0]
+    for i, part in enumerate(several, start=1):
+        if (part.norm, part.subject) != (first.norm, first.subject):
+            raise InputError(
+                f"Distances {i} are of {part.subject} in {part.norm}, distances 1 of {first.subject} in {first.norm}. "
+                "Only distances of one subject in one norm can be compared."
+            )
+        if len(part) != len(first):
+            raise InputError(
+                f"Distances {i} are of {len(part):,} samples, distances 1 of {len(first):,}. They must be of the same "
+                "samples in the same order."
+            )
+        other = np.flatnonzero(part.correct != first.correct)
+        if other.size:
+            raise InputError(
+                f"Distances {i} and 1 differ in which samples are classified correctly, in {other.size:,} of "
+                f"{len(first):,} (first at index {other[0]}): they are not of one model on the same samples with the "
+                "same labels."
+            )
+    bounds = {part.bound for part in several} - {Bound.EXACT}
+    if Bound.NEITHER in bounds:
+        raise InputError("A proxy bounds the distance on neither side, so that none is the tightest. Leave it out.")
+    if len(bounds) > 1:
+        raise InputError(
+            "Upper and lower bounds were given: the distance lies between them, and no number is the tightest of both. "
+            "Combine each kind by itself."
+        )
+
+
+def _contradicted(exact: Distances, several: tuple[Distances, ...]) -> None:
+    """Refuse bounds that an exact distance belies: someone else's samples, most likely."""
+    for i, part in enumerate(several, start=1):
+        below = part.values < exact.values * (1 - _ROUNDING) - _ROUNDING**3
+        above = part.values > exact.values * (1 + _ROUNDING) + _ROUNDING**3
+        wrong = {Bound.UPPER: below, Bound.LOWER: above}.get(part.bound, below | above)
+        if wrong.any():
+            where = int(wrong.argmax())
+            raise InputError(
+                f"Distances {i} ({part.bound.words}) contradict the exact ones in {wrong.sum():,} of {len(exact):,} "
+                f"samples: {part.values[where]:g} against {exact.values[where]:g} at index {where}. Are they of the "
+                "same model, samples and units?"
+            )
+
+
+def _farthest_tried(several: tuple[Distances, ...], values: Floats) -> Floats | None:
+    """How far the searches looked where none found anything; NaN where none said."""
+    told = [part.tried for part in several if part.tried is not None]
+    if not told or not np.isinf(values).any():
+        return None
+    return np.where(np.isinf(values), np.fmax.reduce(told), 0.0)

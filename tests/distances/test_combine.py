@@ -1,0 +1,157 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fairmargin as fm
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.distances.catalog import build, describe, parse_estimator
+from fairmargin.distances.combine import Tightest, tightest
+from fairmargin.distances.deepfool import DeepFool
+from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.first_order import FirstOrder
+from fairmargin.distances.measure import measure
+from fairmargin.errors import InputError
+from tests.perturbation.networks import cnn, test_digits
+
+
+def of(values, bound="upper", norm="l2", subject="model", correct=None, tried=None):
+    return Distances(values, [v > 0 for v in values] if correct is None else correct, bound, norm, subject, tried)
+
+
+@given(st.lists(st.tuples(*[st.floats(1e-3, 1e3) | st.just(np.inf)] * 3), min_size=1, max_size=20))
+def test_of_upper_bounds_the_least_and_of_lower_bounds_the_greatest(rows):
+    runs = np.array(rows).T
+    for bound, best in (("upper", runs.min(axis=0)), ("lower", runs.max(axis=0))):
+        found = tightest(*(of(run, bound) for run in runs))
+        np.testing.assert_array_equal(found.values, best)
+        assert found.bound.value == bound
+        assert found.norm is Norm.L2
+
+
+def test_one_run_is_its_own_best_and_the_order_does_not_matter():
+    a, b = of([1.0, 3.0, 0.0]), of([2.0, 2.0, 0.0])
+    np.testing.assert_array_equal(tightest(a).values, a.values)
+    np.testing.assert_array_equal(tightest(a, b).values, tightest(b, a).values)
+    assert tightest(a, b).correct.tolist() == [True, True, False]
+
+
+def test_exact_distances_go_before_any_bound():
+    exact = of([1.0, 2.0], "exact")
+    for bound, values in (("upper", [1.5, 2.0]), ("lower", [0.5, 2.0])):
+        for several in ((exact, of(values, bound)), (of(values, bound), exact)):
+            found = tightest(*several)
+            assert found.bound.value == "exact"
+            assert found.values.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("bound", "values"), [("upper", [0.9, 2.0]), ("lower", [1.0, 2.1]), ("exact", [1.0, 1.5]), ("lower", [1.0, np.inf])]
+)
+def test_bounds_that_an_exact_distance_belies_are_refused(bound, values):
+    with pytest.raises(InputError, match="contradict the exact ones in 1 of 2 samples"):
+        tightest(of([1.0, 2.0], "exact"), of(values, bound))
+
+
+def test_keeps_how_far_the_farthest_search_looked_where_none_found_anything():
+    a = of([np.inf, np.inf, 1.0], tried=[3.0, np.nan, 7.0])
+    b = of([np.inf, np.inf, np.inf], tried=[2.0, 5.0, 1.0])
+    assert tightest(a, b).tried.tolist() == [3.0, 5.0, 0.0]
+    assert tightest(a, of([np.inf, 2.0, 2.0])).tried.tolist() == [3.0, 0.0, 0.0]
+    assert tightest(of([np.inf]), of([np.inf])).tried is None
+    assert tightest(a, of([1.0, 1.0, 1.0])).tried is None
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [
+        (of([1.0, 2.0], norm="linf"), "Distances 2 are of model in L∞, distances 1 of model in L2"),
+        (of([1.0, 2.0], subject="smoothed(0.25)"), r"Distances 2 are of smoothed\(0.25\) in L2"),
+        (of([1.0, 2.0, 3.0]), "Distances 2 are of 3 samples, distances 1 of 2"),
+        (of([1.0, 0.0]), r"differ in which samples are classified correctly, in 1 of 2 \(first at index 1\)"),
+        (of([1.0, 2.0], "lower"), "Upper and lower bounds were given"),
+        (of([1.0, 2.0], "neither"), "A proxy bounds the distance on neither side"),
+        ([1.0, 2.0], "argument 2 is"),
+        (DeepFool(), "Estimators are joined by `Tightest`"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(other, sentence):
+    with pytest.raises(InputError, match=sentence):
+        tightest(of([1.0, 2.0]), other)
+
+
+def test_nothing_has_no_tightest():
+    with pytest.raises(InputError, match="no distances"):
+        tightest()
+
+
+# Estimators joined
+
+
+def test_several_estimators_as_one_give_the_best_of_each():
+    module, (x, y) = cnn(), test_digits(30)
+    few, published = DeepFool(rivals=1), DeepFool(published=True)
+    found = measure(module, x, y, Tightest(few, published))
+    parts = [measure(module, x, y, estimator) for estimator in (few, published)]
+    np.testing.assert_array_equal(found.values, tightest(*parts).values)
+    assert found.bound.value == "upper"
+    assert fm.tightest is tightest
+    assert fm.Tightest is Tightest
+
+
+def test_it_is_a_frozen_value_in_the_norm_of_its_members():
+    both = Tightest(DeepFool("linf"), DeepFool("linf", steps=3))
+    assert both.norm is Norm.LINF
+    assert both == Tightest(DeepFool("linf"), DeepFool("linf", steps=3))
+    assert hash(both) == hash(Tightest(DeepFool("linf"), DeepFool("linf", steps=3)))
+    with pytest.raises(AttributeError):
+        both.estimators = ()
+
+
+@pytest.mark.parametrize(
+    ("members", "sentence"),
+    [
+        ((), "two or more estimators; given 0"),
+        ((DeepFool(),), "two or more estimators; given 1"),
+        ((DeepFool(), DeepFool("linf")), "`DeepFool` measures in L∞, `DeepFool` in L2"),
+        ((DeepFool(), ExactLinear()), "`ExactLinear` works on the model's linear"),
+        ((DeepFool(), DeepFool), "made of estimators"),
+        ((of([1.0]), of([2.0])), "For distances already measured there is `tightest`"),
+    ],
+)
+def test_estimators_that_cannot_be_joined_are_refused(members, sentence):
+    with pytest.raises(InputError, match=sentence):
+        Tightest(*members)
+
+
+def test_a_proxy_among_them_is_refused_as_soon_as_it_answers():
+    x, y = test_digits(3)
+    with pytest.raises(InputError, match="A proxy bounds the distance on neither side"):
+        measure(cnn(), x, y, Tightest(DeepFool(), FirstOrder()))
+
+
+@pytest.mark.parametrize(
+    "text", ["deepfool:norm=linf + deepfool:norm=linf,steps=1e+1", "deepfool+deepfool:published=yes"]
+)
+def test_a_sum_is_spelled_with_plus_and_read_back_from_its_description(text):
+    read = parse_estimator(text)
+    assert isinstance(read, Tightest)
+    assert len(read.estimators) == 2
+    plain = describe(read)
+    assert all(type(value) is str for value in plain.values())
+    assert build(plain.pop("name"), plain) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("deepfool+deepfol", "Unknown estimator `deepfol`"),
+        ("deepfool+", r"Unknown estimator `deepfool\+`"),
+        ("deepfool+deepfool:norm=linf", "The tightest is of distances in one norm"),
+        ("deepfool+exact_linear", "use it alone"),
+    ],
+)
+def test_a_sum_that_cannot_be_says_why(text, sentence):
+    with pytest.raises(InputError, match=sentence):
+        parse_estimator(text)
