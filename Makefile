@@ -117,10 +117,10 @@ $(DOCS): $(INPUTS) | $(BIN)/python
 	@$(PIP) -e ".[docs]"
 	@touch $(CORE) $@
 
-# foolbox brings eagerpy and GitPython along; the others come without what they ask for (see PEERS).
+# foolbox brings eagerpy and GitPython along, torchvision needs pillow; the others come without what they ask for (see PEERS).
 $(BENCH): $(INPUTS) | $(BENCH_BIN)/python
 	@echo "installing the benchmark's environment (about two minutes, once)…"
-	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq -c constraints.txt -e ".[bench]" foolbox
+	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq -c constraints.txt -e ".[bench,image]" foolbox
 	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq --no-deps torchvision==$(TORCHVISION) $(PEERS)
 	@touch $@
 

@@ -11,7 +11,7 @@ import torch
 
 from distances.models import OUT, Subject
 from distances.ours import Watched, code_version, distances, witnessed
-from distances.outcome import fallback, lengths, successes
+from distances.outcome import fallback, lengths, settled, successes
 from distances.passes import counted
 from distances.peers import Peer, in_batches
 from fairmargin.models.torch_model import TorchClassifier
@@ -68,7 +68,10 @@ def of_peer(peer: Peer, subject: Subject, steps: int, settings: Mapping[str, flo
         found = in_batches(peer.attack, subject.model, x, y, steps, settings)
         forward, backward = passes.forward / len(x), passes.backward / len(x)
     success = successes(subject.model, x, y, found)
-    values = fallback(subject, peer.norm).fill(lengths(found - x, peer.norm), success).numpy()
+    if not forward:
+        raise RuntimeError(f"{peer.key}: no pass was counted. Does it go past the module's hook?")
+    near = settled(subject.model, x, y, found)
+    values = _filled(subject, peer.norm, lengths(near - x, peer.norm), successes(subject.model, x, y, near))
     return Fact(
         subject.name, peer.library, peer.name, steps, _word(peer.norm), settings_version(settings), dict(settings),
         len(x), float(success.double().mean()), float(values.mean()), float(np.median(values)), forward, backward,
@@ -81,7 +84,7 @@ def of_ours(text: str, subject: Subject, classifier: TorchClassifier) -> Fact:
     found = distances(watched, subject, text)
     passes, proven = watched.passes, witnessed(watched, subject, found)
     order = np.inf if found.norm.value == "linf" else 2.0
-    values = fallback(subject, order).fill(torch.as_tensor(found.values), proven).numpy()
+    values = _filled(subject, order, torch.as_tensor(found.values), proven)
     name, steps = spelled(text)
     return Fact(
         subject.name, "fairmargin", name, steps, found.norm.value, code_version(), {}, len(values),
@@ -116,6 +119,12 @@ def kept(model: str, folder: Path = OUT) -> Iterator[Fact]:
     if path.is_file():
         for line in path.read_text(encoding="utf-8").splitlines():
             yield Fact(**json.loads(line))
+
+
+def _filled(subject: Subject, norm: float, values: torch.Tensor, success: torch.Tensor) -> np.ndarray:
+    if not success.all():
+        values = fallback(subject, norm).fill(values, success)
+    return values.numpy()
 
 
 def _word(norm: float) -> str:

@@ -167,6 +167,18 @@ _foolbox_cw = _foolbox(
 # ---- ART and torchattacks --------------------------------------------------------------------------------------------
 
 
+class _Whole(nn.Module):
+    """A module that is no `nn.Sequential`: ART would call the parts of one, past the hook that counts."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.model(x)
+        return scores
+
+
 def _art(make: Callable[[Any, int], Any]) -> Attack:
     def attack(model: nn.Module, x: Tensor, y: Tensor, steps: int, s: Settings) -> Tensor:
         import numpy as np
@@ -174,7 +186,7 @@ def _art(make: Callable[[Any, int], Any]) -> Attack:
         from art.estimators.classification import PyTorchClassifier
 
         wrapped = PyTorchClassifier(
-            model, nn.CrossEntropyLoss(), tuple(x.shape[1:]), 10, clip_values=(0.0, 1.0), device_type="cpu"
+            _Whole(model), nn.CrossEntropyLoss(), tuple(x.shape[1:]), 10, clip_values=(0.0, 1.0), device_type="cpu"
         )
         method = make(evasion, steps)(wrapped)
         given = {} if "DeepFool" in type(method).__name__ else {"y": np.eye(10)[y.numpy()]}

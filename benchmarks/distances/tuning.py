@@ -22,6 +22,7 @@ from distances.outcome import Fallback, fallback, lengths, successes
 from distances.peers import PEERS, Peer, Settings, guard, in_batches
 from fairmargin.models.acceleration import Acceleration, accelerated
 
+COMMAND = "make bench-tuning"
 TUNED = ROOT / "benchmarks" / "tuned.json"
 USUAL = {  # the models' usual distances, by norm: what settings in units of them are multiples of
     "lenet": {2.0: 0.7, float("inf"): 0.03},
@@ -107,7 +108,12 @@ def main() -> None:
                     continue
                 if f"{peer.key} {steps}" not in tuned:
                     best, mean = tune(peer, subject, steps, best, options.samples, options.patience)
-                    tuned[f"{peer.key} {steps}"] = {"settings": best, "mean": mean, "samples": options.samples}
+                    tuned[f"{peer.key} {steps}"] = {
+                        "settings": best,
+                        "mean": mean,
+                        "samples": options.samples,
+                        "by": COMMAND,
+                    }
                     path.write_text(json.dumps(tuned, indent=1))
                     print(
                         name,
@@ -125,7 +131,7 @@ def merge(folder: Path, target: Path) -> None:
     """What was tuned for each model, in one file, for everyone."""
     parts = {name: folder / f"tuned-{name}.json" for name in CARDS}
     content = {
-        "made_by": "make bench-tuning",
+        "made_by": f"{COMMAND}, where an entry does not say otherwise",
         "models": {name: json.loads(path.read_text()) for name, path in parts.items() if path.is_file()},
     }
     target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -10,7 +10,7 @@ from distances.bars import bars
 from distances.frontier import Point, by_passes, by_time, points, rival
 from distances.models import CARDS, OUT, ROOT, TUNING
 from distances.plots import picture
-from distances.tuning import TUNED
+from distances.tuning import COMMAND, TUNED
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURES = ROOT / "docs" / "images"
@@ -27,7 +27,9 @@ beside those of adv-lib, foolbox, ART and torchattacks, on the same samples, in 
   The peers were tuned on {tuning} others, per model and number of steps (`make bench-tuning` →
   `benchmarks/tuned.json`).
 - **Success** is decided by the plain model, asked again in float32, on images inside [0, 1]. Our estimators' distances
-  are traced back to inputs that the plain model was shown. Where someone failed, the sample counts with what
+  are traced back to inputs that the plain model was shown. A peer's point that fails by rounding is
+  moved up to 1 % farther out before it counts in a mean, as ours are; *success* is what the peer returned itself.
+  Where someone failed even so, the sample counts with what
   adv-lib's DeepFool finds for it, or what lies on the way to the nearest other image of another prediction if that is
   less (free of charge), so that means are over the same samples.
 - **Passes** are rows through the model a sample, forward / backward, counted at the module, with everything:
@@ -127,7 +129,10 @@ def _tuning() -> str:
         return str(TUNING)
     models = json.loads(TUNED.read_text(encoding="utf-8"))["models"]
     counts = {entry.get("samples", TUNING) for entries in models.values() for entry in entries.values()}
-    return " to ".join(map(str, sorted({min(counts), max(counts)}))) if counts else str(TUNING)
+    by = [entry.get("by") for entries in models.values() for entry in entries.values()]
+    other = sum(name != COMMAND for name in by)
+    said = " to ".join(map(str, sorted({min(counts), max(counts)}))) if counts else str(TUNING)
+    return said + (f" (**provisional**: {other} of {len(by)} settings come from a shorter search)" if other else "")
 
 
 def _machine(threads: int) -> str:

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from fairmargin.data.huggingface import from_huggingface as from_huggingface
     from fairmargin.data.image_folder import load_images as load_images
     from fairmargin.data.overlap import overlap as overlap
+    from fairmargin.distances.adequacy import adequacy as adequacy
     from fairmargin.distances.catalog import ESTIMATORS as ESTIMATORS
     from fairmargin.distances.combine import Tightest as Tightest
     from fairmargin.distances.combine import tightest as tightest
     from fairmargin.distances.foreign import FromAttack as FromAttack
     from fairmargin.distances.measure import measure as measure
     from fairmargin.errors import FairmarginError as FairmarginError
+    from fairmargin.metrics.adequacy import Adequacy as Adequacy
     from fairmargin.metrics.audit import audit as audit
     from fairmargin.metrics.compare import Comparison as Comparison
     from fairmargin.metrics.compare import compare as compare
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 # and torch only for those who need it.
 _DEFINED_IN = {
     "ARCHITECTURES": "fairmargin.models.architectures.catalog",
+    "Adequacy": "fairmargin.metrics.adequacy",
     "AuditPlan": "fairmargin.metrics.plan",
     "AuditResult": "fairmargin.metrics.results",
     "Bound": "fairmargin.core.bound",
@@ -63,6 +66,7 @@ _DEFINED_IN = {
     "Partition": "fairmargin.core.partition",
     "RobustnessCurve": "fairmargin.core.curve",
     "Tightest": "fairmargin.distances.combine",
+    "adequacy": "fairmargin.distances.adequacy",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.metrics.audit",
     "build_architecture": "fairmargin.models.architectures.catalog",

@@ -18,17 +18,30 @@ from fairmargin.distances import measure as measuring
 from fairmargin.distances.catalog import ESTIMATORS, build, describe
 from fairmargin.distances.measure import measure
 from fairmargin.distances.protocol import DistanceEstimator
-from fairmargin.errors import InputError
+from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
-from tests.oracles import linear_distance, random_problem
+from tests.distances.confirmation import Formula, measured_and_confirmed
+from tests.oracles import linear_distance, projection_distance, random_problem
 from tests.perturbation.networks import cnn, mlp, test_digits
 
 EVERY = [(name, norm) for name, kind in ESTIMATORS.items() for norm in sorted(kind.norms, key=str)]
 every_estimator = pytest.mark.parametrize(("name", "norm"), EVERY)
 FOR_NETWORKS = [(name, norm) for name, norm in EVERY if ESTIMATORS[name].needs in ("predict", "gradient")]
 every_estimator_for_networks = pytest.mark.parametrize(("name", "norm"), FOR_NETWORKS)
+# Promises hold at any budget: here a small one will do.
+SMALL = {
+    "carlini_wagner": {"steps": 12, "searches": 2},
+    "ddn": {"steps": 15},
+    "fmn": {"steps": 15},
+    "alma": {"steps": 15},
+}
 every_network = pytest.mark.parametrize("network", [cnn, mlp], ids=["cnn", "mlp"])
+
+
+def small(name, norm):
+    """The estimator with a small budget."""
+    return ESTIMATORS[name](norm=norm, **SMALL.get(name, {}))
 
 
 def problem(n=40):
@@ -54,7 +67,7 @@ def test_is_a_frozen_value_with_a_norm(name, norm):
 @every_estimator
 def test_gives_0_exactly_to_misclassified_samples(name, norm):
     model, x, y = problem()
-    found = measure(model, x, y, ESTIMATORS[name](norm=norm))
+    found = measure(model, x, y, small(name, norm))
     wrong = model.predict(x) != y
     assert wrong.any()
     assert (found.values[wrong] == 0).all()
@@ -65,7 +78,7 @@ def test_gives_0_exactly_to_misclassified_samples(name, norm):
 @every_estimator
 def test_its_bound_holds_against_the_exact_answer_for_a_linear_model(name, norm):
     model, x, y = problem()
-    found = measure(model, x, y, ESTIMATORS[name](norm=norm))
+    found = measure(model, x, y, small(name, norm))
     exact = np.array([linear_distance(model, row, label, norm) for row, label in zip(x, y, strict=True)])
     slack = 1e-6 * (1 + np.where(np.isfinite(exact), exact, 0))
     if found.bound in (Bound.EXACT, Bound.UPPER):
@@ -77,7 +90,7 @@ def test_its_bound_holds_against_the_exact_answer_for_a_linear_model(name, norm)
 @every_estimator
 def test_measures_a_sample_the_same_alone_or_in_any_batch_and_order(name, norm):
     model, x, y = problem()
-    estimator = ESTIMATORS[name](norm=norm)
+    estimator = small(name, norm)
     together = measure(model, x, y, estimator).values
     order = np.random.default_rng(1).permutation(len(x))
     np.testing.assert_array_equal(measure(model, x[order], y[order], estimator).values, together[order])
@@ -88,7 +101,7 @@ def test_measures_a_sample_the_same_alone_or_in_any_batch_and_order(name, norm):
 @every_estimator
 def test_finds_nothing_on_a_constant_classifier(name, norm):
     constant = LinearClassifier(np.zeros((3, 4)), [0.0, 1.0, 0.5], domain=Domain(0, 1))
-    found = measure(constant, np.full((5, 4), 0.5), [1, 1, 1, 1, 0], ESTIMATORS[name](norm=norm))
+    found = measure(constant, np.full((5, 4), 0.5), [1, 1, 1, 1, 0], small(name, norm))
     assert found.values[4] == 0
     if found.bound in (Bound.EXACT, Bound.UPPER):
         assert np.isinf(found.values[:4]).all()
@@ -101,7 +114,7 @@ def test_leaves_samples_model_and_global_randomness_untouched(name, norm):
     np.random.seed(5)
     random.seed(5)
     states = np.random.get_state()[1].copy(), random.getstate()
-    measure(model, x, y, ESTIMATORS[name](norm=norm))
+    measure(model, x, y, small(name, norm))
     np.testing.assert_array_equal(np.random.get_state()[1], states[0])
     assert random.getstate() == states[1]
     assert model.fingerprint() == before
@@ -110,11 +123,11 @@ def test_leaves_samples_model_and_global_randomness_untouched(name, norm):
 
 @every_estimator
 def test_round_trips_through_a_config_file(name, norm):
-    estimator = ESTIMATORS[name](norm=norm)
-    plain = describe(estimator)
-    assert build(plain.pop("name"), plain) == estimator
-    text = {field: str(value) for field, value in describe(estimator).items() if field != "name"}
-    assert build(name, text) == estimator
+    for estimator in (ESTIMATORS[name](norm=norm), small(name, norm)):
+        plain = describe(estimator)
+        assert build(plain.pop("name"), plain) == estimator
+        text = {field: str(value) for field, value in describe(estimator).items() if field != "name"}
+        assert build(name, text) == estimator
 
 
 def some_digits(module, count=24):
@@ -130,7 +143,7 @@ def some_digits(module, count=24):
 def test_gives_0_exactly_to_samples_that_a_network_misclassifies(name, norm, network):
     module = network()
     x, y = some_digits(module)
-    found = measure(module, x, y, ESTIMATORS[name](norm=norm))
+    found = measure(module, x, y, small(name, norm))
     wrong = as_classifier(module).predict(x) != y
     assert (found.values[wrong] == 0).all()
     np.testing.assert_array_equal(found.correct, ~wrong)
@@ -144,7 +157,7 @@ def test_measures_a_sample_on_a_network_to_the_same_bit_alone_or_in_any_batch_or
 ):
     module = network()
     x, y = some_digits(module)
-    estimator = ESTIMATORS[name](norm=norm)
+    estimator = small(name, norm)
     together = measure(module, x, y, estimator).values
     order = np.random.default_rng(1).permutation(len(x))
     np.testing.assert_array_equal(measure(module, x[order], y[order], estimator).values, together[order])
@@ -164,10 +177,115 @@ def test_finds_nothing_on_a_network_that_always_says_the_same(name, norm):
     with torch.no_grad():
         constant[1].bias[1] = 1.0
     x, _ = test_digits(5)
-    found = measure(constant, x, [1, 1, 1, 1, 0], ESTIMATORS[name](norm=norm))
+    found = measure(constant, x, [1, 1, 1, 1, 0], small(name, norm))
     assert found.values[4] == 0
     if found.bound in (Bound.EXACT, Bound.UPPER):
         assert np.isinf(found.values[:4]).all()
+
+
+def random_layer(inputs, classes, seed=0):
+    """A linear layer in double precision, and the same as an exact model has it."""
+    rng = np.random.default_rng(seed)
+    layer = nn.Linear(inputs, classes).double()
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor(rng.normal(size=(classes, inputs))))
+        layer.bias.copy_(torch.tensor(0.3 * rng.normal(size=classes)))
+    return layer, rng
+
+
+def exact_distances(layer, domain, x, norm):
+    weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    linear = LinearClassifier(weight, bias, domain=domain)
+    return np.array(
+        [linear_distance(linear, row, label, norm) for row, label in zip(x, linear.predict(x), strict=True)]
+    )
+
+
+def assert_no_upper_bound_is_below(found, exact):
+    if found.bound is Bound.UPPER:
+        assert (found.values >= exact - 1e-6 * (1 + np.where(np.isfinite(exact), exact, 0))).all()
+
+
+@every_estimator_for_networks
+def test_where_gradients_are_saturated_no_bound_is_wrong(name, norm):
+    weight = np.array([1.5, -1.3, 0.6, 1.0])
+
+    def saturated(x):  # in float32 tanh is 1, and flat, from 9 on: most samples have no gradient at all
+        side = torch.tanh(60 * (x - 0.5) @ torch.tensor(weight, dtype=x.dtype))
+        return torch.stack([side, -side], dim=1)
+
+    x = np.random.default_rng(3).uniform(size=(12, 4)).astype(np.float32)
+    flat = saturated(torch.tensor(x))[:, 0].abs() == 1
+    assert 6 <= flat.sum() < 12
+    found, _ = measured_and_confirmed(Formula(saturated), x, small(name, norm), classes=2)
+    if found.bound is Bound.UPPER:
+        exact = np.array([projection_distance(weight, 0.0, row - 0.5, norm) for row in x])
+        assert (found.values >= exact * (1 - 1e-4)).all()
+        assert np.isfinite(found.values[~flat.numpy()]).all()
+
+
+@every_estimator_for_networks
+def test_scores_that_are_no_numbers_away_from_the_samples_never_count_as_success(name, norm):
+    def scores(x):  # the way across the boundary at .7 leads into the void, the other way at .1 does not
+        away = torch.where(x[:, :1] > 0.65, torch.nan, 0.0)
+        lead = torch.minimum(0.7 - x[:, :1], x[:, :1] - 0.1) + 0.01 * x[:, 1:]
+        return torch.cat([lead, torch.zeros_like(lead)], dim=1) + away
+
+    x = np.array([[0.3, 0.5], [0.5, 0.2], [0.6, 0.9], [0.2, 0.1]], np.float32)
+    found, _ = measured_and_confirmed(Formula(scores), x, small(name, norm), classes=2)
+    if found.bound is Bound.UPPER:
+        assert (found.values >= (x[:, 0] - 0.1) * 0.97).all()
+
+
+@every_estimator_for_networks
+def test_a_sample_whose_scores_are_no_numbers_is_refused_with_a_sentence(name, norm):
+    def scores(x):
+        return torch.stack([x[:, 0], 1 - x[:, 0]], dim=1) / (x[:, 1:] > 0.1)
+
+    model = as_classifier(Formula(scores), classes=range(2))
+    x = np.array([[0.3, 0.5], [0.5, 0.05], [0.6, 0.9]], np.float32)
+    with pytest.raises(ModelError, match="scores hold NaN or infinity"):
+        measure(model, x, [1, 1, 0], small(name, norm))
+
+
+@pytest.mark.parametrize("classes", [2, 1000])
+@every_estimator_for_networks
+def test_two_classes_or_a_thousand_will_do(name, norm, classes):
+    layer, rng = random_layer(6, classes)
+    x = rng.uniform(size=(5, 6))
+    found, model = measured_and_confirmed(layer, x, small(name, norm), classes)
+    weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    own = model.predict(x)
+    nearest = [  # as if the box were not there
+        min(projection_distance(weight[y] - weight[k], bias[y] - bias[k], row, norm) for k in range(classes) if k != y)
+        for row, y in zip(x, own, strict=True)
+    ]
+    assert_no_upper_bound_is_below(found, np.array(nearest))
+    if classes == 1000 and found.bound is Bound.UPPER:
+        assert np.isfinite(found.values).all()
+
+
+@every_estimator_for_networks
+def test_samples_of_any_rank_are_measured_alike(name, norm):
+    layer, rng = random_layer(12, 4)
+    flat, model = rng.uniform(size=(6, 12)), nn.Sequential(nn.Flatten(), layer)
+    found, _ = measured_and_confirmed(model, flat, small(name, norm), 4)
+    for shape in [(3, 4), (3, 2, 2), (1, 3, 2, 2)]:
+        again, _ = measured_and_confirmed(model, flat.reshape(6, *shape), small(name, norm), 4)
+        np.testing.assert_array_equal(again.values, found.values)
+
+
+@every_estimator_for_networks
+def test_features_that_cannot_move_do_not_and_length_is_in_units_of_the_scale(name, norm):
+    layer, rng = random_layer(7, 3, seed=2)
+    low, high = np.array([0.0, 0, 0, -np.inf, -np.inf, 0, -1]), np.array([1.0, 1, 0, np.inf, np.inf, 2, np.inf])
+    scale = np.array([1.0, 0.1, 1.0, 5.0, 0.0, 2.0, 0.5])  # the third and the fifth cannot move
+    domain = Domain(low, high, scale)
+    x = rng.uniform(size=(8, 7))
+    found, _ = measured_and_confirmed(layer, x, small(name, norm), 3, domain)
+    assert_no_upper_bound_is_below(found, exact_distances(layer, domain, x, norm))
+    if found.bound is Bound.UPPER:
+        assert np.isfinite(found.values).mean() >= 0.5
 
 
 class Falling(nn.Module):
@@ -200,7 +318,7 @@ def test_leaves_a_network_and_all_random_states_as_they_were(name, norm, fails):
     module.drop.eval()
     module.head.bias.requires_grad_(False)
     module.head.weight.grad = torch.ones_like(module.head.weight)
-    (x, y), estimator, model = some_digits(module, 6), ESTIMATORS[name](norm=norm), as_classifier(module)
+    (x, y), estimator, model = some_digits(module, 6), small(name, norm), as_classifier(module)
 
     def state():
         tensors = [tensor.clone() for tensor in (*module.state_dict().values(), module.head.weight.grad)]
@@ -252,6 +370,6 @@ def test_refuses_every_norm_that_it_lacks(name):
     assert ESTIMATORS[name].norms
     for norm in set(Norm) - ESTIMATORS[name].norms:
         with pytest.raises(InputError, match="cannot measure in"):
-            ESTIMATORS[name](norm=norm)
+            small(name, norm)
     with pytest.raises(InputError, match="Unknown norm"):
         ESTIMATORS[name](norm="l7")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairmargin.cli.console import command_line, output, progress, show_audits, shown
+from fairmargin.cli.console import command_line, output, progress, show_adequacies, show_audits, shown
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.errors import InputError
 
 if TYPE_CHECKING:
-    from fairmargin.studies.run_folder import StoredAudit
+    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit
     from fairmargin.studies.study import Study
     from fairmargin.studies.workflow import Finished
 
@@ -149,6 +149,15 @@ def audit(
             rich_help_panel="Measuring",
         ),
     ] = None,
+    adequacy: Annotated[
+        bool,
+        typer.Option(
+            "--adequacy/--no-adequacy",
+            help="Also check whether attacks were strong enough: up to 64 samples of each group at a quarter to four "
+            "times the budget, with alarms for masked gradients. Can be added to a finished run.",
+            rich_help_panel="Measuring",
+        ),
+    ] = False,
     tile: Annotated[
         int,
         typer.Option(
@@ -251,6 +260,7 @@ def audit(
             "scale": scale,
             "bounds": _bounds(bounds),
             "estimators": tuple(estimator or ()),
+            "adequacy": adequacy,
             "distances": distances,
             "distance_column": distance_column,
             "correct_column": correct_column,
@@ -283,6 +293,7 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
         print_json(as_json(finished))
     elif not quiet:
         show_audits(finished.audits)
+        show_adequacies(finished.adequacies)
         for note in finished.folder.read_manifest().notes:
             output.print(f"[yellow]Note:[/] {shown(note)}")
         if finished.replaced:
@@ -304,6 +315,7 @@ def as_json(finished: "Finished") -> dict[str, Any]:
         "measured_shards": finished.measured,
         "reused_shards": finished.reused,
         "audits": [audit_as_json(stored) for stored in finished.audits],
+        "adequacy": [adequacy_as_json(stored) for stored in finished.adequacies],
     }
 
 
@@ -315,6 +327,17 @@ def audit_as_json(stored: "StoredAudit") -> dict[str, Any]:
     for row in content["groups"]:
         del row["curve"]
     return {"estimator": stored.estimator, **content}
+
+
+def adequacy_as_json(stored: "StoredAdequacy") -> dict[str, Any]:
+    """Whether an attack was strong enough, as plain values, with every alarm's answer."""
+    from fairmargin.metrics.results import encode
+
+    content: dict[str, Any] = encode(stored.result)
+    for row, found in zip(content["groups"], stored.result.groups, strict=True):
+        for alarm, seen in zip(row["alarms"], found.alarms, strict=True):
+            alarm["raised"] = seen.raised
+    return content
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from fairmargin.metrics.results import AuditResult, Estimate
-    from fairmargin.studies.run_folder import StoredAudit
-    from fairmargin.studies.workflow import Progress as Tell
+    from fairmargin.studies.measuring import Progress as Tell
+    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit
 
 
 class _Output(Console):
@@ -62,6 +62,22 @@ def show_audits(audits: "Sequence[StoredAudit]") -> None:
         notes = [stored.result.cap_reason + "." if stored.result.cap_reason else "", *stored.result.warnings]
         for note in filter(None, notes):
             output.print(f"[yellow]Note:[/] {shown(note)}")
+        output.print()
+
+
+def show_adequacies(adequacies: "Sequence[StoredAdequacy]") -> None:
+    """Whether each attack was strong enough, and the alarms that were raised."""
+    from fairmargin.report.words import strength_alarms, strength_headline
+
+    checked = [stored for stored in adequacies if stored.result.groups]
+    for stored in checked:
+        found = stored.result
+        colour = "green" if found.verdict == "settled" and not found.alarmed else "yellow"
+        what = f"Was {stored.estimator} strong enough by {found.partition}?"
+        output.print(f"[bold]{shown(what)}[/] [{colour}]{shown(strength_headline(found))}[/]")
+        for sentence in strength_alarms(found):
+            output.print(f"[yellow]Alarm:[/] {shown(sentence)}")
+    if checked:
         output.print()
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fairmargin.cli.audit import audit_as_json
-from fairmargin.cli.console import output, show_audits
+from fairmargin.cli.audit import adequacy_as_json, audit_as_json
+from fairmargin.cli.console import output, show_adequacies, show_audits
 from fairmargin.cli.options import Json, Quiet, Run
 
 
@@ -27,12 +27,17 @@ def report(
     from fairmargin.studies.workflow import write_report
 
     folder = RunFolder.existing(run)
-    audits = folder.read_audits()
+    audits, adequacies = folder.read_audits(), folder.read_adequacies()
     target = out or folder.report
     write_report(folder, target)
     if json_:
-        content = {"report": str(target), "audits": [audit_as_json(stored) for stored in audits]}
+        content = {
+            "report": str(target),
+            "audits": [audit_as_json(stored) for stored in audits],
+            "adequacy": [adequacy_as_json(stored) for stored in adequacies],
+        }
         typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))
     elif not quiet:
         show_audits(audits)
+        show_adequacies(adequacies)
         output.print(f"Report: {target}", soft_wrap=True)

@@ -32,7 +32,7 @@ from fairmargin.perturbation.margins import lead
 _LAST_RATE, _CHECK_EVERY, _IMPROVED, _FIRMER = 0.01, 10, 0.95, 1.2
 _LEAST_PRICE, _HIGHEST_PRICE = 1e-6, 1e12
 _AHEAD = 1e-4  # of a score: a rival must lead by so much
-_TINY = 1e-8
+_FLAT, _TINY = 1e-6, 1e-8
 _HALVINGS = 20
 
 
@@ -104,17 +104,19 @@ class ALMA:
             delta = in_units(x - start, network.scale)
             if step == 0:
                 before = value
-            else:
+            elif (step + 1) % _CHECK_EVERY == 0:
+                improved = torch.isfinite(best.distance) | (value < _IMPROVED * before)
+                firmness, before = torch.where(improved, firmness, _FIRMER * firmness), value
+            if step > 0:
                 price = price.lerp(_slope_of_penalty(value, firmness, price), 1 - keep)
                 price = price.clamp(_LEAST_PRICE, _HIGHEST_PRICE)
             success_at = torch.where(torch.isfinite(best.distance), success_at, float(step))
             best.see(x, norm_of(delta, self.norm), seen.fooled)
-            if (step + 1) % _CHECK_EVERY == 0:
-                improved = torch.isfinite(best.distance) | (value < _IMPROVED * before)
-                firmness, before = torch.where(improved, firmness, _FIRMER * firmness), value
             pull = _slope_of_penalty(value, firmness, price)[:, None] * seen.gain
             if step == 0:
-                pull = torch.where((norm_of(pull, self.norm) > 0)[:, None], pull, unit(network, pull, keys, step))
+                # A rate that makes something of next to no slope would throw later steps out of the domain.
+                pull = torch.where((norm_of(pull, self.norm) > _FLAT)[:, None], pull, 0.0)
+                pull = torch.where((pull == 0).all(dim=1)[:, None], unit(network, pull, keys, step), pull)
                 rate = _rate(network, start, pull, self.first_step)
             slope = steepest(delta, self.norm) - pull
             fading = _LAST_RATE ** ((step - success_at) / (self.steps - success_at).clamp(min=1))

@@ -23,7 +23,7 @@ from fairmargin.perturbation.tiles import by_tiles
 
 _LEARNING_RATE, _PUBLISHED_LEARNING_RATE = 0.01, 0.005
 _PUBLISHED_PRICE = 0.01
-_DEARER, _PUBLISHED_DEARER = 4.0, 10.0
+_DEARER, _CHEAPER = 10.0, 4.0  # while nothing has succeeded, or nothing has failed
 _FIRST_MOMENT, _SECOND_MOMENT, _TINY = 0.9, 0.999, 1e-8  # of Adam
 _LOOKS = 10  # how often a descent is asked whether it still gets anywhere
 _PROGRESS = 0.9999
@@ -121,9 +121,7 @@ def found(settings: CarliniWagner, network: Network, begun: Started) -> tuple[Cl
 
 def _next_price(low: Tensor, high: Tensor, *, published: bool) -> Tensor:
     """Between what failed and what succeeded, or far beyond while nothing has succeeded."""
-    if published:
-        return torch.where(torch.isinf(high), low * _PUBLISHED_DEARER, (low + high) / 2)
-    between = torch.where(low > 0, (low * high).sqrt(), high / _DEARER)
+    between = (low + high) / 2 if published else torch.where(low > 0, (low * high).sqrt(), high / _CHEAPER)
     return torch.where(torch.isinf(high), low * _DEARER, between)
 
 
@@ -158,7 +156,7 @@ class Descents:
         def first(rows: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
             seen = look(network, rows, y, lead)
             slope = norm_of(seen.gain, Norm.L2)
-            # On a straight boundary ‖u‖² + c · (lead − ⟨gain, u⟩) is least at u = c · gain / 2, which meets it at this c
+            # With a straight boundary ‖u‖² + c(lead − ⟨gain, u⟩) is least at u = c · gain / 2, which meets it at this c
             price = 2 * (seen.value / torch.where(slope > 0, slope, 1.0)) / torch.where(slope > 0, slope, 1.0)
             return seen.value, torch.where((slope > 0) & (price > 0) & torch.isfinite(price), 1.5 * price, 1.0)
 

@@ -47,6 +47,7 @@ _PLUS = re.compile(r"\+(?=\s*[A-Za-z_])")  # before a name: 1e+3 is a number
 ESTIMATORS = _Estimators(
     {
         "exact_linear": "exact_linear:ExactLinear",
+        "plumb": "plumb:Plumb",
         "deepfool": "deepfool:DeepFool",
         "first_order": "first_order:FirstOrder",
         "softmax_margin": "softmax_margin:SoftmaxMargin",

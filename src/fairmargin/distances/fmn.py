@@ -37,11 +37,14 @@ _LAST_STEP, _LAST_CHANGE = 0.01, 0.001
 class FMN:
     """The distance to a misclassified input found by gradient steps inside a ball that follows the boundary.
 
-    In each step, δ ← δ + α ∇ℓ/‖∇ℓ‖₂ with the lead ℓ of the strongest rival, projected on the ball of radius ρ and back
-    into the domain. Until the model is first fooled, ρ = ‖δ‖ + |ℓ|/‖∇ℓ‖_q, where the boundary would be if it were
-    straight; then ρ shrinks to (1 − γ)ρ where the model is fooled and grows to (1 + γ)ρ where not. α and γ fall along
-    half a cosine. At last the boundary is searched on the straight way back, and samples that were not fooled fall
-    back on a reference.
+    In each step, δ ← δ + α ∇ℓ/‖∇ℓ‖₂ with the strongest rival's lead ℓ, brought to length ρ and back into the domain.
+    Until the model is first fooled, ρ is where the boundary would be if it were straight, ‖δ‖ + |ℓ|/‖∇ℓ‖_q; later it
+    shrinks to (1 − γ)ρ where the model is fooled and grows to (1 + γ)ρ where not. α and γ fall along half a cosine. At
+    last the boundary is searched on the straight way back, and samples that were not fooled fall back on a reference.
+
+    Three things are not as in the paper, whose steps can stay short of the boundary for ever: ρ grows by γ before the
+    first success too; features at a limit that could only move beyond it take no part in a step; and a δ shorter than
+    ρ is stretched, which matters where slopes are small and distances large.
 
     Guarantee: an upper bound; every input was checked by the model itself. `inf` where nothing was found; then `tried`
     says how far it went.
@@ -98,24 +101,32 @@ class FMN:
         radius = torch.zeros_like(limit)
         for step in range(self.steps):
             seen = look(network, x, y, lead)
+            gain = unblocked(network, x, seen.gain)
             delta = in_units(x - start, network.scale)
             length = norm_of(delta, self.norm)
             best.see(x, length, seen.fooled)
-            change = cosine(step, self.steps, self.radius_change, min(_LAST_CHANGE, self.radius_change))
-            gain = unblocked(network, x, seen.gain)
             ahead = radius.maximum(length + _way(seen.value, norm_of(gain, self.norm.dual)))
-            onward = torch.where(torch.isfinite(best.distance), radius, ahead) * (1 + change)
-            radius = torch.where(seen.fooled, (radius * (1 - change)).minimum(best.distance), onward)
+            radius = torch.where(torch.isfinite(best.distance), radius, ahead)
+            change = cosine(step, self.steps, self.radius_change, min(_LAST_CHANGE, self.radius_change))
+            radius = torch.where(seen.fooled, (radius * (1 - change)).minimum(best.distance), radius * (1 + change))
             # Where the scores are no numbers one has gone too far.
             radius = torch.where(seen.sound, radius, length / 2).minimum(limit)
             size = cosine(step, self.steps, self.step_size, self.step_size * _LAST_STEP)
-            x = placed(network, start, projected(delta + size * unit(network, gain, keys, step), radius, self.norm))
+            x = placed(network, start, on_sphere(delta + size * unit(network, gain, keys, step), radius, self.norm))
         return best
 
 
 def _way(value: Tensor, slope: Tensor) -> Tensor:
     """How far the boundary is if it is straight; `inf` if there is no slope."""
     return torch.where(slope > 0, value.abs() / torch.where(slope > 0, slope, 1.0), torch.inf)
+
+
+def on_sphere(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
+    """The rows at exactly that length: longer ones projected, shorter ones stretched."""
+    inside = projected(delta, radius, norm)
+    length = norm_of(inside, norm)
+    known = (length > 0) & torch.isfinite(radius)
+    return inside * torch.where(known, radius / torch.where(known, length, 1.0), 1.0)[:, None]
 
 
 def projected(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:

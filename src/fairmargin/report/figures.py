@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
+from fairmargin.metrics.adequacy import Adequacy, GroupAdequacy
 from fairmargin.metrics.results import (
     LESS_ROBUST,
     MORE_ROBUST,
@@ -139,6 +140,47 @@ def sigma_intervals(result: AuditResult) -> go.Figure:
     return figure
 
 
+def budgets(adequacy: Adequacy) -> go.Figure:
+    """The mean distance of every group against the attack's budget: lines that go on falling have not settled.
+
+    Solid: the best found up to each budget, with intervals where at most five groups are drawn. Dotted, where it
+    differs: what each budget found alone.
+
+    Parameters
+    ----------
+    adequacy
+        What `adequacy` returned.
+    """
+    rows = list(adequacy)
+    labels = _distinct([row.group for row in rows])
+    bright = _bright(rows, adequacy.audited)
+    figure = go.Figure()
+    others = len(rows) - len(bright)
+    first = True
+    for row, label in sorted(zip(rows, labels, strict=True), key=lambda pair: pair[0].group in bright):
+        colour, dash = bright.get(row.group, (_GREY, "solid"))
+        shown = row.group in bright
+        name = label if shown else f"{others} other groups"
+        best = np.array([mean.value for mean in row.means])
+        alone = np.array(row.means_alone)
+        if shown and (alone > 1.001 * best).any():
+            figure.add_trace(_dotted(adequacy.budgets, alone, name, label, colour))
+        figure.add_trace(_rising(adequacy.budgets, row, name, label, colour, dash, bars=len(rows) <= _MANY_BANDS))
+        figure.data[-1].showlegend = shown or first
+        first = first and shown
+    _style(figure, height=360)
+    figure.add_vline(adequacy.audited, line={"color": "#888888", "width": 1, "dash": "dash"}, layer="below")
+    note = {"text": "audited", "x": adequacy.audited, "y": 1.0, "yref": "paper", "xanchor": "left", "yanchor": "top"}
+    figure.add_annotation(**note, showarrow=False, xshift=3, font={"size": 11, "color": "#666666"})
+    figure.update_layout(legend={"traceorder": "normal", "itemwidth": 30, "valign": "top"})
+    in_steps = all(name.endswith((" step", " steps")) for name in adequacy.budgets)
+    ticks = [name.split(" step")[0] if in_steps else escape(name) for name in adequacy.budgets]
+    places = {"tickmode": "array", "tickvals": list(range(len(ticks))), "ticktext": ticks}
+    figure.update_xaxes(title_text=f"budget of the attack{' (steps)' if in_steps else ''}", type="category", **places)
+    figure.update_yaxes(title_text=f"mean distance ({adequacy.norm})", rangemode="tozero")
+    return figure
+
+
 def escape(text: str) -> str:
     """Text that plotly shows as it is: no tag, no entity and no template of a stranger's name takes effect.
 
@@ -185,7 +227,7 @@ def _styles(result: AuditResult) -> dict[str, tuple[str, str]]:
     if len(names) > _MANY_GROUPS:
         judged = [row for row in by_sigma(result) if row.sigma.is_defined] or list(result)
         return {judged[0].group: ("#D55E00", "solid"), judged[-1].group: ("#0072B2", "solid")}
-    return {name: (_COLOURS[i % len(_COLOURS)], _DASHES[i // len(_COLOURS)]) for i, name in enumerate(names)}
+    return _coloured(names)
 
 
 def _line(
@@ -297,18 +339,70 @@ def _say_undefined(figure: go.Figure, row: int, sigma: Estimate) -> None:
     )
 
 
+# Budgets -------------------------------------------------------------------------------------------------------------
+
+
+def _bright(rows: Sequence[GroupAdequacy], audited: int) -> dict[str, tuple[str, str]]:
+    """Colour and dash, as among the curves; of many groups only the least and the most robust."""
+    if len(rows) > _MANY_GROUPS:
+        order = sorted(rows, key=lambda row: row.means_alone[audited])
+        return {order[0].group: ("#D55E00", "solid"), order[-1].group: ("#0072B2", "solid")}
+    return _coloured([row.group for row in rows])
+
+
+def _rising(
+    names: Sequence[str], row: GroupAdequacy, name: str, label: str, colour: str, dash: str, *, bars: bool
+) -> go.Scatter:
+    value, low, high = (np.array([getattr(mean, end) for mean in row.means]) for end in ("value", "low", "high"))
+    error = {"type": "data", "symmetric": False, "array": high - value, "arrayminus": value - low, "thickness": 1.2}
+    drawn = bars and bool(np.isfinite(low).all())
+    return go.Scatter(
+        x=list(names),
+        y=value,
+        name=name,
+        legendgroup=name,
+        mode="lines+markers",
+        line={"color": colour, "dash": dash, "width": 2 if colour != _GREY else 1},
+        marker={"color": colour, "size": 6 if colour != _GREY else 3},
+        error_y={**error, "width": 4, "color": colour} if drawn else None,
+        hovertemplate=f"{label}<br>%{{x}}: %{{y:.4~g}}<extra></extra>",
+    )
+
+
+def _dotted(names: Sequence[str], alone: Floats, name: str, label: str, colour: str) -> go.Scatter:
+    return go.Scatter(
+        x=list(names),
+        y=alone,
+        legendgroup=name,
+        showlegend=False,
+        mode="lines",
+        line={"color": colour, "dash": "dot", "width": 1},
+        hovertemplate=f"{label}, this budget alone<br>%{{x}}: %{{y:.4~g}}<extra></extra>",
+    )
+
+
 # What every figure shares --------------------------------------------------------------------------------------------
 
 
+def _coloured(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a dash for each of at most twelve groups, by its place."""
+    return {name: (_COLOURS[i % len(_COLOURS)], _DASHES[i // len(_COLOURS)]) for i, name in enumerate(names)}
+
+
 def _labels(result: AuditResult, *, sizes: bool = True) -> list[str]:
-    """One label a group, escaped; shortened names that have become equal are numbered."""
+    """One label a group, escaped."""
+    labels = _distinct([row.group for row in result])
+    return [f"{text} (n = {row.size:,})" if sizes else text for text, row in zip(labels, result, strict=True)]
+
+
+def _distinct(groups: Sequence[str]) -> list[str]:
+    """Escaped names; shortened ones that have become equal are numbered."""
     seen: dict[str, int] = {}
     labels = []
-    for row in result:
-        text = escape(shorten(plain(row.group), _LABEL_WIDTH))
+    for group in groups:
+        text = escape(shorten(plain(group), _LABEL_WIDTH))
         seen[text] = seen.get(text, 0) + 1
-        text = text if seen[text] == 1 else f"{text} [{seen[text]}]"
-        labels.append(f"{text} (n = {row.size:,})" if sizes else text)
+        labels.append(text if seen[text] == 1 else f"{text} [{seen[text]}]")
     return labels
 
 

@@ -17,9 +17,11 @@ from plotly.offline import get_plotlyjs
 
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
+from fairmargin.metrics.adequacy import Adequacy
 from fairmargin.metrics.results import VERDICTS, AuditResult, Estimate, GroupResult
 from fairmargin.metrics.undefined import reason_of
 from fairmargin.report import explanations, figures, spelling, words
+from fairmargin.report.adequacy import blocks
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.version import __version__
 
@@ -59,10 +61,11 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Section:
-    """One audit on a page: one partition, measured by one estimator."""
+    """One audit on a page: one partition, measured by one estimator, and whether that was strong enough if known."""
 
     result: AuditResult
     estimator: str = ""
+    adequacy: Adequacy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,10 @@ class Cell:
 
 
 def write_report(
-    path: Path | str, results: AuditResult | Sequence[AuditResult], provenance: Provenance | None = None
+    path: Path | str,
+    results: AuditResult | Sequence[AuditResult],
+    provenance: Provenance | None = None,
+    adequacy: Adequacy | Sequence[Adequacy] = (),
 ) -> Path:
     """Writes the page of one or several audits to a file, whole or not at all.
 
@@ -87,9 +93,22 @@ def write_report(
         What `audit` returned.
     provenance
         Where the numbers come from; what you leave out the page leaves out.
+    adequacy
+        What `adequacy` returned for these audits; each belongs to the first of its partition, norm and bound.
     """
     audits = [results] if isinstance(results, AuditResult) else list(results)
-    atomic_write_text(path, render([Section(result) for result in audits], provenance or Provenance()))
+    left = [adequacy] if isinstance(adequacy, Adequacy) else list(adequacy)
+    sections = []
+    for result in audits:
+        own = [a for a in left if (a.partition, a.norm, a.bound) == (result.partition, result.norm, result.bound)]
+        left = [a for a in left if not own or a is not own[0]]
+        sections.append(Section(result, adequacy=own[0] if own else None))
+    if left:
+        raise InputError(
+            f"The adequacy of {left[0].partition!r} ({left[0].norm}, {left[0].bound.words}) belongs to none of the "
+            "audits. Pass the audit of the same distances too."
+        )
+    atomic_write_text(path, render(sections, provenance or Provenance()))
     return Path(path)
 
 
@@ -116,7 +135,8 @@ def render(sections: Sequence[Section], provenance: Provenance) -> str:
     plotly, script = _inline(get_plotlyjs()), _inline(_asset("page.js"))
     return _template().render(
         provenance=provenance,
-        answer=words.answer(results),
+        answer=f"{words.answer(results)} {words.strength([s.adequacy for s in sections if s.adequacy])}".strip(),
+        strength=blocks([(s.result, s.estimator, s.adequacy) for s in sections], _embed),
         sections=[_section(section, i, several_norms) for i, section in enumerate(sections, start=1)],
         bounds=[
             (bound.words, explanations.BOUND_MEANINGS[bound])

@@ -82,6 +82,7 @@ def network_study(folder: Path) -> Study:
         data="digits",
         split="test",
         estimators=("deepfool:norm=l2", "first_order:norm=l2"),
+        adequacy=True,
         groups=("digit", "ink"),
         title="Is a small neural network equally hard to fool for every digit?",
     )

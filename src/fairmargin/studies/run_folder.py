@@ -7,6 +7,7 @@ RUN/samples.parquet  the columns that group, control or cluster
 RUN/shards/          distances, written as they are measured
 RUN/audits.json      the results
 RUN/table.csv        the same as a table
+RUN/adequacy.json    whether the attacks were strong enough, where that was asked
 RUN/report.html
 """
 
@@ -25,6 +26,7 @@ from fairmargin.core.partition import MISSING, Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.measure import concatenate
 from fairmargin.errors import FairmarginError, InputError, StoreError
+from fairmargin.metrics.adequacy import Adequacy
 from fairmargin.metrics.results import AuditResult, encode
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store
@@ -61,6 +63,14 @@ class StoredAudit:
 
     estimator: str
     result: AuditResult
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAdequacy:
+    """Whether an estimator was strong enough for one partition."""
+
+    estimator: str
+    result: Adequacy
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +200,25 @@ class RunFolder:
             )
         except (KeyError, TypeError, FairmarginError) as error:
             raise self._damaged("audits.json", error) from None
+
+    def write_adequacies(self, adequacies: Sequence[StoredAdequacy]) -> None:
+        """Keep whether the attacks were strong enough; no file where that was not looked at."""
+        if not adequacies:
+            self._file("adequacy.json").unlink(missing_ok=True)
+            return
+        content = [{"estimator": a.estimator, "result": json.loads(a.result.to_json())} for a in adequacies]
+        atomic_write_text(self._file("adequacy.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+    def read_adequacies(self) -> tuple[StoredAdequacy, ...]:
+        """Whether the attacks were strong enough; none where that was not looked at."""
+        content = self._json("adequacy.json", list)
+        try:
+            return tuple(
+                StoredAdequacy(item["estimator"], Adequacy.from_json(json.dumps(item["result"])))
+                for item in content or ()
+            )
+        except (KeyError, TypeError, FairmarginError) as error:
+            raise self._damaged("adequacy.json", error) from None
 
     def _samples(self) -> pd.DataFrame:
         path = self._file("samples.parquet")

@@ -56,6 +56,7 @@ FOR_MODELS = (
     "scale",
     "bounds",
     "estimators",
+    "adequacy",
 )
 FOR_TABLES = ("distance_column", "correct_column", "bound", "norm")
 
@@ -92,6 +93,7 @@ class Study(BaseModel):
     scale: Literal["", "std", "none"] = ""
     bounds: tuple[float, float] | None = None
     estimators: tuple[str, ...] = ()
+    adequacy: bool = False
 
     distances: str = ""
     distance_column: str = ""

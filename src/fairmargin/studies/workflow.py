@@ -6,39 +6,29 @@ with the same numbers.
 
 import math
 import platform
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fairmargin.core.arrays import Ints
-from fairmargin.core.distances import Distances
-from fairmargin.data.dataset import Dataset
-from fairmargin.distances.catalog import describe, name_of, parse_estimator
-from fairmargin.distances.combine import Tightest, tightest
-from fairmargin.distances.measure import check_estimator, measure_shard, shard_size, with_references
+from fairmargin.distances.catalog import parse_estimator
+from fairmargin.distances.measure import check_estimator
 from fairmargin.distances.protocol import DistanceEstimator
-from fairmargin.engine.task import Engine, Task
+from fairmargin.engine.task import Engine
 from fairmargin.errors import StoreError
 from fairmargin.metrics.audit import audit
 from fairmargin.metrics.results import AuditResult
-from fairmargin.models.protocol import Classifier
-from fairmargin.models.referenced import References, drawn, fingerprint_of
+from fairmargin.models.referenced import drawn, fingerprint_of
 from fairmargin.report.page import Provenance, Section, render
 from fairmargin.store.atomic import atomic_write_text
-from fairmargin.store.folder import Store
-from fairmargin.store.shard import shard_key
+from fairmargin.studies.adequacy import check_adequacy
 from fairmargin.studies.loading import Loaded, audit_plan, kept_columns, load_study, partitions_of
-from fairmargin.studies.run_folder import Manifest, Measurement, RunFolder, StoredAudit
+from fairmargin.studies.measuring import Progress, Workshop, measure_all
+from fairmargin.studies.run_folder import Manifest, Measurement, RunFolder, StoredAdequacy, StoredAudit
 from fairmargin.studies.study import Study, differing
 from fairmargin.version import __version__
-
-Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 _PASSES = 20  # of a tile, as a rough guess what measuring it takes: decides whether compiling could ever pay
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
@@ -53,6 +43,7 @@ class Finished:
     measured: int  # shards measured now
     reused: int  # shards that were there already
     replaced: bool  # whether the folder held results of another question
+    adequacies: tuple[StoredAdequacy, ...] = ()
 
 
 def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress: Progress | None = None) -> Finished:
@@ -75,7 +66,8 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
         loaded = _accelerated(study, loaded, list(estimators.values()), folder, tell)
         kept = {name: loaded.columns[name] for name in kept_columns(study, loaded)}
         folder.write_samples(kept, ids=study.cluster)
-        measurements, measured, reused = _measure_all(study, loaded, estimators, store, engine, tell)
+        workshop = Workshop(store, engine, tell)
+        measurements, measured, reused = measure_all(study, loaded, estimators, workshop)
         manifest = _manifest(study, loaded, command, measurements)
         folder.write_manifest(manifest)
         audits = []
@@ -86,15 +78,26 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
                 audits.append(StoredAudit(measurement.estimator, _warned(audit(distances, partition, plan), loaded)))
         tell("comparing groups", len(audits), len(audits))
         folder.write_audits(audits)
+        folder.write_adequacies(())
         write_report(folder, folder.report)
-    return Finished(folder, tuple(audits), measured, reused, replaced)
+        if not study.adequacy:
+            return Finished(folder, tuple(audits), measured, reused, replaced)
+        checked = check_adequacy(study, loaded, estimators, partitions, measurements, audits, workshop)
+        folder.write_adequacies(checked.found)
+        write_report(folder, folder.report)
+    measured, reused = measured + checked.now, reused + checked.reused
+    return Finished(folder, tuple(audits), measured, reused, replaced, checked.found)
 
 
 def write_report(folder: RunFolder, target: Path) -> None:
     """The page of a run, from what the run folder holds."""
     study, manifest = folder.read_study(), folder.read_manifest()
     assert study is not None
-    sections = [Section(audit.result, audit.estimator) for audit in folder.read_audits()]
+    checked = {(found.estimator, found.result.partition): found.result for found in folder.read_adequacies()}
+    sections = [
+        Section(audit.result, audit.estimator, checked.get((audit.estimator, audit.result.partition)))
+        for audit in folder.read_audits()
+    ]
     provenance = Provenance(
         title=study.title or f"Is {manifest.model or 'this model'} equally hard to fool for everyone?",
         command=manifest.command,
@@ -107,59 +110,6 @@ def write_report(folder: RunFolder, target: Path) -> None:
         notes=manifest.notes,
     )
     atomic_write_text(target, render(sections, provenance))
-
-
-def plan_tasks(
-    model: Classifier,
-    dataset: Dataset,
-    positions: Ints,
-    estimator: DistanceEstimator,
-    seed: int,
-    references: References | None = None,
-) -> Iterable[Task[Distances]]:
-    """One task a shard of samples. Its key says what the distances depend on, and nothing else."""
-    settings = describe(estimator)
-    size = shard_size(model, math.prod(dataset.x.shape[1:]), len(dataset))
-    asked = with_references(model, references, estimator)
-    base = {
-        "model": asked.fingerprint(),
-        "data": dataset.fingerprint,
-        "revision": type(estimator).revision,
-        "seed": seed,
-        "shard": size,
-        "tile": model.tile,
-        **{f"estimator.{name}": value for name, value in settings.items()},
-        **_last_bits(model),
-    }
-    for start in range(0, len(dataset), size):
-        stop = min(start + size, len(dataset))
-        key = shard_key(base | {"start": start, "stop": stop})
-        yield Task(key, measure_shard, (asked, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
-
-
-def _last_bits(model: Classifier) -> dict[str, bool]:
-    """What of a faster copy changes last bits; the number of threads does not."""
-    choice = getattr(model, "acceleration", None)
-    return (
-        {}
-        if choice is None
-        else {f"acceleration.{n}": getattr(choice, n) for n in ("fold", "channels_last", "compiled")}
-    )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Slice:
-    """Samples that are read when they are used; only they, not the whole data, travel to another process."""
-
-    x: Any
-    start: int
-    stop: int
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return np.asarray(self.x[self.start : self.stop], dtype=dtype)
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return np.asarray, (np.asarray(self),)
 
 
 def _warned(result: AuditResult, loaded: Loaded) -> AuditResult:
@@ -224,76 +174,6 @@ def _accelerated(
         choice = Choice.decode(known)
     model = replace(loaded.model, acceleration=choice.acceleration)
     return replace(loaded, model=model, notes=(*loaded.notes, choice.sentence))
-
-
-def _measure_all(
-    study: Study,
-    loaded: Loaded,
-    estimators: Mapping[str, DistanceEstimator],
-    store: Store,
-    engine: Engine,
-    tell: Progress,
-) -> tuple[tuple[Measurement, ...], int, int]:
-    if loaded.table is not None:
-        key = shard_key(
-            {"table": loaded.fingerprint, "bound": loaded.table.bound.value, "norm": loaded.table.norm.value}
-        )
-        store.write(key, loaded.table, {"table": study.distances})
-        return (Measurement("measured elsewhere", (key,)),), 0, 0
-    assert loaded.model is not None
-    assert loaded.dataset is not None
-    assert loaded.positions is not None
-    measurements, measured, reused = [], 0, 0
-    for text, estimator in estimators.items():
-        # Of several joined by +, each keeps its own shards: what one of them has measured serves any other sum.
-        members = estimator.estimators if isinstance(estimator, Tightest) else (estimator,)
-        runs = []
-        for member in members:
-            what = text if len(members) == 1 else name_of(member)
-            tasks = list(
-                plan_tasks(loaded.model, loaded.dataset, loaded.positions, member, study.seed, loaded.references)
-            )
-            about = {"estimator": describe(member), "seed": study.seed}
-            new = _measure_missing(tasks, store, engine, about, what, tell)
-            measured, reused = measured + new, reused + len(tasks) - new
-            runs.append([task.key for task in tasks])
-        measurements.append(Measurement(text, tuple(runs[0] if len(runs) == 1 else _combined(runs, store))))
-    return tuple(measurements), measured, reused
-
-
-def _measure_missing(
-    tasks: list[Task[Distances]], store: Store, engine: Engine, about: Mapping[str, Any], what: str, tell: Progress
-) -> int:
-    """Run the tasks whose shards are not there yet, keep what they return, and say how many they were."""
-    todo = [task for task in tasks if not _is_kept(store, task.key)]
-    done = len(tasks) - len(todo)
-    tell(f"measuring {what}", done, len(tasks))
-    for task, distances in engine.run(todo):
-        store.write(task.key, distances, about)
-        done += 1
-        tell(f"measuring {what}", done, len(tasks))
-    return len(todo)
-
-
-def _combined(runs: list[list[str]], store: Store) -> list[str]:
-    """The keys of shards with the tightest of several runs, which have their shards of the same samples."""
-    keys = []
-    for parts in zip(*runs, strict=True):
-        key = shard_key({"tightest": " ".join(sorted(parts))})
-        if not _is_kept(store, key):
-            store.write(key, tightest(*map(store.read, parts)), {"tightest": list(parts)})
-        keys.append(key)
-    return keys
-
-
-def _is_kept(store: Store, key: str) -> bool:
-    """Whether a shard is there and sound; a damaged one is set aside, to be measured anew."""
-    if not store.has(key):
-        return False
-    if store.verified(key):
-        return True
-    store.set_aside(key)
-    return False
 
 
 def _claim(folder: RunFolder, study: Study) -> bool:

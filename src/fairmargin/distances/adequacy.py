@@ -1,0 +1,249 @@
+"""Attack adequacy: a rising budget on a sample of each group, and looks at what could mislead an attack."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairmargin.core.arrays import Ints, Keys, same_length
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.keys import sample_keys
+from fairmargin.core.partition import Partition
+from fairmargin.data.samples import as_samples, take_rows
+from fairmargin.distances.combine import Tightest
+from fairmargin.distances.measure import check_estimator, concatenate, measure, shard_size, with_references
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.errors import InputError
+from fairmargin.metrics.adequacy import Adequacy
+from fairmargin.metrics.settling import TOLERANCE, Evidence, nothing_to_settle, settle
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.protocol import Differentiable, encode_labels
+
+PER_GROUP = 64
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+_NUMBERS_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """The same estimator at rising budgets.
+
+    Parameters
+    ----------
+    estimators
+        Least budget first.
+    names
+        What each budget is called.
+    audited
+        Which of them is the audit's.
+    """
+
+    estimators: tuple[DistanceEstimator, ...]
+    names: tuple[str, ...]
+    audited: int
+
+
+def adequacy(
+    model: object,
+    x: Any,
+    y: Any,
+    partition: Partition,
+    estimator: DistanceEstimator,
+    *,
+    budgets: Sequence[DistanceEstimator] | None = None,
+    per_group: int = PER_GROUP,
+    tolerance: float = TOLERANCE,
+    confidence: float = 0.95,
+    up_to: float = math.inf,
+    seed: int = 0,
+    references: Any = None,
+    progress: Callable[[int, int], None] | bool | None = None,
+) -> Adequacy:
+    """Whether an attack was strong enough for the gap between groups to be the model's, and not the attack's.
+
+    Some samples of each group are measured at a quarter, a half, once, twice and four times the estimator's `steps`. If
+    the relative gap σ of a group moves from the audited budget to the best of all budgets by less than `tolerance`, it
+    has settled; see `settle`. An attack that sees nothing does not move either: therefore alarms, for each group, where
+    the model has no gradients, where mere noise finds what the attack did not, where distances jump, where nothing was
+    found, or only by going towards a reference.
+
+    Guarantee: which samples are looked at, and all that is measured, depends on their content and not on their order.
+
+    Parameters
+    ----------
+    model, x, y, seed, references
+        As for `measure`.
+    partition
+        The groups of the samples.
+    estimator
+        The one whose distances were audited. Of `Tightest`, every member's budget rises.
+    budgets
+        Estimators of rising budget, for those without a field `steps`; `estimator` among them.
+    per_group
+        How many samples of each group are looked at; all of a smaller one.
+    tolerance
+        By how much σ may change and still count as settled.
+    confidence
+        Of the intervals.
+    up_to
+        Averages are of min(distance, up_to).
+    progress
+        Called with (measurements done, measurements in all); or True for a bar a measurement, False for none. By
+        default bars where someone watches.
+
+    References
+    ----------
+    Signs of masked gradients: A. Athalye, N. Carlini, D. Wagner, "Obfuscated gradients give a false sense of security",
+    ICML 2018; N. Carlini et al., "On evaluating adversarial robustness", 2019.
+
+    >>> from fairmargin.distances.ddn import DDN
+    >>> x = np.random.default_rng(0).normal(size=(40, 2))
+    >>> sex = Partition.by("sex", ["F", "M"] * 20)
+    >>> adequacy(([3.0, 4.0], 0.0), x, (x @ [3, 4] > 0).astype(int), sex, DDN(steps=40)).verdict
+    'settled'
+    """
+    classifier = as_classifier(model)
+    check_estimator(classifier, estimator)
+    samples, labels = as_samples(x), np.asarray(y)
+    same_length(x=samples, y=labels, partition=partition)
+    ladder: Budgets | None = None
+    if budgets is not None:
+        ladder = _given(estimator, budgets)
+    elif has_budget(estimator):
+        ladder = rising(estimator)
+    positions = encode_labels(classifier, labels)
+    chosen = chosen_of(content_keys(samples, positions, seed), partition, per_group)
+    some, given, known = take_rows(samples, chosen), labels[chosen], positions[chosen]
+    told = _Count(len(ladder.names) + 3 if ladder else 1, progress if callable(progress) else None)
+    bars = False if callable(progress) else progress
+
+    def at(each: DistanceEstimator) -> Distances:
+        return told(measure(classifier, some, given, each, seed=seed, references=references, progress=bars))
+
+    audited = at(estimator)
+    if audited.bound is not Bound.UPPER:
+        return nothing_to_settle(audited.bound, audited.norm, partition.name, repr(estimator), tolerance)
+    ladder = ladder or rising(estimator)  # which says what is missing
+    runs = tuple(audited if each == estimator else at(each) for each in ladder.estimators)
+    evidence = Evidence(runs, ladder.names, ladder.audited)
+    if isinstance(classifier, Differentiable):
+        from fairmargin.distances.masking import measure_noise, measure_slopes, without_references
+
+        norm, size = estimator.norm, shard_size(classifier, math.prod(samples.shape[1:]), len(chosen))
+        shards = [slice(start, start + size) for start in range(0, len(chosen), size)]
+        slopes = [measure_slopes(classifier, norm, some[s], known[s]) for s in shards]
+        noise = [measure_noise(classifier, norm, some[s], known[s], audited.values[s], seed) for s in shards]
+        alone = with_references(classifier, without_references(tuple(samples.shape[1:])), estimator)
+        evidence = replace(
+            evidence,
+            slopes=told(concatenate(slopes)),
+            noise=told(concatenate(noise)),
+            unaided=told(measure(alone, some, given, estimator, seed=seed, progress=bars)),
+        )
+    return settle(
+        evidence,
+        partition.take(chosen),
+        estimator=repr(estimator),
+        sizes=partition.sizes,
+        tolerance=tolerance,
+        confidence=confidence,
+        up_to=up_to,
+    )
+
+
+def rising(estimator: DistanceEstimator, factors: Sequence[float] = FACTORS) -> Budgets:
+    """The estimator at a quarter, a half, once, twice and four times its steps; of `Tightest`, every member's.
+
+    >>> from fairmargin.distances.ddn import DDN
+    >>> rising(DDN(steps=2)).names
+    ('1 step', '2 steps', '4 steps', '8 steps')
+    """
+    if not has_budget(estimator):
+        raise InputError(
+            f"`{type(estimator).__name__}` has no field `steps` by which its budget could rise. Give `budgets`, "
+            "estimators of rising budget."
+        )
+    several: dict[DistanceEstimator, str] = {}
+    for factor in factors:
+        raised = _raised(estimator, factor)
+        several.setdefault(raised, _name(raised, factor))
+    estimators = tuple(several)
+    return Budgets(estimators, tuple(several.values()), estimators.index(estimator))
+
+
+def has_budget(estimator: DistanceEstimator) -> bool:
+    """Whether the budget of an estimator can be raised by its `steps`."""
+    members = estimator.estimators if isinstance(estimator, Tightest) else (estimator,)
+    return any(isinstance(getattr(member, "steps", None), int) for member in members)
+
+
+def chosen_of(keys: Keys, partition: Partition, per_group: int = PER_GROUP) -> Ints:
+    """Which samples are looked at: of each group those with the least keys, in the order of the samples.
+
+    Guarantee: another order of the same samples chooses the same; which of a group does not depend on other groups.
+
+    >>> chosen_of(np.array([5, 3, 9, 1], dtype=np.uint64), Partition.by("sex", ["F", "F", "F", "M"]), 2).tolist()
+    [0, 1, 3]
+    """
+    if per_group < 1:
+        raise InputError(f"`per_group` must be at least 1; given {per_group}.")
+    same_length(samples=keys, partition=partition)
+    parts = []
+    for _, members in partition:
+        own = np.flatnonzero(members)
+        parts.append(own[np.argsort(keys[own], kind="stable")[:per_group]])
+    return np.sort(np.concatenate(parts)).astype(np.int64)
+
+
+def content_keys(x: Any, positions: Ints, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> Keys:
+    """The keys of all samples, which are read a few at a time."""
+    count = len(positions)
+    at_once, keys = max(1, _NUMBERS_AT_ONCE // max(1, math.prod(x.shape[1:]))), []
+    for start in range(0, count, at_once):
+        keys.append(sample_keys(np.asarray(x[start : start + at_once]), positions[start : start + at_once], seed))
+        if progress is not None:
+            progress(min(start + at_once, count), count)
+    return np.concatenate(keys)
+
+
+def _raised(estimator: DistanceEstimator, factor: float) -> DistanceEstimator:
+    if isinstance(estimator, Tightest):
+        return Tightest(*(_raised(member, factor) for member in estimator.estimators))
+    steps = getattr(estimator, "steps", None)
+    if not isinstance(steps, int):
+        return estimator
+    raised: DistanceEstimator = replace(estimator, steps=max(1, round(steps * factor)))  # type: ignore[type-var]
+    return raised
+
+
+def _name(estimator: DistanceEstimator, factor: float) -> str:
+    if isinstance(estimator, Tightest):
+        return f"{factor:g}× the steps"
+    steps = getattr(estimator, "steps", 0)
+    return f"{steps:,} step{'' if steps == 1 else 's'}"
+
+
+def _given(estimator: DistanceEstimator, budgets: Sequence[DistanceEstimator]) -> Budgets:
+    several = tuple(budgets)
+    if len(several) < 2 or estimator not in several:
+        raise InputError(
+            "`budgets` must be two or more estimators of rising budget, the audited one among them; given "
+            f"{len(several)}{'' if estimator in several else f', without {estimator!r}'}."
+        )
+    return Budgets(several, tuple(f"budget {i}" for i in range(1, len(several) + 1)), several.index(estimator))
+
+
+class _Count:
+    """Tells how many measurements are done."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+        self.done, self.total, self.progress = 0, total, progress
+
+    def __call__(self, measured: Distances) -> Distances:
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+        return measured

@@ -1,0 +1,122 @@
+"""Two looks at a model that no attack takes: whether there is a slope to follow, and what mere noise finds.
+
+Both return one number a sample, as an estimator does, so that they are kept and read like distances.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairmargin.core.arrays import Floats, Ints, Keys
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.keys import sample_keys
+from fairmargin.core.norm import Norm
+from fairmargin.distances.gradient_search import farthest_corner, placed
+from fairmargin.distances.starting import started
+from fairmargin.models.network import Network
+from fairmargin.models.protocol import Differentiable
+from fairmargin.models.referenced import References
+from fairmargin.perturbation.closest import Closest
+from fairmargin.perturbation.lengths import in_units, norm_of
+from fairmargin.perturbation.margins import rivals_of, slopes
+from fairmargin.perturbation.tiles import by_tiles
+
+REVISION = 1
+DIRECTIONS = 24
+_SHARES = (0.95, 0.75, 0.5)  # of the attack's distance; at the largest noise wins most easily
+_FAR = 10.0  # how far noise looks where nothing was found and the domain has no end, relative to the sample itself
+_TURN = 2**32  # apart from the turns of searches, which draw from the same keys
+_ENDLESS = 1e50  # a slope so faint that the boundary would lie beyond is none
+
+
+def measure_slopes(model: Differentiable, norm: Norm, x: Any, y_positions: Ints) -> Distances:
+    """How far the boundary would be if the scores went on as they begin; `inf` where they do not slope at all.
+
+    Guarantee: no bound. `inf` exactly where the gradient of the lead over the strongest rival is 0 in every feature
+    that can move, or is no number: there a search by gradients cannot begin.
+    """
+    samples = np.asarray(x)
+    with model.network(tuple(samples.shape[1:])) as network:
+        begun = started(network, samples, y_positions)
+        values = torch.zeros(len(begun.y), dtype=torch.float64, device=network.device)
+        chosen = begun.correct_at
+
+        def way(rows: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor]:
+            ((margin, gain),) = slopes(network, rows, y, rivals)
+            slope = norm_of(gain.double(), norm.dual)
+            there = margin.double().clamp(min=0) / torch.where(slope > 0, slope, 1.0)
+            return (torch.where((slope > 0) & torch.isfinite(slope) & (there < _ENDLESS), there, torch.inf),)
+
+        if len(chosen):
+            rivals = rivals_of(begun.scores, begun.y, 1)[chosen]
+            (values[chosen],) = by_tiles(network, way, begun.x[chosen], begun.y[chosen], rivals)
+        return begun.distances(values, Bound.NEITHER, norm)
+
+
+def measure_noise(
+    model: Differentiable, norm: Norm, x: Any, y_positions: Ints, attacked: Floats, seed: int = 0
+) -> Distances:
+    """What mere noise finds nearer than an attack did: random directions, at a few shares of the attack's distance.
+
+    Guarantee: an upper bound, confirmed by the plain model; `inf` where noise found nothing. A sample's directions come
+    from its key alone.
+
+    Parameters
+    ----------
+    attacked
+        The attack's distances. Where they are `inf`, noise looks as far as the domain reaches.
+    """
+    samples = np.asarray(x)
+    keys = sample_keys(samples, y_positions, seed)
+    with model.network(tuple(samples.shape[1:])) as network:
+        begun = started(network, samples, y_positions)
+        closest, which = Closest.of(network, begun.x, begun.y, norm), begun.correct_at
+        if not len(which):
+            return begun.distances(closest.distance, Bound.UPPER, norm)
+        start, known = begun.x[which], torch.tensor(np.asarray(attacked), device=network.device)[which]
+        own = keys[which.cpu().numpy()]
+
+        def reached(rows: Tensor) -> tuple[Tensor]:
+            end = farthest_corner(network, rows, norm)
+            far = _FAR * (1 + norm_of(in_units(rows, network.scale), norm))
+            return (torch.where(torch.isfinite(end), end, far).double(),)
+
+        (reach,) = by_tiles(network, reached, start)
+        radius = torch.where(torch.isfinite(known), known, reach)
+        for turn in range(DIRECTIONS):
+            ways = _directions(network, norm, own, turn)
+            for share in _SHARES:
+
+                def moved(rows: Tensor, way: Tensor, radius: Tensor, share: float = share) -> tuple[Tensor]:
+                    size = norm_of(way, norm)
+                    step = (share * radius).to(way.dtype) / torch.where(size > 0, size, 1.0)
+                    return (placed(network, rows, way * step[:, None]),)
+
+                (candidates,) = by_tiles(network, moved, start, ways, radius)
+                closest.offer(which, candidates)
+        return begun.distances(closest.distance, Bound.UPPER, norm)
+
+
+def without_references(shape: tuple[int, ...]) -> References:
+    """References that no search can fall back on: one, which no model takes for any class, since it is no number.
+
+    With `Referenced` they show what an attack finds by itself.
+    """
+    return np.full((1, *shape), np.nan)
+
+
+def _directions(network: Network, norm: Norm, keys: Keys, turn: int) -> Tensor:
+    """A direction for each sample, of those along which noise reaches farthest in the norm: corners of its ball."""
+    movable = (network.scale != 0).cpu().numpy()
+    rows = np.zeros((len(keys), len(movable)))
+    for i, key in enumerate(keys):
+        source = np.random.Generator(np.random.Philox(key=[int(key), _TURN + turn]))
+        if norm is Norm.L1 and movable.any():
+            rows[i, source.choice(np.flatnonzero(movable))] = source.choice([-1.0, 1.0])
+        else:
+            drawn = source.standard_normal(len(movable)) * movable
+            rows[i] = np.sign(drawn) if norm is Norm.LINF else drawn
+    return torch.as_tensor(rows, device=network.device).to(network.dtype)

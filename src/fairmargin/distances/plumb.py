@@ -1,0 +1,240 @@
+"""Plumb: lets a line down on the boundary until it hangs straight; what to use where nothing speaks against it."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from fairmargin.core.arrays import Ints, Keys
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.distances.gradient_search import check_count, key_rows
+from fairmargin.distances.plumb_steps import Mode, Trail, first_step, walk
+from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.starting import Started, started
+from fairmargin.models.network import Network
+from fairmargin.models.protocol import Differentiable
+from fairmargin.perturbation.closest import Closest
+from fairmargin.perturbation.lengths import in_units, norm_of
+from fairmargin.perturbation.margins import lead, rivals_of, slopes
+from fairmargin.perturbation.references import references_by_class, references_of
+from fairmargin.perturbation.tiles import by_tiles
+
+_RIVALS = 3  # asked at the sample itself; a fourth is hardly ever the nearest
+_SATURATED = 0.5  # of the lead is left after the first step: 99 % of the samples of ordinary networks have less
+_PATIENCE, _STUCK = 4, 0.2  # so many looks without success, and more than this share of the lead still left
+_LEAVING = 8  # steps between two looks at who is finished
+_SLIDING = 12  # from so many steps on, the last third of them slides
+_ROUND = 40  # steps of one search; more are spent on searches from elsewhere
+_HALVINGS = 4  # on the way to a reference
+
+
+@dataclass(frozen=True)
+class Plumb:
+    """The distance to a misclassified input found by projecting the sample on the boundary, over and over.
+
+    First the three strongest rivals' boundaries are taken for planes, and the nearest is gone to. From there each step
+    takes the boundary for a plane as it looks from where one stands, and goes to it along the mean of all slopes so
+    far; the last third of the steps slides along the boundary towards the sample. A sample whose lead has not halved
+    after the first step has slopes that tell nothing (they are *saturated*): it starts at the boundary on the way to
+    the nearest reference of another prediction and slides from there. From 80 steps on, searches of 40 steps begin at references of one class after the other, and the best
+    point is refined at last.
+
+    Guarantee: an upper bound; every input was checked by the model itself. `inf` only where neither a search nor any
+    reference led to another prediction; then `tried` says how far they went.
+
+    Parameters
+    ----------
+    norm
+        L2 or L∞.
+    steps
+        So many steps of one forward and one backward pass, and about five forward passes besides. 10 is fast, 40 is
+        accurate, 1000 is for those who want to know.
+
+    References
+    ----------
+    A. M. Hasofer, N. C. Lind, "Exact and invariant second-moment code format", J. Eng. Mech. 1974 (repeated projection
+    on the linearised limit state); F. Croce, M. Hein, ICML 2020 (FAB); J. Rony et al., CVPR 2019 (DDN). Measured
+    against these and others in docs/benchmarks.md.
+
+    >>> import numpy as np
+    >>> from fairmargin.distances.measure import measure
+    >>> found = measure(([3.0, 4.0], -5.0), np.array([[0.0, 0.0]]), [0], Plumb())
+    >>> bool(1.0 <= found.values[0] <= 1.001)
+    True
+    """
+
+    norm: Norm = Norm.L2
+    steps: int = 40
+
+    needs: ClassVar[str] = "gradient"
+    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
+    revision: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        check_count(self, steps=self.steps)
+
+    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
+        """Upper bounds; randomness is needed only where a slope is 0."""
+        with model.network(tuple(x.shape[1:])) as network:
+            begun = started(network, x, y)
+            search = _Search.of(self.norm, network, begun, key_rows(keys, begun))
+            if len(begun.correct_at):
+                search.run(self.steps)
+            return begun.distances(search.closest.distance, Bound.UPPER, self.norm, tried=search.farthest)
+
+
+@dataclass(slots=True, eq=False)
+class _Search:
+    """The searches of a shard's samples; `saturated` marks those whose slopes tell nothing at the sample.
+
+    Tensors without index in a method's arguments have a row for each of the samples `which` that are searched for.
+    """
+
+    norm: Norm
+    network: Network
+    start: Tensor
+    y: Tensor
+    keys: Tensor
+    scores: Tensor
+    which: Tensor
+    closest: Closest
+    farthest: Tensor
+    saturated: Tensor
+    order: Tensor | None = None
+
+    @classmethod
+    def of(cls, norm: Norm, network: Network, begun: Started, keys: Tensor) -> "_Search":
+        closest, which = Closest.of(network, begun.x, begun.y, norm), begun.correct_at
+        x, y, keys, scores = (part[which] for part in (begun.x, begun.y, keys, begun.scores))
+        farthest = torch.zeros_like(closest.distance)
+        return cls(norm, network, x, y, keys, scores, which, closest, farthest, torch.zeros_like(y, dtype=torch.bool))
+
+    def run(self, steps: int) -> None:
+        """All searches that so many steps allow."""
+        rounds = steps // _ROUND
+        if rounds < 2:
+            self._from_the_sample(steps)
+        else:
+            self._from_the_sample(_ROUND)
+            for turn in range(1, rounds - 1):
+                self._from_references(turn)
+            self._from_the_best(steps - (rounds - 1) * _ROUND)
+        self.closest.fall_back(self.which)
+
+    def _from_the_sample(self, steps: int) -> None:
+        """The main search: project, then slide; slide from a reference where slopes tell nothing."""
+        rivals = rivals_of(self.scores, self.y, _RIVALS)
+        trail = Trail.beginning(self.start, *by_tiles(self.network, self._begin, self.start, self.y, rivals))
+        ahead, unreached = lead(self.scores, self.y), (trail.at == self.start).all(dim=1)
+        trail = self._walk(trail, range(1), steps)
+        self.saturated = unreached | (trail.left > _SATURATED * ahead)
+        trail = self._elsewhere(trail, self.saturated, 1)
+        patience, sliding = min(_PATIENCE, steps), steps - (steps // 3 if steps >= _SLIDING else 0)
+        trail = self._walk(trail, range(1, patience), steps)
+        lost = torch.isinf(trail.distance) & (trail.left > _STUCK * ahead) & (trail.mode == Mode.PROJECT)
+        self.saturated |= lost
+        trail = self._elsewhere(trail, lost, patience)
+        trail = self._walk(trail, range(patience, sliding), steps)
+        if sliding < steps:
+            trail = trail.sliding((trail.mode == Mode.PROJECT) & ~trail.settled, trail.at, Mode.NEAR, sliding)
+        self._finish(self._walk(trail, range(sliding, steps), steps))
+
+    def _from_references(self, turn: int) -> None:
+        """Search again from references of one class after the other: another valley of the boundary may be nearer."""
+        there, found = self._reference(turn)
+        if not found.any():
+            return
+        at = self._halved(found, there)
+        trail = Trail.beginning(self.start, at, in_units(at - self.start, self.network.scale))
+        trail = trail.sliding(self.saturated, at, Mode.FAR, 0)._replace(settled=~found)
+        self._finish(self._walk(trail, range(_ROUND), _ROUND))
+
+    def _from_the_best(self, steps: int) -> None:
+        point, distance = self.closest.point[self.which], self.closest.distance[self.which].to(self.start)
+        trail = Trail.beginning(self.start, point, torch.zeros_like(point))
+        trail = trail._replace(point=point, distance=distance)
+        known = torch.isfinite(distance)
+        trail = trail.sliding(known, point, Mode.FINE, 0)._replace(settled=~known)
+        self._finish(self._walk(trail, range(steps), steps))
+
+    def _begin(self, start: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor, Tensor]:
+        """One tile's first inputs and slopes, towards the nearest of the rivals' planes."""
+        nearest = torch.full((len(start),), torch.inf, dtype=start.dtype, device=start.device)
+        at, aim = start, torch.zeros_like(start)
+        for margin, gain in slopes(self.network, start, y, rivals):
+            there, way = first_step(self.network, self.norm, start, gain, margin.clamp(min=0))
+            nearer = way < nearest
+            nearest = torch.where(nearer, way, nearest)
+            at = torch.where(nearer[:, None], there, at)
+            aim = torch.where(nearer[:, None], gain / norm_of(gain, Norm.L2).clamp(min=1e-30)[:, None], aim)
+        return at, aim
+
+    def _walk(self, trail: Trail, turns: range, steps: int) -> Trail:
+        """These steps of all who are not finished: they have left, so that tiles hold only those still on their way."""
+        for begin in range(turns.start, turns.stop, _LEAVING):
+            going = torch.nonzero(~trail.settled)[:, 0]
+            if not len(going):
+                break
+            some = range(begin, min(begin + _LEAVING, turns.stop))
+            function = partial(walk, self.network, self.norm, some, steps)
+            rows = (part[going] for part in (self.start, self.y, self.keys))
+            moved = Trail(*by_tiles(self.network, function, *rows, *trail.of(going)))
+            if len(going) == len(self.which):
+                trail = moved
+            else:
+                trail = Trail(*(old.index_copy(0, going, new) for old, new in zip(trail, moved, strict=True)))
+        return trail
+
+    def _elsewhere(self, trail: Trail, lost: Tensor, turn: int) -> Trail:
+        """Those who are lost go to the boundary on the way to the nearest reference, and slide from there."""
+        if not lost.any():
+            return trail
+        there, found = self._reference(0)
+        lost = lost & found
+        return trail.sliding(lost, self._halved(lost, there), Mode.FAR, turn)
+
+    def _finish(self, trail: Trail) -> None:
+        """Have the plain model judge the last input, the best ray's crossing, a little more or less, and the best."""
+        self.farthest[self.which] = torch.maximum(self.farthest[self.which], trail.farthest.double())
+        self._offer(~trail.settled, trail.at)
+        best = torch.minimum(trail.distance.double(), self.closest.distance[self.which])
+        chosen = (trail.mode == Mode.PROJECT) & ~trail.settled & (trail.crossing < best)
+        way = torch.where(chosen, trail.crossing, 0.0)[:, None] * trail.ray * self.network.scale
+        fooled = self._offer(chosen, self.start + 1.004 * way)
+        self._offer(chosen, self.start + torch.where(fooled, 0.995, 1.02)[:, None] * way)
+        better = torch.nonzero(trail.distance.double() < self.closest.distance[self.which])[:, 0]
+        if len(better):
+            self.closest.settle(self.which[better], trail.point[better])
+
+    def _offer(self, chosen: Tensor, rows: Tensor) -> Tensor:
+        """Offer the rows of those who are chosen; who is fooled."""
+        at = torch.nonzero(chosen)[:, 0]
+        fooled = torch.zeros_like(chosen)
+        if len(at):
+            fooled[at] = self.closest.offer(self.which[at], rows[at].clamp(self.network.low, self.network.high))
+        return fooled
+
+    def _reference(self, turn: int) -> tuple[Tensor, Tensor]:
+        """The reference of that turn for each sample, immutable features as the sample has them, and who has one."""
+        if self.order is None:
+            self.order = references_by_class(self.network, self.start, self.y, self.norm)
+        if turn >= self.order.shape[1]:
+            return self.start, torch.zeros_like(self.saturated)
+        row = self.order[:, turn]
+        there = torch.where(self.network.scale != 0, references_of(self.network)[row], self.start)
+        return there, row >= 0
+
+    def _halved(self, chosen: Tensor, there: Tensor) -> Tensor:
+        """For those who are chosen, a misclassified input near the boundary on the way to `there`, by halving."""
+        way = torch.where(chosen[:, None], there - self.start, 0.0)
+        low, high = torch.zeros_like(way[:, :1]), torch.ones_like(way[:, :1])
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            fooled = self._offer(chosen, self.start + middle * way)[:, None]
+            low, high = torch.where(fooled, low, middle), torch.where(fooled, middle, high)
+        return self.start + high * way

@@ -1,0 +1,107 @@
+"""What a page shows of attack adequacy: was the attack strong enough for a gap to be the model's?"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fairmargin.core.bound import Bound
+from fairmargin.metrics.adequacy import NOT_SETTLED, NOTHING, SETTLED, UNDECIDED, Adequacy, GroupAdequacy
+from fairmargin.metrics.alarms import MEANINGS, REASONS, THRESHOLDS, Alarm
+from fairmargin.metrics.results import TOO_FEW, AuditResult, Estimate
+from fairmargin.metrics.settling_words import NOTHING_TO_SETTLE, points
+from fairmargin.report import figures, spelling, words
+
+SYMBOLS = {SETTLED: "✓", NOT_SETTLED: "✗", UNDECIDED: "?", TOO_FEW: "?"}
+
+NOT_CHECKED = (
+    "Whether the attack was strong enough was not checked. Run the same command with --adequacy: what was measured is "
+    "kept, and some samples of each group are measured again at other budgets."
+)
+ELSEWHERE = "The distances were measured elsewhere: whether the attack was strong enough must be checked there."
+READING = (
+    "An attack finds an upper bound: with more budget it may find something nearer. If it gains more in one group than "
+    "in another, the gap between them is partly the attack’s. Therefore some samples of each group, chosen by chance, "
+    "were measured again at other budgets. σ as audited is compared with σ of the best that all budgets found, each "
+    "sample with itself. Settled: the interval of the change lies within the tolerance; not settled: outside; "
+    "undecided: neither. A larger budget alone may end farther away, in another place; the best found so far cannot."
+)
+
+
+def blocks(sections: Sequence[tuple[AuditResult, str, Adequacy | None]], embed: Callable[[Any], Any]) -> dict[str, Any]:
+    """What the template needs: one block for each audit that was checked, and a line for each kind that was not."""
+    shown, lines = [], []
+    for result, estimator, found in sections:
+        name = estimator or found.estimator if found is not None else estimator
+        if found is not None and found.verdict != NOTHING:
+            shown.append(_block(result, name, found, embed))
+        elif result.bound is not Bound.UPPER:
+            lines.append((name, NOTHING_TO_SETTLE[result.bound]))
+        else:
+            lines.append((name, ELSEWHERE if estimator == "measured elsewhere" else NOT_CHECKED))
+    return {
+        "blocks": shown,
+        "lines": list(dict.fromkeys(lines)),
+        "reading": READING,
+        "alarms": [(kind, f"{MEANINGS[kind][0].upper()}{MEANINGS[kind][1:]}.", _limit(kind)) for kind in THRESHOLDS],
+    }
+
+
+def _limit(kind: str) -> str:
+    above = "Raised by any sample" if THRESHOLDS[kind] == 0 else f"Raised above {spelling.percent(THRESHOLDS[kind])}"
+    return f"{above}: {REASONS[kind]}."
+
+
+def _block(result: AuditResult, estimator: str, found: Adequacy, embed: Callable[[Any], Any]) -> dict[str, Any]:
+    kinds = list(dict.fromkeys(alarm.kind for row in found for alarm in row.alarms))
+    headline = words.strength_headline(found)
+    return {
+        "partition": spelling.plain(result.partition),
+        "estimator": estimator,
+        "headline": headline,
+        "alarms": words.strength_alarms(found),
+        "audited": found.budgets[found.audited],
+        "last": found.budgets[-1],
+        "tolerance": points(found.tolerance, signed=False),
+        "confidence": spelling.percent(found.confidence),
+        "capped": spelling.number(found.up_to) if math.isfinite(found.up_to) else "",
+        "rows": [_row(row, found) for row in found],
+        "sentences": [row.finding for row in found],
+        "kinds": kinds,
+        "figure": embed(figures.budgets(found)),
+        "alt": f"Each group’s mean distance against the attack’s budget. {headline}",
+    }
+
+
+def _row(row: GroupAdequacy, found: Adequacy) -> dict[str, Any]:
+    return {
+        "group": spelling.plain(row.group),
+        "size": f"{row.size:,}",
+        "verdict": row.verdict,
+        "symbol": SYMBOLS.get(row.verdict, ""),
+        "before": _percent(row.sigmas_alone[found.audited]),
+        "after": _percent(row.sigmas[-1]),
+        "change": _change(row.sigma_change, points),
+        "mean_change": _change(row.mean_change, _percent),
+        "raised": [alarm.kind for alarm in row.raised],
+        "alarms": [_seen(alarm) for alarm in row.alarms],
+    }
+
+
+def _change(estimate: Estimate, show: Callable[[float], str]) -> tuple[str, str]:
+    if not estimate.is_defined:
+        return "undefined", estimate.reason
+    return show(estimate.value), f"[{show(estimate.low)}, {show(estimate.high)}]"
+
+
+def _seen(alarm: Alarm) -> tuple[str, str, bool]:
+    if not alarm.share.is_defined:
+        return "–", alarm.share.reason, False
+    interval = f"[{spelling.percent(alarm.share.low)}, {spelling.percent(alarm.share.high)}]"
+    return f"{alarm.hits:,} of {alarm.of:,}", interval, alarm.raised
+
+
+def _percent(share: float) -> str:
+    if math.isnan(share):
+        return "undefined"
+    text = f"{abs(share) * 100:.1f}"
+    return f"{'' if not float(text) else '−' if share < 0 else '+'}{text} %"

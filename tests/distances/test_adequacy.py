@@ -1,0 +1,186 @@
+"""Was an attack strong enough? Settled where it was; not settled, or alarmed, where gradients are masked."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.distances.adequacy import adequacy, chosen_of, rising
+from fairmargin.distances.combine import Tightest
+from fairmargin.distances.ddn import DDN
+from fairmargin.distances.deepfool import DeepFool
+from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.first_order import FirstOrder
+from fairmargin.distances.fmn import FMN
+from fairmargin.distances.starting import started
+from fairmargin.errors import InputError
+from fairmargin.models.as_classifier import as_classifier
+from tests.distances.saturated import problem
+from tests.perturbation.networks import mlp, test_digits
+
+
+@dataclass(frozen=True)
+class Crippled:
+    """An attack that is satisfied with what lies far away: three times as far as DeepFool goes."""
+
+    norm: Norm = Norm.L2
+    steps: int = 8
+
+    needs: ClassVar[str] = "gradient"
+    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
+    revision: ClassVar[int] = 1
+
+    def __call__(self, model, x, y, *, keys):
+        found = DeepFool()(model, x, y, keys=keys)
+        with model.network(tuple(x.shape[1:])) as network:
+            assert len(started(network, x, y).x) == len(x)
+        return Distances(3 * found.values, found.correct, Bound.UPPER, self.norm)
+
+
+def kinds(row):
+    return {alarm.kind for alarm in row.raised}
+
+
+def linear(count=80):
+    x = np.random.default_rng(0).normal(size=(count, 2))
+    return ([3.0, 4.0], 0.0), x, (x @ [3, 4] > 0).astype(int), Partition.by("sex", ["F", "M"] * (count // 2))
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize("estimator", [DeepFool(), FMN(steps=40), DDN(steps=40)], ids=["deepfool", "fmn", "ddn"])
+def test_a_working_attack_on_a_linear_model_has_settled_without_an_alarm(estimator):
+    found = adequacy(*linear(), estimator)
+    assert found.verdict == "settled"
+    assert found.alarmed == ()
+    assert [row.size for row in found] == [40, 40]
+    assert {alarm.kind for alarm in found["F"].alarms} == {
+        "no gradient", "noise is nearer", "distances jump", "unreached", "found by a reference only"
+    }  # fmt: skip
+
+
+def test_a_working_attack_on_a_small_network_has_settled_without_an_alarm():
+    x, y = test_digits(90)
+    found = adequacy(
+        as_classifier(mlp(), bounds=(0, 1)), x, y, Partition.by("half", y < 5), FMN(steps=64), per_group=30
+    )
+    assert found.verdict == "settled"
+    assert found.alarmed == ()
+    assert found.budgets == ("16 steps", "32 steps", "64 steps", "128 steps", "256 steps")
+
+
+def test_a_weak_attack_on_masked_gradients_has_not_settled_and_rings_for_that_group_alone():
+    model, x, y, half = problem()
+    found = adequacy(model, x, y, half, FMN(steps=16))
+    assert found.verdict == "not settled"
+    assert kinds(found["masked"]) >= {"no gradient", "noise is nearer"}
+    assert kinds(found["plain"]) == set()
+    masked = found["masked"]
+    assert masked.sigmas_alone[found.audited] > 0.05  # it seems the more robust one, and both have the same boundary
+    assert abs(masked.sigmas[-1]) < abs(masked.sigmas_alone[found.audited])
+    assert masked.mean_change.high < 0
+    assert "'masked'" in found.finding
+
+
+def test_an_attack_that_sees_nothing_does_not_move_but_rings():
+    model, x, y, half = problem()
+    found = adequacy(model, x, y, half, DeepFool(published=True, steps=4))
+    assert found.verdict == "settled"
+    assert kinds(found["masked"]) >= {"no gradient", "unreached", "noise is nearer"}
+    aided = adequacy(model, x, y, half, DeepFool())
+    assert kinds(aided["masked"]) == {"no gradient", "found by a reference only"}
+    assert kinds(aided["plain"]) == set()
+
+
+def test_noise_beats_a_crippled_attack():
+    model, x, y, sex = linear()
+    found = adequacy(model, x, y, sex, Crippled())
+    assert all(kinds(row) == {"noise is nearer"} for row in found)
+    assert found.verdict == "settled"
+
+
+def test_exact_distances_and_proxies_have_nothing_to_settle():
+    assert adequacy(*linear(), ExactLinear()).finding.startswith("The distances are exact")
+    assert adequacy(*linear(), FirstOrder()).verdict == "nothing to settle"
+
+
+# Which samples, which budgets
+
+
+def test_the_order_of_the_samples_changes_nothing():
+    model, x, y, half = problem(100)
+    first = adequacy(model, x, y, half, FMN(steps=8), per_group=20)
+    order = np.random.default_rng(2).permutation(100)
+    turned = adequacy(model, x[order], y[order], half.take(order), FMN(steps=8), per_group=20)
+    assert turned.budgets == first.budgets
+    for row, other in zip(first, turned, strict=True):
+        assert [(a.kind, a.hits, a.of) for a in other.alarms] == [(a.kind, a.hits, a.of) for a in row.alarms]
+        np.testing.assert_allclose(other.means_alone, row.means_alone, rtol=1e-12)
+        assert other.size == row.size == 20
+
+
+def test_of_each_group_a_sample_is_chosen_whatever_the_other_groups():
+    keys = np.random.default_rng(0).integers(0, 2**63, 300).astype(np.uint64)
+    sex = Partition.by("sex", np.where(np.arange(300) < 280, "F", "M"))
+    chosen = chosen_of(keys, sex, 50)
+    assert np.bincount(sex.membership[chosen]).tolist() == [50, 20]
+    finer = sex & Partition.by("old", np.arange(300) % 2 == 0)
+    kept = chosen_of(keys, Partition.by("f", np.where(np.arange(300) < 280, "F", "x")), 50)
+    assert set(chosen[chosen < 280]) == set(kept[kept < 280])
+    assert len(chosen_of(keys, finer, 50)) == 120
+
+
+def test_of_several_estimators_as_one_every_budget_rises():
+    ladder = rising(Tightest(FMN(steps=8), DeepFool(steps=4)))
+    assert ladder.estimators[ladder.audited] == Tightest(FMN(steps=8), DeepFool(steps=4))
+    assert ladder.estimators[-1] == Tightest(FMN(steps=32), DeepFool(steps=16))
+    assert ladder.names == ("0.25× the steps", "0.5× the steps", "1× the steps", "2× the steps", "4× the steps")
+    found = adequacy(*linear(40), Tightest(FMN(steps=8), DeepFool(steps=4)))
+    assert found.verdict == "settled"
+
+
+def test_budgets_may_be_given():
+    told = []
+    found = adequacy(
+        *linear(40),
+        DeepFool(),
+        budgets=[FMN(steps=5), DeepFool(), FMN(steps=40)],
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert found.budgets == ("budget 1", "budget 2", "budget 3")
+    assert found.audited == 1
+    assert told == [(i, 6) for i in range(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"budgets": [DDN()]}, "two or more estimators of rising budget"),
+        ({"budgets": [DDN(steps=3), DDN(steps=4)]}, "without DeepFool"),
+        ({"per_group": 0}, "`per_group` must be at least 1"),
+        ({"tolerance": -1}, "`tolerance`"),
+        ({"partition": Partition.by("sex", ["F", "M"])}, "`partition` has 2 entries"),
+        ({"y": [0]}, "`y` has 1 entries"),
+        ({"estimator": DeepFool}, "must be an estimator"),
+    ],
+)
+def test_bad_input_is_a_sentence(change, said):
+    model, x, y, sex = linear(40)
+    given = {"model": model, "x": x, "y": y, "partition": sex, "estimator": DeepFool()} | change
+    with pytest.raises(InputError, match=said):
+        adequacy(**given)
+
+
+def test_an_attack_without_steps_asks_for_budgets():
+    @dataclass(frozen=True)
+    class Stepless(Crippled):
+        steps: None = None
+
+    with pytest.raises(InputError, match="has no field `steps`"):
+        adequacy(*linear(40), Stepless())
