@@ -156,7 +156,7 @@ class Descents:
         def first(rows: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
             seen = look(network, rows, y, lead)
             slope = norm_of(seen.gain, Norm.L2)
-            # With a straight boundary ‖u‖² + c(lead − ⟨gain, u⟩) is least at u = c · gain / 2, which meets it at this c
+            # If the boundary is straight, ‖u‖² + c(lead − ⟨gain, u⟩) is least at u = c · gain / 2: on it, at this c.
             price = 2 * (seen.value / torch.where(slope > 0, slope, 1.0)) / torch.where(slope > 0, slope, 1.0)
             return seen.value, torch.where((slope > 0) & (price > 0) & torch.isfinite(price), 1.5 * price, 1.0)
 

@@ -26,6 +26,7 @@ from fairmargin.perturbation.tiles import by_tiles
 _RIVALS = 3  # asked at the sample itself; a fourth is hardly ever the nearest
 _SATURATED = 0.5  # of the lead is left after the first step: 99 % of the samples of ordinary networks have less
 _PATIENCE, _STUCK = 4, 0.2  # so many looks without success, and more than this share of the lead still left
+_WORTHWHILE = 6.0  # times as far as the search has come a reference may be; the boundary is about halfway
 _LEAVING = 8  # steps between two looks at who is finished
 _SLIDING = 12  # from so many steps on, the last third of them slides
 _ROUND = 40  # steps of one search; more are spent on searches from elsewhere
@@ -40,8 +41,8 @@ class Plumb:
     takes the boundary for a plane as it looks from where one stands, and goes to it along the mean of all slopes so
     far; the last third of the steps slides along the boundary towards the sample. A sample whose lead has not halved
     after the first step has slopes that tell nothing (they are *saturated*): it starts at the boundary on the way to
-    the nearest reference of another prediction and slides from there. From 80 steps on, searches of 40 steps begin at references of one class after the other, and the best
-    point is refined at last.
+    the nearest reference of another prediction, if that is not far, and slides from there. From 80 steps on, searches
+    of 40 steps begin at references of one class after the other, and the best point is refined at last.
 
     Guarantee: an upper bound; every input was checked by the model itself. `inf` only where neither a search nor any
     reference led to another prediction; then `tried` says how far they went.
@@ -132,12 +133,10 @@ class _Search:
         trail = Trail.beginning(self.start, *by_tiles(self.network, self._begin, self.start, self.y, rivals))
         ahead, unreached = lead(self.scores, self.y), (trail.at == self.start).all(dim=1)
         trail = self._walk(trail, range(1), steps)
-        self.saturated = unreached | (trail.left > _SATURATED * ahead)
-        trail = self._elsewhere(trail, self.saturated, 1)
+        trail = self._elsewhere(trail, (trail.left > _SATURATED * ahead) | unreached, 1)
         patience, sliding = min(_PATIENCE, steps), steps - (steps // 3 if steps >= _SLIDING else 0)
         trail = self._walk(trail, range(1, patience), steps)
         lost = torch.isinf(trail.distance) & (trail.left > _STUCK * ahead) & (trail.mode == Mode.PROJECT)
-        self.saturated |= lost
         trail = self._elsewhere(trail, lost, patience)
         trail = self._walk(trail, range(patience, sliding), steps)
         if sliding < steps:
@@ -191,11 +190,13 @@ class _Search:
         return trail
 
     def _elsewhere(self, trail: Trail, lost: Tensor, turn: int) -> Trail:
-        """Those who are lost go to the boundary on the way to the nearest reference, and slide from there."""
+        """Those who are lost go to the boundary on the way to a reference that is not far, and slide from there."""
         if not lost.any():
             return trail
         there, found = self._reference(0)
-        lost = lost & found
+        radius, far = (norm_of(in_units(to - self.start, self.network.scale), self.norm) for to in (trail.at, there))
+        lost = lost & found & ((radius == 0) | (far < _WORTHWHILE * radius))
+        self.saturated |= lost
         return trail.sliding(lost, self._halved(lost, there), Mode.FAR, turn)
 
     def _finish(self, trail: Trail) -> None:
