@@ -1,4 +1,4 @@
-"""The libraries that we are compared with, as independent oracles; tests that need one skip where it is not installed."""
+"""The libraries that we are compared with, as independent oracles; tests that need one skip where it is missing."""
 
 import importlib
 import importlib.util
@@ -20,7 +20,7 @@ def peer(name):
 
 
 def _guard():
-    """adv-lib imports torchvision, whose CUDA build misses an operator beside a CPU torch, and visdom for plots only."""
+    """adv-lib imports torchvision, whose CUDA build lacks an operator beside a CPU torch, and visdom, for plots."""
     for operator in ("nms", "qnms"):
         with suppress(RuntimeError):  # a torchvision that fits has it already
             torch.library.define(f"torchvision::{operator}", "(Tensor a, Tensor b, float c) -> Tensor")

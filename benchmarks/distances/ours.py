@@ -26,11 +26,11 @@ from fairmargin.models.torch_model import TorchClassifier
 
 OURS = (
     "deepfool:norm=l2",
-    *(f"plumb:norm=l2,steps={steps}" for steps in (5, 8, 12, 20, 30, 50, 100, 300, 1000)),
+    *(f"plumb:norm=l2,steps={steps}" for steps in (4, 6, 8, 12, 20, 30, 40, 60, 100, 300, 900)),
     *(f"ddn:norm=l2,steps={steps}" for steps in (20, 100)),
     *(f"fmn:norm=l2,steps={steps}" for steps in (20, 100)),
     "deepfool:norm=linf",
-    *(f"plumb:norm=linf,steps={steps}" for steps in (5, 8, 12, 20, 50, 100)),
+    *(f"plumb:norm=linf,steps={steps}" for steps in (6, 10, 20, 40, 100)),
     *(f"fmn:norm=linf,steps={steps}" for steps in (20, 100)),
 )
 _SAME = 1e-5  # two distances that differ by less, relatively, are one, calculated in two ways
@@ -56,8 +56,15 @@ def accelerate(subject: Subject) -> tuple[TorchClassifier, Choice]:
 
 
 def distances(classifier: Any, subject: Subject, text: str) -> Distances:
-    """The estimator's distances of the subject's samples."""
-    return measure(classifier, subject.x.numpy(), subject.y.numpy(), parse_estimator(text), progress=False)
+    """The estimator's distances of the subject's samples; the tuning samples are the references, fixed in advance."""
+    return measure(
+        classifier,
+        subject.x.numpy(),
+        subject.y.numpy(),
+        parse_estimator(text),
+        references=subject.x_tuning.numpy(),
+        progress=False,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

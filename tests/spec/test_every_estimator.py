@@ -35,6 +35,7 @@ SMALL = {
     "ddn": {"steps": 15},
     "fmn": {"steps": 15},
     "alma": {"steps": 15},
+    "plumb": {"steps": 15},
 }
 every_network = pytest.mark.parametrize("network", [cnn, mlp], ids=["cnn", "mlp"])
 

@@ -11,10 +11,11 @@ from torch import Tensor
 from fairmargin.core.arrays import Keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances.starting import Started
-from fairmargin.errors import InputError, ModelError
+from fairmargin.errors import InputError
 from fairmargin.models.network import Network
 from fairmargin.perturbation.closest import Closest
 from fairmargin.perturbation.lengths import in_units, norm_of
+from fairmargin.perturbation.margins import refuse_without_gradient
 from fairmargin.perturbation.tiles import by_tiles
 
 
@@ -45,12 +46,7 @@ def look(network: Network, rows: Tensor, y: Tensor, value: Callable[[Tensor, Ten
     with torch.enable_grad():
         x = rows.detach().requires_grad_(True)
         scores = network.scores(x)
-        if not scores.requires_grad:
-            raise ModelError(
-                "The model's scores have no gradient in its inputs: it works under `torch.no_grad()`, detaches, "
-                "rounds, or does not look at its inputs. Remove that, or choose an estimator that needs predictions "
-                "only."
-            )
+        refuse_without_gradient(scores)
         values = value(scores, y)
         (gradient,) = torch.autograd.grad(values.sum(), x, materialize_grads=True)
     scores, gain = scores.detach(), -gradient * network.scale

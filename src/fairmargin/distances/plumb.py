@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -24,13 +25,14 @@ from fairmargin.perturbation.references import references_by_class, references_o
 from fairmargin.perturbation.tiles import by_tiles
 
 _RIVALS = 3  # asked at the sample itself; a fourth is hardly ever the nearest
-_SATURATED = 0.5  # of the lead is left after the first step: 99 % of the samples of ordinary networks have less
+_SATURATED = 0.35  # of the lead is left after the first step: nine of ten samples of ordinary networks have less
 _PATIENCE, _STUCK = 4, 0.2  # so many looks without success, and more than this share of the lead still left
-_WORTHWHILE = 6.0  # times as far as the search has come a reference may be; the boundary is about halfway
-_LEAVING = 8  # steps between two looks at who is finished
+_WORTHWHILE = 8.0  # times as far as the search has come a reference may be; the boundary is about halfway
+_TRIAL, _STEPS_A_TRIAL, _MOST_TRIALS = 5, 10, 4  # steps of a trial, steps in all that allow for one, at most so many
 _SLIDING = 12  # from so many steps on, the last third of them slides
 _ROUND = 40  # steps of one search; more are spent on searches from elsewhere
-_HALVINGS = 4  # on the way to a reference
+_HALVINGS = 2  # on the way to a reference
+_BEYOND = (1.0003, 1.004), (1.0, 0.995), (1.001, 1.02)  # times a guessed crossing, if settled or not: first, less, more
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,11 @@ class Plumb:
 
     First the three strongest rivals' boundaries are taken for planes, and the nearest is gone to. From there each step
     takes the boundary for a plane as it looks from where one stands, and goes to it along the mean of all slopes so
-    far; the last third of the steps slides along the boundary towards the sample. A sample whose lead has not halved
-    after the first step has slopes that tell nothing (they are *saturated*): it starts at the boundary on the way to
-    the nearest reference of another prediction, if that is not far, and slides from there. From 80 steps on, searches
-    of 40 steps begin at references of one class after the other, and the best point is refined at last.
+    far; the last third of the steps slides along the boundary towards the sample. A sample that keeps its lead after
+    the first step has slopes that tell nothing (they are *saturated*): it starts at the boundary on the way to the
+    nearest reference of another prediction, if that is not far, and slides from there; with 20 steps or more it tries
+    references of two to four classes and goes on from the best. From 80 steps on, searches of 40 steps begin at
+    further references, and the best point is refined at last.
 
     Guarantee: an upper bound; every input was checked by the model itself. `inf` only where neither a search nor any
     reference led to another prediction; then `tried` says how far they went.
@@ -106,14 +109,17 @@ class _Search:
     closest: Closest
     farthest: Tensor
     saturated: Tensor
+    trials: Tensor
+    kept: tuple[Tensor, Tensor]
     order: Tensor | None = None
 
     @classmethod
     def of(cls, norm: Norm, network: Network, begun: Started, keys: Tensor) -> "_Search":
         closest, which = Closest.of(network, begun.x, begun.y, norm), begun.correct_at
         x, y, keys, scores = (part[which] for part in (begun.x, begun.y, keys, begun.scores))
+        none, nowhere = torch.zeros_like(y), torch.full_like(scores[:, 0], torch.inf)
         farthest = torch.zeros_like(closest.distance)
-        return cls(norm, network, x, y, keys, scores, which, closest, farthest, torch.zeros_like(y, dtype=torch.bool))
+        return cls(norm, network, x, y, keys, scores, which, closest, farthest, none > 0, none, (x, nowhere))
 
     def run(self, steps: int) -> None:
         """All searches that so many steps allow."""
@@ -133,33 +139,65 @@ class _Search:
         trail = Trail.beginning(self.start, *by_tiles(self.network, self._begin, self.start, self.y, rivals))
         ahead, unreached = lead(self.scores, self.y), (trail.at == self.start).all(dim=1)
         trail = self._walk(trail, range(1), steps)
-        trail = self._elsewhere(trail, (trail.left > _SATURATED * ahead) | unreached, 1)
+        trail = self._elsewhere(trail, (trail.left > _SATURATED * ahead) | unreached, 1, steps)
         patience, sliding = min(_PATIENCE, steps), steps - (steps // 3 if steps >= _SLIDING else 0)
         trail = self._walk(trail, range(1, patience), steps)
         lost = torch.isinf(trail.distance) & (trail.left > _STUCK * ahead) & (trail.mode == Mode.PROJECT)
-        trail = self._elsewhere(trail, lost, patience)
-        trail = self._walk(trail, range(patience, sliding), steps)
-        if sliding < steps:
-            trail = trail.sliding((trail.mode == Mode.PROJECT) & ~trail.settled, trail.at, Mode.NEAR, sliding)
-        self._finish(self._walk(trail, range(sliding, steps), steps))
+        trail = self._elsewhere(trail, lost, patience, steps)
+        self._finish(self._go_on(trail, patience, steps, sliding))
 
     def _from_references(self, turn: int) -> None:
         """Search again from references of one class after the other: another valley of the boundary may be nearer."""
         there, found = self._reference(turn)
-        if not found.any():
-            return
-        at = self._halved(found, there)
+        at = self._halved(found & ~self.saturated, there)
         trail = Trail.beginning(self.start, at, in_units(at - self.start, self.network.scale))
-        trail = trail.sliding(self.saturated, at, Mode.FAR, 0)._replace(settled=~found)
-        self._finish(self._walk(trail, range(_ROUND), _ROUND))
+        # Who slides begins with a trial that is over.
+        self.trials, self.kept = torch.full_like(self.trials, turn * _MOST_TRIALS), (self.start, trail.distance)
+        trail = trail.sliding(self.saturated, self.start, Mode.TRIAL, 0, 0)
+        trail = trail._replace(settled=~found & ~self.saturated)
+        self._finish(self._go_on(trail, 0, _ROUND, _ROUND, already=turn * _MOST_TRIALS))
 
     def _from_the_best(self, steps: int) -> None:
         point, distance = self.closest.point[self.which], self.closest.distance[self.which].to(self.start)
-        trail = Trail.beginning(self.start, point, torch.zeros_like(point))
-        trail = trail._replace(point=point, distance=distance)
         known = torch.isfinite(distance)
-        trail = trail.sliding(known, point, Mode.FINE, 0)._replace(settled=~known)
+        trail = Trail.beginning(self.start, point, torch.zeros_like(point)).nearest(known, point, distance)
+        trail = trail.sliding(known, point, Mode.FINE, 0, steps)._replace(settled=~known)
         self._finish(self._walk(trail, range(steps), steps))
+
+    def _go_on(self, trail: Trail, first: int, steps: int, sliding: int, already: int = 0) -> Trail:
+        """The steps from `first` on; at `sliding` those who project begin to slide."""
+        whole = range(first - (first - 1) % _TRIAL + _TRIAL if first else 0, steps, _TRIAL)
+        for begin, end in pairwise(sorted({first, sliding, steps, *whole})):
+            if begin == sliding:
+                trail = trail.sliding((trail.mode == Mode.PROJECT) & ~trail.settled, trail.at, Mode.NEAR, begin, steps)
+            trail = self._next_trials(trail, begin, steps, already + min(_MOST_TRIALS, steps // _STEPS_A_TRIAL))
+            trail = self._walk(trail, range(begin, end), steps)
+        return trail
+
+    def _next_trials(self, trail: Trail, now: int, steps: int, most: int) -> Trail:
+        """Whose trial is over begins the next, or goes on from the best of them."""
+        over = (trail.mode == Mode.TRIAL) & (trail.until <= now)
+        if not over.any():
+            return trail
+        nearer = over & (trail.distance < self.kept[1])
+        self.kept = (
+            torch.where(nearer[:, None], trail.point, self.kept[0]),
+            torch.where(nearer, trail.distance, self.kept[1]),
+        )
+        again = torch.zeros_like(over)
+        for trial in sorted(set(self.trials[over & (self.trials < most)].tolist())):
+            there, found = self._reference(trial)
+            chosen = over & found & (self.trials == trial)
+            trail = trail.sliding(chosen, self._halved(chosen, there), Mode.TRIAL, now, now + _TRIAL)
+            again |= chosen
+        self.trials = self.trials + again.to(self.trials)
+        trail = trail.nearest(again, self.start, torch.full_like(trail.distance, torch.inf))
+        last = over & ~again
+        begun = last & torch.isfinite(self.kept[1])
+        at = torch.where(begun[:, None], self.kept[0], trail.at)
+        trail = trail.nearest(begun, *self.kept).sliding(last, at, Mode.BEST_TRIAL, now, steps)
+        # Without any reference there is nothing to slide from.
+        return trail._replace(settled=trail.settled | (last & ~begun & (trail.at == self.start).all(dim=1)))
 
     def _begin(self, start: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor, Tensor]:
         """One tile's first inputs and slopes, towards the nearest of the rivals' planes."""
@@ -175,39 +213,40 @@ class _Search:
 
     def _walk(self, trail: Trail, turns: range, steps: int) -> Trail:
         """These steps of all who are not finished: they have left, so that tiles hold only those still on their way."""
-        for begin in range(turns.start, turns.stop, _LEAVING):
-            going = torch.nonzero(~trail.settled)[:, 0]
-            if not len(going):
-                break
-            some = range(begin, min(begin + _LEAVING, turns.stop))
-            function = partial(walk, self.network, self.norm, some, steps)
-            rows = (part[going] for part in (self.start, self.y, self.keys))
-            moved = Trail(*by_tiles(self.network, function, *rows, *trail.of(going)))
-            if len(going) == len(self.which):
-                trail = moved
-            else:
-                trail = Trail(*(old.index_copy(0, going, new) for old, new in zip(trail, moved, strict=True)))
-        return trail
+        going = torch.nonzero(~trail.settled)[:, 0]
+        if not len(going) or not len(turns):
+            return trail
+        function = partial(walk, self.network, self.norm, turns, steps)
+        rows = (part[going] for part in (self.start, self.y, self.keys))
+        moved = Trail(*by_tiles(self.network, function, *rows, *trail.of(going)))
+        if len(going) == len(self.which):
+            return moved
+        return Trail(*(old.index_copy(0, going, new) for old, new in zip(trail, moved, strict=True)))
 
-    def _elsewhere(self, trail: Trail, lost: Tensor, turn: int) -> Trail:
+    def _elsewhere(self, trail: Trail, lost: Tensor, now: int, steps: int) -> Trail:
         """Those who are lost go to the boundary on the way to a reference that is not far, and slide from there."""
         if not lost.any():
             return trail
         there, found = self._reference(0)
         radius, far = (norm_of(in_units(to - self.start, self.network.scale), self.norm) for to in (trail.at, there))
         lost = lost & found & ((radius == 0) | (far < _WORTHWHILE * radius))
-        self.saturated |= lost
-        return trail.sliding(lost, self._halved(lost, there), Mode.FAR, turn)
+        self.saturated, self.trials = self.saturated | lost, torch.where(lost, 1, self.trials)
+        at = self._halved(lost, there)
+        if steps < 2 * _STEPS_A_TRIAL:
+            return trail.sliding(lost, at, Mode.FAR, now, steps)
+        return trail.sliding(lost, at, Mode.TRIAL, now, now + _TRIAL)
 
     def _finish(self, trail: Trail) -> None:
         """Have the plain model judge the last input, the best ray's crossing, a little more or less, and the best."""
         self.farthest[self.which] = torch.maximum(self.farthest[self.which], trail.farthest.double())
         self._offer(~trail.settled, trail.at)
         best = torch.minimum(trail.distance.double(), self.closest.distance[self.which])
-        chosen = (trail.mode == Mode.PROJECT) & ~trail.settled & (trail.crossing < best)
+        chosen = (trail.mode == Mode.PROJECT) & (trail.crossing < best)
         way = torch.where(chosen, trail.crossing, 0.0)[:, None] * trail.ray * self.network.scale
-        fooled = self._offer(chosen, self.start + 1.004 * way)
-        self._offer(chosen, self.start + torch.where(fooled, 0.995, 1.02)[:, None] * way)
+        # A settled guess is almost exact.
+        first, less, more = (torch.where(trail.settled, *two)[:, None] for two in _BEYOND)
+        fooled = self._offer(chosen, self.start + first * way)
+        self._offer(chosen & ~(fooled & trail.settled), self.start + torch.where(fooled[:, None], less, more) * way)
         better = torch.nonzero(trail.distance.double() < self.closest.distance[self.which])[:, 0]
         if len(better):
             self.closest.settle(self.which[better], trail.point[better])

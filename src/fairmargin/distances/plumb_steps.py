@@ -23,7 +23,7 @@ _TURN = 0.6, 0.05  # share of the newest slope in the direction, at first and at
 _OVERSHOOT, _LEAST_OVERSHOOT, _MOST_OVERSHOOT = 0.015, 0.004, 0.12  # beyond the guessed boundary, of the radius
 _SHORTEN, _LENGTHEN_FOOLED, _LENGTHEN = 0.4, 1.05, 2.0  # how much a radius may change in one projection
 _NEWTON = 4  # rounds of Newton's method along a ray that bends at the domain's limits
-_SETTLED = 1.0005  # as near as the plane of the boundary allows
+_SETTLED = 1.0003  # times the distance of the plane that the boundary looks like: as near as can be
 
 
 class Mode(IntEnum):
@@ -31,13 +31,23 @@ class Mode(IntEnum):
 
     PROJECT = 0
     NEAR = 1  # a slide that goes on from projections
-    FAR = 2  # a slide from the way to a reference
-    FINE = 3  # a slide from the best point that many searches have found
+    FAR = 2  # a slide from the way to a reference, for all steps that are left
+    TRIAL = 3  # a short one, to see where it leads
+    BEST_TRIAL = 4  # a slide from the best of these
+    FINE = 5  # a slide from the best point that many searches have found
 
 
 # For each mode: change of the radius at first and at last, length of a step (of the radius) at first and at last.
-_SLIDES = torch.tensor([[0.0] * 4, [0.05, 0.002, 0.2, 0.02], [0.3, 0.003, 0.4, 0.05], [0.03, 0.001, 0.1, 0.01]])
-_FAR_STEPS = 10  # a far slide of no more than so many steps takes steps as long as the radius
+_SLIDES = torch.tensor(
+    [
+        [0.0, 0.0, 0.0, 0.0],
+        [0.05, 0.002, 0.2, 0.02],
+        [0.3, 0.003, 0.7, 0.05],
+        [0.35, 0.1, 1.0, 0.3],
+        [0.15, 0.003, 0.4, 0.03],
+        [0.03, 0.001, 0.1, 0.01],
+    ]
+)
 
 
 class Trail(NamedTuple):
@@ -47,8 +57,8 @@ class Trail(NamedTuple):
     ----------
     at
         The input to look at next.
-    mode, since
-        How it moves, and from which step on.
+    mode, since, until
+        How it moves, from which step on, and to which.
     radius
         Of a slide: where the boundary is believed to be.
     aim
@@ -64,12 +74,13 @@ class Trail(NamedTuple):
     farthest
         How far the search has gone.
     settled
-        Whether the point found is as near as a straight boundary would allow.
+        Whether the boundary crosses the ray to the point found as near as a straight boundary would allow.
     """
 
     at: Tensor
     mode: Tensor
     since: Tensor
+    until: Tensor
     radius: Tensor
     aim: Tensor
     overshoot: Tensor
@@ -88,21 +99,41 @@ class Trail(NamedTuple):
         never, none = torch.full_like(nought, torch.inf), torch.zeros_like(nought, dtype=torch.int64)
         project = torch.full_like(none, Mode.PROJECT)
         return cls(
-            at, project, none, never, aim, nought + _OVERSHOOT, aim, never, never, start, never, nought, nought > 0
+            at,
+            project,
+            none,
+            none,
+            never,
+            aim,
+            nought + _OVERSHOOT,
+            aim,
+            never,
+            never,
+            start,
+            never,
+            nought,
+            nought > 0,
         )
 
     def of(self, which: Tensor) -> "Trail":
         """Those of these samples."""
         return Trail(*(part[which] for part in self))
 
-    def sliding(self, which: Tensor, at: Tensor, mode: Mode, turn: int) -> "Trail":
+    def sliding(self, which: Tensor, at: Tensor, mode: Mode, since: int, until: int) -> "Trail":
         """The same, but for some samples that slide from now on; `which` marks them, `at` holds all samples' inputs."""
         return self._replace(
             at=torch.where(which[:, None], at, self.at),
             mode=torch.where(which, int(mode), self.mode),
-            since=torch.where(which, turn, self.since),
+            since=torch.where(which, since, self.since),
+            until=torch.where(which, until, self.until),
             radius=torch.where(which, torch.inf, self.radius),
             settled=self.settled & ~which,
+        )
+
+    def nearest(self, which: Tensor, point: Tensor, distance: Tensor) -> "Trail":
+        """The same, but for some samples another nearest point."""
+        return self._replace(
+            point=torch.where(which[:, None], point, self.point), distance=torch.where(which, distance, self.distance)
         )
 
 
@@ -124,7 +155,7 @@ def walk(
             share = _TURN[0] + (_TURN[1] - _TURN[0]) * turn / max(1, steps - 1)
             moved = _projected(network, norm, start, now, seen, delta, length, share, last=turn == turns[-1])
         if (now.mode != Mode.PROJECT).any():
-            slid = _slid(network, norm, turn, steps, start, now, seen, delta, length, keys)
+            slid = _slid(network, norm, turn, start, now, seen, delta, length, keys)
             moved = moved._replace(
                 at=torch.where((now.mode == Mode.PROJECT)[:, None], moved.at, slid.at), radius=slid.radius
             )
@@ -170,7 +201,7 @@ def _projected(
         plane = nearest_on_plane(network, start, gain, (melted + now.left).clamp(min=0), norm)
         nearest = norm_of(in_units(plane - start, network.scale), norm)
         best = seen.fooled & (length <= now.distance)
-        settled = (now.mode == Mode.PROJECT) & best & (length <= _SETTLED * nearest)
+        settled = (now.mode == Mode.PROJECT) & best & (guess <= _SETTLED * nearest)
     return now._replace(
         at=placed(network, start, moved),
         aim=aim,
@@ -185,7 +216,6 @@ def _slid(
     network: Network,
     norm: Norm,
     turn: int,
-    steps: int,
     start: Tensor,
     now: Trail,
     seen: Look,
@@ -199,9 +229,8 @@ def _slid(
     manner of DDN (Rony et al. 2019), with both changes falling along half a cosine.
     """
     first_change, last_change, first_step, last_step = _SLIDES.to(delta)[now.mode].T
-    all_steps = (steps - now.since).clamp(min=1).to(delta.dtype)
-    first_step = torch.where(now.mode == Mode.FAR, (_FAR_STEPS / all_steps).clamp(0.4, 1), first_step)
-    share = (1 + torch.cos(math.pi * (turn - now.since).to(delta.dtype) / all_steps)) / 2
+    gone = (turn - now.since).to(delta.dtype) / (now.until - now.since).clamp(min=1)
+    share = (1 + torch.cos(math.pi * gone.clamp(max=1))) / 2
     change, step = last_change + (first_change - last_change) * share, last_step + (first_step - last_step) * share
     radius = torch.where(torch.isinf(now.radius), length, now.radius)
     grown = torch.minimum(radius * (1 + change), now.distance)

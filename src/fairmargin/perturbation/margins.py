@@ -38,12 +38,7 @@ def slopes(network: Network, rows: Tensor, y: Tensor, rivals: Tensor) -> Iterato
     with torch.enable_grad():
         x = rows.detach().requires_grad_(True)
         scores = network.scores(x)
-        if not scores.requires_grad:
-            raise ModelError(
-                "The model's scores have no gradient in its inputs: it works under `torch.no_grad()`, detaches, "
-                "rounds, or does not look at its inputs. Remove that, or choose an estimator that needs predictions "
-                "only."
-            )
+        refuse_without_gradient(scores)
         own = scores.gather(1, y[:, None])[:, 0]
         for j in range(rivals.shape[1]):
             margin = own - scores.gather(1, rivals[:, j : j + 1])[:, 0]
@@ -51,3 +46,13 @@ def slopes(network: Network, rows: Tensor, y: Tensor, rivals: Tensor) -> Iterato
             # A score that does not depend on the inputs has slope 0.
             (gradient,) = torch.autograd.grad(margin.sum(), x, retain_graph=not last, materialize_grads=True)
             yield margin.detach(), -gradient * network.scale
+
+
+def refuse_without_gradient(scores: Tensor) -> None:
+    """Say so if the scores do not depend on the inputs in a way that can be differentiated."""
+    if not scores.requires_grad:
+        raise ModelError(
+            "The model's scores have no gradient in its inputs: it works under `torch.no_grad()`, detaches, "
+            "rounds, or does not look at its inputs. Remove that, or choose an estimator that needs predictions "
+            "only."
+        )

@@ -1,0 +1,155 @@
+"""Plumb: exact where boundaries are straight, elsewhere nearer for less, and not led astray by flat scores."""
+
+import dataclasses
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairmargin.core.domain import Domain
+from fairmargin.core.norm import Norm
+from fairmargin.distances.ddn import DDN
+from fairmargin.distances.deepfool import DeepFool
+from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.fmn import FMN
+from fairmargin.distances.measure import measure, measure_shard
+from fairmargin.distances.plumb import Plumb
+from fairmargin.errors import InputError
+from fairmargin.models.as_classifier import as_classifier
+from tests.distances.confirmation import measured_and_confirmed
+from tests.distances.peer_distances import assert_as_good, of_inputs
+from tests.distances.saturated import problem as half_saturated
+from tests.oracles import random_problem
+from tests.peers import peer
+from tests.perturbation.networks import cnn, mlp, test_digits
+
+NETWORKS = pytest.mark.parametrize("network", [cnn, lambda: cnn(norm=True), mlp], ids=["cnn", "bn", "mlp"])
+BOTH_NORMS = pytest.mark.parametrize("norm", [Norm.L2, Norm.LINF])
+
+
+class Counted:
+    """A classifier that counts passes, a row being one."""
+
+    def __init__(self, model):
+        self.inner, self.forward, self.backward = as_classifier(model), 0, 0
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    @contextmanager
+    def network(self, shape):
+        with self.inner.network(shape) as network:
+
+            def scores(rows):
+                out = network.scores(rows)
+                self.forward += len(rows)
+                if out.requires_grad:
+                    out.register_hook(lambda gradient: setattr(self, "backward", self.backward + len(gradient)))
+                return out
+
+            def plain(rows):
+                self.forward += len(rows)
+                return network.plain(rows)
+
+            yield dataclasses.replace(network, scores=scores, plain=plain)
+
+
+def exact(model, x, norm):
+    return measure(model, x, model.predict(x), ExactLinear(norm=norm)).values
+
+
+@BOTH_NORMS
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), d=st.integers(2, 9))
+def test_is_mostly_within_a_thousandth_of_exact_and_always_within_a_hundredth_for_linear_classes(norm, seed, d):
+    rng = np.random.default_rng(seed)
+    scale = rng.choice([0.3, 1.0, 4.0], size=d)
+    model, x = random_problem(rng, n=6, d=d, classes=4, domain=Domain(scale=scale))
+    truth, values = exact(model, x, norm), measure(model, x, model.predict(x), Plumb(norm=norm)).values
+    assert (values >= truth * (1 - 1e-9)).all()
+    assert (values <= truth * 1.01).all()  # where three classes meet, the nearest of two boundaries can be missed
+    assert np.median(values / truth) < 1.001
+
+
+@BOTH_NORMS
+def test_in_a_box_it_reaches_what_can_be_reached_within_a_few_per_cent(norm):
+    model, x = random_problem(np.random.default_rng(8), n=150, d=12, classes=4, domain=Domain(0, 1))
+    truth, values = exact(model, x, norm), measure(model, x, model.predict(x), Plumb(norm=norm)).values
+    reached = np.isfinite(truth)
+    assert np.isfinite(values[reached]).mean() > 0.98
+    both = reached & np.isfinite(values)
+    assert np.median(values[both] / truth[both]) < 1.01
+    assert values[both].mean() < 1.05 * truth[both].mean()
+
+
+@NETWORKS
+def test_20_steps_lead_nearer_than_50_of_adv_lib_s_ddn(network):
+    module, (x, y) = network(), test_digits(128)
+    ours = measure(module, x, y, Plumb(steps=20)).values
+    theirs = peer("adv_lib.attacks").ddn(module, torch.tensor(x), torch.tensor(y), steps=50, levels=None)
+    assert_as_good(ours, of_inputs(module, x, y, theirs, Norm.L2))
+
+
+@NETWORKS
+def test_20_steps_lead_nearer_than_deepfool_and_than_50_of_fmn_in_the_largest_change(network):
+    module, (x, y) = network(), test_digits(64)
+    ours = measure(module, x, y, Plumb(norm="linf", steps=20)).values
+    assert_as_good(ours, measure(module, x, y, DeepFool(norm="linf")).values)
+    assert_as_good(ours, measure(module, x, y, FMN(norm="linf", steps=50)).values, within=1.01)
+
+
+@BOTH_NORMS
+def test_more_searches_only_improve_on_the_first(norm):
+    module, (x, y) = cnn(), test_digits(48)
+    references = test_digits(300)[0][200:]
+    once, often = (
+        measure(module, x, y, Plumb(norm=norm, steps=steps), references=references).values for steps in (40, 240)
+    )
+    assert (often <= once).all()
+    assert often.mean() < once.mean()
+
+
+def test_every_distance_is_that_of_an_input_which_the_model_misclassifies():
+    x, _ = test_digits(64)
+    for steps in (3, 10, 30, 120):
+        found, _ = measured_and_confirmed(cnn(), x, Plumb(steps=steps), 10)
+        assert np.isfinite(found.values).all()
+
+
+def test_so_many_steps_cost_so_many_passes_and_a_few():
+    x, y = test_digits(80)
+    right = as_classifier(cnn()).predict(x) == y
+    x, y = x[right][:64], y[right][:64]
+    for steps in (5, 10, 30):
+        model = Counted(cnn())
+        measure_shard(model, Plumb(steps=steps), x, y)
+        assert model.backward / 64 <= steps + 3  # three rivals are asked at first
+        assert model.forward / 64 <= steps + 8  # to begin, to look at the samples, and for the plain model's last word
+
+
+def test_samples_whose_boundary_is_straight_leave_at_once():
+    model, x = random_problem(np.random.default_rng(1), n=64, d=6, classes=3, domain=Domain())
+    counted = Counted(model)
+    measure_shard(counted, Plumb(steps=40), x, model.predict(x))
+    assert counted.backward / 64 < 12
+
+
+def test_where_slopes_vanish_it_starts_from_references():
+    model, x, y, halves = half_saturated()
+    references = np.random.default_rng(3).uniform(0, 1, size=(64, 3)).astype(np.float32)
+    truth = np.abs(x[:, 1] + x[:, 2] - 1) / np.sqrt(2)
+    values = measure(model, x, y, Plumb(), references=references).values
+    assert np.isfinite(values).all()
+    masked = np.array(halves.labels)[halves.membership] == "masked"
+    assert values[~masked].mean() <= 1.002 * truth[~masked].mean()
+    assert values[masked].mean() <= 1.2 * truth[masked].mean()
+    # DDN has no slope to follow there.
+    assert values[masked].mean() < measure(model, x, y, DDN(steps=40), references=references).values[masked].mean()
+
+
+def test_refuses_steps_that_lead_nowhere():
+    with pytest.raises(InputError, match="`steps` of Plumb must be at least 1; given 0"):
+        Plumb(steps=0)
