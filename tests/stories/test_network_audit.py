@@ -56,10 +56,10 @@ def table(out):
     return pd.read_csv(out / "table.csv")
 
 
-def test_weights_and_an_architecture_are_audited_with_deepfool_unless_something_else_is_asked(weights, tmp_path):
+def test_weights_and_an_architecture_are_audited_with_plumb_unless_something_else_is_asked(weights, tmp_path):
     found = json_of(audit(weights, tmp_path / "run", "--json", "--per-group", "20"))
     (result,) = found["audits"]
-    assert result["estimator"] == "deepfool"
+    assert result["estimator"] == "plumb"
     assert result["bound"] == "upper"
     assert [row["size"] for row in result["groups"]] == [20] * 10
     assert result["overall"]["accuracy"]["value"] > 0.9

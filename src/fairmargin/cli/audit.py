@@ -144,8 +144,7 @@ def audit(
     estimator: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME or NAME:key=value,…, as in deepfool:norm=linf; may be repeated. See `fairmargin list "
-            "estimators`.",
+            help="NAME or NAME:key=value,…, as in plumb:norm=linf; may be repeated. See `fairmargin list estimators`.",
             rich_help_panel="Measuring",
         ),
     ] = None,
@@ -224,7 +223,7 @@ def audit(
 
     [dim]# a PyTorch network by its name and weights, on CIFAR-10, 200 images of each class[/]
     fairmargin audit --model arch:resnet20 --weights resnet20.th --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
-    --data cifar10 --root data --split test --per-group 200 --estimator deepfool --out run
+    --data cifar10 --root data --split test --per-group 200 --estimator plumb:norm=linf --out run
 
     [dim]# your own network and images[/]
     fairmargin audit --model net.py:make --weights net.safetensors --data faces/ --labels faces.csv --label age

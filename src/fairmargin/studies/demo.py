@@ -81,7 +81,7 @@ def network_study(folder: Path) -> Study:
         weights=str(path),
         data="digits",
         split="test",
-        estimators=("deepfool:norm=l2", "first_order:norm=l2"),
+        estimators=("plumb:norm=l2", "first_order:norm=l2"),
         adequacy=True,
         groups=("digit", "ink"),
         title="Is a small neural network equally hard to fool for every digit?",

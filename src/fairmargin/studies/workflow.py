@@ -129,10 +129,10 @@ def _warned(result: AuditResult, loaded: Loaded) -> AuditResult:
 
 
 def _estimators_of(study: Study, loaded: Loaded) -> tuple[str, ...]:
-    """The estimators asked for; else the exact one where there is one, and DeepFool elsewhere."""
+    """The estimators asked for; else the exact one where there is one, and the best of docs/benchmarks.md elsewhere."""
     if loaded.model is None:
         return ()
-    default = "exact_linear" if "linear" in loaded.model.offers else "deepfool"
+    default = "exact_linear" if "linear" in loaded.model.offers else "plumb"
     return tuple(dict.fromkeys(study.estimators)) or (default,)
 
 
