@@ -101,7 +101,7 @@ class CarliniWagner:
 
 def found(settings: CarliniWagner, network: Network, begun: Started) -> tuple[Closest, Tensor]:
     """The points found for a shard, and how far each search went."""
-    closest, which = Closest.of(network, begun.x, begun.y, settings.norm), begun.correct_at
+    closest, which = Closest.of(network, begun.x, begun.y, settings.norm, begun.scores), begun.correct_at
     farthest = torch.zeros_like(closest.distance)
     if len(which):
         descents = Descents.of(settings, network, begun.x[which], begun.y[which])

@@ -22,8 +22,7 @@ from fairmargin.perturbation.planes import nearest_on_plane, unblocked
 from fairmargin.perturbation.tiles import by_tiles
 
 _OVERSHOOT, _PUBLISHED_OVERSHOOT = 0.02, 0.05
-_NEAREST = 3  # rivals that are still asked after the first step: a farther one is hardly ever met first
-_LOOKS = 2  # how often a point found is improved upon; the first gains a few per cent, a third hardly anything
+_PUBLISHED_RIVALS = 9
 _STEPS_OF_A_LOOK = 3
 
 
@@ -34,7 +33,7 @@ class DeepFool:
     From x, each rival k is (f_y − f_k)(x) / ‖∇(f_y − f_k)(x)‖_q away if the scores were linear; the nearest is stepped
     to, a little beyond, inside the domain, until the prediction changes. Then the boundary is searched on the way back.
     Features at a limit that could only move beyond it are left out of a step, so that steps are not lost to clipping.
-    At last, twice: the boundary as it looks from the point found, the nearest point of that plane, and on from there.
+    Before that, once: the boundary as it looks from the point found, the nearest point of that plane, and on from it.
 
     Guarantee: an upper bound; every input was checked by the model itself. On a linear model without limits and with
     all rivals within 0.1 % of the exact distance. Where no step led across, the way to a reference of another
@@ -47,11 +46,11 @@ class DeepFool:
     steps
         At most so many steps.
     rivals
-        How many of the strongest other classes are considered; None for all. After the first step the nearest three
-        of them are, and all of them again, from the start, where these lead nowhere.
+        How many of the strongest other classes are considered; None for all. After the first step the nearest of them
+        is, and all classes at every step, from the start, where that leads nowhere.
     published
-        As the published audits ran it (foolbox 2.4): each step 5 % too long, clipped to the domain, all rivals at
-        every step, and no search back; 1.05 times the distance on a linear model.
+        As the published audits ran it (foolbox 2.4): each step 5 % too long, clipped to the domain, nine rivals at
+        every step whatever `rivals` says, and no search back; 1.05 times the distance on a linear model.
 
     References
     ----------
@@ -69,12 +68,12 @@ class DeepFool:
 
     norm: Norm = Norm.L2
     steps: int = 100
-    rivals: int | None = 9
+    rivals: int | None = 3
     published: bool = False
 
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
@@ -114,7 +113,7 @@ class Walk:
         """Step until the model is fooled; who is finished leaves, so that tiles hold only those still on their way.
 
         `walking` says which samples, `at` from where and `rivals` towards which classes, a row for each of them. With
-        `prune`, only the nearest rivals are asked after the first step.
+        `prune`, only the nearest rival is asked after the first step: a farther one is hardly ever met first.
         """
         for step in range(steps):
             if not len(walking):
@@ -122,7 +121,7 @@ class Walk:
             start, y = self.begun.x[walking], self.begun.y[walking]
             moved, radius, order = by_tiles(self.network, self._step, at, start, y, rivals)
             if prune and step == 0:
-                rivals = rivals.gather(1, order)[:, :_NEAREST]
+                rivals = rivals.gather(1, order)[:, :1]
             self.radius_before[walking], self.radius[walking] = self.radius[walking], radius
             self.farthest[walking] = torch.maximum(self.farthest[walking], radius)
             fooled = self.closest.offer(walking, moved)
@@ -131,18 +130,14 @@ class Walk:
 
     def look_again(self, which: Tensor) -> None:
         """From the points found for these samples, to the nearest point of the boundary's plane there, and on."""
-        for _ in range(_LOOKS):
-            which = which[torch.isfinite(self.closest.distance[which])]
-            if not len(which):
-                return
-            before = self.closest.distance[which]
-            at, rivals = by_tiles(
-                self.network, self._tangent, self.closest.point[which], self.begun.x[which], self.begun.y[which]
-            )
-            fooled = self.closest.offer(which, at)
-            self.go(which[~fooled], at[~fooled], rivals[~fooled], _STEPS_OF_A_LOOK)
-            which = which[self.closest.distance[which] < before]
-            self.closest.search_back(which)
+        which = which[torch.isfinite(self.closest.distance[which])]
+        if not len(which):
+            return
+        at, rivals = by_tiles(
+            self.network, self._tangent, self.closest.point[which], self.begun.x[which], self.begun.y[which]
+        )
+        fooled = self.closest.offer(which, at)
+        self.go(which[~fooled], at[~fooled], rivals[~fooled], _STEPS_OF_A_LOOK)
 
     def _step(self, rows: Tensor, start: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """One step of one tile: the new rows, their distances from the start, and the rivals' order by distance."""
@@ -172,24 +167,26 @@ class Walk:
     def _tangent(self, point: Tensor, start: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """The point nearest to the start on the plane that the boundary looks like from `point`, and who is near."""
         network = self.network
-        rivals = rivals_of(network.plain(point), y, _NEAREST)
-        ((_, gain),) = slopes(network, point, y, rivals[:, :1])
-        needed = (gain * in_units(point - start, network.scale)).sum(dim=1)
-        return nearest_on_plane(network, start, gain, needed, self.settings.norm), rivals
+        rivals = rivals_of(network.plain(point), y, 1)
+        ((margin, gain),) = slopes(network, point, y, rivals)
+        needed = (gain * in_units(point - start, network.scale)).sum(dim=1) + margin
+        return nearest_on_plane(
+            network, start, gain, needed.clamp(min=0) * (1 + _OVERSHOOT), self.settings.norm
+        ), rivals
 
 
 def found(settings: DeepFool, network: Network, begun: Started) -> Walk:
     """All that DeepFool does for a shard."""
-    closest = Closest.of(network, begun.x, begun.y, settings.norm)
+    closest = Closest.of(network, begun.x, begun.y, settings.norm, begun.scores)
     walk = Walk(settings, network, begun, closest, *(torch.zeros_like(closest.distance) for _ in range(3)))
-    which, rivals = begun.correct_at, rivals_of(begun.scores, begun.y, settings.rivals)
+    which, count = begun.correct_at, _PUBLISHED_RIVALS if settings.published else settings.rivals
+    rivals = rivals_of(begun.scores, begun.y, count)
     walk.go(which, begun.x[which], rivals[which], settings.steps, prune=not settings.published)
     if settings.published:
         return walk
-    if rivals.shape[1] > _NEAREST:
-        lost = which[torch.isinf(closest.distance[which])]
-        walk.go(lost, begun.x[lost], rivals[lost], settings.steps)
-    closest.search_back(which)
+    lost = which[torch.isinf(closest.distance[which])]
+    walk.go(lost, begun.x[lost], rivals_of(begun.scores[lost], begun.y[lost], None), settings.steps)
     closest.fall_back(which)
     walk.look_again(which)
+    closest.search_back(which)
     return walk

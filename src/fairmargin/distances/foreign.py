@@ -97,7 +97,7 @@ class FromAttack:
         call = call_of(self.attack, arrays=self.arrays)
         with model.network(shape) as network:
             begun = started(network, x, y)
-            closest = Closest.of(network, begun.x, begun.y, self.norm)
+            closest = Closest.of(network, begun.x, begun.y, self.norm, begun.scores)
             tried = torch.zeros_like(closest.distance)
             which, seeds = begun.correct_at, torch.as_tensor(keys.view(np.int64), device=network.device)
 

@@ -88,7 +88,7 @@ def searched(network: Network, begun: Started, norm: Norm, keys: Keys, descend: 
         best = descend(network, start, y, keys)
         return best.point, best.distance, best.farthest
 
-    closest, which = Closest.of(network, begun.x, begun.y, norm), begun.correct_at
+    closest, which = Closest.of(network, begun.x, begun.y, norm, begun.scores), begun.correct_at
     farthest = torch.zeros_like(closest.distance)
     if len(which):
         point, distance, far = by_tiles(

@@ -73,7 +73,7 @@ def measure_noise(
     keys = sample_keys(samples, y_positions, seed)
     with model.network(tuple(samples.shape[1:])) as network:
         begun = started(network, samples, y_positions)
-        closest, which = Closest.of(network, begun.x, begun.y, norm), begun.correct_at
+        closest, which = Closest.of(network, begun.x, begun.y, norm, begun.scores), begun.correct_at
         if not len(which):
             return begun.distances(closest.distance, Bound.UPPER, norm)
         start, known = begun.x[which], torch.tensor(np.asarray(attacked), device=network.device)[which]

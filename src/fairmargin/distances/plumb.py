@@ -28,9 +28,9 @@ _RIVALS = 3  # asked at the sample itself; a fourth is hardly ever the nearest
 _SATURATED = 0.35  # of the lead is left after the first step: nine of ten samples of ordinary networks have less
 _PATIENCE, _STUCK = 4, 0.2  # so many looks without success, and more than this share of the lead still left
 _WORTHWHILE = 8.0  # times as far as the search has come a reference may be; the boundary is about halfway
-_TRIAL, _STEPS_A_TRIAL, _MOST_TRIALS = 5, 10, 4  # steps of a trial, steps in all that allow for one, at most so many
+_TRIAL, _STEPS_A_TRIAL, _MOST_TRIALS = 5, 10, 6  # steps of a trial, steps in all that allow for one, at most so many
 _SLIDING = 12  # from so many steps on, the last third of them slides
-_ROUND = 40  # steps of one search; more are spent on searches from elsewhere
+_ROUND, _REFINING = 40, 20  # steps of one search, of which more begin elsewhere, and of the last one, from the best
 _HALVINGS = 2  # on the way to a reference
 _BEYOND = (1.0003, 1.004), (1.0, 0.995), (1.001, 1.02)  # times a guessed crossing, if settled or not: first, less, more
 
@@ -44,7 +44,7 @@ class Plumb:
     far; the last third of the steps slides along the boundary towards the sample. A sample that keeps its lead after
     the first step has slopes that tell nothing (they are *saturated*): it starts at the boundary on the way to the
     nearest reference of another prediction, if that is not far, and slides from there; with 20 steps or more it tries
-    references of two to four classes and goes on from the best. From 80 steps on, searches of 40 steps begin at
+    references of two to six classes and goes on from the best. From 100 steps on, searches of 40 steps begin at
     further references, and the best point is refined at last.
 
     Guarantee: an upper bound; every input was checked by the model itself. `inf` only where neither a search nor any
@@ -115,7 +115,7 @@ class _Search:
 
     @classmethod
     def of(cls, norm: Norm, network: Network, begun: Started, keys: Tensor) -> "_Search":
-        closest, which = Closest.of(network, begun.x, begun.y, norm), begun.correct_at
+        closest, which = Closest.of(network, begun.x, begun.y, norm, begun.scores), begun.correct_at
         x, y, keys, scores = (part[which] for part in (begun.x, begun.y, keys, begun.scores))
         none, nowhere = torch.zeros_like(y), torch.full_like(scores[:, 0], torch.inf)
         farthest = torch.zeros_like(closest.distance)
@@ -123,14 +123,13 @@ class _Search:
 
     def run(self, steps: int) -> None:
         """All searches that so many steps allow."""
-        rounds = steps // _ROUND
-        if rounds < 2:
-            self._from_the_sample(steps)
-        else:
-            self._from_the_sample(_ROUND)
-            for turn in range(1, rounds - 1):
-                self._from_references(turn)
-            self._from_the_best(steps - (rounds - 1) * _ROUND)
+        rounds = max(0, steps - _ROUND - _REFINING) // _ROUND
+        refining = _REFINING if rounds else 0
+        self._from_the_sample(steps - rounds * _ROUND - refining)
+        for turn in range(rounds):
+            self._from_references(turn)
+        if refining:
+            self._from_the_best(refining)
         self.closest.fall_back(self.which)
 
     def _from_the_sample(self, steps: int) -> None:
@@ -148,14 +147,15 @@ class _Search:
 
     def _from_references(self, turn: int) -> None:
         """Search again from references of one class after the other: another valley of the boundary may be nearer."""
-        there, found = self._reference(turn)
+        there, found = self._reference(turn + 1)
+        already = _MOST_TRIALS + turn * _ROUND // _STEPS_A_TRIAL  # references that saturated samples have tried
         at = self._halved(found & ~self.saturated, there)
         trail = Trail.beginning(self.start, at, in_units(at - self.start, self.network.scale))
         # Who slides begins with a trial that is over.
-        self.trials, self.kept = torch.full_like(self.trials, turn * _MOST_TRIALS), (self.start, trail.distance)
+        self.trials, self.kept = torch.full_like(self.trials, already), (self.start, trail.distance)
         trail = trail.sliding(self.saturated, self.start, Mode.TRIAL, 0, 0)
         trail = trail._replace(settled=~found & ~self.saturated)
-        self._finish(self._go_on(trail, 0, _ROUND, _ROUND, already=turn * _MOST_TRIALS))
+        self._finish(self._go_on(trail, 0, _ROUND, _ROUND, already))
 
     def _from_the_best(self, steps: int) -> None:
         point, distance = self.closest.point[self.which], self.closest.distance[self.which].to(self.start)

@@ -31,6 +31,10 @@ class Closest:
         The samples and their class positions.
     norm
         How length is measured.
+    point, distance
+        The nearest misclassified input, and how far it is.
+    ahead, behind
+        The plain model's leads at the sample and at the point; NaN where it was not asked yet.
     """
 
     network: Network
@@ -39,17 +43,21 @@ class Closest:
     norm: Norm
     point: Tensor
     distance: Tensor
+    ahead: Tensor
+    behind: Tensor
 
     @classmethod
-    def of(cls, network: Network, start: Tensor, y: Tensor, norm: Norm) -> "Closest":
-        """Nothing found yet."""
+    def of(cls, network: Network, start: Tensor, y: Tensor, norm: Norm, scores: Tensor | None = None) -> "Closest":
+        """Nothing found yet; `scores` are the plain model's at the samples, if they are known already."""
         far = torch.full((len(start),), torch.inf, dtype=torch.float64, device=start.device)
-        return cls(network, start, y, norm, start.clone(), far)
+        unknown = torch.full_like(far, torch.nan)
+        ahead = unknown if scores is None else lead(scores, y).double()
+        return cls(network, start, y, norm, start.clone(), far, ahead, unknown.clone())
 
     def offer(self, which: Tensor, candidates: Tensor) -> Tensor:
         """Consider one candidate for each of the samples `which`; whether it is misclassified."""
-        fooled, _, distance = by_tiles(self.network, self._judge, candidates, self.start[which], self.y[which])
-        self._keep(which, candidates, fooled, distance)
+        fooled, margin, distance = by_tiles(self.network, self._judge, candidates, self.start[which], self.y[which])
+        self._keep(which, candidates, fooled, margin, distance)
         return fooled
 
     def settle(self, which: Tensor, candidates: Tensor) -> None:
@@ -96,9 +104,11 @@ class Closest:
         which = which[torch.isfinite(self.distance[which])]
         if not len(which):
             return
-        far = self.point[which]
-        _, ahead, _ = by_tiles(self.network, self._judge, self.start[which], self.start[which], self.y[which])
-        _, behind, _ = by_tiles(self.network, self._judge, far, self.start[which], self.y[which])
+        unknown = which[torch.isnan(self.ahead[which])]
+        if len(unknown):
+            start = self.start[unknown]
+            _, self.ahead[unknown], _ = by_tiles(self.network, self._judge, start, start, self.y[unknown])
+        far, ahead, behind = self.point[which], self.ahead[which], self.behind[which]
         low, high = torch.zeros_like(ahead), torch.ones_like(ahead)
         last = torch.zeros_like(ahead)  # which end moved last: 1 the far one, -1 the near one
         for step in range(_SEARCH_STEPS):
@@ -109,7 +119,7 @@ class Closest:
             begin = self.start[which[open_]]
             candidates = begin + guess[:, None].to(begin.dtype) * (far[open_] - begin)
             fooled, margin, distance = by_tiles(self.network, self._judge, candidates, begin, self.y[which[open_]])
-            self._keep(which[open_], candidates, fooled, distance)
+            self._keep(which[open_], candidates, fooled, margin, distance)
             side = torch.where(fooled, 1.0, -1.0).to(last.dtype)
             again = torch.where(last[open_] == side, 0.5, 1.0)
             high[open_], low[open_] = torch.where(fooled, guess, high[open_]), torch.where(fooled, low[open_], guess)
@@ -125,9 +135,10 @@ class Closest:
         fooled = (scores.argmax(dim=1) != y) & torch.isfinite(scores).all(dim=1)
         return fooled, lead(scores, y).double(), length(x.double() - start.double(), self.norm, self.network.scale)
 
-    def _keep(self, which: Tensor, candidates: Tensor, fooled: Tensor, distance: Tensor) -> None:
+    def _keep(self, which: Tensor, candidates: Tensor, fooled: Tensor, margin: Tensor, distance: Tensor) -> None:
         better = fooled & (distance < self.distance[which])
         self.point[which[better]] = candidates[better]
+        self.behind[which[better]] = margin[better]
         self.distance[which[better]] = distance[better]
 
 
