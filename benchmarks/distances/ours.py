@@ -125,10 +125,11 @@ def witnessed(watched: Watched, subject: Subject, found: Distances) -> Tensor:
     order = torch.inf if found.norm.value == "linf" else 2.0
     proven = torch.zeros(len(values), dtype=torch.bool)
     x, points = subject.x.flatten(1), shown.flatten(1)
+    inside = ((points >= 0) & (points <= 1)).all(dim=1)
+    # In double precision and blocks: by matrix products, and not all at once.
+    rough = torch.cat([torch.cdist(block.double(), x.double(), p=order).float() for block in points.split(4096)])
     for i, (value, label) in enumerate(zip(values, subject.y, strict=True)):
-        rough = torch.linalg.vector_norm(points - x[i], ord=order, dim=1)
-        near = (rough - value).abs() <= 1e-3 * value + 1e-6
-        near &= (classes != label) & ((points >= 0) & (points <= 1)).all(dim=1)
+        near = ((rough[:, i] - value).abs() <= 1e-3 * value + 1e-6) & (classes != label) & inside
         exact = torch.linalg.vector_norm(points[near].double() - x[i].double(), ord=order, dim=1)
         proven[i] = bool(((exact - value).abs() <= _SAME * value + 1e-9).any())
     return proven

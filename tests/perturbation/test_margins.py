@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from fairmargin.distances.catalog import ESTIMATORS
+from fairmargin.distances.measure import measure
 from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.perturbation.margins import lead, rivals_of, slopes
@@ -80,3 +83,26 @@ def test_scores_without_gradients_are_refused_with_a_sentence(score):
     network = formula(lambda rows: torch.cat([score(rows), -score(rows)], 1), tile=2)
     with pytest.raises(ModelError, match="have no gradient in its inputs"):
         list(slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[1], [1]])))
+
+
+class _NoBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+
+@pytest.mark.parametrize("name", ["plumb", "deepfool", "fmn", "first_order"])
+def test_scores_whose_backward_pass_fails_are_refused_with_a_sentence(name):
+    class Module(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return _NoBackward.apply(self.layer(x))
+
+    # The same sample with every label: one of them is right.
+    with pytest.raises(ModelError, match=r"cannot be differentiated \(.*backward.*\)"):
+        measure(
+            as_classifier(Module(), classes=range(3)), np.full((3, 4), 0.5, np.float32), [0, 1, 2], ESTIMATORS[name]()
+        )

@@ -69,6 +69,8 @@ def parse_estimator(text: str) -> DistanceEstimator:
     ExactLinear(norm=<Norm.LINF: 'linf'>)
     """
     several = _PLUS.split(text)
+    if text.strip().startswith("+") or text.strip().endswith("+"):
+        raise InputError(f"{text!r}: expected an estimator on both sides of +, as in 'plumb+fmn:steps=50'.")
     if len(several) > 1:
         return Tightest(*map(parse_estimator, several))
     name, _, settings = text.partition(":")

@@ -83,7 +83,7 @@ class Tightest:
                 )
             if each.needs not in ("predict", "gradient"):
                 raise InputError(
-                    f"`{type(each).__name__}` works on the model's {each.needs} and cannot be a part of `Tightest`. "
+                    f"`{type(each).__name__}` asks more of a model than gradients and cannot be a part of `Tightest`. "
                     "Where it is exact, nothing is tighter: use it alone; else combine what it measured by `tightest`."
                 )
             if each.norm is not estimators[0].norm:

@@ -10,6 +10,7 @@ from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
+from fairmargin.distances.gradient_search import check_count
 from fairmargin.distances.protocol import accepted_norm
 from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError
@@ -22,7 +23,6 @@ from fairmargin.perturbation.planes import nearest_on_plane, unblocked
 from fairmargin.perturbation.tiles import by_tiles
 
 _OVERSHOOT, _PUBLISHED_OVERSHOOT = 0.02, 0.05
-_PUBLISHED_RIVALS = 9
 _STEPS_OF_A_LOOK = 3
 
 
@@ -49,8 +49,8 @@ class DeepFool:
         How many of the strongest other classes are considered; None for all. After the first step the nearest of them
         is, and all classes at every step, from the start, where that leads nowhere.
     published
-        As the published audits ran it (foolbox 2.4): each step 5 % too long, clipped to the domain, nine rivals at
-        every step whatever `rivals` says, and no search back; 1.05 times the distance on a linear model.
+        As the published audits ran it (foolbox 2.4): each step 5 % too long, clipped to the domain, all rivals at
+        every step, and no search back; 1.05 times the distance on a linear model.
 
     References
     ----------
@@ -68,7 +68,7 @@ class DeepFool:
 
     norm: Norm = Norm.L2
     steps: int = 100
-    rivals: int | None = 3
+    rivals: int | None = 9
     published: bool = False
 
     needs: ClassVar[str] = "gradient"
@@ -77,8 +77,7 @@ class DeepFool:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
-        if self.steps < 1:
-            raise InputError(f"`steps` of DeepFool must be at least 1; given {self.steps}.")
+        check_count(self, steps=self.steps)
         if self.rivals is not None and self.rivals < 1:
             raise InputError(f"`rivals` of DeepFool must be at least 1, or None for all; given {self.rivals}.")
 
@@ -179,8 +178,7 @@ def found(settings: DeepFool, network: Network, begun: Started) -> Walk:
     """All that DeepFool does for a shard."""
     closest = Closest.of(network, begun.x, begun.y, settings.norm, begun.scores)
     walk = Walk(settings, network, begun, closest, *(torch.zeros_like(closest.distance) for _ in range(3)))
-    which, count = begun.correct_at, _PUBLISHED_RIVALS if settings.published else settings.rivals
-    rivals = rivals_of(begun.scores, begun.y, count)
+    which, rivals = begun.correct_at, rivals_of(begun.scores, begun.y, settings.rivals)
     walk.go(which, begun.x[which], rivals[which], settings.steps, prune=not settings.published)
     if settings.published:
         return walk

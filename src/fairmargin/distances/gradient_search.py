@@ -15,7 +15,7 @@ from fairmargin.errors import InputError
 from fairmargin.models.network import Network
 from fairmargin.perturbation.closest import Closest
 from fairmargin.perturbation.lengths import in_units, norm_of
-from fairmargin.perturbation.margins import refuse_without_gradient
+from fairmargin.perturbation.margins import gradient_of, refuse_without_gradient
 from fairmargin.perturbation.tiles import by_tiles
 
 
@@ -48,7 +48,7 @@ def look(network: Network, rows: Tensor, y: Tensor, value: Callable[[Tensor, Ten
         scores = network.scores(x)
         refuse_without_gradient(scores)
         values = value(scores, y)
-        (gradient,) = torch.autograd.grad(values.sum(), x, materialize_grads=True)
+        gradient = gradient_of(values, x)
     scores, gain = scores.detach(), -gradient * network.scale
     sound = torch.isfinite(scores).all(dim=1)
     gain = torch.where((sound & torch.isfinite(gain).all(dim=1))[:, None], gain, 0.0)
@@ -150,6 +150,8 @@ def cosine(step: int, steps: int, first: float, last: float) -> float:
 def check_count(estimator: object, **given: int) -> None:
     """Refuse numbers of steps that lead nowhere."""
     for name, value in given.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise InputError(f"`{name}` of {type(estimator).__name__} must be a whole number; given {value!r}.")
         if value < 1:
             raise InputError(f"`{name}` of {type(estimator).__name__} must be at least 1; given {value}.")
 

@@ -24,7 +24,7 @@ from fairmargin.perturbation.margins import lead, rivals_of, slopes
 from fairmargin.perturbation.references import references_by_class, references_of
 from fairmargin.perturbation.tiles import by_tiles
 
-_RIVALS = 3  # asked at the sample itself; a fourth is hardly ever the nearest
+_RIVALS, _MOST_RIVALS = 3, 9  # asked at the sample itself: on small networks the nearest may be none of the strongest
 _SATURATED = 0.35  # of the lead is left after the first step: nine of ten samples of ordinary networks have less
 _PATIENCE, _STUCK = 4, 0.2  # so many looks without success, and more than this share of the lead still left
 _WORTHWHILE = 8.0  # times as far as the search has come a reference may be; the boundary is about halfway
@@ -39,8 +39,8 @@ _BEYOND = (1.0003, 1.004), (1.0, 0.995), (1.001, 1.02)  # times a guessed crossi
 class Plumb:
     """The distance to a misclassified input found by projecting the sample on the boundary, over and over.
 
-    First the three strongest rivals' boundaries are taken for planes, and the nearest is gone to. From there each step
-    takes the boundary for a plane as it looks from where one stands, and goes to it along the mean of all slopes so
+    First the boundaries of three rivals (nine from 36 steps on) are taken for planes, and the nearest is gone to. Then
+    each step takes the boundary for a plane as it looks from where one stands, and goes to it along the mean of all slopes so
     far; the last third of the steps slides along the boundary towards the sample. A sample that keeps its lead after
     the first step has slopes that tell nothing (they are *saturated*): it starts at the boundary on the way to the
     nearest reference of another prediction, if that is not far, and slides from there; with 20 steps or more it tries
@@ -134,7 +134,7 @@ class _Search:
 
     def _from_the_sample(self, steps: int) -> None:
         """The main search: project, then slide; slide from a reference where slopes tell nothing."""
-        rivals = rivals_of(self.scores, self.y, _RIVALS)
+        rivals = rivals_of(self.scores, self.y, min(_MOST_RIVALS, max(_RIVALS, steps // 4)))
         trail = Trail.beginning(self.start, *by_tiles(self.network, self._begin, self.start, self.y, rivals))
         ahead, unreached = lead(self.scores, self.y), (trail.at == self.start).all(dim=1)
         trail = self._walk(trail, range(1), steps)

@@ -103,6 +103,8 @@ def as_references(references: Any, shape: tuple[int, ...], domain: Domain) -> Re
     """
     if isinstance(references, (str, bytes)) or not (hasattr(references, "shape") or hasattr(references, "__len__")):
         raise InputError(f"`references` must hold samples, as `x` does; given {references!r}.")
+    if len(references) == 0:
+        raise InputError("`references` is empty. Give at least one sample, as in `x`, or leave it out.")
     try:
         given = references if hasattr(references, "shape") else np.asarray(references)
         few = len(given.shape) > 1 and 0 < given.shape[0] <= _MOST

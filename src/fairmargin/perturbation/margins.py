@@ -44,8 +44,21 @@ def slopes(network: Network, rows: Tensor, y: Tensor, rivals: Tensor) -> Iterato
             margin = own - scores.gather(1, rivals[:, j : j + 1])[:, 0]
             last = j == rivals.shape[1] - 1
             # A score that does not depend on the inputs has slope 0.
-            (gradient,) = torch.autograd.grad(margin.sum(), x, retain_graph=not last, materialize_grads=True)
+            gradient = gradient_of(margin, x, again=not last)
             yield margin.detach(), -gradient * network.scale
+
+
+def gradient_of(values: Tensor, x: Tensor, *, again: bool = False) -> Tensor:
+    """∂values/∂x, a row a sample; `again` if the same scores will be differentiated once more."""
+    try:
+        (gradient,) = torch.autograd.grad(values.sum(), x, retain_graph=again, materialize_grads=True)
+    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+        first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+        raise ModelError(
+            f"The model's scores cannot be differentiated ({first}). Does it change tensors in place, or use a "
+            "function without a backward pass? Mend that, or choose an estimator that needs predictions only."
+        ) from error
+    return gradient
 
 
 def refuse_without_gradient(scores: Tensor) -> None:

@@ -264,6 +264,9 @@ def strength(found: Sequence[Adequacy]) -> str:
         )
     if misled:
         sentences.append(f"There are signs that the attack was misled about {listed(misled)}.")
+    unsure = list(dict.fromkeys(quoted(a.partition) for a in checked if a.verdict == UNDECIDED))
+    if unsure:
+        sentences.append(f"Whether more attack budget would move the gaps by {listed(unsure)} could not be told.")
     if checked and not sentences and all(a.verdict == SETTLED for a in checked):
         sentences.append("More attack budget did not move these gaps, and no alarm was raised.")
     return " ".join(sentences)
@@ -277,6 +280,9 @@ def strength_headline(found: Adequacy) -> str:
     if found.verdict == SETTLED:
         blind = " That alone proves little where an alarm is raised: an attack that sees nothing does not move either."
         settled = f"Settled: budgets of up to {last} moved no group’s gap by more than {limit}."
+        unjudged = [quoted(row.group) for row in found if row.verdict != SETTLED]
+        if unjudged:
+            settled += f" Of {listed(unjudged)} too few samples were looked at to tell."
         return settled + (blind if found.alarmed else "")
     if found.verdict == NOT_SETTLED:
         return (
