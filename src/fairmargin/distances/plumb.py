@@ -40,11 +40,11 @@ class Plumb:
     """The distance to a misclassified input found by projecting the sample on the boundary, over and over.
 
     First the boundaries of three rivals (nine from 36 steps on) are taken for planes, and the nearest is gone to. Then
-    each step takes the boundary for a plane as it looks from where one stands, and goes to it along the mean of all slopes so
-    far; the last third of the steps slides along the boundary towards the sample. A sample that keeps its lead after
-    the first step has slopes that tell nothing (they are *saturated*): it starts at the boundary on the way to the
-    nearest reference of another prediction, if that is not far, and slides from there; with 20 steps or more it tries
-    references of two to six classes and goes on from the best. From 100 steps on, searches of 40 steps begin at
+    each step takes the boundary for a plane as it looks from where one stands, and goes to it along the mean of all
+    slopes so far; the last third of the steps slides along the boundary towards the sample. A sample that keeps its
+    lead after the first step has slopes that tell nothing (they are *saturated*): it starts at the boundary on the way
+    to the nearest reference of another prediction, if that is not far, and slides from there; with 20 steps or more it
+    tries references of two to six classes and goes on from the best. From 100 steps on, searches of 40 steps begin at
     further references, and the best point is refined at last.
 
     Guarantee: an upper bound; every input was checked by the model itself. `inf` only where neither a search nor any
