@@ -42,7 +42,7 @@ class Contestant:
     run: Callable[[], object]
 
 
-def contestants(subject: Subject, tuned: Tuned, most: int, only_ours: bool) -> list[Contestant]:
+def contestants(subject: Subject, tuned: Tuned, most: int, only: str) -> list[Contestant]:
     """Ours first, then the peers, up to so many steps."""
     classifier, choice = accelerate(subject)
     print(f"{subject.name}: {choice.sentence}", flush=True)
@@ -58,10 +58,11 @@ def contestants(subject: Subject, tuned: Tuned, most: int, only_ours: bool) -> l
                     lambda text=text: distances(classifier, subject, text),
                 )
             )  # fmt: skip
-    if only_ours:
+    if only == "ours":
         return found
     asked = [_of_peer(peer, subject, n, tuned) for peer in PEERS for n in peer.budgets if n <= most]
-    return found + [someone for someone in asked if someone is not None]
+    theirs = [someone for someone in asked if someone is not None]
+    return theirs if only == "peers" else found + theirs
 
 
 def _of_peer(peer: Peer, subject: Subject, steps: int, tuned: Tuned) -> Contestant | None:
@@ -122,7 +123,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", help=f"some of {', '.join(CARDS)}; all by default")
     parser.add_argument("--most-steps", type=int, default=1000, help="leave out who asks for more")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only-ours", action="store_true", help="leave the peers as they were measured before")
+    parser.add_argument("--only", choices=("ours", "peers"), default="", help="leave the others as they were measured")
     parser.add_argument("--no-times", action="store_true", help="success, distances and passes only")
     parser.add_argument("--write", action="store_true", help="measure nothing, write the page of what is there")
     options = parser.parse_args()
@@ -135,7 +136,7 @@ def main() -> None:
         tuned = json.loads(TUNED.read_text(encoding="utf-8"))["models"]
         for name in options.models or CARDS:
             subject = load_subject(name)
-            everyone = contestants(subject, tuned.get(name, {}), options.most_steps, options.only_ours)
+            everyone = contestants(subject, tuned.get(name, {}), options.most_steps, options.only)
             find_facts(subject, everyone)
             if not options.no_times:
                 find_times(subject, everyone)
