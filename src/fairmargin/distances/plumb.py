@@ -31,7 +31,7 @@ _WORTHWHILE = 8.0  # times as far as the search has come a reference may be; the
 _TRIAL, _STEPS_A_TRIAL, _MOST_TRIALS = 5, 10, 6  # steps of a trial, steps in all that allow for one, at most so many
 _SLIDING = 12  # from so many steps on, the last third of them slides
 _ROUND, _REFINING = 40, 20  # steps of one search, of which more begin elsewhere, and of the last one, from the best
-_HALVINGS = 2  # on the way to a reference
+_HALFWAY = 0.6  # of the way to a reference is a little beyond the boundary where both are alike
 _BEYOND = (1.0003, 1.004), (1.0, 0.995), (1.001, 1.02)  # times a guessed crossing, if settled or not: first, less, more
 
 
@@ -135,10 +135,11 @@ class _Search:
     def _from_the_sample(self, steps: int) -> None:
         """The main search: project, then slide; slide from a reference where slopes tell nothing."""
         rivals = rivals_of(self.scores, self.y, min(_MOST_RIVALS, max(_RIVALS, steps // 4)))
-        trail = Trail.beginning(self.start, *by_tiles(self.network, self._begin, self.start, self.y, rivals))
-        ahead, unreached = lead(self.scores, self.y), (trail.at == self.start).all(dim=1)
-        trail = self._walk(trail, range(1), steps)
+        first, aim = by_tiles(self.network, self._begin, self.start, self.y, rivals[:, :_RIVALS])
+        ahead, unreached = lead(self.scores, self.y), (first == self.start).all(dim=1)
+        trail = self._walk(Trail.beginning(self.start, first, aim), range(1), steps)
         trail = self._elsewhere(trail, (trail.left > _SATURATED * ahead) | unreached, 1, steps)
+        trail = self._towards_others(trail, first, rivals[:, _RIVALS:])
         patience, sliding = min(_PATIENCE, steps), steps - (steps // 3 if steps >= _SLIDING else 0)
         trail = self._walk(trail, range(1, patience), steps)
         lost = torch.isinf(trail.distance) & (trail.left > _STUCK * ahead) & (trail.mode == Mode.PROJECT)
@@ -149,7 +150,7 @@ class _Search:
         """Search again from references of one class after the other: another valley of the boundary may be nearer."""
         there, found = self._reference(turn + 1)
         already = _MOST_TRIALS + turn * _ROUND // _STEPS_A_TRIAL  # references that saturated samples have tried
-        at = self._halved(found & ~self.saturated, there)
+        at = self._on_the_way(there)
         trail = Trail.beginning(self.start, at, in_units(at - self.start, self.network.scale))
         # Who slides begins with a trial that is over.
         self.trials, self.kept = torch.full_like(self.trials, already), (self.start, trail.distance)
@@ -188,7 +189,7 @@ class _Search:
         for trial in sorted(set(self.trials[over & (self.trials < most)].tolist())):
             there, found = self._reference(trial)
             chosen = over & found & (self.trials == trial)
-            trail = trail.sliding(chosen, self._halved(chosen, there), Mode.TRIAL, now, now + _TRIAL)
+            trail = trail.sliding(chosen, self._on_the_way(there), Mode.TRIAL, now, now + _TRIAL)
             again |= chosen
         self.trials = self.trials + again.to(self.trials)
         trail = trail.nearest(again, self.start, torch.full_like(trail.distance, torch.inf))
@@ -198,6 +199,25 @@ class _Search:
         trail = trail.nearest(begun, *self.kept).sliding(last, at, Mode.BEST_TRIAL, now, steps)
         # Without any reference there is nothing to slide from.
         return trail._replace(settled=trail.settled | (last & ~begun & (trail.at == self.start).all(dim=1)))
+
+    def _towards_others(self, trail: Trail, first: Tensor, rivals: Tensor) -> Trail:
+        """Those who project, and have a weaker rival whose plane is nearer than the first one, go there instead."""
+        asked = torch.nonzero(trail.mode == Mode.PROJECT)[:, 0]
+        if not rivals.shape[1] or not len(asked):
+            return trail
+        start = self.start[asked]
+        there, aim = by_tiles(self.network, self._begin, start, self.y[asked], rivals[asked])
+        to_first, to_there = (self._length(to - start) for to in (first[asked], there))
+        chosen = (to_there > 0) & (to_there < to_first)
+        nearer, there, aim = asked[chosen], there[chosen], aim[chosen]
+        return trail._replace(
+            at=trail.at.index_copy(0, nearer, there),
+            aim=trail.aim.index_copy(0, nearer, aim),
+            settled=trail.settled.index_fill(0, nearer, False),
+        )
+
+    def _length(self, way: Tensor) -> Tensor:
+        return norm_of(in_units(way, self.network.scale), self.norm)
 
     def _begin(self, start: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor, Tensor]:
         """One tile's first inputs and slopes, towards the nearest of the rivals' planes."""
@@ -228,10 +248,10 @@ class _Search:
         if not lost.any():
             return trail
         there, found = self._reference(0)
-        radius, far = (norm_of(in_units(to - self.start, self.network.scale), self.norm) for to in (trail.at, there))
+        radius, far = (self._length(to - self.start) for to in (trail.at, there))
         lost = lost & found & ((radius == 0) | (far < _WORTHWHILE * radius))
         self.saturated, self.trials = self.saturated | lost, torch.where(lost, 1, self.trials)
-        at = self._halved(lost, there)
+        at = self._on_the_way(there)
         if steps < 2 * _STEPS_A_TRIAL:
             return trail.sliding(lost, at, Mode.FAR, now, steps)
         return trail.sliding(lost, at, Mode.TRIAL, now, now + _TRIAL)
@@ -269,12 +289,6 @@ class _Search:
         there = torch.where(self.network.scale != 0, references_of(self.network)[row], self.start)
         return there, row >= 0
 
-    def _halved(self, chosen: Tensor, there: Tensor) -> Tensor:
-        """For those who are chosen, a misclassified input near the boundary on the way to `there`, by halving."""
-        way = torch.where(chosen[:, None], there - self.start, 0.0)
-        low, high = torch.zeros_like(way[:, :1]), torch.ones_like(way[:, :1])
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            fooled = self._offer(chosen, self.start + middle * way)[:, None]
-            low, high = torch.where(fooled, low, middle), torch.where(fooled, middle, high)
-        return self.start + high * way
+    def _on_the_way(self, there: Tensor) -> Tensor:
+        """Where the boundary is about to be expected on the way to a reference; a slide finds it soon if it is not."""
+        return self.start + _HALFWAY * (there - self.start)
