@@ -167,8 +167,8 @@ class _Search:
 
     def _go_on(self, trail: Trail, first: int, steps: int, sliding: int, already: int = 0) -> Trail:
         """The steps from `first` on; at `sliding` those who project begin to slide."""
-        whole = range(first - (first - 1) % _TRIAL + _TRIAL if first else 0, steps, _TRIAL)
-        for begin, end in pairwise(sorted({first, sliding, steps, *whole})):
+        trials = (turn for turn in range(min(first, 1), steps, _TRIAL) if turn > first)
+        for begin, end in pairwise(sorted({first, sliding, steps, *trials})):
             if begin == sliding:
                 trail = trail.sliding((trail.mode == Mode.PROJECT) & ~trail.settled, trail.at, Mode.NEAR, begin, steps)
             trail = self._next_trials(trail, begin, steps, already + min(_MOST_TRIALS, steps // _STEPS_A_TRIAL))
@@ -217,7 +217,8 @@ class _Search:
         )
 
     def _length(self, way: Tensor) -> Tensor:
-        return norm_of(in_units(way, self.network.scale), self.norm)
+        (length,) = by_tiles(self.network, lambda rows: (norm_of(in_units(rows, self.network.scale), self.norm),), way)
+        return length
 
     def _begin(self, start: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor, Tensor]:
         """One tile's first inputs and slopes, towards the nearest of the rivals' planes."""
