@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import (
@@ -19,11 +18,10 @@ from fairmargin.distances.gradient_search import (
     farthest_corner,
     look,
     placed,
-    searched,
+    search,
     unit,
 )
 from fairmargin.distances.protocol import accepted_norm
-from fairmargin.distances.starting import started
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.lengths import in_units, norm_of
@@ -85,10 +83,7 @@ class DDN:
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Upper bounds; a sample's key says where it goes where there is no gradient to follow."""
-        with model.network(tuple(x.shape[1:])) as network:
-            begun = started(network, x, y)
-            closest, farthest = searched(network, begun, self.norm, keys, self.descend)
-            return begun.distances(closest.distance, Bound.UPPER, self.norm, tried=farthest)
+        return search(model, x, y, keys, self.norm, self.descend)
 
     def descend(self, network: Network, start: Tensor, y: Tensor, keys: Tensor) -> Best:
         """The search for one tile."""

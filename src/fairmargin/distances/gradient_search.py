@@ -3,16 +3,20 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fairmargin.core.arrays import Keys
+from fairmargin.core.arrays import Ints, Keys
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.starting import Started
+from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError
 from fairmargin.models.network import Network
+from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.closest import Closest
 from fairmargin.perturbation.lengths import in_units, norm_of
 from fairmargin.perturbation.margins import gradient_of, refuse_without_gradient
@@ -81,22 +85,24 @@ Descend = Callable[[Network, Tensor, Tensor, Tensor], Best]
 """A search from one tile's samples: network, samples, classes and keys to the best rows met."""
 
 
-def searched(network: Network, begun: Started, norm: Norm, keys: Keys, descend: Descend) -> tuple[Closest, Tensor]:
-    """Search for all correctly classified samples, tile by tile; the points found, and how far each search went."""
+def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, descend: Descend) -> Distances:
+    """Upper bounds by a search for all correctly classified samples, tile by tile, with how far each search went."""
 
     def descended(start: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         best = descend(network, start, y, keys)
         return best.point, best.distance, best.farthest
 
-    closest, which = Closest.of(network, begun.x, begun.y, norm, begun.scores), begun.correct_at
-    farthest = torch.zeros_like(closest.distance)
-    if len(which):
-        point, distance, far = by_tiles(
-            network, descended, begun.x[which], begun.y[which], key_rows(keys, begun)[which]
-        )
-        farthest[which] = far.double()
-        conclude(closest, which, point, torch.isfinite(distance))
-    return closest, farthest
+    with model.network(tuple(x.shape[1:])) as network:
+        begun = started(network, x, y)
+        closest, which = Closest.of(network, begun.x, begun.y, norm, begun.scores), begun.correct_at
+        farthest = torch.zeros_like(closest.distance)
+        if len(which):
+            point, distance, far = by_tiles(
+                network, descended, begun.x[which], begun.y[which], key_rows(keys, begun)[which]
+            )
+            farthest[which] = far.double()
+            conclude(closest, which, point, torch.isfinite(distance))
+        return begun.distances(closest.distance, Bound.UPPER, norm, tried=farthest)
 
 
 def conclude(closest: Closest, which: Tensor, point: Tensor, met: Tensor) -> None:
