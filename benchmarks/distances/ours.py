@@ -4,10 +4,13 @@ To let another one take part, add a line to `OURS`: its spelling on the command 
 hold (yet) are left out, and the run says so.
 """
 
+import ast
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,7 +37,6 @@ OURS = (
     "fmn:norm=linf,steps=50",
 )
 _SAME = 1e-5  # two distances that differ by less, relatively, are one, calculated in two ways
-_CODE = ("distances", "perturbation", "models", "core")
 
 
 def known(texts: tuple[str, ...] = OURS) -> list[str]:
@@ -42,10 +44,36 @@ def known(texts: tuple[str, ...] = OURS) -> list[str]:
     return [text for text in texts if text.partition(":")[0] in ESTIMATORS]
 
 
+@cache
 def code_version() -> str:
-    """A hash of the code that our numbers come from: points of another version are measured again."""
-    files = sorted(path for room in _CODE for path in (ROOT / "src" / "fairmargin" / room).rglob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    """A hash of the code that our numbers come from, without comments: points of another version are measured again."""
+    first = {type(parse_estimator(text)).__module__ for text in known()}
+    modules, asked = set[str](), {*first, measure.__module__, TorchClassifier.__module__, choose.__module__}
+    while asked:
+        modules |= asked
+        asked = {name for module in asked for name in _imported(module)} - modules
+    return hashlib.sha256("".join(_bare(name) for name in sorted(modules)).encode()).hexdigest()[:12]
+
+
+def _imported(module: str) -> Iterator[str]:
+    """Fairmargin's modules that a module imports."""
+    for node in ast.walk(ast.parse(_file(module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fairmargin."):
+            yield node.module
+
+
+def _bare(module: str) -> str:
+    """A module's code without comments and docstrings, which change no number."""
+    tree = ast.parse(_file(module).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
+def _file(module: str) -> Path:
+    path = ROOT / "src" / Path(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 def accelerate(subject: Subject) -> tuple[TorchClassifier, Choice]:

@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import random
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -82,6 +83,10 @@ def _drawn(axes: dict[str, tuple[float, float]], chance: random.Random) -> dict[
     return {n: math.exp(chance.uniform(math.log(low), math.log(high))) for n, (low, high) in axes.items()}
 
 
+def _quoted(argument: str) -> str:
+    return f"'{argument}'" if " " in argument else argument
+
+
 def main() -> None:
     """Every peer that has something to tune, for the models named."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -112,7 +117,7 @@ def main() -> None:
                         "settings": best,
                         "mean": mean,
                         "samples": options.samples,
-                        "by": COMMAND,
+                        "by": f'{COMMAND} BENCH_ARGS="{" ".join(map(_quoted, sys.argv[1:]))}"',
                     }
                     path.write_text(json.dumps(tuned, indent=1))
                     print(

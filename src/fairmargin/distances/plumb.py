@@ -13,14 +13,15 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count, key_rows
-from fairmargin.distances.plumb_steps import Mode, Trail, first_step, walk
+from fairmargin.distances.plumb_planes import Planes, nearest_planes
+from fairmargin.distances.plumb_steps import Mode, Trail, walk
 from fairmargin.distances.protocol import accepted_norm
 from fairmargin.distances.starting import Started, started
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.closest import Closest
 from fairmargin.perturbation.lengths import in_units, norm_of
-from fairmargin.perturbation.margins import lead, rivals_of, slopes
+from fairmargin.perturbation.margins import lead, rivals_of
 from fairmargin.perturbation.references import references_by_class, references_of
 from fairmargin.perturbation.tiles import by_tiles
 
@@ -29,7 +30,9 @@ _SATURATED = 0.35  # of the lead is left after the first step: nine of ten sampl
 _PATIENCE, _STUCK = 4, 0.2  # so many looks without success, and more than this share of the lead still left
 _WORTHWHILE = 8.0  # times as far as the search has come a reference may be; the boundary is about halfway
 _TRIAL, _STEPS_A_TRIAL, _MOST_TRIALS = 5, 10, 6  # steps of a trial, steps in all that allow for one, at most so many
-_SLIDING = 12  # from so many steps on, the last third of them slides
+_SLIDING = 12  # from so many steps on, the last two fifths of them slide
+_LOOKS, _STEPS_A_PLANE, _MOST_OTHERS = 5, 20, 2  # looks at where a plane leads, steps that allow for another, at most
+_WORTH_TRYING = 1.5  # times as far as the nearest plane another may be
 _ROUND, _REFINING = 40, 20  # steps of one search, of which more begin elsewhere, and of the last one, from the best
 _HALFWAY = 0.6  # of the way to a reference is a little beyond the boundary where both are alike
 _BEYOND = (1.0003, 1.004), (1.0, 0.995), (1.001, 1.02)  # times a guessed crossing, if settled or not: first, less, more
@@ -41,7 +44,8 @@ class Plumb:
 
     First the boundaries of three rivals (nine from 36 steps on) are taken for planes, and the nearest is gone to. Then
     each step takes the boundary for a plane as it looks from where one stands, and goes to it along the mean of all
-    slopes so far; the last third of the steps slides along the boundary towards the sample. A sample that keeps its
+    slopes so far. After a few steps the same is tried from the next nearest plane (two from 40 steps on), and the
+    better way is gone on; the last steps slide along the boundary towards the sample. A sample that keeps its
     lead after the first step has slopes that tell nothing (they are *saturated*): it starts at the boundary on the way
     to the nearest reference of another prediction, if that is not far, and slides from there; with 20 steps or more it
     tries references of two to six classes and goes on from the best. From 100 steps on, searches of 40 steps begin at
@@ -76,7 +80,7 @@ class Plumb:
 
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
@@ -134,17 +138,35 @@ class _Search:
 
     def _from_the_sample(self, steps: int) -> None:
         """The main search: project, then slide; slide from a reference where slopes tell nothing."""
+        others = min(_MOST_OTHERS, max(1, steps // _STEPS_A_PLANE)) if steps >= _SLIDING else 0
+        looks = min(steps, _LOOKS if steps >= _STEPS_A_PLANE else _PATIENCE)
         rivals = rivals_of(self.scores, self.y, min(_MOST_RIVALS, max(_RIVALS, steps // 4)))
-        first, aim = by_tiles(self.network, self._begin, self.start, self.y, rivals[:, :_RIVALS])
-        ahead, unreached = lead(self.scores, self.y), (first == self.start).all(dim=1)
-        trail = self._walk(Trail.beginning(self.start, first, aim), range(1), steps)
+        planes = self._planes(self.start, self.y, rivals[:, :_RIVALS])
+        ahead, unreached = lead(self.scores, self.y), torch.isinf(planes.way[:, 0])
+        trail = self._walk(Trail.beginning(self.start, planes.at[:, 0], planes.aim[:, 0]), range(1), steps)
         trail = self._elsewhere(trail, (trail.left > _SATURATED * ahead) | unreached, 1, steps)
-        trail = self._towards_others(trail, first, rivals[:, _RIVALS:])
-        patience, sliding = min(_PATIENCE, steps), steps - (steps // 3 if steps >= _SLIDING else 0)
-        trail = self._walk(trail, range(1, patience), steps)
+        planes = self._further(planes, trail.mode == Mode.PROJECT, rivals[:, _RIVALS:])
+        trail = self._go_on(trail, range(1, looks), steps)
         lost = torch.isinf(trail.distance) & (trail.left > _STUCK * ahead) & (trail.mode == Mode.PROJECT)
-        trail = self._elsewhere(trail, lost, patience, steps)
-        self._finish(self._go_on(trail, patience, steps, sliding))
+        trail, now = self._elsewhere(trail, lost, looks, steps), looks
+        for turn in range(1, 1 + others):
+            trail, now = self._tried(trail, planes, turn, range(now, now + looks), steps), now + looks
+        sliding = max(now, steps - 2 * steps // 5) if steps >= _SLIDING else steps
+        trail = self._go_on(trail, range(now, sliding), steps)
+        trail = trail.sliding((trail.mode == Mode.PROJECT) & ~trail.settled, trail.at, Mode.NEAR, sliding, steps)
+        self._finish(self._go_on(trail, range(sliding, steps), steps))
+
+    def _tried(self, trail: Trail, planes: Planes, turn: int, turns: range, steps: int) -> Trail:
+        """The nearer of where they are and where another plane leads; who has none that is worth it just goes on."""
+        way = planes.way[:, min(turn, planes.way.shape[1] - 1)]
+        tried = (trail.mode == Mode.PROJECT) & (way < _WORTH_TRYING * planes.way[:, 0])
+        if turn >= planes.way.shape[1] or not tried.any():
+            return self._go_on(trail, turns, steps)
+        other = Trail.beginning(self.start, planes.at[:, turn], planes.aim[:, turn])
+        other = other._replace(since=other.since + turns.start)
+        other = self._go_on(other.instead_of(trail, tried), turns, steps)
+        better = ~tried | (other.expected < trail.expected)
+        return other.instead_of(trail, better).nearest(trail.distance < other.distance, trail.point, trail.distance)
 
     def _from_references(self, turn: int) -> None:
         """Search again from references of one class after the other: another valley of the boundary may be nearer."""
@@ -156,7 +178,7 @@ class _Search:
         self.trials, self.kept = torch.full_like(self.trials, already), (self.start, trail.distance)
         trail = trail.sliding(self.saturated, self.start, Mode.TRIAL, 0, 0)
         trail = trail._replace(settled=~found & ~self.saturated)
-        self._finish(self._go_on(trail, 0, _ROUND, _ROUND, already))
+        self._finish(self._go_on(trail, range(_ROUND), _ROUND, 0, already))
 
     def _from_the_best(self, steps: int) -> None:
         point, distance = self.closest.point[self.which], self.closest.distance[self.which].to(self.start)
@@ -165,14 +187,12 @@ class _Search:
         trail = trail.sliding(known, point, Mode.FINE, 0, steps)._replace(settled=~known)
         self._finish(self._walk(trail, range(steps), steps))
 
-    def _go_on(self, trail: Trail, first: int, steps: int, sliding: int, already: int = 0) -> Trail:
-        """The steps from `first` on; at `sliding` those who project begin to slide."""
-        trials = (turn for turn in range(min(first, 1), steps, _TRIAL) if turn > first)
-        for begin, end in pairwise(sorted({first, sliding, steps, *trials})):
-            if begin == sliding:
-                trail = trail.sliding((trail.mode == Mode.PROJECT) & ~trail.settled, trail.at, Mode.NEAR, begin, steps)
-            trail = self._next_trials(trail, begin, steps, already + min(_MOST_TRIALS, steps // _STEPS_A_TRIAL))
-            trail = self._walk(trail, range(begin, end), steps)
+    def _go_on(self, trail: Trail, turns: range, steps: int, origin: int = 1, already: int = 0) -> Trail:
+        """These steps; every fifth from `origin` on, trials that are over are followed by others."""
+        most = already + min(_MOST_TRIALS, steps // _STEPS_A_TRIAL)
+        ends = (turn for turn in turns if (turn - origin) % _TRIAL == 0)
+        for begin, end in pairwise(sorted({turns.start, turns.stop, *ends})):
+            trail = self._walk(self._next_trials(trail, begin, steps, most), range(begin, end), steps)
         return trail
 
     def _next_trials(self, trail: Trail, now: int, steps: int, most: int) -> Trail:
@@ -200,37 +220,25 @@ class _Search:
         # Without any reference there is nothing to slide from.
         return trail._replace(settled=trail.settled | (last & ~begun & (trail.at == self.start).all(dim=1)))
 
-    def _towards_others(self, trail: Trail, first: Tensor, rivals: Tensor) -> Trail:
-        """Those who project, and have a weaker rival whose plane is nearer than the first one, go there instead."""
-        asked = torch.nonzero(trail.mode == Mode.PROJECT)[:, 0]
-        if not rivals.shape[1] or not len(asked):
-            return trail
-        start = self.start[asked]
-        there, aim = by_tiles(self.network, self._begin, start, self.y[asked], rivals[asked])
-        to_first, to_there = (self._length(to - start) for to in (first[asked], there))
-        chosen = (to_there > 0) & (to_there < to_first)
-        nearer, there, aim = asked[chosen], there[chosen], aim[chosen]
-        return trail._replace(
-            at=trail.at.index_copy(0, nearer, there),
-            aim=trail.aim.index_copy(0, nearer, aim),
-            settled=trail.settled.index_fill(0, nearer, False),
-        )
+    def _further(self, planes: Planes, asked: Tensor, rivals: Tensor) -> Planes:
+        """The nearest planes but the first, which is gone to already, with those of weaker rivals for who is asked."""
+        rows = torch.nonzero(asked)[:, 0]
+        if not rivals.shape[1] or not len(rows):
+            return planes
+        weaker = self._planes(self.start[rows], self.y[rows], rivals[rows])
+        behind = Planes(*(torch.cat([old[rows, 1:], new], dim=1) for old, new in zip(planes, weaker, strict=True)))
+        behind = behind.nearest(planes.way.shape[1] - 1)
+        for part, new in zip(planes, behind, strict=True):
+            part[rows, 1:] = new
+        return planes
+
+    def _planes(self, start: Tensor, y: Tensor, rivals: Tensor) -> Planes:
+        function = partial(nearest_planes, self.network, self.norm, 1 + _MOST_OTHERS)
+        return Planes(*by_tiles(self.network, function, start, y, rivals))
 
     def _length(self, way: Tensor) -> Tensor:
         (length,) = by_tiles(self.network, lambda rows: (norm_of(in_units(rows, self.network.scale), self.norm),), way)
         return length
-
-    def _begin(self, start: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor, Tensor]:
-        """One tile's first inputs and slopes, towards the nearest of the rivals' planes."""
-        nearest = torch.full((len(start),), torch.inf, dtype=start.dtype, device=start.device)
-        at, aim = start, torch.zeros_like(start)
-        for margin, gain in slopes(self.network, start, y, rivals):
-            there, way = first_step(self.network, self.norm, start, gain, margin.clamp(min=0))
-            nearer = way < nearest
-            nearest = torch.where(nearer, way, nearest)
-            at = torch.where(nearer[:, None], there, at)
-            aim = torch.where(nearer[:, None], gain / norm_of(gain, Norm.L2).clamp(min=1e-30)[:, None], aim)
-        return at, aim
 
     def _walk(self, trail: Trail, turns: range, steps: int) -> Trail:
         """These steps of all who are not finished: they have left, so that tiles hold only those still on their way."""

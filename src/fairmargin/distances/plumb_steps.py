@@ -119,6 +119,16 @@ class Trail(NamedTuple):
         """Those of these samples."""
         return Trail(*(part[which] for part in self))
 
+    @property
+    def expected(self) -> Tensor:
+        """How near this search has come, or has seen the boundary ahead of it."""
+        return torch.minimum(self.distance, self.crossing)
+
+    def instead_of(self, other: "Trail", which: Tensor) -> "Trail":
+        """These searches for some samples, the others for the rest; how far both went."""
+        mixed = (torch.where(which[:, None] if a.dim() > 1 else which, a, b) for a, b in zip(self, other, strict=True))
+        return Trail(*mixed)._replace(farthest=torch.maximum(self.farthest, other.farthest))
+
     def sliding(self, which: Tensor, at: Tensor, mode: Mode, since: int, until: int) -> "Trail":
         """The same, but for some samples that slide from now on; `which` marks them, `at` holds all samples' inputs."""
         return self._replace(
@@ -152,7 +162,8 @@ def walk(
         now = now._replace(left=left, point=best.point, distance=best.distance, farthest=best.farthest)
         moved = now
         if (now.mode == Mode.PROJECT).any():
-            share = _TURN[0] + (_TURN[1] - _TURN[0]) * turn / max(1, steps - 1)
+            gone = (turn - now.since).to(delta.dtype) / (steps - 1 - now.since).clamp(min=1)
+            share = (_TURN[0] + (_TURN[1] - _TURN[0]) * gone)[:, None]
             moved = _projected(network, norm, start, now, seen, delta, length, share, last=turn == turns[-1])
         if (now.mode != Mode.PROJECT).any():
             slid = _slid(network, norm, turn, start, now, seen, delta, length, keys)
@@ -172,7 +183,7 @@ def _projected(
     seen: Look,
     delta: Tensor,
     length: Tensor,
-    share: float,
+    share: Tensor,
     *,
     last: bool,
 ) -> Trail:
@@ -238,14 +249,6 @@ def _slid(
     downhill = unit(network, unblocked(network, now.at, seen.gain), keys, turn)
     moved = delta + (step * radius)[:, None] * steepest(downhill, norm)
     return now._replace(at=_at_radius(network, start, moved, radius, norm), radius=radius)
-
-
-def first_step(network: Network, norm: Norm, start: Tensor, gain: Tensor, margin: Tensor) -> tuple[Tensor, Tensor]:
-    """Where a rival first draws level if its lead melts as it begins, and how far that is; `inf` if never."""
-    there = nearest_on_plane(network, start, gain, margin * (1 + _OVERSHOOT), norm)
-    delta = in_units(there - start, network.scale)
-    reached = (gain * delta).sum(dim=1) >= margin
-    return there, torch.where(reached, norm_of(delta, norm), torch.inf)
 
 
 def _along(
