@@ -151,10 +151,11 @@ class _Search:
         trail, now = self._elsewhere(trail, lost, looks, steps), looks
         for turn in range(1, 1 + others):
             trail, now = self._tried(trail, planes, turn, range(now, now + looks), steps), now + looks
-        sliding = max(now, steps - 2 * steps // 5) if steps >= _SLIDING else steps
-        trail = self._go_on(trail, range(now, sliding), steps)
-        trail = trail.sliding((trail.mode == Mode.PROJECT) & ~trail.settled, trail.at, Mode.NEAR, sliding, steps)
-        self._finish(self._go_on(trail, range(sliding, steps), steps))
+        if steps >= _SLIDING:
+            sliding = max(now, steps - 2 * steps // 5)
+            trail, now = self._go_on(trail, range(now, sliding), steps), sliding
+            trail = trail.sliding((trail.mode == Mode.PROJECT) & ~trail.settled, trail.at, Mode.NEAR, now, steps)
+        self._finish(self._go_on(trail, range(now, steps), steps))
 
     def _tried(self, trail: Trail, planes: Planes, turn: int, turns: range, steps: int) -> Trail:
         """The nearer of where they are and where another plane leads; who has none that is worth it just goes on."""
