@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from fairmargin.errors import FairmarginError as FairmarginError
     from fairmargin.metrics.adequacy import Adequacy as Adequacy
     from fairmargin.metrics.audit import audit as audit
+    from fairmargin.metrics.bracket import bracket as bracket
+    from fairmargin.metrics.bracketed import Bracket as Bracket
     from fairmargin.metrics.compare import Comparison as Comparison
     from fairmargin.metrics.compare import compare as compare
     from fairmargin.metrics.plan import AuditPlan as AuditPlan
@@ -54,6 +56,7 @@ _DEFINED_IN = {
     "AuditPlan": "fairmargin.metrics.plan",
     "AuditResult": "fairmargin.metrics.results",
     "Bound": "fairmargin.core.bound",
+    "Bracket": "fairmargin.metrics.bracketed",
     "Comparison": "fairmargin.metrics.compare",
     "DATASETS": "fairmargin.data.catalog",
     "Dataset": "fairmargin.data.dataset",
@@ -69,6 +72,7 @@ _DEFINED_IN = {
     "adequacy": "fairmargin.distances.adequacy",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.metrics.audit",
+    "bracket": "fairmargin.metrics.bracket",
     "build_architecture": "fairmargin.models.architectures.catalog",
     "compare": "fairmargin.metrics.compare",
     "from_huggingface": "fairmargin.data.huggingface",

@@ -1,0 +1,58 @@
+"""A bracket's verdicts as sentences that an auditor reads."""
+
+import math
+
+from fairmargin.metrics.bracketed import (
+    CERTAINLY_LESS,
+    CERTAINLY_LESS_HERE,
+    CERTAINLY_MORE,
+    CERTAINLY_MORE_HERE,
+    NOT_CERTAIN,
+    GroupBracket,
+    Range,
+)
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.metrics.results import TOO_FEW
+
+
+def finding_of(row: GroupBracket, subject: str, plan: AuditPlan) -> str:
+    """What the bounds of one group say, and of whom."""
+    if row.verdict == TOO_FEW:
+        return f"{row.group}: too few samples ({plan.smallest_group} are needed on both sides for a verdict)."
+    if not row.sigma.is_known or row.verdict not in _MEANINGS:
+        return f"{row.group}: not comparable (there is nothing outside the group to compare with)."
+    whose = "" if subject == "model" else f" of the {subject} model"
+    confidence = f"{plan.confidence:.0%}".replace("%", " %")
+    population = f"with {confidence} confidence {_percents(row.sigma.population_low, row.sigma.population_high)}"
+    size = f"σ{whose} lies between {_percents(row.sigma.low, row.sigma.high)} in these samples, {population}"
+    return f"{row.group}: {row.verdict}{_MEANINGS[row.verdict]}; {size} in the population."
+
+
+_MEANINGS = {
+    CERTAINLY_LESS: " than the rest, whatever the attack",
+    CERTAINLY_MORE: " than the rest, whatever the attack",
+    CERTAINLY_LESS_HERE: ", but these are too few to speak of the population",
+    CERTAINLY_MORE_HERE: ", but these are too few to speak of the population",
+    NOT_CERTAIN: ", the bounds leave room for both signs",
+}
+
+
+def _percents(low: float, high: float) -> str:
+    return f"{percent(low)} and {percent(high)}"
+
+
+def percent(share: float) -> str:
+    """A signed share in words; without limit, it says so.
+
+    >>> percent(-0.123), percent(math.inf)
+    ('−12.3 %', 'any size')
+    """
+    if math.isinf(share):
+        return "any size"
+    text = f"{abs(share) * 100:.1f}"
+    return f"{'' if not float(text) else '−' if share < 0 else '+'}{text} %"
+
+
+def spelled(limits: Range) -> str:
+    """The limits for these samples, as percentages."""
+    return f"{percent(limits.low)} to {percent(limits.high)}" if limits.is_known else "unknown"

@@ -1,0 +1,197 @@
+"""What a bracket found: frozen values that a report or a notebook reads."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fairmargin.core.norm import Norm
+from fairmargin.errors import InputError
+from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, encode
+
+CERTAINLY_LESS = "certainly less robust"
+CERTAINLY_MORE = "certainly more robust"
+CERTAINLY_LESS_HERE = "certainly less robust in these samples"
+CERTAINLY_MORE_HERE = "certainly more robust in these samples"
+NOT_CERTAIN = "not certain"
+CERTAINTIES = (
+    CERTAINLY_LESS,
+    CERTAINLY_MORE,
+    CERTAINLY_LESS_HERE,
+    CERTAINLY_MORE_HERE,
+    NOT_CERTAIN,
+    TOO_FEW,
+    NOT_COMPARABLE,
+)
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Limits between which a number lies: for these samples for certain, for the population with some confidence."""
+
+    low: float
+    high: float
+    population_low: float
+    population_high: float
+
+    @classmethod
+    def unknown(cls) -> "Range":
+        """Nothing is known."""
+        return cls(math.nan, math.nan, math.nan, math.nan)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are limits at all."""
+        return not math.isnan(self.low)
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low:.4g} to {self.high:.4g}" if self.is_known else "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBracket:
+    """One group between its bounds.
+
+    Parameters
+    ----------
+    robustness, gap, sigma
+        Rob(P), Rob(P) − Rob(rest) and Rob(P)/Rob(rest) − 1.
+    p, p_adjusted
+        That the population's gap has the other sign, by the bounds least in favour of a gap; corrected by Holm.
+    verdict, finding
+        One of `CERTAINTIES`, and the same as a sentence.
+    """
+
+    group: str
+    size: int
+    robustness: Range
+    gap: Range
+    sigma: Range
+    p: float
+    p_adjusted: float
+    verdict: str
+    finding: str
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the bounds alone decide which side is more robust."""
+        return self.verdict in CERTAINTIES[:4]
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """Between what limits the robustness of every group of a partition lies.
+
+    Parameters
+    ----------
+    variance
+        Limits of V_f, the variance of Rob(P) over the groups, for these samples.
+    share_closed
+        Of the samples whose bounds are equal, so that their distance is known.
+    crossed
+        Samples of a smoothed model whose certificate exceeds the attack's distance: one of both was wrong by chance.
+    """
+
+    partition: str
+    groups: tuple[GroupBracket, ...]
+    variance: tuple[float, float]
+    share_closed: float
+    crossed: int
+    norm: Norm
+    subject: str
+    confidence: float
+    up_to: float
+    cap_reason: str = ""
+
+    def __iter__(self) -> Iterator[GroupBracket]:
+        return iter(self.groups)
+
+    def __getitem__(self, group: str) -> GroupBracket:
+        for row in self.groups:
+            if row.group == group:
+                return row
+        names = ", ".join(repr(row.group) for row in self.groups)
+        raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a group, every limit in a column of its own."""
+        rows = []
+        for row in self.groups:
+            columns: dict[str, Any] = {"partition": self.partition, "group": row.group, "size": row.size}
+            for name in ("robustness", "gap", "sigma"):
+                limits: Range = getattr(row, name)
+                columns |= {f"{name}_{side}": getattr(limits, side) for side in limits.__dataclass_fields__}
+            rows.append(columns | {"p_adjusted": row.p_adjusted, "verdict": row.verdict, "finding": row.finding})
+        return pd.DataFrame(rows)
+
+    def to_json(self) -> str:
+        """A JSON text from which `from_json` makes the same value again."""
+        return json.dumps({"format": _FORMAT, **encode(self)}, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Bracket":
+        """The value that `to_json` wrote."""
+        try:
+            content = json.loads(text)
+            version = content.pop("format")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise InputError("This is not a bracket written by `Bracket.to_json`.") from None
+        if version != _FORMAT:
+            raise InputError(f"This bracket has format {version}; this version of Fairmargin reads format {_FORMAT}.")
+        try:
+            return _decode(content)
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise InputError(f"This bracket is damaged: {error}. Run `fairmargin audit` again.") from None
+
+    def __str__(self) -> str:
+        whose = "" if self.subject == "model" else f", {self.subject}"
+        lines = [f"{self.partition}: between a lower and an upper bound, {self.norm}{whose}"]
+        return "\n".join(lines + [f"  {row.finding}" for row in self.groups])
+
+
+def _decode(content: dict[str, Any]) -> Bracket:
+    low, high = content["variance"]
+    return Bracket(
+        partition=str(content["partition"]),
+        groups=tuple(map(_group, content["groups"])),
+        variance=(_number(low), _number(high)),
+        share_closed=_number(content["share_closed"]),
+        crossed=int(content["crossed"]),
+        norm=Norm(content["norm"]),
+        subject=str(content["subject"]),
+        confidence=float(content["confidence"]),
+        up_to=_number(content["up_to"]),
+        cap_reason=str(content["cap_reason"]),
+    )
+
+
+def _group(content: dict[str, Any]) -> GroupBracket:
+    if content["verdict"] not in CERTAINTIES:
+        raise ValueError(f"{content['verdict']!r} is not one of {', '.join(CERTAINTIES)}")
+    robustness, gap, sigma = (
+        Range(**{side: _number(value) for side, value in content[name].items()})
+        for name in ("robustness", "gap", "sigma")
+    )
+    return GroupBracket(
+        group=str(content["group"]),
+        size=int(content["size"]),
+        robustness=robustness,
+        gap=gap,
+        sigma=sigma,
+        p=_number(content["p"]),
+        p_adjusted=_number(content["p_adjusted"]),
+        verdict=content["verdict"],
+        finding=str(content["finding"]),
+    )
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
