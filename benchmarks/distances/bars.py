@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from distances.frontier import Cost, Point, by_passes, by_time, points, rival
 
 # The two settings that are offered to users, by the names of their facts.
-SETTINGS = {"fast": "plumb 8", "accurate": "plumb 40"}
+SETTINGS = {"fast": "plumb 12", "accurate": "plumb 40"}
 _MOST_PASSES = 1000
 
 

@@ -67,7 +67,7 @@ def by_time(point: Point) -> float | None:
 class Rival:
     """The cheapest way of a peer to a mean: `cost` where the curve through its points gets there, `at` the next point.
 
-    `beyond` says that no peer gets there; then both costs are those of the dearest peer tried.
+    `beyond` says that no peer gets there; then both costs are those of the peer that comes nearest.
     """
 
     name: str
@@ -88,7 +88,7 @@ def rival(peers: Iterable[Point], mean: float, cost: Cost) -> Rival | None:
         return min(found, key=lambda way: way.cost)
     if not curves:
         return None
-    dearest, name = max((curve_end, name) for name, curve in curves.items() for curve_end, _ in curve)
+    _, dearest, name = min((mean, spent, name) for name, curve in curves.items() for spent, mean in curve)
     return Rival(name, dearest, dearest, beyond=True)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from distances.bars import bars
 from distances.frontier import Point, by_passes, by_time, points, rival
 from distances.models import CARDS, OUT, ROOT, TUNING
 from distances.plots import picture
-from distances.tuning import COMMAND, TUNED
+from distances.tuning import TUNED
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURES = ROOT / "docs" / "images"
@@ -24,7 +25,7 @@ How far can a sample be from the boundary at most, and what does it cost to find
 beside those of adv-lib, foolbox, ART and torchattacks, on the same samples, in one process.
 
 - **Samples**: test images that the model classifies correctly, in one shuffled order: {samples}.
-  The peers were tuned on {tuning} others, per model and number of steps (`make bench-tuning` →
+  The peers were tuned on {tuning} per model and number of steps (`make bench-tuning` →
   `benchmarks/tuned.json`).
 - **Success** is decided by the plain model, asked again in float32, on images inside [0, 1]. Our estimators' distances
   are traced back to inputs that the plain model was shown. A peer's point that fails by rounding is
@@ -129,10 +130,12 @@ def _tuning() -> str:
         return str(TUNING)
     models = json.loads(TUNED.read_text(encoding="utf-8"))["models"]
     counts = {entry.get("samples", TUNING) for entries in models.values() for entry in entries.values()}
-    by = [entry.get("by") for entries in models.values() for entry in entries.values()]
-    other = sum(name != COMMAND for name in by)
+    by = [str(entry.get("by")) for entries in models.values() for entry in entries.values()]
+    patience = sorted(int(found[1]) for name in by if (found := re.search(r"--patience (\d+)", name)))
     said = " to ".join(map(str, sorted({min(counts), max(counts)}))) if counts else str(TUNING)
-    return said + (f" (**provisional**: {other} of {len(by)} settings come from a shorter search)" if other else "")
+    if not patience:
+        return f"{said} others,"
+    return f"{said} others, each search of settings lasting up to {patience[0]} to {patience[-1]} seconds,"
 
 
 def _machine(threads: int) -> str:
