@@ -124,6 +124,7 @@ def main() -> None:
     parser.add_argument("--most-steps", type=int, default=1000, help="leave out who asks for more")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", choices=("ours", "peers"), default="", help="leave the others as they were measured")
+    parser.add_argument("--like", nargs="*", default=[""], help="only whose name has one of these, such as 'FMN 100'")
     parser.add_argument("--no-times", action="store_true", help="success, distances and passes only")
     parser.add_argument("--write", action="store_true", help="measure nothing, write the page of what is there")
     options = parser.parse_args()
@@ -136,7 +137,11 @@ def main() -> None:
         tuned = json.loads(TUNED.read_text(encoding="utf-8"))["models"]
         for name in options.models or CARDS:
             subject = load_subject(name)
-            everyone = contestants(subject, tuned.get(name, {}), options.most_steps, options.only)
+            everyone = [
+                someone
+                for someone in contestants(subject, tuned.get(name, {}), options.most_steps, options.only)
+                if any(text in someone.key for text in options.like)
+            ]
             find_facts(subject, everyone)
             if not options.no_times:
                 find_times(subject, everyone)

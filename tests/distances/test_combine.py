@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairmargin as fm
+from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.catalog import build, describe, parse_estimator
+from fairmargin.distances.catalog import ESTIMATORS, PROXIES, build, describe, parse_estimator
 from fairmargin.distances.combine import Tightest, tightest
 from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
@@ -154,4 +155,35 @@ def test_a_sum_is_spelled_with_plus_and_read_back_from_its_description(text):
 )
 def test_a_sum_that_cannot_be_says_why(text, sentence):
     with pytest.raises(InputError, match=sentence):
+        parse_estimator(text)
+
+
+@pytest.mark.parametrize("proxy", sorted(PROXIES))
+def test_a_proxy_joined_by_plus_is_refused_when_it_is_read(proxy):
+    with pytest.raises(InputError, match=f"`{proxy}` is a proxy, .* cannot be joined by"):
+        parse_estimator(f"deepfool+{proxy}")
+
+
+def test_the_catalog_knows_which_of_its_estimators_are_proxies():
+    x, y = test_digits(3)
+    for name in ESTIMATORS:
+        estimator = build(name, {})
+        if estimator.needs not in ("predict", "gradient") or name in ("carlini_wagner", "alma"):
+            continue  # slow, and upper bounds by their docstrings
+        settings = {"steps": 2} if hasattr(estimator, "steps") else {}
+        bound = measure(cnn(), x, y, build(name, settings)).bound
+        assert (bound is Bound.NEITHER) == (name in PROXIES), name
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("deepfool+exact_linear", "'deepfool\\+exact_linear': `exact_linear` asks more of a model than gradients"),
+        ("deepfool+fmn:norm=linf", "`fmn` measures in L∞, `deepfool` in L2"),
+        ("plumb:norm=l1", "`plumb` cannot measure in L1; it measures in l2, linf"),
+        ("ddn:steps=0", "`steps` of `ddn` must be at least 1"),
+    ],
+)
+def test_what_is_refused_of_a_spelling_is_named_as_it_was_spelled(text, said):
+    with pytest.raises(InputError, match=said):
         parse_estimator(text)

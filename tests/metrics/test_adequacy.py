@@ -10,7 +10,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.metrics.adequacy import NOT_SETTLED, NOTHING, SETTLED, UNDECIDED, Adequacy
-from fairmargin.metrics.alarms import ALARMS, REASONS, THRESHOLDS, alarms_of
+from fairmargin.metrics.alarms import ALARMS, MEANINGS, REASONS, THRESHOLDS, alarms_of, consequence
 from fairmargin.metrics.bias import sigma
 from fairmargin.metrics.exact_intervals import binomial_interval
 from fairmargin.metrics.results import TOO_FEW
@@ -68,7 +68,8 @@ def test_a_gap_that_more_budget_moves_beyond_the_tolerance_has_not_settled():
     assert row.sigmas[2] == pytest.approx((1 + row.sigmas[1]) * 0.8 - 1)
     assert row.sigma_change.value == pytest.approx(row.sigmas[2] - row.sigmas[1])
     assert "the distances are not yet those of the model but of the attack" in row.finding
-    assert "Measure with a larger budget or a stronger attack" in found.finding
+    assert "more steps of this attack still moved the gap of 'F', 'M'" in found.finding
+    assert "Measure with more steps of this attack, or with a stronger attack." in found.finding
 
 
 def test_a_change_whose_interval_holds_the_tolerance_is_undecided():
@@ -108,12 +109,79 @@ def test_groups_of_a_few_samples_are_not_judged_and_do_not_hold_up_the_others():
     found = settle(evidence(base(), base(), base()), few)
     assert [row.verdict for row in found] == [SETTLED, SETTLED, TOO_FEW]
     assert found.verdict == SETTLED
-    alone = Partition.by("all", ["A"] * 100)
-    only = settle(evidence(base(), base(), base()), alone)
-    assert only.verdict == UNDECIDED
-    assert "no sample outside the group" in only["A"].finding
     tiny = Evidence(tuple(distances([1.0, 2.0]) for _ in range(2)), ("a", "b"), 0)
     assert settle(tiny, Partition.by("g", ["A", "B"])).verdict == TOO_FEW
+
+
+def test_a_group_with_a_few_samples_outside_it_is_not_judged_either_and_the_side_is_said():
+    few = Partition.by("sex", ["F"] * 92 + ["M"] * 8)
+    found = settle(evidence(base(), base(), base()), few)
+    assert [row.verdict for row in found] == [TOO_FEW, TOO_FEW]
+    assert found["F"].finding == "F: too few samples (8 outside the group; 10 are needed to tell)."
+    assert found["M"].finding == "M: too few samples (8 of the group; 10 are needed to tell)."
+    assert found.finding == "Too few samples: every group, or all that is outside it, has fewer than 10."
+    enough = Partition.by("sex", ["F"] * 90 + ["M"] * 10)
+    assert settle(evidence(base(), base(), base()), enough).verdict == SETTLED
+    tiny = Evidence(tuple(distances([1.0, 2.0]) for _ in range(2)), ("a", "b"), 0)
+    both = settle(tiny, Partition.by("g", ["A", "B"]))["A"]
+    assert "1 of the group and 1 outside it" in both.finding
+
+
+def test_the_only_group_has_no_gap_that_could_settle_and_no_advice_is_given():
+    only = settle(evidence(base(), base(), 0.9 * base()), Partition.by("all", ["A"] * 100), sizes=[500])
+    assert only.verdict == UNDECIDED
+    assert only.finding == "Undecided: 'A' is the only group, so that there is no gap between groups that could settle."
+    assert only["A"].finding == (
+        "A: undecided; there is no other group, so that it has no gap that could settle. The best of all budgets up to "
+        "200 steps, instead of 100 steps, moved its mean distance by -10.0%."
+    )
+
+
+def test_a_rest_that_is_all_misclassified_is_said_and_no_advice_is_given():
+    values = np.where(SEX.membership == 0, base(), 0.0)
+    found = settle(evidence(values, values), SEX, sizes=[400, 600])
+    assert found["F"].verdict == UNDECIDED
+    assert "every sample of the rest is misclassified, so that it has no gap" in found["F"].finding
+    assert "Look at more" not in found["F"].finding
+
+
+# Advice
+
+
+def undecided(sizes=None, **looks):
+    values, later = base(), base()
+    later[:3] *= 0.2
+    return settle(evidence(values, values, later, **looks), SEX, sizes=sizes)
+
+
+def test_more_samples_are_advised_by_their_option_and_only_where_there_are_more():
+    more = undecided(sizes=[400, 600])
+    assert more.verdict == UNDECIDED
+    assert (
+        "Look at more samples (--adequacy-samples, or per_group of fm.adequacy), or measure with more steps of "
+        "this attack, or with a stronger attack."
+    ) in more.finding
+    every = undecided()
+    assert every.verdict == UNDECIDED
+    assert "--adequacy-samples" not in every.finding
+    assert "Measure with more steps of this attack" in every.finding
+
+
+def test_more_steps_are_not_advised_where_the_model_has_no_gradient():
+    blind = distances(np.where(SEX.membership == 0, math.inf, 1.0), "neither", np.ones(100, bool))
+    for found in (
+        undecided(sizes=[400, 600], slopes=blind),
+        settle(evidence(base(), base(), shrunk(base(), 0.8), slopes=blind), SEX),
+    ):
+        assert found.verdict in (UNDECIDED, NOT_SETTLED)
+        assert "easure with more steps" not in found.finding
+        assert "ndo what hides the gradients, or measure with an attack that needs none" in found.finding
+
+
+def test_budgets_without_steps_are_not_called_steps():
+    runs = tuple(map(distances, (base(), base())))
+    found = settle(Evidence(runs, ("budget 1", "budget 2"), 0), SEX)
+    assert found.finding.startswith("Settled: a larger budget moved the gap of no group")
 
 
 def test_distances_that_no_attack_found_have_nothing_to_settle():
@@ -205,7 +273,7 @@ def test_an_alarm_is_raised_above_its_threshold_only():
 
 
 def test_every_alarm_has_a_threshold_and_a_reason():
-    assert set(THRESHOLDS) == set(REASONS) == set(ALARMS)
+    assert set(THRESHOLDS) == set(REASONS) == set(MEANINGS) == set(ALARMS)
 
 
 def test_a_group_without_correct_samples_raises_no_alarm():
@@ -219,7 +287,38 @@ def test_a_settled_gap_with_alarms_says_that_a_blind_attack_does_not_move():
     blind = distances(np.full(100, math.inf), "neither", np.ones(100, bool))
     found = settle(evidence(base(), base(), slopes=blind), SEX)
     assert found.verdict == SETTLED
-    assert "An attack that sees nothing does not move with its budget either" in found.finding
+    assert "An attack that sees nothing, or stays in the wrong place, does not move with more steps" in found.finding
+
+
+@pytest.mark.parametrize(
+    ("factor", "count", "raised"), [(0.89, 3, True), (0.89, 2, False), (0.91, 40, False), (2.0, 40, False)]
+)
+def test_another_attack_that_is_a_tenth_nearer_rings_above_a_twentieth_of_the_group(factor, count, raised):
+    beside = base()
+    beside[:count] *= factor
+    found = settle(evidence(base(), base(), others=distances(beside)), SEX)
+    assert found.verdict == SETTLED
+    assert [alarm.kind for alarm in found["F"].raised] == (["another attack is nearer"] if raised else [])
+    assert found["M"].raised == ()
+    if raised:
+        assert "'F' (another attack is nearer)" in found.finding
+        (alarm,) = found["F"].raised
+        assert "another attack audited beside this one found a misclassified input more than 10 % nearer" in str(found)
+        assert alarm.sentence.endswith("so audit with that one or join both by +.")
+
+
+def test_another_attack_counts_where_this_one_found_nothing():
+    lost = np.where(np.arange(100) < 3, math.inf, base())
+    found = settle(evidence(lost, lost, others=distances(base())), SEX)
+    assert "another attack is nearer" in {alarm.kind for alarm in found["F"].raised}
+    neither = settle(evidence(lost, lost, others=distances(lost)), SEX)
+    assert "another attack is nearer" not in {alarm.kind for alarm in neither["F"].raised}
+
+
+def test_every_alarm_says_what_follows_for_the_distances():
+    for kind in ALARMS:
+        assert consequence(kind).startswith("So the distances of this group may be too large: ")
+        assert consequence(kind, 2).startswith("So the distances of these groups may be too large: ")
 
 
 # On disk
@@ -251,6 +350,8 @@ def test_an_adequacy_comes_back_as_it_was_written(written):
         (lambda c: c.update(format=99), "format 99"),
         (lambda c: c.update(verdict="fine"), "'fine' is not one of"),
         (lambda c: c["groups"][0].pop("means"), "damaged"),
+        (lambda c: c["groups"][0].pop("distances"), "damaged"),
+        (lambda c: c["groups"][0]["sigma_change"].update(reason=3), "3 is not a text"),
         (lambda c: c["groups"][0]["sigmas"].pop(), "for each of 3 budgets"),
         (lambda c: c["groups"][0]["alarms"][0].update(kind="boo"), "'boo' is not one of"),
         (lambda c: c.update(groups=None), "damaged"),
@@ -276,6 +377,9 @@ def test_a_damaged_adequacy_is_refused(written, damage, said):
         (lambda: settle(evidence(base(), base()), SEX, tolerance=0), "`tolerance`"),
         (lambda: settle(evidence(base(), base()), SEX, confidence=95), "`confidence`"),
         (lambda: settle(evidence(base(), base()), SEX, up_to=-1), "`up_to`"),
+        (lambda: settle(evidence(base(), base()), SEX, tolerance="2 %"), "`tolerance` must be a number; given '2 %'"),
+        (lambda: settle(evidence(base(), base()), SEX, up_to=None), "`up_to` must be a number; given None"),
+        (lambda: evidence(base(), base(), others=distances(base()[:50])), "the same samples in one norm"),
         (lambda: settle(evidence(base(), base()), SEX.take(np.arange(99))), "entries"),
     ],
 )  # fmt: skip

@@ -10,19 +10,23 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.metrics.alarms import THRESHOLDS
+from fairmargin.metrics.alarms import THRESHOLDS, consequence
+from fairmargin.metrics.audit import audit
+from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.settling import Evidence, settle
 from fairmargin.report.figures import budgets
 from fairmargin.report.page import Provenance, Section, render, write_report
-from fairmargin.report.words import strength, strength_alarms, strength_headline
+from fairmargin.report.strength import strength, strength_alarms, strength_headline
 from tests.report.examples import HOSTILE, example_result
 from tests.report.test_page import Page
 
 NAMES = ("25 steps", "50 steps", "100 steps", "200 steps", "400 steps")
 
 
-def example(names=("0", "1", "8"), *, weak="", blind="", names_of_budgets=NAMES, partition="digit", per_group=40):
-    """Groups of gamma distances; those of `weak` go on falling, `blind` has no gradients."""
+def example(
+    names=("0", "1", "8"), *, weak="", blind="", beside=None, names_of_budgets=NAMES, partition="digit", per_group=40
+):
+    """Groups of gamma distances; those of `weak` go on falling, `blind` has no gradient, others are `beside`."""
     rng = np.random.default_rng(0)
     groups = Partition(partition, list(names), np.repeat(np.arange(len(names)), per_group))
     values = rng.gamma(9, 0.1, len(groups))
@@ -32,7 +36,9 @@ def example(names=("0", "1", "8"), *, weak="", blind="", names_of_budgets=NAMES,
         runs.append(Distances(np.where(is_weak, values * factor, values), values > 0, "upper", "l2"))
     no_slope = groups.membership == (list(names).index(blind) if blind else -1)
     slopes = Distances(np.where(no_slope, math.inf, 1.0), values > 0, "neither", "l2")
-    return settle(Evidence(tuple(runs), tuple(names_of_budgets), 2, slopes=slopes), groups, estimator="fmn:steps=100")
+    others = None if beside is None else Distances(beside * values, values > 0, "upper", "l2")
+    evidence = Evidence(tuple(runs), tuple(names_of_budgets), 2, slopes=slopes, others=others)
+    return settle(evidence, groups, estimator="fmn:steps=100")
 
 
 def page_of(adequacy, *, bound=Bound.UPPER, estimator="fmn:steps=100", names=("0", "1", "8"), partition="digit"):
@@ -45,9 +51,9 @@ def page_of(adequacy, *, bound=Bound.UPPER, estimator="fmn:steps=100", names=("0
 
 def test_a_settled_gap_is_said_at_the_top_and_in_its_section():
     found = example()
-    assert strength([found]) == "More attack budget did not move these gaps, and no alarm was raised."
+    assert strength([found]) == "More steps of this attack did not move these gaps, and no alarm was raised."
     page = page_of(found)
-    assert "More attack budget did not move these gaps" in page.text
+    assert "More steps of this attack did not move these gaps" in page.text
     assert "Settled: budgets of up to 400 steps moved no group’s gap by more than 2 points of σ." in page.text
     assert page.open == []
 
@@ -55,7 +61,9 @@ def test_a_settled_gap_is_said_at_the_top_and_in_its_section():
 def test_a_gap_that_still_moves_is_said_to_be_partly_the_attacks():
     found = example(weak="8")
     assert found.verdict == "not settled"
-    assert "still moves the gaps by “digit”: in part they are the attack’s, not the model’s" in strength([found])
+    assert strength([found]).startswith(
+        "But with more steps of this attack the gaps by “digit” still moved: in part they are the attack’s"
+    )
     assert "The distances are not yet those of the model but of the attack" in strength_headline(found)
     page = page_of(found)
     assert strength([found]) in page.text
@@ -69,7 +77,8 @@ def test_alarms_name_the_groups_the_share_and_its_interval():
     assert sentence.startswith("No gradient (the model has no gradient, or none that is a number): “1” at 100 %")
     assert "(40 of 40; 95 % interval 91 % to 100 %)" in sentence
     assert "signs that the attack was misled about “1” of “digit”" in strength([found])
-    assert "an attack that sees nothing does not move either" in strength_headline(found)
+    assert sentence.endswith(f"91 % to 100 %). {consequence('no gradient')}")
+    assert "an attack that sees nothing, or stays in the wrong place, does not move" in strength_headline(found)
     page = page_of(found)
     assert sentence in page.text
     assert [a.get("class") for a in page.attributes("span")].count("chip alarm") == 1
@@ -79,6 +88,7 @@ def test_what_each_alarm_means_and_when_it_is_raised_stands_on_the_page():
     text = page_of(example()).text
     for kind in THRESHOLDS:
         assert kind.capitalize() in text
+        assert consequence(kind) in text
     assert "Raised above 5.0 %" in text
     assert "Raised by any sample" in text
 
@@ -97,6 +107,51 @@ def test_where_nothing_was_checked_the_page_says_so_in_one_line(bound, estimator
     page = page_of(None, bound=bound, estimator=estimator)
     assert said in page.text
     assert "What the alarms mean" not in page.text
+
+
+def test_the_section_begins_with_two_sentences_for_people_who_build_no_models():
+    first, second, *_ = page_of(example()).text.partition("Here it was checked")[2].split(". ")
+    assert first.strip().startswith("whether the search for mistakes of the model was thorough enough")
+    assert second.startswith("It matters because")
+    for word in ("σ", "bound", "budget", "gradient", "attack", "interval"):
+        assert word not in first + second.partition("An attack finds")[0]
+
+
+def test_samples_are_said_to_be_chosen_by_their_content_and_not_by_chance():
+    text = page_of(example()).text
+    assert "chosen by their content, as if by lot" in text
+    assert "by chance" not in text.partition("Was the attack strong enough?")[2].partition("By digit")[0]
+
+
+def test_what_another_attack_found_is_said_at_the_top_and_in_the_alarms():
+    found = example(beside=0.5)
+    assert found.verdict == "settled"
+    opening = strength([found])
+    assert opening.startswith("Another attack on this page came clearly nearer than fmn:steps=100 for “0” of “digit”")
+    assert "misled" not in opening
+    (sentence,) = strength_alarms(found)
+    assert sentence.startswith("Another attack is nearer (another attack audited beside this one found")
+    assert "So the distances of these groups may be too large: what the other attack found" in sentence
+    assert opening in page_of(found).text
+
+
+def test_the_only_group_is_not_called_undecided_for_want_of_samples():
+    found = example(("everyone",), partition="all")
+    assert strength([found]) == ""
+    assert strength_headline(found) == (
+        "Undecided: “everyone” is the only group, so that there is no gap between groups that could settle."
+    )
+    page = page_of(found, names=("everyone",), partition="all")
+    assert "there is no other group" in page.text
+    assert "nan" not in page.text.lower().partition("was the attack strong enough?")[2].split()
+
+
+def test_too_few_samples_are_said_with_their_side():
+    found = example(("a", "b"), per_group=5)
+    assert strength_headline(found) == (
+        "Too few samples: every group, or all that is outside it, has fewer than 10."
+    )  # fmt: skip
+    assert "5 of the group and 5 outside it" in page_of(found, names=("a", "b")).text
 
 
 def test_nothing_is_added_to_the_opening_where_nothing_was_checked():
@@ -146,9 +201,86 @@ def test_of_many_groups_the_least_and_the_most_robust_stand_out():
 # From Python
 
 
-def test_a_report_takes_an_adequacy_and_refuses_one_that_belongs_to_no_audit(tmp_path):
-    result = example_result(bound=Bound.UPPER)
-    path = write_report(tmp_path / "report.html", result, adequacy=example())
-    assert "Settled: budgets of up to 400 steps" in path.read_text(encoding="utf-8")
-    with pytest.raises(InputError, match="belongs to none of the audits"):
-        write_report(tmp_path / "report.html", result, adequacy=[example(partition="ink")])
+PAIR = Partition.by("sex", ["F"] * 40 + ["M"] * 60)
+CHOSEN = np.concatenate([np.arange(0, 40, 2), np.arange(40, 100, 3)])
+
+
+def measured(seed=0, norm="l2"):
+    values = np.random.default_rng(seed).gamma(9, 0.1, 100)
+    values[:3] = 0.0
+    return Distances(values, values > 0, "upper", norm)
+
+
+def audited(distances, partition=PAIR):
+    return audit(distances, partition, AuditPlan(resamples=200))
+
+
+def checked(distances, partition=PAIR, estimator="FMN(steps=100)"):
+    some = distances.take(CHOSEN)
+    taken = partition.take(CHOSEN)
+    return settle(
+        Evidence((some, some), ("100 steps", "200 steps"), 0), taken, estimator=estimator, sizes=partition.sizes
+    )
+
+
+def test_a_report_takes_the_adequacy_of_its_audit(tmp_path):
+    path = write_report(tmp_path / "report.html", audited(measured()), adequacy=checked(measured()))
+    assert "Settled: budgets of up to 200 steps" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (lambda: checked(measured(seed=1)), "the audit is of other distances, as of another estimator"),
+        (lambda: checked(measured(norm="linf")), "the audit is of upper bounds .attacks. in L2"),
+        (lambda: checked(measured(), Partition("age", PAIR.labels, PAIR.membership)), "the audit is by 'sex'"),
+        (lambda: checked(measured(), Partition("sex", ["F", "X"], PAIR.membership)), "the audit has other groups"),
+        (lambda: checked(measured(), Partition.by("sex", ["F"] * 50 + ["M"] * 50)), "other numbers of samples in them"),
+        (lambda: [checked(measured()), checked(measured())], "its audit has another adequacy already"),
+    ],
+)
+def test_an_adequacy_of_something_else_is_refused(tmp_path, found, why):
+    with pytest.raises(InputError, match=f"belongs to none of the audits: .*{why}"):
+        write_report(tmp_path / "report.html", audited(measured()), adequacy=found())
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_of_two_estimators_each_adequacy_goes_to_its_own_audit(tmp_path):
+    results = [audited(measured(seed=0)), audited(measured(seed=1))]
+    adequacies = [checked(measured(seed=1), estimator="second"), checked(measured(seed=0), estimator="first")]
+    page = write_report(tmp_path / "r.html", results, adequacy=adequacies).read_text(encoding="utf-8")
+    strong = page.partition('id="strength"')[2]
+    assert 0 < strong.index(">first ·") < strong.index(">second ·")
+
+
+def test_an_adequacy_that_fell_back_elsewhere_for_a_few_samples_still_belongs(tmp_path):
+    distances = measured()
+    values = distances.values.copy()
+    values[CHOSEN[5:9]] *= 1.3
+    other = Distances(values, distances.correct, "upper", "l2")
+    assert write_report(tmp_path / "r.html", audited(distances), adequacy=checked(other)).exists()
+
+
+@pytest.mark.parametrize(
+    ("results", "adequacy", "said"),
+    [
+        (5, (), "`results` must be what `audit` returned, or a list of such; given a int"),
+        ([5], (), "`results` must be what `audit` returned, or a list of such; given a list with a int"),
+        (None, 5, "`adequacy` must be what `adequacy` returned, or a list of such; given a int"),
+        (None, None, "`adequacy` must be .* given a NoneType"),
+        (None, "settled", "`adequacy` must be .* given a str"),
+        (None, [None], "`adequacy` must be .* given a list with a NoneType"),
+    ],
+)
+def test_wrong_types_are_a_sentence(tmp_path, results, adequacy, said):
+    given = audited(measured()) if results is None else results
+    with pytest.raises(InputError, match=said):
+        write_report(tmp_path / "report.html", given, adequacy=adequacy)
+
+
+def test_the_figure_of_something_else_is_refused():
+    with pytest.raises(InputError, match="`budgets` draws what `adequacy` returned; given a AuditResult"):
+        budgets(example_result())
+    exact = Distances(np.ones(100), np.ones(100, bool), "exact", "l2")
+    with pytest.raises(InputError, match=r"There are no budgets to draw\. The distances are exact"):
+        budgets(settle(Evidence((exact, exact), ("a", "b"), 0), PAIR))

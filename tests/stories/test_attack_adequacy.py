@@ -33,8 +33,13 @@ def test_an_audit_that_looks_unfair_is_told_from_a_weak_attack_by_adding_adequac
     page = (files / "run" / "report.html").read_text(encoding="utf-8")
     assert "Whether the attack was strong enough was not checked" in page
     assert "strong enough" not in first.stdout
+    added = " ".join(succeeded(audit(files, "--adequacy")).stdout.split())
+    assert "Adequacy was added to the audit in" in added
+    assert "2 shards of distances were reused" in added  # the audit itself is not measured again
+    assert "replaced" not in added
     found = json_of(audit(files, "--adequacy", "--json"))
-    assert found["reused_shards"] >= 2  # the audit itself is not measured again
+    assert found["measured_shards"] == 0
+    assert "distances" not in found["adequacy"][0]["groups"][0]
     (checked,) = found["adequacy"]
     masked, plain = checked["groups"]
     assert checked["verdict"] == "not settled"
@@ -44,6 +49,44 @@ def test_an_audit_that_looks_unfair_is_told_from_a_weak_attack_by_adding_adequac
     assert "Was fmn:steps=8 strong enough by half? Not settled: budgets of up to 32 steps" in said
     assert "Alarm: No gradient" in said
     assert len(json_of(fairmargin("report", files / "run", "--json"))["adequacy"]) == 1
+
+
+def test_how_many_samples_are_looked_at_is_an_option_that_is_checked(files):
+    few = json_of(audit(files, "--adequacy", "--adequacy-samples", 12, "--json"))
+    assert [group["size"] for group in few["adequacy"][0]["groups"]] == [12, 12]
+    assert refused(audit(files, "--adequacy", "--adequacy-samples", 9)) == (
+        "--adequacy-samples: given 9, expected 10 or more."
+    )  # fmt: skip
+    assert "goes with --adequacy" in refused(audit(files, "--adequacy-samples", 12))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        ("plumb+first_order", "`first_order` is a proxy, which bounds the distance on neither side"),
+        ("plumb+exact_linear", "`exact_linear` asks more of a model than gradients"),
+        ("exact_linear", "`exact_linear` needs from the model its weights: it works on linear models only"),
+        ("plumb:norm=l1", "`plumb` cannot measure in L1; it measures in l2, linf"),
+        ("fmn:steps=0", "`steps` of `fmn` must be at least 1"),
+    ],
+)
+def test_an_estimator_that_does_not_fit_is_refused_at_once_by_its_name_in_options(files, tmp_path, estimator, said):
+    source = ("--model", f"{files}/net.py:make", "--data", files / "data.npz", "--bounds", "0,1", "--group", "half")
+    out = tmp_path / "run"
+    sentence = refused(fairmargin("audit", *source, "--estimator", estimator, "--no-accelerate", "--out", out))
+    assert said in sentence
+    assert "Classifier" not in sentence
+    assert not out.exists()
+
+
+def test_the_list_of_estimators_says_in_which_norms_each_measures():
+    found = json_of(fairmargin("list", "estimators", "--json"))["estimators"]
+    assert "Norms: l2, linf." in found["plumb"]
+    assert "Norms: l1, l2, linf." in found["fmn"]
+    assert all("Norms: " in about for about in found.values())
+    shown = " ".join(succeeded(fairmargin("list", "estimators")).stdout.split())
+    assert shown.count("Norms: ") == len(found)
+    assert "Norms" not in succeeded(fairmargin("list", "engines")).stdout
 
 
 def test_adequacy_is_no_option_for_distances_measured_elsewhere(tmp_path):
@@ -64,4 +107,8 @@ def test_the_section_is_read_on_a_screen_and_on_a_phone(files, browser_page):
         assert section.locator(".chip.not-settled").count() == 2
         assert section.locator(".plot .scatterlayer .trace").count() >= 2
         assert browser_page.evaluate("document.documentElement.scrollWidth") <= width
+        for details in section.locator("details > summary").all():
+            details.click()
+        for table in section.locator(".scroll").all():  # nothing of a table is cut off
+            assert table.evaluate("table => table.scrollWidth <= table.clientWidth")
         assert browser_page.complaints == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairmargin.distances.adequacy import adequacy
+from fairmargin.distances.adequacy import PER_GROUP, adequacy
 from fairmargin.distances.fmn import FMN
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError, StoreError
@@ -84,6 +84,48 @@ def test_it_can_be_added_to_a_finished_run_and_left_out_again(study, tmp_path):
     assert without.folder.read_adequacies() == ()
 
 
+def test_what_is_new_is_told_from_what_was_replaced(study, tmp_path):
+    plain = study.model_copy(update={"adequacy": False, "groups": ("half",)})
+    checked = plain.model_copy(update={"adequacy": True, "adequacy_samples": 12})
+    first = run(plain, tmp_path / "run", Serial())
+    assert (first.added, first.replaced) == (False, False)
+    added = run(checked, tmp_path / "run", Serial())
+    assert (added.added, added.replaced) == (True, False)
+    assert [row.size for row in added.adequacies[0].result] == [12, 12]
+    assert [row.of for row in added.adequacies[0].result] == np.bincount(problem(200)[3].membership).tolist()
+    again = run(checked, tmp_path / "run", Serial())
+    assert (again.added, again.replaced) == (False, False)
+    both = run(checked.model_copy(update={"confidence": 0.9}), tmp_path / "run", Serial())
+    assert (both.added, both.replaced) == (False, True)
+    without = run(plain, tmp_path / "run", Serial())
+    assert (without.added, without.replaced) == (False, True)
+
+
+def test_another_attack_of_the_same_run_and_norm_that_is_nearer_rings(study, tmp_path):
+    several = study.model_copy(
+        update={"groups": ("half",), "adequacy_samples": 16, "estimators": (
+            "fmn:steps=1", "deepfool:steps=20", "fmn:steps=1,norm=linf", "first_order",
+        )}
+    )  # fmt: skip
+    weak, strong, other_norm, proxy = (f.result for f in run(several, tmp_path / "run", Serial()).adequacies)
+    hits = {alarm.kind: alarm.hits for row in weak for alarm in row.alarms}
+    assert "another attack is nearer" in {alarm.kind for row in weak for alarm in row.raised}
+    assert hits["another attack is nearer"] > 0
+    assert "another attack is nearer" not in {alarm.kind for row in strong for alarm in row.raised}
+    assert "another attack is nearer" not in {alarm.kind for row in other_norm for alarm in row.alarms}
+    assert proxy.groups == ()
+
+
+def test_a_proxy_joined_by_plus_is_refused_before_anything_is_measured(study, tmp_path):
+    class Never:
+        def run(self, tasks):
+            raise AssertionError("something was measured")
+
+    with pytest.raises(InputError, match="`first_order` is a proxy"):
+        run(study.model_copy(update={"estimators": ("fmn:steps=4+first_order",)}), tmp_path / "run", Never())
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_interruption_keeps_the_audit_and_what_was_measured(study, finished, tmp_path):
     done = []
 
@@ -126,6 +168,19 @@ def test_a_damaged_file_is_said(finished, tmp_path):
     with pytest.raises(StoreError, match=r"adequacy\.json is damaged"):
         finished.folder.read_adequacies()
     (tmp_path / "aside").rename(finished.folder.path / "adequacy.json")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"adequacy": True, "adequacy_samples": 9}, "--adequacy-samples: given 9, expected 10 or more."),
+        ({"adequacy_samples": 100}, "--adequacy-samples goes with --adequacy, and says nothing here"),
+    ],
+)
+def test_the_number_of_samples_is_checked(fields, said):
+    with pytest.raises(InputError, match=said):
+        make_study({"model": "m.npz", "data": "d.npz", **fields})
+    assert Study(model="m.npz", data="d.npz").adequacy_samples == PER_GROUP
 
 
 def test_distances_measured_elsewhere_cannot_be_checked():

@@ -118,5 +118,5 @@ def test_of_estimators_joined_by_plus_each_is_measured_once_and_the_best_is_audi
 
 def test_a_sum_with_a_proxy_is_refused(study, tmp_path):
     asked = study.model_copy(update={"estimators": ("deepfool+first_order",)})
-    with pytest.raises(InputError, match="A proxy bounds the distance on neither side"):
+    with pytest.raises(InputError, match="`first_order` is a proxy, which bounds the distance on neither side"):
         run(asked, tmp_path / "run", Serial())

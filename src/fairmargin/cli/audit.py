@@ -152,11 +152,18 @@ def audit(
         bool,
         typer.Option(
             "--adequacy/--no-adequacy",
-            help="Also check whether attacks were strong enough: up to 64 samples of each group at a quarter to four "
-            "times the budget, with alarms for masked gradients. Can be added to a finished run.",
+            help="Also check whether attacks were strong enough: some samples of each group at a quarter to four times "
+            "the steps, with alarms for masked gradients. Can be added to a finished run.",
             rich_help_panel="Measuring",
         ),
     ] = False,
+    adequacy_samples: Annotated[
+        int,
+        typer.Option(
+            help="How many samples of each group --adequacy looks at, at most; 10 or more.",
+            rich_help_panel="Measuring",
+        ),
+    ] = 64,
     tile: Annotated[
         int,
         typer.Option(
@@ -260,6 +267,7 @@ def audit(
             "bounds": _bounds(bounds),
             "estimators": tuple(estimator or ()),
             "adequacy": adequacy,
+            "adequacy_samples": adequacy_samples,
             "distances": distances,
             "distance_column": distance_column,
             "correct_column": correct_column,
@@ -297,6 +305,11 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
             output.print(f"[yellow]Note:[/] {shown(note)}")
         if finished.replaced:
             output.print(f"The results of an earlier audit in {shown(str(out))} were replaced.")
+        if finished.added:
+            output.print(
+                f"Adequacy was added to the audit in {shown(str(out))}: {finished.reused:,} shards of distances were "
+                f"reused, {finished.measured:,} were measured now."
+            )
         output.print(f"Report: {finished.folder.report}", soft_wrap=True)
     return finished
 
@@ -329,11 +342,12 @@ def audit_as_json(stored: "StoredAudit") -> dict[str, Any]:
 
 
 def adequacy_as_json(stored: "StoredAdequacy") -> dict[str, Any]:
-    """Whether an attack was strong enough, as plain values, with every alarm's answer."""
+    """Whether an attack was strong enough, as plain values: every alarm's answer, no single distances."""
     from fairmargin.metrics.results import encode
 
     content: dict[str, Any] = encode(stored.result)
     for row, found in zip(content["groups"], stored.result.groups, strict=True):
+        del row["distances"]
         for alarm, seen in zip(row["alarms"], found.alarms, strict=True):
             alarm["raised"] = seen.raised
     return content

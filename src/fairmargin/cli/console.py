@@ -67,7 +67,7 @@ def show_audits(audits: "Sequence[StoredAudit]") -> None:
 
 def show_adequacies(adequacies: "Sequence[StoredAdequacy]") -> None:
     """Whether each attack was strong enough, and the alarms that were raised."""
-    from fairmargin.report.words import strength_alarms, strength_headline
+    from fairmargin.report.strength import strength_alarms, strength_headline
 
     checked = [stored for stored in adequacies if stored.result.groups]
     for stored in checked:

@@ -50,7 +50,9 @@ def _described(catalog: Mapping[str, Any]) -> dict[str, str]:
     for name, entry in catalog.items():
         first = (entry.__doc__ or "").strip().splitlines()
         options = _options(entry)
-        rows[name] = (first[0] if first else "") + (f" Options: {options}." if options else "")
+        norms = sorted(norm.value for norm in getattr(entry, "norms", ()))
+        about = [first[0] if first else "", f"Norms: {', '.join(norms)}." if norms else ""]
+        rows[name] = " ".join(filter(None, [*about, f"Options: {options}." if options else ""]))
     return rows
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fairmargin.distances.measure import check_estimator, concatenate, measure, 
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 from fairmargin.metrics.adequacy import Adequacy
-from fairmargin.metrics.settling import TOLERANCE, Evidence, nothing_to_settle, settle
+from fairmargin.metrics.settling import TOLERANCE, Evidence, check_settings, nothing_to_settle, settle
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.protocol import Differentiable, encode_labels
 
@@ -64,11 +65,11 @@ def adequacy(
 ) -> Adequacy:
     """Whether an attack was strong enough for the gap between groups to be the model's, and not the attack's.
 
-    Some samples of each group are measured at a quarter, a half, once, twice and four times the estimator's `steps`. If
-    the relative gap σ of a group moves from the audited budget to the best of all budgets by less than `tolerance`, it
-    has settled; see `settle`. An attack that sees nothing does not move either: therefore alarms, for each group, where
-    the model has no gradients, where mere noise finds what the attack did not, where distances jump, where nothing was
-    found, or only by going towards a reference.
+    Some samples of each group, chosen by their content as if by lot, are measured at a quarter, a half, once, twice and
+    four times the estimator's `steps`. If the relative gap σ of a group moves from the audited budget to the best of
+    all budgets by less than `tolerance`, it has settled; see `settle`. An attack that sees nothing does not move
+    either: therefore alarms, for each group, where the model has no gradients, where mere noise finds what the attack
+    did not, where distances jump, where nothing was found, or only by going towards a reference.
 
     Guarantee: which samples are looked at, and all that is measured, depends on their content and not on their order.
 
@@ -107,7 +108,9 @@ def adequacy(
     """
     classifier = as_classifier(model)
     check_estimator(classifier, estimator)
-    samples, labels = as_samples(x), np.asarray(y)
+    _check_settings(partition, per_group, seed)
+    check_settings(tolerance, confidence, up_to)
+    samples, labels = _samples(x), _labels(y)
     same_length(x=samples, y=labels, partition=partition)
     ladder: Budgets | None = None
     if budgets is not None:
@@ -188,8 +191,7 @@ def chosen_of(keys: Keys, partition: Partition, per_group: int = PER_GROUP) -> I
     >>> chosen_of(np.array([5, 3, 9, 1], dtype=np.uint64), Partition.by("sex", ["F", "F", "F", "M"]), 2).tolist()
     [0, 1, 3]
     """
-    if per_group < 1:
-        raise InputError(f"`per_group` must be at least 1; given {per_group}.")
+    _check_whole("per_group", per_group, 1)
     same_length(samples=keys, partition=partition)
     parts = []
     for _, members in partition:
@@ -227,13 +229,50 @@ def _name(estimator: DistanceEstimator, factor: float) -> str:
 
 
 def _given(estimator: DistanceEstimator, budgets: Sequence[DistanceEstimator]) -> Budgets:
-    several = tuple(budgets)
+    several = tuple(budgets) if isinstance(budgets, Sequence) and not isinstance(budgets, str) else (budgets,)
+    for each in several:
+        if isinstance(each, type) or not isinstance(each, DistanceEstimator):
+            raise InputError(f"`budgets` must be a list of estimators such as `DeepFool(steps=20)`; given {each!r}.")
     if len(several) < 2 or estimator not in several:
         raise InputError(
             "`budgets` must be two or more estimators of rising budget, the audited one among them; given "
             f"{len(several)}{'' if estimator in several else f', without {estimator!r}'}."
         )
     return Budgets(several, tuple(f"budget {i}" for i in range(1, len(several) + 1)), several.index(estimator))
+
+
+def _check_settings(partition: Partition, per_group: int, seed: int) -> None:
+    """Said before anything is measured."""
+    if not isinstance(partition, Partition):
+        raise InputError(
+            f"`partition` must be a `Partition`, for instance `Partition.by('sex', column)`; given a "
+            f"{type(partition).__name__}."
+        )
+    _check_whole("per_group", per_group, 1)
+    _check_whole("seed", seed)
+
+
+def _check_whole(name: str, value: int, least: float = -math.inf) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        at_least = f", at least {least}" if math.isfinite(least) else ""
+        raise InputError(f"`{name}` must be a whole number{at_least}; given {value!r}.")
+
+
+def _samples(x: Any) -> Any:
+    try:
+        return as_samples(x)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"`x` must hold one row of numbers a sample; {error}.") from None
+
+
+def _labels(y: Any) -> Any:
+    try:
+        labels = np.asarray(y)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"`y` must hold one label a sample; {error}.") from None
+    if labels.ndim != 1:
+        raise InputError(f"`y` must hold one label a sample; given {y!r}.")
+    return labels
 
 
 class _Count:

@@ -60,6 +60,13 @@ ESTIMATORS = _Estimators(
 )
 
 
+# These bound the distance on neither side, so that among several none is the tightest.
+PROXIES = frozenset({"first_order", "softmax_margin", "last_two_radii"})
+
+_NAMES = {place.partition(":")[2]: name for name, place in ESTIMATORS.places.items()}
+_CLASS = re.compile(rf"`({'|'.join(_NAMES)})`|(?<![`\w.])({'|'.join(_NAMES)})(?![`\w.(])")
+
+
 def parse_estimator(text: str) -> DistanceEstimator:
     """An estimator from "name" or "name:field=value,field=value"; numbers may be fractions such as 4/255.
 
@@ -72,7 +79,7 @@ def parse_estimator(text: str) -> DistanceEstimator:
     if text.strip().startswith("+") or text.strip().endswith("+"):
         raise InputError(f"{text!r}: expected an estimator on both sides of +, as in 'plumb+fmn:steps=50'.")
     if len(several) > 1:
-        return Tightest(*map(parse_estimator, several))
+        return _joined(text, several)
     name, _, settings = text.partition(":")
     given: dict[str, Plain] = {}
     for setting in filter(None, (part.strip() for part in settings.split(","))):
@@ -105,8 +112,20 @@ def build(name: str, given: Mapping[str, Plain]) -> DistanceEstimator:
             raise InputError(f"`{name}` needs the field `{field.name}`; write `{name}:{field.name}=…`.")
     hints = get_type_hints(estimator)
     typed = {key: _coerce(value, hints[key], f"`{name}`, field `{key}`") for key, value in given.items()}
-    made: DistanceEstimator = estimator(**typed)
+    try:
+        made: DistanceEstimator = estimator(**typed)
+    except InputError as error:
+        raise InputError(in_options(str(error))) from None
     return made
+
+
+def in_options(sentence: str) -> str:
+    """A sentence about estimators that names them as options do, and not by their classes.
+
+    >>> in_options("`Plumb` cannot measure in L1; `steps` of DDN must be at least 1.")
+    '`plumb` cannot measure in L1; `steps` of `ddn` must be at least 1.'
+    """
+    return _CLASS.sub(lambda found: f"`{_NAMES[found[1] or found[2]]}`", sentence)
 
 
 def describe(estimator: DistanceEstimator) -> dict[str, Plain]:
@@ -137,6 +156,21 @@ def name_of(estimator: DistanceEstimator) -> str:
         f"`{type(estimator).__name__}` is not in the catalog of estimators, and nothing can be kept under its name: "
         f"measure with `fm.measure`, and audit or save what that returns. {there_are(ESTIMATORS)}"
     )
+
+
+def _joined(text: str, several: list[str]) -> Tightest:
+    """Estimators joined by +, after looking that their distances can be combined: not when all are measured."""
+    members = [parse_estimator(part) for part in several]
+    for name in map(name_of, members):
+        if name in PROXIES:
+            raise InputError(
+                f"{text!r}: `{name}` is a proxy, which bounds the distance on neither side, and cannot be joined by +. "
+                "Leave it out, or audit it beside the others by an --estimator of its own."
+            )
+    try:
+        return Tightest(*members)
+    except InputError as error:
+        raise InputError(f"{text!r}: {in_options(str(error))}") from None
 
 
 def _spelled(estimator: DistanceEstimator) -> str:

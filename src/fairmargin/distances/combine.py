@@ -83,8 +83,9 @@ class Tightest:
                 )
             if each.needs not in ("predict", "gradient"):
                 raise InputError(
-                    f"`{type(each).__name__}` asks more of a model than gradients and cannot be a part of `Tightest`. "
-                    "Where it is exact, nothing is tighter: use it alone; else combine what it measured by `tightest`."
+                    f"`{type(each).__name__}` asks more of a model than gradients and cannot be joined with others. "
+                    "Where it is exact, nothing is tighter: use it alone; else combine what was measured by "
+                    "`fm.tightest`."
                 )
             if each.norm is not estimators[0].norm:
                 raise InputError(

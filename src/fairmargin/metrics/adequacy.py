@@ -1,7 +1,6 @@
 """Whether an attack was strong enough: frozen values that a report or a notebook reads."""
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,14 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
 from fairmargin.metrics.alarms import ALARMS, Alarm
-from fairmargin.metrics.results import TOO_FEW, Estimate, encode
+from fairmargin.metrics.results import (
+    TOO_FEW,
+    Estimate,
+    decode_estimate,
+    decode_number,
+    decode_text,
+    encode,
+)
 
 SETTLED = "settled"
 NOT_SETTLED = "not settled"
@@ -20,7 +26,7 @@ UNDECIDED = "undecided"
 NOTHING = "nothing to settle"
 SETTLEMENTS = (SETTLED, NOT_SETTLED, UNDECIDED, TOO_FEW, NOTHING)
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,10 @@ class GroupAdequacy:
 
     Parameters
     ----------
-    size
-        How many of its samples were looked at.
+    size, of
+        How many of its samples were looked at, of how many.
+    distances
+        What the audit found for these samples, ascending.
     means
         The mean of the best distances found up to each budget.
     means_alone
@@ -49,6 +57,8 @@ class GroupAdequacy:
 
     group: str
     size: int
+    of: int
+    distances: tuple[float, ...]
     means: tuple[Estimate, ...]
     means_alone: tuple[float, ...]
     sigmas: tuple[float, ...]
@@ -117,6 +127,7 @@ class Adequacy:
                 "partition": self.partition,
                 "group": row.group,
                 "size": row.size,
+                "of": row.of,
                 "budget": budget,
                 "audited": i == self.audited,
                 "mean": row.means[i].value,
@@ -160,62 +171,49 @@ class Adequacy:
 
 
 def _decode(content: dict[str, Any]) -> Adequacy:
-    budgets = tuple(map(_text, content["budgets"]))
+    budgets = tuple(map(decode_text, content["budgets"]))
     return Adequacy(
         budgets=budgets,
         audited=int(content["audited"]),
         groups=tuple(_group(row, len(budgets)) for row in content["groups"]),
-        verdict=_text(content["verdict"], SETTLEMENTS),
+        verdict=decode_text(content["verdict"], SETTLEMENTS),
         bound=Bound(content["bound"]),
         norm=Norm(content["norm"]),
-        partition=_text(content["partition"]),
-        estimator=_text(content["estimator"]),
-        finding=_text(content["finding"]),
-        confidence=_number(content["confidence"]),
-        tolerance=_number(content["tolerance"]),
-        up_to=_number(content["up_to"]),
+        partition=decode_text(content["partition"]),
+        estimator=decode_text(content["estimator"]),
+        finding=decode_text(content["finding"]),
+        confidence=decode_number(content["confidence"]),
+        tolerance=decode_number(content["tolerance"]),
+        up_to=decode_number(content["up_to"]),
     )
 
 
 def _group(content: dict[str, Any], budgets: int) -> GroupAdequacy:
-    means = tuple(map(_estimate, content["means"]))
+    means = tuple(map(decode_estimate, content["means"]))
     alone, sigmas, sigmas_alone = (
-        tuple(map(_number, content[name])) for name in ("means_alone", "sigmas", "sigmas_alone")
+        tuple(map(decode_number, content[name])) for name in ("means_alone", "sigmas", "sigmas_alone")
     )
     if {len(means), len(alone), len(sigmas), len(sigmas_alone)} != {budgets}:
         raise ValueError(f"every group has a number for each of {budgets} budgets")
     return GroupAdequacy(
-        group=_text(content["group"]),
+        group=decode_text(content["group"]),
         size=int(content["size"]),
+        of=int(content["of"]),
+        distances=tuple(map(decode_number, content["distances"])),
         means=means,
         means_alone=alone,
         sigmas=sigmas,
         sigmas_alone=sigmas_alone,
-        mean_change=_estimate(content["mean_change"]),
-        sigma_change=_estimate(content["sigma_change"]),
-        last_change=_estimate(content["last_change"]),
-        verdict=_text(content["verdict"], SETTLEMENTS),
-        finding=_text(content["finding"]),
+        mean_change=decode_estimate(content["mean_change"]),
+        sigma_change=decode_estimate(content["sigma_change"]),
+        last_change=decode_estimate(content["last_change"]),
+        verdict=decode_text(content["verdict"], SETTLEMENTS),
+        finding=decode_text(content["finding"]),
         alarms=tuple(map(_alarm, content["alarms"])),
     )
 
 
 def _alarm(content: dict[str, Any]) -> Alarm:
-    kind = _text(content["kind"], ALARMS)
+    kind = decode_text(content["kind"], ALARMS)
     hits, of = int(content["hits"]), int(content["of"])
-    return Alarm(kind, hits, of, _estimate(content["share"]), _number(content["threshold"]))
-
-
-def _estimate(content: dict[str, Any]) -> Estimate:
-    value, low, high = (_number(content[name]) for name in ("value", "low", "high"))
-    return Estimate(value, low, high, Bound(content["bound"]), _text(content["reason"]))
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _text(value: Any, allowed: tuple[str, ...] | None = None) -> str:
-    if not isinstance(value, str) or (allowed and value not in allowed):
-        raise ValueError(f"{value!r} is not {'a text' if allowed is None else 'one of ' + ', '.join(allowed)}")
-    return value
+    return Alarm(kind, hits, of, decode_estimate(content["share"]), decode_number(content["threshold"]))

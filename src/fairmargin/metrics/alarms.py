@@ -1,4 +1,4 @@
-"""Signs that an attack was misled in a group: gradients that are masked rather than a model that is robust."""
+"""Signs that an attack was misled or too weak in a group: masked gradients rather than a model that is robust."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,22 @@ NOISE_IS_NEARER = "noise is nearer"
 DISTANCES_JUMP = "distances jump"
 UNREACHED = "unreached"
 REFERENCES_ONLY = "found by a reference only"
-ALARMS = (NO_GRADIENT, NOISE_IS_NEARER, DISTANCES_JUMP, UNREACHED, REFERENCES_ONLY)
+ANOTHER_IS_NEARER = "another attack is nearer"
+ALARMS = (NO_GRADIENT, NOISE_IS_NEARER, DISTANCES_JUMP, UNREACHED, REFERENCES_ONLY, ANOTHER_IS_NEARER)
 
 NEARER = 0.01  # noise must win by this much: searches stop within a thousandth of the boundary
 JUMP = 0.3  # a fall of so much is no refinement of what was found but another place
+BESIDE = 0.1  # attacks that work differ by a few percent; a tenth is more than taste
 
 # Above which share of a group each is raised, and why.
-THRESHOLDS = {NO_GRADIENT: 0.05, NOISE_IS_NEARER: 0.02, DISTANCES_JUMP: 0.05, UNREACHED: 0.0, REFERENCES_ONLY: 0.05}
+THRESHOLDS = {
+    NO_GRADIENT: 0.05,
+    NOISE_IS_NEARER: 0.02,
+    DISTANCES_JUMP: 0.05,
+    UNREACHED: 0.0,
+    REFERENCES_ONLY: 0.05,
+    ANOTHER_IS_NEARER: 0.05,
+}
 REASONS = {
     NO_GRADIENT: (
         "where nothing slopes an attack is blind; a twentieth of a group that looks twice as robust as it is moves the "
@@ -31,21 +40,34 @@ REASONS = {
     DISTANCES_JUMP: "a working attack refines what it found; only one that was lost finds quite another place",
     UNREACHED: "a sample without a distance enters the mean only through the cap, as if it were that robust",
     REFERENCES_ONLY: "the way to a reference is no attack: it says where data lie, not how robust the model is",
+    ANOTHER_IS_NEARER: (
+        "every input found is an upper bound, whoever found it; that more steps of one attack move nothing says little "
+        "where another is already nearer"
+    ),
 }
 MEANINGS = {
     NO_GRADIENT: "the model has no gradient, or none that is a number",
     NOISE_IS_NEARER: "random noise found a misclassified input nearer than the attack did",
-    DISTANCES_JUMP: f"another budget found an input more than {JUMP:.0%} nearer than the audited one".replace(
-        "%", " %"
-    ),
+    DISTANCES_JUMP: f"another budget found an input more than {100 * JUMP:.0f} % nearer than the audited one",
     UNREACHED: "the attack found nothing at all",
     REFERENCES_ONLY: "the attack by itself found nothing, and went towards a reference of another prediction",
+    ANOTHER_IS_NEARER: (
+        f"another attack audited beside this one found a misclassified input more than {100 * BESIDE:.0f} % nearer"
+    ),
+}
+_CONSEQUENCES = {
+    NO_GRADIENT: "an attack that follows gradients cannot see where to go",
+    NOISE_IS_NEARER: "the attack missed what mere chance found",
+    DISTANCES_JUMP: "at the audited budget the attack may have ended in the wrong place",
+    UNREACHED: "a sample without a distance counts as if it were as robust as the cap",
+    REFERENCES_ONLY: "the way to a reference is a way out, and hardly ever the nearest",
+    ANOTHER_IS_NEARER: "what the other attack found is closer to the truth, so audit with that one or join both by +",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """How many of a group's correctly classified samples show one sign of masking.
+    """How many of a group's correctly classified samples show one sign that the attack was misled or too weak.
 
     Parameters
     ----------
@@ -72,12 +94,22 @@ class Alarm:
 
     @property
     def sentence(self) -> str:
-        """What was seen, of how many, and what it means."""
+        """What was seen, of how many, what it means, and what follows."""
         counted = (
             f"{_percent(self.share.value)} of the samples ({self.hits:,} of {self.of:,}; interval "
             f"{_percent(self.share.low)} to {_percent(self.share.high)}; alarm above {_percent(self.threshold)})"
         )
-        return f"{self.kind[0].upper()}{self.kind[1:]}, at {counted}: {MEANINGS[self.kind]}."
+        return f"{self.kind[0].upper()}{self.kind[1:]}, at {counted}: {MEANINGS[self.kind]}. {consequence(self.kind)}"
+
+
+def consequence(kind: str, groups: int = 1) -> str:
+    """What an alarm means for the distances of the groups that it was raised for, as a sentence.
+
+    >>> consequence(NOISE_IS_NEARER)
+    'So the distances of this group may be too large: the attack missed what mere chance found.'
+    """
+    whose = "this group" if groups == 1 else "these groups"
+    return f"So the distances of {whose} may be too large: {_CONSEQUENCES[kind]}."
 
 
 def alarms_of(
@@ -89,6 +121,7 @@ def alarms_of(
     slopes: Distances | None = None,
     noise: Distances | None = None,
     unaided: Distances | None = None,
+    others: Distances | None = None,
 ) -> tuple[Alarm, ...]:
     """Every alarm that can be told from what was measured, raised or not.
 
@@ -104,6 +137,8 @@ def alarms_of(
         Distances that noise found; `inf` where it found nothing.
     unaided
         Distances at the audited budget without references to fall back on.
+    others
+        The least that other attacks found, which were audited beside this one.
 
     >>> found = Distances([1.0, 2.0, 4.0], [True] * 3, "upper", "l2")
     >>> noise = Distances([np.inf, np.inf, 3.0], [True] * 3, "upper", "l2")
@@ -118,6 +153,8 @@ def alarms_of(
         seen[NOISE_IS_NEARER] = noise.values < (1 - NEARER) * audited.values
     if unaided is not None:
         seen[REFERENCES_ONLY] = unaided.unreached & ~audited.unreached
+    if others is not None:
+        seen[ANOTHER_IS_NEARER] = others.values < (1 - BESIDE) * audited.values
     return tuple(_alarm(kind, seen[kind][counted], confidence) for kind in ALARMS if kind in seen)
 
 

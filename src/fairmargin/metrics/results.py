@@ -192,7 +192,8 @@ def encode(value: Any) -> Any:
     return value
 
 
-def _number(value: Any) -> float:
+def decode_number(value: Any) -> float:
+    """The number that `encode` wrote."""
     if value is None:
         return math.nan
     if isinstance(value, dict):
@@ -200,26 +201,30 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _word(value: Any, allowed: tuple[str, ...] | None = None) -> str:
+def decode_text(value: Any, allowed: tuple[str, ...] | None = None) -> str:
+    """A text that `encode` wrote; one of those allowed."""
     if not isinstance(value, str) or (allowed and value not in allowed):
         raise ValueError(f"{value!r} is not {'a text' if allowed is None else 'one of ' + ', '.join(allowed)}")
     return value
 
 
-def _estimate(content: dict[str, Any]) -> Estimate:
-    value, low, high = (_number(content[name]) for name in ("value", "low", "high"))
-    return Estimate(value, low, high, Bound(content["bound"]), content["reason"])
+def decode_estimate(content: dict[str, Any]) -> Estimate:
+    """The estimate that `encode` wrote."""
+    value, low, high = (decode_number(content[name]) for name in ("value", "low", "high"))
+    return Estimate(value, low, high, Bound(content["bound"]), decode_text(content["reason"]))
 
 
 def _decode_group(content: dict[str, Any]) -> GroupResult:
-    numbers: dict[str, Any] = {n: _number(content[n]) for n in ("unreached", "p", "p_adjusted", "band", "dropped")}
-    estimates = {n: _estimate(content[n]) for n in ("accuracy", "robustness", "sigma", "gap_to_rest")}
+    numbers: dict[str, Any] = {
+        n: decode_number(content[n]) for n in ("unreached", "p", "p_adjusted", "band", "dropped")
+    }
+    estimates = {n: decode_estimate(content[n]) for n in ("accuracy", "robustness", "sigma", "gap_to_rest")}
     return GroupResult(
-        group=_word(content["group"]),
+        group=decode_text(content["group"]),
         size=int(content["size"]),
-        verdict=_word(content["verdict"], VERDICTS),
-        finding=_word(content["finding"]),
-        curve=RobustnessCurve([_number(v) for v in content["curve"]]),
+        verdict=decode_text(content["verdict"], VERDICTS),
+        finding=decode_text(content["finding"]),
+        curve=RobustnessCurve([decode_number(v) for v in content["curve"]]),
         **numbers | estimates,
     )
 
@@ -228,9 +233,9 @@ def _decode_overall(content: dict[str, Any]) -> OverallResult:
     names = ("accuracy", "robustness", "variance", "relative_variance", "largest_gap", "worst_robustness")
     return OverallResult(
         size=int(content["size"]),
-        worst_group=_word(content["worst_group"]),
-        p_equal=_number(content["p_equal"]),
-        **{name: _estimate(content[name]) for name in names},
+        worst_group=decode_text(content["worst_group"]),
+        p_equal=decode_number(content["p_equal"]),
+        **{name: decode_estimate(content[name]) for name in names},
     )
 
 
@@ -245,7 +250,7 @@ def _decode_result(content: dict[str, Any]) -> AuditResult:
         bound=Bound(content["bound"]),
         norm=Norm(content["norm"]),
         confidence=float(content["confidence"]),
-        up_to=_number(content["up_to"]),
-        warnings=tuple(map(_word, content["warnings"])),
-        **{name: _word(content[name]) for name in texts},
+        up_to=decode_number(content["up_to"]),
+        warnings=tuple(map(decode_text, content["warnings"])),
+        **{name: decode_text(content[name]) for name in texts},
     )

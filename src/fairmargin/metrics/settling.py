@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
-from scipy import stats
 
 from fairmargin.core.arrays import Floats, Ints, same_length
 from fairmargin.core.bound import Bound
@@ -15,6 +15,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.metrics.adequacy import NOT_SETTLED, NOTHING, SETTLED, UNDECIDED, Adequacy, GroupAdequacy
 from fairmargin.metrics.alarms import alarms_of
+from fairmargin.metrics.paired_gaps import PairedGaps, mean_of, relative_change, rest_weights
 from fairmargin.metrics.results import TOO_FEW, Estimate
 from fairmargin.metrics.settling_words import FEWEST, NOTHING_TO_SETTLE, group_finding, overall_finding
 
@@ -33,7 +34,7 @@ class Evidence:
         What each budget is called.
     audited
         Which of them is the audit's.
-    slopes, noise, unaided
+    slopes, noise, unaided, others
         See `alarms_of`.
     """
 
@@ -43,6 +44,7 @@ class Evidence:
     slopes: Distances | None = None
     noise: Distances | None = None
     unaided: Distances | None = None
+    others: Distances | None = None
 
     def __post_init__(self) -> None:
         if len(self.runs) < 2 or len(self.runs) != len(self.budgets):
@@ -53,7 +55,7 @@ class Evidence:
         if not 0 <= self.audited < len(self.runs):
             raise InputError(f"`audited` must be one of 0..{len(self.runs) - 1}; given {self.audited}.")
         first = self.runs[0]
-        for run in (*self.runs, *(part for part in (self.slopes, self.noise, self.unaided) if part is not None)):
+        for run in (*self.runs, *self.looks.values()):
             if run.norm is not first.norm or run.subject != first.subject or len(run) != len(first):
                 raise InputError(f"Budgets must be of the same samples in one norm: given {first!r} and {run!r}.")
             if not np.array_equal(run.correct, first.correct):
@@ -66,10 +68,16 @@ class Evidence:
                 f"Budgets must be of one kind; given {', '.join(sorted({run.bound.words for run in self.runs}))}."
             )
 
+    @property
+    def looks(self) -> dict[str, Distances]:
+        """What was measured beside the budgets, by name."""
+        every = {"slopes": self.slopes, "noise": self.noise, "unaided": self.unaided, "others": self.others}
+        return {name: look for name, look in every.items() if look is not None}
+
     def take(self, which: Ints) -> "Evidence":
         """The same of some samples."""
-        others = (None if part is None else part.take(which) for part in (self.slopes, self.noise, self.unaided))
-        return Evidence(tuple(run.take(which) for run in self.runs), self.budgets, self.audited, *others)
+        looks = {name: look.take(which) for name, look in self.looks.items()}
+        return Evidence(tuple(run.take(which) for run in self.runs), self.budgets, self.audited, **looks)
 
 
 def nothing_to_settle(bound: Bound, norm: Norm, partition: str, estimator: str, tolerance: float) -> Adequacy:
@@ -100,7 +108,7 @@ def settle(
     confidence: float = 0.95,
     up_to: float = math.inf,
 ) -> Adequacy:
-    """Whether more budget still moves the gap between groups, and which groups show signs of masked gradients.
+    """Whether more steps of an attack still move the gap between groups, and for which groups alarms are raised.
 
     What the audit reports, σ at the audited budget, is compared with the best that all budgets together found, paired
     sample by sample: every input found is an upper bound whatever the budget, so that the least is the nearest to the
@@ -133,113 +141,89 @@ def settle(
     >>> found["F"].verdict, round(found["F"].sigma_change.value, 3)
     ('not settled', -0.25)
     """
-    _check(tolerance, confidence, up_to)
-    audited, at = evidence.runs[evidence.audited], evidence.audited
+    check_settings(tolerance, confidence, up_to)
+    audited = evidence.runs[evidence.audited]
     same_length(distances=audited, partition=partition)
     if audited.bound is not Bound.UPPER:
         return nothing_to_settle(audited.bound, audited.norm, partition.name, estimator, tolerance)
-    values = np.stack([run.values for run in evidence.runs])
-    cap = _cap(values, up_to)
-    alone = np.minimum(values, cap)
-    best = np.minimum.accumulate(alone, axis=0)
-    nearest = Distances(values.min(axis=0), audited.correct, Bound.UPPER, audited.norm, audited.subject)
-    gaps = _Gaps(partition, _weights(partition.sizes if sizes is None else np.asarray(sizes)), confidence)
-    rows = []
-    for i, (label, members) in enumerate(partition):
-        size = int(members.sum())
-        sigmas, sigmas_alone = gaps.sigmas(i, best), gaps.sigmas(i, alone)
-        change = gaps.change(i, alone[at], best[-1])
-        mean_change = _relative_change(alone[at][members], best[-1][members], confidence)
-        verdict = _verdict(size, change, tolerance)
-        finding = group_finding(
+    total = partition.sizes if sizes is None else np.asarray(sizes)
+    found = _Found.of(evidence, up_to)
+    gaps = PairedGaps(partition, rest_weights(total), confidence)
+    rows = [_row(i, int(of), found, gaps, evidence, tolerance) for i, of in enumerate(total)]
+    verdict = _overall([row.verdict for row in rows])
+    return Adequacy(
+        partition=partition.name,
+        estimator=estimator,
+        budgets=evidence.budgets,
+        audited=evidence.audited,
+        groups=tuple(rows),
+        verdict=verdict,
+        finding=overall_finding(verdict, rows, evidence.budgets, tolerance),
+        bound=Bound.UPPER,
+        norm=audited.norm,
+        confidence=confidence,
+        tolerance=tolerance,
+        up_to=found.cap,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """What each budget found alone, and the best up to each (budgets × samples), capped; and the best of all, not."""
+
+    alone: Floats
+    best: Floats
+    cap: float
+    nearest: Distances
+
+    @classmethod
+    def of(cls, evidence: Evidence, up_to: float) -> "_Found":
+        values, audited = np.stack([run.values for run in evidence.runs]), evidence.runs[evidence.audited]
+        cap = _cap(values, up_to)
+        alone = np.minimum(values, cap)
+        nearest = Distances(values.min(axis=0), audited.correct, Bound.UPPER, audited.norm, audited.subject)
+        return cls(alone, np.minimum.accumulate(alone, axis=0), cap, nearest)
+
+
+def _row(i: int, of: int, found: _Found, gaps: PairedGaps, evidence: Evidence, tolerance: float) -> GroupAdequacy:
+    """Group number `i` under a rising budget, of whose `of` samples some were looked at."""
+    members, at, confidence = gaps.partition.membership == i, evidence.audited, gaps.confidence
+    label, size, audited = gaps.partition.labels[i], int(members.sum()), evidence.runs[evidence.audited]
+    sigmas, sigmas_alone = gaps.sigmas(i, found.best), gaps.sigmas(i, found.alone)
+    change = gaps.change(i, found.alone[at], found.best[-1])
+    mean_change = relative_change(found.alone[at][members], found.best[-1][members], confidence)
+    verdict = _verdict(size, len(members) - size, change, tolerance)
+    return GroupAdequacy(
+        group=label,
+        size=size,
+        of=of,
+        distances=tuple(map(float, np.sort(audited.values[members]))),
+        means=tuple(mean_of(run[members], confidence) for run in found.best),
+        means_alone=tuple(map(float, found.alone[:, members].mean(axis=1))),
+        sigmas=sigmas,
+        sigmas_alone=sigmas_alone,
+        mean_change=mean_change,
+        sigma_change=change,
+        last_change=gaps.change(i, found.best[-2], found.best[-1]),
+        verdict=verdict,
+        finding=group_finding(
             label,
             verdict,
             size=size,
+            rest=len(members) - size,
             sigmas=(sigmas_alone[at], sigmas[-1]),
             sigma_change=change,
             mean_change=mean_change,
             budgets=(evidence.budgets[at], evidence.budgets[-1]),
             tolerance=tolerance,
             confidence=confidence,
-        )
-        alarms = alarms_of(
-            members,
-            audited,
-            nearest,
-            confidence,
-            slopes=evidence.slopes,
-            noise=evidence.noise,
-            unaided=evidence.unaided,
-        )
-        rows.append(
-            GroupAdequacy(
-                group=label,
-                size=size,
-                means=tuple(_mean(run[members], confidence) for run in best),
-                means_alone=tuple(map(float, alone[:, members].mean(axis=1))),
-                sigmas=sigmas,
-                sigmas_alone=sigmas_alone,
-                mean_change=mean_change,
-                sigma_change=change,
-                last_change=gaps.change(i, best[-2], best[-1]),
-                verdict=verdict,
-                finding=finding,
-                alarms=alarms,
-            )
-        )
-    verdict = _overall([row.verdict for row in rows])
-    return Adequacy(
-        partition=partition.name,
-        estimator=estimator,
-        budgets=evidence.budgets,
-        audited=at,
-        groups=tuple(rows),
-        verdict=verdict,
-        finding=overall_finding(verdict, rows, tolerance),
-        bound=Bound.UPPER,
-        norm=audited.norm,
-        confidence=confidence,
-        tolerance=tolerance,
-        up_to=cap,
+        ),
+        alarms=alarms_of(members, audited, found.nearest, confidence, **evidence.looks),
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Gaps:
-    """Every group against its rest, made up of the others by their `weights` (groups × groups)."""
-
-    partition: Partition
-    weights: Floats
-    confidence: float
-
-    def sigmas(self, i: int, runs: Floats) -> tuple[float, ...]:
-        """σ of group number `i` in each run."""
-        return tuple(own / rest - 1 if rest > 0 else math.nan for own, rest in (self._sides(i, run) for run in runs))
-
-    def change(self, i: int, before: Floats, after: Floats) -> Estimate:
-        """How far σ moved, with its paired interval."""
-        (own, rest), (own_after, rest_after) = self._sides(i, before), self._sides(i, after)
-        if not (rest > 0 and rest_after > 0):
-            why = "no sample outside the group" if len(self.partition.labels) == 1 else "the rest has distance 0"
-            return Estimate.undefined(why, Bound.NEITHER)
-        slope, slope_after = own / rest**2, own_after / rest_after**2
-        parts = []
-        for j in range(len(self.partition.labels)):
-            members = self.partition.membership == j
-            if j == i:
-                parts.append(after[members] / rest_after - before[members] / rest)
-            else:
-                parts.append(-self.weights[i, j] * (slope_after * after[members] - slope * before[members]))
-        return _interval(own_after / rest_after - own / rest, parts, self.confidence)
-
-    def _sides(self, i: int, values: Floats) -> tuple[float, float]:
-        sums = np.bincount(self.partition.membership, weights=values, minlength=len(self.partition.labels))
-        means = sums / self.partition.sizes
-        return float(means[i]), float(self.weights[i] @ means)
-
-
-def _verdict(size: int, change: Estimate, tolerance: float) -> str:
-    if size < FEWEST:
+def _verdict(size: int, rest: int, change: Estimate, tolerance: float) -> str:
+    if size < FEWEST or 0 < rest < FEWEST:  # without any rest there is no gap, however many samples are looked at
         return TOO_FEW
     if math.isnan(change.low) or math.isnan(change.high):
         return UNDECIDED
@@ -255,39 +239,6 @@ def _overall(verdicts: Sequence[str]) -> str:
     return NOT_SETTLED if NOT_SETTLED in judged else UNDECIDED if UNDECIDED in judged else SETTLED
 
 
-def _weights(sizes: Ints) -> Floats:
-    others = np.where(np.eye(len(sizes), dtype=np.bool_), 0.0, sizes[None, :].astype(np.float64))
-    total = others.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(others, total, out=np.zeros_like(others), where=total > 0))
-
-
-def _interval(value: float, parts: Sequence[Floats], confidence: float) -> Estimate:
-    """A statistic that varies with the means of independent parts of influences; Satterthwaite's degrees of freedom."""
-    # Of a single sample the spread is not known: its whole influence stands for it.
-    variances = [float(part.var(ddof=1) if len(part) > 1 else part[0] ** 2) / len(part) for part in parts]
-    total = sum(variances)
-    if total == 0:
-        return Estimate(value, value, value, Bound.NEITHER)
-    freedom = total**2 / sum(v**2 / max(len(part) - 1, 1) for v, part in zip(variances, parts, strict=True))
-    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(total)
-    return Estimate(value, value - half, value + half, Bound.NEITHER)
-
-
-def _mean(values: Floats, confidence: float) -> Estimate:
-    if len(values) < 2:
-        return Estimate(float(values.mean()), math.nan, math.nan, Bound.UPPER, "one sample has no spread")
-    found = _interval(float(values.mean()), [values], confidence)
-    return Estimate(found.value, max(found.low, 0.0), found.high, Bound.UPPER)
-
-
-def _relative_change(before: Floats, after: Floats, confidence: float) -> Estimate:
-    mean = float(before.mean())
-    if mean == 0:
-        return Estimate.undefined("every sample is misclassified", Bound.NEITHER)
-    ratio = float(after.mean()) / mean
-    return _interval(ratio - 1, [(after - ratio * before) / mean], confidence)
-
-
 def _cap(values: Floats, up_to: float) -> float:
     if math.isfinite(up_to) or np.isfinite(values).all():
         return up_to
@@ -295,7 +246,11 @@ def _cap(values: Floats, up_to: float) -> float:
     return float(finite.max()) if finite.size and finite.max() > 0 else 1.0
 
 
-def _check(tolerance: float, confidence: float, up_to: float) -> None:
+def check_settings(tolerance: float, confidence: float, up_to: float) -> None:
+    """Refuse what `settle` cannot work with, before anything is measured for it."""
+    for name, value in (("tolerance", tolerance), ("confidence", confidence), ("up_to", up_to)):
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise InputError(f"`{name}` must be a number; given {value!r}.")
     if not 0 < tolerance < math.inf:
         raise InputError(f"`tolerance` must be above 0, for instance 0.02; given {tolerance!r}.")
     if not 0.5 <= confidence < 1:

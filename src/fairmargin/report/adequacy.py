@@ -6,10 +6,11 @@ from typing import Any
 
 from fairmargin.core.bound import Bound
 from fairmargin.metrics.adequacy import NOT_SETTLED, NOTHING, SETTLED, UNDECIDED, Adequacy, GroupAdequacy
-from fairmargin.metrics.alarms import MEANINGS, REASONS, THRESHOLDS, Alarm
+from fairmargin.metrics.alarms import MEANINGS, REASONS, THRESHOLDS, Alarm, consequence
 from fairmargin.metrics.results import TOO_FEW, AuditResult, Estimate
 from fairmargin.metrics.settling_words import NOTHING_TO_SETTLE, points
-from fairmargin.report import figures, spelling, words
+from fairmargin.report import figures, spelling
+from fairmargin.report.strength import strength_alarms, strength_headline
 
 SYMBOLS = {SETTLED: "✓", NOT_SETTLED: "✗", UNDECIDED: "?", TOO_FEW: "?"}
 
@@ -18,12 +19,19 @@ NOT_CHECKED = (
     "kept, and some samples of each group are measured again at other budgets."
 )
 ELSEWHERE = "The distances were measured elsewhere: whether the attack was strong enough must be checked there."
+PLAINLY = (
+    "Here it was checked whether the search for mistakes of the model was thorough enough, by searching again, longer "
+    "and shorter, for some samples of each group. It matters because a search that works less well on one "
+    "group makes that group look harder to fool than it is, and then a difference on this page says more about the "
+    "search than about the model."
+)
 READING = (
-    "An attack finds an upper bound: with more budget it may find something nearer. If it gains more in one group than "
-    "in another, the gap between them is partly the attack’s. Therefore some samples of each group, chosen by chance, "
-    "were measured again at other budgets. σ as audited is compared with σ of the best that all budgets found, each "
-    "sample with itself. Settled: the interval of the change lies within the tolerance; not settled: outside; "
-    "undecided: neither. A larger budget alone may end farther away, in another place; the best found so far cannot."
+    "An attack finds an upper bound: with more steps it may find something nearer. If it gains more in one group than "
+    "in another, the gap between them is partly the attack’s. Therefore some samples of each group, chosen by their "
+    "content, as if by lot, were measured again at other budgets. σ as audited is compared with σ of the best that all "
+    "budgets found, each sample with itself. Settled: the interval of the change lies within the tolerance; not "
+    "settled: outside; undecided: neither. A larger budget alone may end farther away, in another place; the best "
+    "found so far cannot."
 )
 
 
@@ -41,8 +49,12 @@ def blocks(sections: Sequence[tuple[AuditResult, str, Adequacy | None]], embed: 
     return {
         "blocks": shown,
         "lines": list(dict.fromkeys(lines)),
+        "plainly": PLAINLY,
         "reading": READING,
-        "alarms": [(kind, f"{MEANINGS[kind][0].upper()}{MEANINGS[kind][1:]}.", _limit(kind)) for kind in THRESHOLDS],
+        "alarms": [
+            (kind, f"{MEANINGS[kind][0].upper()}{MEANINGS[kind][1:]}. {consequence(kind)}", _limit(kind))
+            for kind in THRESHOLDS
+        ],
     }
 
 
@@ -53,12 +65,12 @@ def _limit(kind: str) -> str:
 
 def _block(result: AuditResult, estimator: str, found: Adequacy, embed: Callable[[Any], Any]) -> dict[str, Any]:
     kinds = list(dict.fromkeys(alarm.kind for row in found for alarm in row.alarms))
-    headline = words.strength_headline(found)
+    headline = strength_headline(found)
     return {
         "partition": spelling.plain(result.partition),
         "estimator": estimator,
         "headline": headline,
-        "alarms": words.strength_alarms(found),
+        "alarms": strength_alarms(found),
         "audited": found.budgets[found.audited],
         "last": found.budgets[-1],
         "tolerance": points(found.tolerance, signed=False),
@@ -93,11 +105,11 @@ def _change(estimate: Estimate, show: Callable[[float], str]) -> tuple[str, str]
     return show(estimate.value), f"[{show(estimate.low)}, {show(estimate.high)}]"
 
 
-def _seen(alarm: Alarm) -> tuple[str, str, bool]:
+def _seen(alarm: Alarm) -> tuple[str, str, str, bool]:
     if not alarm.share.is_defined:
-        return "–", alarm.share.reason, False
+        return alarm.kind, "–", alarm.share.reason, False
     interval = f"[{spelling.percent(alarm.share.low)}, {spelling.percent(alarm.share.high)}]"
-    return f"{alarm.hits:,} of {alarm.of:,}", interval, alarm.raised
+    return alarm.kind, f"{alarm.hits:,} of {alarm.of:,}", interval, alarm.raised
 
 
 def _percent(share: float) -> str:

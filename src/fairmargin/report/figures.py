@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
+from fairmargin.errors import InputError
 from fairmargin.metrics.adequacy import Adequacy, GroupAdequacy
 from fairmargin.metrics.results import (
     LESS_ROBUST,
@@ -151,6 +152,10 @@ def budgets(adequacy: Adequacy) -> go.Figure:
     adequacy
         What `adequacy` returned.
     """
+    if not isinstance(adequacy, Adequacy):
+        raise InputError(f"`budgets` draws what `adequacy` returned; given a {type(adequacy).__name__}.")
+    if not adequacy.groups:
+        raise InputError(f"There are no budgets to draw. {adequacy.finding}")
     rows = list(adequacy)
     labels = _distinct([row.group for row in rows])
     bright = _bright(rows, adequacy.audited)

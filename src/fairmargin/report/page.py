@@ -22,6 +22,8 @@ from fairmargin.metrics.results import VERDICTS, AuditResult, Estimate, GroupRes
 from fairmargin.metrics.undefined import reason_of
 from fairmargin.report import explanations, figures, spelling, words
 from fairmargin.report.adequacy import blocks
+from fairmargin.report.matching import as_list, matched
+from fairmargin.report.strength import strength
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.version import __version__
 
@@ -94,20 +96,11 @@ def write_report(
     provenance
         Where the numbers come from; what you leave out the page leaves out.
     adequacy
-        What `adequacy` returned for these audits; each belongs to the first of its partition, norm and bound.
+        What `adequacy` returned for these audits; each goes to the audit of the same groups and distances.
     """
-    audits = [results] if isinstance(results, AuditResult) else list(results)
-    left = [adequacy] if isinstance(adequacy, Adequacy) else list(adequacy)
-    sections = []
-    for result in audits:
-        own = [a for a in left if (a.partition, a.norm, a.bound) == (result.partition, result.norm, result.bound)]
-        left = [a for a in left if not own or a is not own[0]]
-        sections.append(Section(result, adequacy=own[0] if own else None))
-    if left:
-        raise InputError(
-            f"The adequacy of {left[0].partition!r} ({left[0].norm}, {left[0].bound.words}) belongs to none of the "
-            "audits. Pass the audit of the same distances too."
-        )
+    audits = as_list(results, AuditResult, "results", "audit")
+    checked = matched(audits, as_list(adequacy, Adequacy, "adequacy", "adequacy"))
+    sections = [Section(result, adequacy=own) for result, own in zip(audits, checked, strict=True)]
     atomic_write_text(path, render(sections, provenance or Provenance()))
     return Path(path)
 
@@ -135,7 +128,7 @@ def render(sections: Sequence[Section], provenance: Provenance) -> str:
     plotly, script = _inline(get_plotlyjs()), _inline(_asset("page.js"))
     return _template().render(
         provenance=provenance,
-        answer=f"{words.answer(results)} {words.strength([s.adequacy for s in sections if s.adequacy])}".strip(),
+        answer=f"{words.answer(results)} {strength([s.adequacy for s in sections if s.adequacy])}".strip(),
         strength=blocks([(s.result, s.estimator, s.adequacy) for s in sections], _embed),
         sections=[_section(section, i, several_norms) for i, section in enumerate(sections, start=1)],
         bounds=[

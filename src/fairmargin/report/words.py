@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 
 from fairmargin.core.bound import Bound
-from fairmargin.metrics.adequacy import NOT_SETTLED, SETTLED, UNDECIDED, Adequacy
-from fairmargin.metrics.alarms import ALARMS, MEANINGS
 from fairmargin.metrics.results import (
     LESS_ROBUST,
     MORE_ROBUST,
@@ -17,7 +15,6 @@ from fairmargin.metrics.results import (
     Estimate,
     GroupResult,
 )
-from fairmargin.metrics.settling_words import points
 from fairmargin.report.spelling import listed, number, p_value, percent, plain, quoted
 
 _QUALIFIER = {
@@ -249,65 +246,3 @@ def notes(result: AuditResult) -> tuple[str, ...]:
     """Every condition that a reader of this result should know."""
     every = (subject_note(result), cap_note(result), control_note(result), cluster_note(result))
     return tuple(note for note in every if note)
-
-
-def strength(found: Sequence[Adequacy]) -> str:
-    """What attack adequacy adds to a page's opening; empty where nothing was checked that could have been too weak."""
-    checked = [adequacy for adequacy in found if adequacy.groups]
-    moving = list(dict.fromkeys(quoted(a.partition) for a in checked if a.verdict == NOT_SETTLED))
-    misled = list(dict.fromkeys(f"{quoted(row.group)} of {quoted(a.partition)}" for a in checked for row in a.alarmed))
-    sentences = []
-    if moving:
-        sentences.append(
-            f"But more attack budget still moves the gaps by {listed(moving)}: in part they are the attack’s, not the "
-            "model’s."
-        )
-    if misled:
-        sentences.append(f"There are signs that the attack was misled about {listed(misled)}.")
-    unsure = list(dict.fromkeys(quoted(a.partition) for a in checked if a.verdict == UNDECIDED))
-    if unsure:
-        sentences.append(f"Whether more attack budget would move the gaps by {listed(unsure)} could not be told.")
-    if checked and not sentences and all(a.verdict == SETTLED for a in checked):
-        sentences.append("More attack budget did not move these gaps, and no alarm was raised.")
-    return " ".join(sentences)
-
-
-def strength_headline(found: Adequacy) -> str:
-    """Whether the gaps of one partition have settled, in a sentence."""
-    limit = f"{points(found.tolerance, signed=False)} points of σ"
-    names = listed([quoted(row.group) for row in found if row.verdict == found.verdict])
-    last = found.budgets[-1]
-    if found.verdict == SETTLED:
-        blind = " That alone proves little where an alarm is raised: an attack that sees nothing does not move either."
-        settled = f"Settled: budgets of up to {last} moved no group’s gap by more than {limit}."
-        unjudged = [quoted(row.group) for row in found if row.verdict != SETTLED]
-        if unjudged:
-            settled += f" Of {listed(unjudged)} too few samples were looked at to tell."
-        return settled + (blind if found.alarmed else "")
-    if found.verdict == NOT_SETTLED:
-        return (
-            f"Not settled: budgets of up to {last} still moved the gap of {names} by more than {limit}. The distances "
-            "are not yet those of the model but of the attack; measure with a larger budget or a stronger attack."
-        )
-    if found.verdict == UNDECIDED:
-        return (
-            f"Undecided: for {names} the samples looked at cannot tell whether a larger budget moves the gap by more "
-            f"than {limit}. Measure with a larger budget, or look at more samples."
-        )
-    return "Too few samples: no group has enough of them to tell."
-
-
-def strength_alarms(found: Adequacy) -> tuple[str, ...]:
-    """A sentence for every kind of alarm that was raised: what it means, in which groups, and at what share of each."""
-    sentences = []
-    for kind in ALARMS:
-        raised = [(row, alarm) for row in found for alarm in row.raised if alarm.kind == kind]
-        raised.sort(key=lambda pair: -pair[1].share.value)
-        where = [
-            f"{quoted(row.group)} at {percent(alarm.share.value)} of the samples ({alarm.hits:,} of {alarm.of:,}; "
-            f"{percent(found.confidence)} interval {percent(alarm.share.low)} to {percent(alarm.share.high)})"
-            for row, alarm in raised
-        ]
-        if where:
-            sentences.append(f"{kind[0].upper()}{kind[1:]} ({MEANINGS[kind]}): {listed(where)}.")
-    return tuple(sentences)

@@ -5,7 +5,7 @@ so that an interruption loses none of them; the audited budget is not measured a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -18,6 +18,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.adequacy import chosen_of, content_keys, has_budget, rising
+from fairmargin.distances.combine import tightest
 from fairmargin.distances.measure import concatenate
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Task
@@ -50,11 +51,10 @@ def check_adequacy(
 ) -> Checked:
     """The adequacy of every estimator for every partition, on one sample that serves all partitions."""
     caps = {(stored.estimator, stored.result.partition): stored.result.up_to for stored in audits}
+    every = {m.estimator: concatenate([workshop.store.read(key) for key in m.keys]) for m in measurements}
     some: _Some | None = None
     found, now, reused = [], 0, 0
-    for measurement in measurements:
-        text = measurement.estimator
-        known = concatenate([workshop.store.read(key) for key in measurement.keys])
+    for text, known in every.items():
         estimator = estimators.get(text)
         if known.bound is not Bound.UPPER:
             found += [
@@ -67,6 +67,7 @@ def check_adequacy(
                 study, loaded, text, estimator, known.take(some.chosen), some, workshop
             )
             now, reused = now + measured, reused + there
+            evidence = replace(evidence, others=_beside(text, every, some.chosen))
             for partition, own in zip(partitions, some.of_each, strict=True):
                 at = np.searchsorted(some.chosen, own)
                 result = settle(
@@ -79,6 +80,17 @@ def check_adequacy(
                 )
                 found.append(StoredAdequacy(text, result))
     return Checked(tuple(found), now, reused)
+
+
+def _beside(text: str, every: Mapping[str, Distances], chosen: Ints) -> Distances | None:
+    """The least that the other attacks of the run found in the same norm, sample by sample; None if there is none."""
+    own = every[text]
+    others = [
+        known.take(chosen)
+        for name, known in every.items()
+        if name != text and (known.bound, known.norm, known.subject) == (Bound.UPPER, own.norm, own.subject)
+    ]
+    return tightest(*others) if others else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +113,7 @@ def _sampled(study: Study, loaded: Loaded, partitions: Sequence[Partition], work
         lambda done, total: workshop.tell("choosing samples to check the attack on", done, total),
     )
     # The least keys of each group: samples that serve one partition tend to serve the others too.
-    of_each = tuple(chosen_of(keys, partition) for partition in partitions)
+    of_each = tuple(chosen_of(keys, partition, study.adequacy_samples) for partition in partitions)
     chosen = np.unique(np.concatenate(of_each))
     return _Some(chosen, of_each, loaded.dataset.take(chosen), loaded.positions[chosen])
 

@@ -94,6 +94,7 @@ class Study(BaseModel):
     bounds: tuple[float, float] | None = None
     estimators: tuple[str, ...] = ()
     adequacy: bool = False
+    adequacy_samples: int = Field(64, ge=10)
 
     distances: str = ""
     distance_column: str = ""
@@ -124,6 +125,8 @@ class Study(BaseModel):
         if idle:
             other = "--model with --data" if self.distances else "--distances"
             raise ValueError(f"{option_of(idle[0])} goes with {other}, and says nothing here: leave it out")
+        if not self.adequacy and self.adequacy_samples != type(self).model_fields["adequacy_samples"].default:
+            raise ValueError("--adequacy-samples goes with --adequacy, and says nothing here: leave it out, or add it")
         if bool(self.mean) != bool(self.std):
             given, other = ("--mean", "--std") if self.mean else ("--std", "--mean")
             raise ValueError(f"{given} is given without {other}: give both ({'--std 1' if self.mean else '--mean 0'})")

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmargin.distances.catalog import parse_estimator
+from fairmargin.distances.catalog import in_options, parse_estimator
 from fairmargin.distances.measure import check_estimator
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Engine
-from fairmargin.errors import StoreError
+from fairmargin.errors import FairmarginError, StoreError
 from fairmargin.metrics.audit import audit
 from fairmargin.metrics.results import AuditResult
 from fairmargin.models.referenced import drawn, fingerprint_of
@@ -43,6 +43,7 @@ class Finished:
     measured: int  # shards measured now
     reused: int  # shards that were there already
     replaced: bool  # whether the folder held results of another question
+    added: bool  # whether all that is new of this question is the check of the attack
     adequacies: tuple[StoredAdequacy, ...] = ()
 
 
@@ -53,13 +54,14 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
     partitions = partitions_of(study, loaded)  # before hours of measuring: is every column there?
     plan = audit_plan(study, loaded)
     estimators = {text: parse_estimator(text) for text in _estimators_of(study, loaded)}
-    for estimator in estimators.values():
-        assert loaded.model is not None
-        check_estimator(loaded.model, estimator)
+    for text, estimator in estimators.items():
+        _check_estimator(loaded, text, estimator)
     folder = RunFolder(Path(out))
     store = folder.store()
     with store.lock():
-        replaced = _claim(folder, study)
+        old = _claim(folder, study)
+        added = old is not None and old != study and _but_adequacy(old, study) and study.adequacy
+        replaced = old is not None and old != study and not added
         cautions = (getattr(estimator, "caution", "") for estimator in estimators.values())
         loaded = replace(loaded, notes=(*loaded.notes, *dict.fromkeys(filter(None, cautions))))
         loaded = _referenced(loaded, list(estimators.values()), tell)
@@ -81,12 +83,12 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
         folder.write_adequacies(())
         write_report(folder, folder.report)
         if not study.adequacy:
-            return Finished(folder, tuple(audits), measured, reused, replaced)
+            return Finished(folder, tuple(audits), measured, reused, replaced, added)
         checked = check_adequacy(study, loaded, estimators, partitions, measurements, audits, workshop)
         folder.write_adequacies(checked.found)
         write_report(folder, folder.report)
     measured, reused = measured + checked.now, reused + checked.reused
-    return Finished(folder, tuple(audits), measured, reused, replaced, checked.found)
+    return Finished(folder, tuple(audits), measured, reused, replaced, added, checked.found)
 
 
 def write_report(folder: RunFolder, target: Path) -> None:
@@ -176,14 +178,30 @@ def _accelerated(
     return replace(loaded, model=model, notes=(*loaded.notes, choice.sentence))
 
 
-def _claim(folder: RunFolder, study: Study) -> bool:
-    """A folder belongs to one model on one data set; whether it was asked something else before."""
+def _check_estimator(loaded: Loaded, text: str, estimator: DistanceEstimator) -> None:
+    """Refuse an estimator that the model cannot serve, in the words of the options."""
+    assert loaded.model is not None
+    try:
+        check_estimator(loaded.model, estimator)
+    except FairmarginError as error:
+        said = str(error).replace("`Tightest`", f"`{text}`").replace(f"`{type(loaded.model).__name__}`", "this model")
+        raise type(error)(in_options(said)) from None
+
+
+def _claim(folder: RunFolder, study: Study) -> Study | None:
+    """What the folder was asked before, if anything; it belongs to one model on one data set."""
     old = folder.read_study()
     if old is not None and differing(old, study):
         names = ", ".join(f"{n} ({getattr(old, n)!r}, now {getattr(study, n)!r})" for n in differing(old, study))
         raise StoreError(f"{folder.path} holds another audit: it differs in {names}. Choose another --out.")
     folder.write_study(study)
-    return old is not None and old != study
+    return old
+
+
+def _but_adequacy(old: Study, new: Study) -> bool:
+    """Whether two studies are the same but for the check of the attack."""
+    names = ("adequacy", "adequacy_samples")
+    return old.model_copy(update={name: getattr(new, name) for name in names}) == new
 
 
 def _manifest(study: Study, loaded: Loaded, command: str, measurements: tuple[Measurement, ...]) -> Manifest:
