@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairmargin.cli.console import command_line, output, progress, show_adequacies, show_audits, shown
+from fairmargin.cli.console import command_line, output, progress, show_adequacies, show_audits, show_brackets, shown
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.errors import InputError
 
 if TYPE_CHECKING:
-    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit
+    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket
     from fairmargin.studies.study import Study
     from fairmargin.studies.workflow import Finished
 
@@ -300,6 +300,7 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
         print_json(as_json(finished))
     elif not quiet:
         show_audits(finished.audits)
+        show_brackets(finished.brackets)
         show_adequacies(finished.adequacies)
         for note in finished.folder.read_manifest().notes:
             output.print(f"[yellow]Note:[/] {shown(note)}")
@@ -328,6 +329,7 @@ def as_json(finished: "Finished") -> dict[str, Any]:
         "reused_shards": finished.reused,
         "audits": [audit_as_json(stored) for stored in finished.audits],
         "adequacy": [adequacy_as_json(stored) for stored in finished.adequacies],
+        "brackets": [bracket_as_json(stored) for stored in finished.brackets],
     }
 
 
@@ -351,6 +353,13 @@ def adequacy_as_json(stored: "StoredAdequacy") -> dict[str, Any]:
         for alarm, seen in zip(row["alarms"], found.alarms, strict=True):
             alarm["raised"] = seen.raised
     return content
+
+
+def bracket_as_json(stored: "StoredBracket") -> dict[str, Any]:
+    """What lower and upper bounds enclose, as plain values."""
+    from fairmargin.metrics.results import encode
+
+    return {"between": stored.between, **encode(stored.result)}
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from fairmargin.metrics.results import AuditResult, Estimate
     from fairmargin.studies.measuring import Progress as Tell
-    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit
+    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket
 
 
 class _Output(Console):
@@ -78,6 +78,17 @@ def show_adequacies(adequacies: "Sequence[StoredAdequacy]") -> None:
         for sentence in strength_alarms(found):
             output.print(f"[yellow]Alarm:[/] {shown(sentence)}")
     if checked:
+        output.print()
+
+
+def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
+    """What is certain, between a certificate and an attack."""
+    for stored in brackets:
+        whose = "" if stored.result.subject == "model" else f" of the {stored.result.subject} model"
+        output.print(f"[bold]{shown(f'By {stored.result.partition}{whose}, between {stored.between}:')}[/]")
+        for row in stored.result:
+            output.print(f"[{'cyan' if row.is_certain else 'default'}]{shown(row.finding)}[/]")
+    if brackets:
         output.print()
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fairmargin.cli.audit import adequacy_as_json, audit_as_json
-from fairmargin.cli.console import output, show_adequacies, show_audits
+from fairmargin.cli.audit import adequacy_as_json, audit_as_json, bracket_as_json
+from fairmargin.cli.console import output, show_adequacies, show_audits, show_brackets
 from fairmargin.cli.options import Json, Quiet, Run
 
 
@@ -27,7 +27,7 @@ def report(
     from fairmargin.studies.workflow import write_report
 
     folder = RunFolder.existing(run)
-    audits, adequacies = folder.read_audits(), folder.read_adequacies()
+    audits, adequacies, brackets = folder.read_audits(), folder.read_adequacies(), folder.read_brackets()
     target = out or folder.report
     write_report(folder, target)
     if json_:
@@ -35,9 +35,11 @@ def report(
             "report": str(target),
             "audits": [audit_as_json(stored) for stored in audits],
             "adequacy": [adequacy_as_json(stored) for stored in adequacies],
+            "brackets": [bracket_as_json(stored) for stored in brackets],
         }
         typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))
     elif not quiet:
         show_audits(audits)
+        show_brackets(brackets)
         show_adequacies(adequacies)
         output.print(f"Report: {target}", soft_wrap=True)

@@ -1,9 +1,7 @@
 """Figures of an audit, drawn with plotly: what users know as `fm.plot`."""
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -22,14 +20,15 @@ from fairmargin.metrics.results import (
     Estimate,
     GroupResult,
 )
+from fairmargin.report.brackets import bracket_intervals as bracket_intervals  # noqa: PLC0414 - part of fm.plot
+from fairmargin.report.drawing import FAINT, distinct, escape, lay_out
 from fairmargin.report.spelling import number, percent, plain, shorten
 from fairmargin.report.words import by_sigma
 
 # Okabe and Ito's colours, which colour-blind people tell apart; their yellow is too pale for a line on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _DASHES = ("solid", "dash")  # the second round of colours is dashed
-_GREY, _INK, _FAINT = "#BBBBBB", "#222222", "#E6E6E6"
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_GREY = "#BBBBBB"
 
 _VERDICT_MARKS = {
     LESS_ROBUST: ("#D55E00", "triangle-down"),
@@ -43,7 +42,6 @@ WIDEST_BAND = 0.4  # a wider band would cover the figure and say nothing
 _MANY_GROUPS = 12
 _MANY_BANDS = 5  # more of them would blend into one grey
 _RESOLUTION = 190  # a curve is at most 1 wide and 1 high, so it keeps at most twice as many points
-_LABEL_WIDTH = 22
 _ROW_HEIGHT = 30
 
 
@@ -87,7 +85,7 @@ def curves(result: AuditResult, *, everyone: bool = True) -> go.Figure:
         figure.add_vline(result.up_to, line={"color": "#888888", "width": 1, "dash": "dash"})
         note = {"text": "cap", "x": result.up_to, "y": 1.0, "yref": "paper", "xanchor": "right", "yanchor": "top"}
         figure.add_annotation(**note, showarrow=False, xshift=-3, font={"size": 11, "color": "#666666"})
-    _style(figure, height=440)
+    lay_out(figure, height=440)
     figure.update_layout(legend={"traceorder": "normal", "itemwidth": 30, "valign": "top"})
     figure.update_xaxes(title_text=f"perturbation radius τ ({result.norm})", range=[0, end], rangemode="nonnegative")
     figure.update_yaxes(title_text="share still classified correctly", range=[0, 1.01], tickformat=".0%", dtick=0.2)
@@ -123,12 +121,12 @@ def sigma_intervals(result: AuditResult) -> go.Figure:
     for row in rows:
         if not np.isfinite(row.sigma.value):
             _say_undefined(figure, place[row.group], row.sigma)
-    _style(figure, height=130 + _ROW_HEIGHT * len(rows))
+    lay_out(figure, height=130 + _ROW_HEIGHT * len(rows))
     figure.add_vline(0, line={"color": "#444444", "width": 1}, layer="below")
     figure.update_layout(legend={"orientation": "h", "y": 1.0, "yref": "container", "yanchor": "top", "x": 0})
     figure.update_layout(margin={"t": 44, "b": 56})
     figure.update_xaxes(title_text="σ: mean distance relative to the rest", tickformat=".0%", range=_sigma_range(rows))
-    figure.update_xaxes(gridcolor=_FAINT, showgrid=True, nticks=8)
+    figure.update_xaxes(gridcolor=FAINT, showgrid=True, nticks=8)
     figure.update_yaxes(
         tickmode="array",
         tickvals=list(place.values()),
@@ -157,7 +155,7 @@ def budgets(adequacy: Adequacy) -> go.Figure:
     if not adequacy.groups:
         raise InputError(f"There are no budgets to draw. {adequacy.finding}")
     rows = list(adequacy)
-    labels = _distinct([row.group for row in rows])
+    labels = distinct([row.group for row in rows])
     bright = _bright(rows, adequacy.audited)
     figure = go.Figure()
     others = len(rows) - len(bright)
@@ -173,7 +171,7 @@ def budgets(adequacy: Adequacy) -> go.Figure:
         figure.add_trace(_rising(adequacy.budgets, row, name, label, colour, dash, bars=len(rows) <= _MANY_BANDS))
         figure.data[-1].showlegend = shown or first
         first = first and shown
-    _style(figure, height=360)
+    lay_out(figure, height=360)
     figure.add_vline(adequacy.audited, line={"color": "#888888", "width": 1, "dash": "dash"}, layer="below")
     note = {"text": "audited", "x": adequacy.audited, "y": 1.0, "yref": "paper", "xanchor": "left", "yanchor": "top"}
     figure.add_annotation(**note, showarrow=False, xshift=3, font={"size": 11, "color": "#666666"})
@@ -184,16 +182,6 @@ def budgets(adequacy: Adequacy) -> go.Figure:
     figure.update_xaxes(title_text=f"budget of the attack{' (steps)' if in_steps else ''}", type="category", **places)
     figure.update_yaxes(title_text=f"mean distance ({adequacy.norm})", rangemode="tozero")
     return figure
-
-
-def escape(text: str) -> str:
-    """Text that plotly shows as it is: no tag, no entity and no template of a stranger's name takes effect.
-
-    >>> escape("<i>%{x}</i> & co")
-    '&lt;i&gt;%&#123;x}&lt;/i&gt; &amp; co'
-    """
-    shown = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([%$])\{", r"\1&#123;", shown)
 
 
 def thinned(curve: RobustnessCurve, end: float, resolution: int = _RESOLUTION) -> tuple[Floats, Floats]:
@@ -396,45 +384,5 @@ def _coloured(names: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 def _labels(result: AuditResult, *, sizes: bool = True) -> list[str]:
     """One label a group, escaped."""
-    labels = _distinct([row.group for row in result])
+    labels = distinct([row.group for row in result])
     return [f"{text} (n = {row.size:,})" if sizes else text for text, row in zip(labels, result, strict=True)]
-
-
-def _distinct(groups: Sequence[str]) -> list[str]:
-    """Escaped names; shortened ones that have become equal are numbered."""
-    seen: dict[str, int] = {}
-    labels = []
-    for group in groups:
-        text = escape(shorten(plain(group), _LABEL_WIDTH))
-        seen[text] = seen.get(text, 0) + 1
-        labels.append(text if seen[text] == 1 else f"{text} [{seen[text]}]")
-    return labels
-
-
-def _style(figure: go.Figure, height: int) -> None:
-    axis: dict[str, Any] = {
-        "showline": True,
-        "linecolor": "#999999",
-        "linewidth": 1,
-        "ticks": "outside",
-        "tickcolor": "#999999",
-        "ticklen": 4,
-        "gridcolor": _FAINT,
-        "zeroline": False,
-        "title": {"standoff": 10, "font": {"size": 13}},
-        "automargin": True,
-    }
-    figure.update_layout(
-        template=go.layout.Template(),
-        height=height,
-        autosize=True,
-        font={"family": _FONT, "size": 13, "color": _INK},
-        paper_bgcolor="white",
-        plot_bgcolor="white",
-        margin={"l": 64, "r": 16, "t": 16, "b": 56},
-        hovermode="closest",
-        hoverlabel={"font": {"family": _FONT, "size": 13}, "align": "left"},
-        dragmode="zoom",
-        xaxis=axis,
-        yaxis=axis,
-    )

@@ -18,10 +18,13 @@ from plotly.offline import get_plotlyjs
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
 from fairmargin.metrics.adequacy import Adequacy
+from fairmargin.metrics.bracketed import Bracket
 from fairmargin.metrics.results import VERDICTS, AuditResult, Estimate, GroupResult
 from fairmargin.metrics.undefined import reason_of
 from fairmargin.report import explanations, figures, spelling, words
 from fairmargin.report.adequacy import blocks
+from fairmargin.report.brackets import blocks as brackets_shown
+from fairmargin.report.brackets import certainty
 from fairmargin.report.matching import as_list, matched
 from fairmargin.report.strength import strength
 from fairmargin.store.atomic import atomic_write_text
@@ -84,6 +87,7 @@ def write_report(
     results: AuditResult | Sequence[AuditResult],
     provenance: Provenance | None = None,
     adequacy: Adequacy | Sequence[Adequacy] = (),
+    brackets: Bracket | Sequence[Bracket] = (),
 ) -> Path:
     """Writes the page of one or several audits to a file, whole or not at all.
 
@@ -97,15 +101,18 @@ def write_report(
         Where the numbers come from; what you leave out the page leaves out.
     adequacy
         What `adequacy` returned for these audits; each goes to the audit of the same groups and distances.
+    brackets
+        What `bracket` returned for these groups.
     """
     audits = as_list(results, AuditResult, "results", "audit")
     checked = matched(audits, as_list(adequacy, Adequacy, "adequacy", "adequacy"))
     sections = [Section(result, adequacy=own) for result, own in zip(audits, checked, strict=True)]
-    atomic_write_text(path, render(sections, provenance or Provenance()))
+    enclosed = [(each, "a lower and an upper bound") for each in as_list(brackets, Bracket, "brackets", "bracket")]
+    atomic_write_text(path, render(sections, provenance or Provenance(), enclosed))
     return Path(path)
 
 
-def render(sections: Sequence[Section], provenance: Provenance) -> str:
+def render(sections: Sequence[Section], provenance: Provenance, brackets: Sequence[tuple[Bracket, str]] = ()) -> str:
     """A page that needs nothing but itself: no server, no network, no other file.
 
     Every text that comes from data is escaped, and the page's policy lets no script run but its own two, by hash.
@@ -116,6 +123,8 @@ def render(sections: Sequence[Section], provenance: Provenance) -> str:
         The audits, in the order of the page.
     provenance
         Where the numbers come from.
+    brackets
+        What lower and upper bounds enclose together, each with the estimators that it lies between.
 
     >>> render([], Provenance())
     Traceback (most recent call last):
@@ -124,11 +133,14 @@ def render(sections: Sequence[Section], provenance: Provenance) -> str:
     if not sections:
         raise InputError("A report needs at least one audit; given none.")
     results = [section.result for section in sections]
+    checked = [section.adequacy for section in sections if section.adequacy]
+    said = [words.answer(results), certainty([bracket for bracket, _ in brackets]), strength(checked)]
     several_norms = len({result.norm for result in results}) > 1
     plotly, script = _inline(get_plotlyjs()), _inline(_asset("page.js"))
     return _template().render(
         provenance=provenance,
-        answer=f"{words.answer(results)} {strength([s.adequacy for s in sections if s.adequacy])}".strip(),
+        answer=" ".join(filter(None, said)),
+        certain=brackets_shown(brackets, _embed),
         strength=blocks([(s.result, s.estimator, s.adequacy) for s in sections], _embed),
         sections=[_section(section, i, several_norms) for i, section in enumerate(sections, start=1)],
         bounds=[

@@ -8,6 +8,7 @@ RUN/shards/          distances, written as they are measured
 RUN/audits.json      the results
 RUN/table.csv        the same as a table
 RUN/adequacy.json    whether the attacks were strong enough, where that was asked
+RUN/brackets.json    what lower and upper bounds enclose together, where both were measured
 RUN/report.html
 """
 
@@ -27,6 +28,7 @@ from fairmargin.core.suggestion import suggest
 from fairmargin.distances.measure import concatenate
 from fairmargin.errors import FairmarginError, InputError, StoreError
 from fairmargin.metrics.adequacy import Adequacy
+from fairmargin.metrics.bracketed import Bracket
 from fairmargin.metrics.results import AuditResult, encode
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store
@@ -71,6 +73,14 @@ class StoredAdequacy:
 
     estimator: str
     result: Adequacy
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBracket:
+    """What the distances of several estimators enclose together, and which these are."""
+
+    between: str
+    result: Bracket
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +229,24 @@ class RunFolder:
             )
         except (KeyError, TypeError, FairmarginError) as error:
             raise self._damaged("adequacy.json", error) from None
+
+    def write_brackets(self, brackets: Sequence[StoredBracket]) -> None:
+        """Keep what is enclosed; no file where nothing is."""
+        if not brackets:
+            self._file("brackets.json").unlink(missing_ok=True)
+            return
+        content = [{"between": b.between, "result": json.loads(b.result.to_json())} for b in brackets]
+        atomic_write_text(self._file("brackets.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+    def read_brackets(self) -> tuple[StoredBracket, ...]:
+        """What is enclosed; none where only one side was measured."""
+        content = self._json("brackets.json", list)
+        try:
+            return tuple(
+                StoredBracket(item["between"], Bracket.from_json(json.dumps(item["result"]))) for item in content or ()
+            )
+        except (KeyError, TypeError, FairmarginError) as error:
+            raise self._damaged("brackets.json", error) from None
 
     def _samples(self) -> pd.DataFrame:
         path = self._file("samples.parquet")

@@ -24,9 +24,10 @@ from fairmargin.models.referenced import drawn, fingerprint_of
 from fairmargin.report.page import Provenance, Section, render
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.studies.adequacy import check_adequacy
+from fairmargin.studies.bracketing import brackets_of
 from fairmargin.studies.loading import Loaded, audit_plan, kept_columns, load_study, partitions_of
 from fairmargin.studies.measuring import Progress, Workshop, measure_all
-from fairmargin.studies.run_folder import Manifest, Measurement, RunFolder, StoredAdequacy, StoredAudit
+from fairmargin.studies.run_folder import Manifest, Measurement, RunFolder, StoredAdequacy, StoredAudit, StoredBracket
 from fairmargin.studies.study import Study, differing
 from fairmargin.version import __version__
 
@@ -45,6 +46,7 @@ class Finished:
     replaced: bool  # whether the folder held results of another question
     added: bool  # whether all that is new of this question is the check of the attack
     adequacies: tuple[StoredAdequacy, ...] = ()
+    brackets: tuple[StoredBracket, ...] = ()
 
 
 def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress: Progress | None = None) -> Finished:
@@ -80,15 +82,17 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
                 audits.append(StoredAudit(measurement.estimator, _warned(audit(distances, partition, plan), loaded)))
         tell("comparing groups", len(audits), len(audits))
         folder.write_audits(audits)
+        brackets = brackets_of([(m.estimator, folder.distances(m)) for m in measurements], partitions, plan)
+        folder.write_brackets(brackets)
         folder.write_adequacies(())
         write_report(folder, folder.report)
         if not study.adequacy:
-            return Finished(folder, tuple(audits), measured, reused, replaced, added)
+            return Finished(folder, tuple(audits), measured, reused, replaced, added, brackets=brackets)
         checked = check_adequacy(study, loaded, estimators, partitions, measurements, audits, workshop)
         folder.write_adequacies(checked.found)
         write_report(folder, folder.report)
     measured, reused = measured + checked.now, reused + checked.reused
-    return Finished(folder, tuple(audits), measured, reused, replaced, added, checked.found)
+    return Finished(folder, tuple(audits), measured, reused, replaced, added, checked.found, brackets)
 
 
 def write_report(folder: RunFolder, target: Path) -> None:
@@ -111,7 +115,8 @@ def write_report(folder: RunFolder, target: Path) -> None:
         versions=manifest.versions,
         notes=manifest.notes,
     )
-    atomic_write_text(target, render(sections, provenance))
+    brackets = [(found.result, found.between) for found in folder.read_brackets()]
+    atomic_write_text(target, render(sections, provenance, brackets))
 
 
 def _warned(result: AuditResult, loaded: Loaded) -> AuditResult:

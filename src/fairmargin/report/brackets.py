@@ -1,0 +1,158 @@
+"""What a page shows of brackets: what is certain, whatever the attack and whatever the certificate."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from fairmargin.metrics.bracket_words import percent
+from fairmargin.metrics.bracketed import (
+    CERTAINLY_LESS,
+    CERTAINLY_LESS_HERE,
+    CERTAINLY_MORE,
+    CERTAINLY_MORE_HERE,
+    NOT_CERTAIN,
+    Bracket,
+    GroupBracket,
+    Range,
+)
+from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW
+from fairmargin.report import spelling
+from fairmargin.report.drawing import distinct, lay_out
+
+READING = (
+    "An attack shows how far a sample is at most from being fooled, a certificate how far at least. What lies between "
+    "both is not known; what lies outside is ruled out, however strong the next attack may be. If the limits of a "
+    "group’s σ exclude 0, it is certain which side is easier to fool: first for the very samples measured, and, if "
+    "the limits with sampling error exclude 0 too, for everyone they were drawn from."
+)
+SYMBOLS = {
+    CERTAINLY_LESS: "▼",
+    CERTAINLY_MORE: "▲",
+    CERTAINLY_LESS_HERE: "▽",
+    CERTAINLY_MORE_HERE: "△",
+    NOT_CERTAIN: "–",
+    TOO_FEW: "?",
+    NOT_COMPARABLE: "?",
+}
+_COLOURS = {CERTAINLY_LESS: "#D55E00", CERTAINLY_LESS_HERE: "#D55E00", CERTAINLY_MORE: "#0072B2"}
+_COLOURS |= {CERTAINLY_MORE_HERE: "#0072B2"}
+_ROW_HEIGHT = 30
+_WIDEST = 3.0  # σ of more than this is drawn as an open end
+
+
+def bracket_intervals(bracket: Bracket) -> go.Figure:
+    """σ of every group between its bounds: thick for these samples, thin with sampling error for the population.
+
+    Parameters
+    ----------
+    bracket
+        What `bracket` returned.
+    """
+    rows = _ordered(bracket)
+    known = [row for row in rows if row.sigma.is_known]
+    ends = [end for row in known for end in (row.sigma.population_low, row.sigma.population_high)]
+    widest = min(_WIDEST, max((abs(end) for end in ends if math.isfinite(end)), default=1.0))
+    figure = go.Figure()
+    for place, row in enumerate(rows):
+        if row.sigma.is_known:
+            colour = _COLOURS.get(row.verdict, "#666666")
+            limits = (row.sigma.population_low, row.sigma.population_high), (row.sigma.low, row.sigma.high)
+            for (low, high), width in zip(limits, (2, 10), strict=True):
+                figure.add_trace(_bar(place, max(low, -1.0), min(high, 2 * widest), width, colour, row))
+    lay_out(figure, height=100 + _ROW_HEIGHT * len(rows))
+    figure.add_vline(0, line={"color": "#444444", "width": 1}, layer="below")
+    figure.update_layout(showlegend=False)
+    figure.update_xaxes(
+        title_text="σ: mean distance relative to the rest", tickformat=".0%", range=[-min(1.0, 1.1 * widest), widest]
+    )
+    figure.update_yaxes(
+        tickmode="array",
+        tickvals=list(range(len(rows))),
+        ticktext=distinct([row.group for row in rows]),
+        range=[len(rows) - 0.4, -0.6],
+        showgrid=False,
+        ticks="",
+        showline=False,
+    )
+    return figure
+
+
+def _bar(place: int, low: float, high: float, width: int, colour: str, row: GroupBracket) -> go.Scatter:
+    return go.Scatter(
+        x=[low, high],
+        y=[place, place],
+        mode="lines",
+        line={"width": width, "color": colour},
+        hovertext=row.finding,
+        hoverinfo="text",
+    )
+
+
+def blocks(brackets: Sequence[tuple[Bracket, str]], embed: Callable[[Any], Any]) -> dict[str, Any]:
+    """What the template needs: one block a bracket, each with the names of the estimators that it lies between."""
+    return {"reading": READING, "blocks": [_block(bracket, between, embed) for bracket, between in brackets]}
+
+
+def certainty(brackets: Sequence[Bracket]) -> str:
+    """The page's answer, in one more sentence: what is certain."""
+    found = [(row, bracket) for bracket in brackets for row in bracket if row.is_certain]
+    if not found:
+        return ""
+    worst = [row for row, _ in found if row.verdict == CERTAINLY_LESS]
+    if worst:
+        names = ", ".join(f"“{spelling.plain(row.group)}”" for row in worst)
+        return f"Certain, whatever the attack: {names} {'is' if len(worst) == 1 else 'are'} easier to fool."
+    return ""
+
+
+def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[str, Any]:
+    certain = [row for row in bracket if row.is_certain]
+    headline = (
+        f"Certain for {len(certain)} of {len(bracket.groups)} groups."
+        if certain
+        else "The bounds leave room for both signs in every group: nothing is certain yet."
+    )
+    low, high = bracket.variance
+    return {
+        "partition": spelling.plain(bracket.partition),
+        "between": between,
+        "subject": "" if bracket.subject == "model" else bracket.subject,
+        "headline": headline,
+        "rows": [_row(row) for row in _ordered(bracket)],
+        "sentences": [row.finding for row in _ordered(bracket)],
+        "confidence": spelling.percent(bracket.confidence),
+        "variance": f"{spelling.number(low)} to {spelling.number(high)}",
+        "capped": bracket.cap_reason,
+        "crossed": bracket.crossed,
+        "figure": embed(bracket_intervals(bracket)),
+        "alt": f"Each group’s σ between its bounds. {headline}",
+    }
+
+
+def _row(row: GroupBracket) -> dict[str, Any]:
+    return {
+        "group": spelling.plain(row.group),
+        "size": f"{row.size:,}",
+        "verdict": row.verdict,
+        "symbol": SYMBOLS[row.verdict],
+        "robustness": _lengths(row.robustness.low, row.robustness.high),
+        "robustness_population": _lengths(row.robustness.population_low, row.robustness.population_high),
+        "sigma": _shares(row.sigma, "low", "high"),
+        "sigma_population": _shares(row.sigma, "population_low", "population_high"),
+    }
+
+
+def _lengths(low: float, high: float) -> str:
+    return f"{spelling.number(low)} to {spelling.number(high) if math.isfinite(high) else 'any size'}"
+
+
+def _shares(limits: Range, low: str, high: str) -> str:
+    return f"{percent(getattr(limits, low))} to {percent(getattr(limits, high))}" if limits.is_known else "undefined"
+
+
+def _ordered(bracket: Bracket) -> list[GroupBracket]:
+    """Least robust first; groups without σ last."""
+    middle = {row.group: row.sigma.low + min(row.sigma.high, 10.0) for row in bracket if row.sigma.is_known}
+    return sorted(bracket, key=lambda row: middle.get(row.group, math.inf))

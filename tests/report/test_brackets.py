@@ -1,0 +1,77 @@
+"""The page draws what is certain, and says so in words that a reader of one paragraph gets too."""
+
+import numpy as np
+import pytest
+
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.errors import InputError
+from fairmargin.metrics.audit import audit
+from fairmargin.metrics.bracket import bracket
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.report import figures
+from fairmargin.report.page import write_report
+
+PLAN = AuditPlan(resamples=200)
+
+
+def measured(loose, labels=("F", "M"), subject="model"):
+    rng = np.random.default_rng(0)
+    truth = np.concatenate([rng.gamma(4, 1.0, 80), rng.gamma(4, 2.0, 80)])
+    groups = Partition.by("sex", [labels[0]] * 80 + [labels[1]] * 80)
+    lower = Distances(truth * (1 - loose), truth > 0, Bound.LOWER, Norm.L2, subject)
+    upper = Distances(truth * (1 + loose), truth > 0, Bound.UPPER, Norm.L2, subject)
+    return lower, upper, groups
+
+
+def page_of(tmp_path, loose, **options):
+    lower, upper, groups = measured(loose, **options)
+    found = bracket(lower, upper, groups, PLAN)
+    return write_report(tmp_path / "page.html", audit(upper, groups, PLAN), brackets=found).read_text(encoding="utf-8")
+
+
+def test_the_page_says_who_is_certainly_easier_to_fool(tmp_path):
+    page = page_of(tmp_path, 0.1)
+    assert "Certain, whatever the attack: “F” is easier to fool." in page
+    assert "What is certain?" in page
+    assert "certainly less robust" in page
+
+
+def test_bounds_that_leave_room_are_not_called_certain(tmp_path):
+    page = page_of(tmp_path, 0.9)
+    assert "Certain, whatever" not in page
+    assert "nothing is certain yet" in page
+
+
+def test_without_brackets_the_page_has_no_such_section(tmp_path):
+    _, upper, groups = measured(0.1)
+    page = write_report(tmp_path / "page.html", audit(upper, groups, PLAN)).read_text(encoding="utf-8")
+    assert "What is certain?" not in page
+
+
+def test_a_smoothed_models_bracket_names_its_subject(tmp_path):
+    assert "smoothed(0.25) model" in page_of(tmp_path, 0.1, subject="smoothed(0.25)")
+
+
+def test_names_of_groups_take_no_effect(tmp_path):
+    page = page_of(tmp_path, 0.1, labels=("<script>alert(1)</script>", "M"))
+    assert "<script>alert(1)</script>" not in page
+
+
+def test_what_is_no_bracket_is_refused_with_a_sentence(tmp_path):
+    _, upper, groups = measured(0.1)
+    with pytest.raises(InputError, match="bracket"):
+        write_report(tmp_path / "page.html", audit(upper, groups, PLAN), brackets=["certain"])
+
+
+def test_the_figure_draws_both_limits_of_every_group_and_ends_without_limit():
+    lower, upper, groups = measured(0.1)
+    figure = figures.bracket_intervals(bracket(lower, upper, groups, PLAN))
+    assert len(figure.data) == 4
+    thick = [trace for trace in figure.data if trace.line.width > 5]
+    assert all(trace.x[0] < trace.x[1] for trace in thick)
+    nothing = Distances(np.zeros(160), upper.correct, Bound.LOWER, Norm.L2)
+    figure = figures.bracket_intervals(bracket(nothing, upper, groups, PLAN))
+    assert all(np.isfinite(trace.x).all() for trace in figure.data)
