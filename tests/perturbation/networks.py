@@ -82,6 +82,16 @@ def mlp(epochs=12):
     )
 
 
+def relu_mlp(epochs=12):
+    """The same without the smooth layer: what can be proven layer by layer."""
+    return _trained(
+        lambda: nn.Sequential(
+            nn.Flatten(), nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 10)
+        ),
+        epochs=epochs,
+    )
+
+
 def _trained(make, epochs):
     x, y = (torch.tensor(part[:1200]) for part in digits())
     with torch.random.fork_rng():

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairmargin.cli.console import command_line, output, progress, show_adequacies, show_audits, show_brackets, shown
+from fairmargin.cli.console import (
+    command_line,
+    output,
+    progress,
+    show_adequacies,
+    show_audits,
+    show_brackets,
+    show_precise,
+    shown,
+)
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.errors import InputError
 
@@ -164,6 +173,21 @@ def audit(
             rich_help_panel="Measuring",
         ),
     ] = 64,
+    precision: Annotated[
+        float,
+        typer.Option(
+            help="Measure no more samples than it takes to know every group's σ to ± this, as in 0.03: a cheap "
+            "estimator on many, --estimator on few. Prints what that saved.",
+            rich_help_panel="Measuring",
+        ),
+    ] = 0.0,
+    target: Annotated[
+        str,
+        typer.Option(
+            help="What --precision is about: population (the samples were drawn from it) or samples (these alone).",
+            rich_help_panel="Measuring",
+        ),
+    ] = "",
     tile: Annotated[
         int,
         typer.Option(
@@ -232,6 +256,10 @@ def audit(
     fairmargin audit --model arch:resnet20 --weights resnet20.th --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
     --data cifar10 --root data --split test --per-group 200 --estimator plumb:norm=linf --out run
 
+    [dim]# only as many images as it takes to know each class's σ to ± 3 points[/]
+    fairmargin audit --model arch:resnet20 --weights resnet20.th --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+    --data cifar10 --root data --split test --precision 0.03 --out run
+
     [dim]# your own network and images[/]
     fairmargin audit --model net.py:make --weights net.safetensors --data faces/ --labels faces.csv --label age
     --group sex --size 64 --out run
@@ -268,6 +296,8 @@ def audit(
             "estimators": tuple(estimator or ()),
             "adequacy": adequacy,
             "adequacy_samples": adequacy_samples,
+            "precision": precision,
+            "target": target,
             "distances": distances,
             "distance_column": distance_column,
             "correct_column": correct_column,
@@ -286,7 +316,10 @@ def audit(
             "title": title,
         }
     )
-    carry_out(study, out, engine, json_=json_, quiet=quiet)
+    if study.precision:
+        carry_out_precisely(study, out, engine, json_=json_, quiet=quiet)
+    else:
+        carry_out(study, out, engine, json_=json_, quiet=quiet)
 
 
 def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> "Finished":
@@ -313,6 +346,22 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
             )
         output.print(f"Report: {finished.folder.report}", soft_wrap=True)
     return finished
+
+
+def carry_out_precisely(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
+    """Runs a study to a precision and shows what came out."""
+    from fairmargin.engine.catalog import parse_engine
+    from fairmargin.metrics.results import encode
+    from fairmargin.studies.precise_run import run_to_precision
+
+    with progress(quiet or json_) as tell:
+        finished = run_to_precision(study, out, parse_engine(engine), command=command_line(), progress=tell)
+    if json_:
+        print_json({"run": str(out), "precision": [encode(found) for found in finished.found]})
+    elif not quiet:
+        for found in finished.found:
+            show_precise(found)
+        output.print(f"Table: {finished.folder.precision_table}", soft_wrap=True)
 
 
 def print_json(content: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from fairmargin.metrics.precision import PrecisionResult
     from fairmargin.metrics.results import AuditResult, Estimate
     from fairmargin.studies.measuring import Progress as Tell
     from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket
@@ -90,6 +91,30 @@ def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
             output.print(f"[{'cyan' if row.is_certain else 'default'}]{shown(row.finding)}[/]")
     if brackets:
         output.print()
+
+
+def show_precise(found: "PrecisionResult") -> None:
+    """Every group to a precision, and what that saved."""
+    table = plain_table(
+        f"{found.partition}: σ to ±{found.precision:g} for the {found.target.removeprefix('the ')}, {found.norm}, "
+        f"{found.bound.words}, {found.reference}",
+        left=("group",),
+        wrap=("group",),
+    )("group", "size", "distance", "σ", f"{found.confidence:.0%} interval", "by the reference", "as precise as asked")
+    for row in found:
+        table.add_row(
+            shown(row.group),
+            f"{row.size:,}",
+            f"{row.robustness.value:.4g}",
+            *sigma_texts(row.sigma),
+            f"{row.reference_samples:,}",
+            "yes" if row.met else "no",
+        )
+    output.print(table)
+    output.print(f"[bold]Cost:[/] {shown(found.saving)}")
+    for note in found.notes:
+        output.print(f"[yellow]Note:[/] {shown(note)}")
+    output.print()
 
 
 def _table(estimator: str, result: "AuditResult") -> Table:

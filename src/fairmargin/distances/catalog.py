@@ -56,12 +56,16 @@ ESTIMATORS = _Estimators(
         "ddn": "ddn:DDN",
         "fmn": "fmn:FMN",
         "alma": "alma:ALMA",
+        "verified": "verified:Verified",
+        "smoothing": "smoothing:Smoothing",
+        "smoothed_attack": "smoothed_attack:SmoothedAttack",
     }
 )
 
 
 # These bound the distance on neither side, so that among several none is the tightest.
 PROXIES = frozenset({"first_order", "softmax_margin", "last_two_radii"})
+CERTIFICATES = frozenset({"verified", "smoothing"})  # audited beside an attack, they bracket; they do not sharpen it
 
 _NAMES = {place.partition(":")[2]: name for name, place in ESTIMATORS.places.items()}
 _CLASS = re.compile(rf"`({'|'.join(_NAMES)})`|(?<![`\w.])({'|'.join(_NAMES)})(?![`\w.(])")
@@ -166,6 +170,11 @@ def _joined(text: str, several: list[str]) -> Tightest:
             raise InputError(
                 f"{text!r}: `{name}` is a proxy, which bounds the distance on neither side, and cannot be joined by +. "
                 "Leave it out, or audit it beside the others by an --estimator of its own."
+            )
+        if name in CERTIFICATES:
+            raise InputError(
+                f"{text!r}: `{name}` bounds the distance from below, and cannot be joined by + with what bounds it from "
+                "above. Audit it beside the others by an --estimator of its own: together they bracket the truth."
             )
     try:
         return Tightest(*members)

@@ -9,6 +9,7 @@ RUN/audits.json      the results
 RUN/table.csv        the same as a table
 RUN/adequacy.json    whether the attacks were strong enough, where that was asked
 RUN/brackets.json    what lower and upper bounds enclose together, where both were measured
+RUN/precision.json   what an audit to a precision found; precision.csv is the same as a table
 RUN/report.html
 """
 
@@ -29,6 +30,7 @@ from fairmargin.distances.measure import concatenate
 from fairmargin.errors import FairmarginError, InputError, StoreError
 from fairmargin.metrics.adequacy import Adequacy
 from fairmargin.metrics.bracketed import Bracket
+from fairmargin.metrics.precision import PrecisionResult
 from fairmargin.metrics.results import AuditResult, encode
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store
@@ -247,6 +249,18 @@ class RunFolder:
             )
         except (KeyError, TypeError, FairmarginError) as error:
             raise self._damaged("brackets.json", error) from None
+
+    @property
+    def precision_table(self) -> Path:
+        """Where the table of an audit to a precision lies."""
+        return self._file("precision.csv")
+
+    def write_precision(self, found: Sequence[PrecisionResult], about: Mapping[str, Any]) -> None:
+        """Keep what an audit to a precision found, how it came about, and the numbers as a table."""
+        content = {**about, "found": [encode(each) for each in found]}
+        atomic_write_text(self._file("precision.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
+        frames = [each.to_frame() for each in found]
+        atomic_write_text(self.precision_table, pd.concat(frames, ignore_index=True).to_csv(index=False))
 
     def _samples(self) -> pd.DataFrame:
         path = self._file("samples.parquet")

@@ -57,6 +57,8 @@ FOR_MODELS = (
     "bounds",
     "estimators",
     "adequacy",
+    "precision",
+    "target",
 )
 FOR_TABLES = ("distance_column", "correct_column", "bound", "norm")
 
@@ -95,6 +97,8 @@ class Study(BaseModel):
     estimators: tuple[str, ...] = ()
     adequacy: bool = False
     adequacy_samples: int = Field(64, ge=10)
+    precision: float = Field(0.0, ge=0, lt=1)
+    target: Literal["", "population", "samples"] = ""
 
     distances: str = ""
     distance_column: str = ""
@@ -127,6 +131,7 @@ class Study(BaseModel):
             raise ValueError(f"{option_of(idle[0])} goes with {other}, and says nothing here: leave it out")
         if not self.adequacy and self.adequacy_samples != type(self).model_fields["adequacy_samples"].default:
             raise ValueError("--adequacy-samples goes with --adequacy, and says nothing here: leave it out, or add it")
+        self._check_precision()
         if bool(self.mean) != bool(self.std):
             given, other = ("--mean", "--std") if self.mean else ("--std", "--mean")
             raise ValueError(f"{given} is given without {other}: give both ({'--std 1' if self.mean else '--mean 0'})")
@@ -136,6 +141,17 @@ class Study(BaseModel):
                     f"--cross takes two or more different columns, as in race,sex; given {','.join(names)}"
                 )
         return self
+
+    def _check_precision(self) -> None:
+        if self.target and not self.precision:
+            raise ValueError("--target goes with --precision, and says nothing here: leave it out, or add --precision")
+        if not self.precision:
+            return
+        if len(self.estimators) > 1:
+            raise ValueError("--precision takes one --estimator, the reference; it finds a cheap one by itself")
+        for name in ("adequacy", "control", "cluster"):
+            if getattr(self, name):
+                raise ValueError(f"{option_of(name)} does not go with --precision yet: leave one of them out")
 
     @property
     def measures(self) -> bool:

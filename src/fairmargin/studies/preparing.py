@@ -1,0 +1,101 @@
+"""What every kind of run does before it measures: estimators, references, a faster copy, and a folder of its own."""
+
+import math
+import platform
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from fairmargin.distances.catalog import in_options
+from fairmargin.distances.measure import check_estimator
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.errors import FairmarginError, StoreError
+from fairmargin.models.referenced import drawn
+from fairmargin.studies.loading import Loaded
+from fairmargin.studies.measuring import Progress
+from fairmargin.studies.run_folder import RunFolder
+from fairmargin.studies.study import Study, differing
+from fairmargin.version import __version__
+
+_PASSES = 20  # of a tile, as a rough guess what measuring it takes: decides whether compiling could ever pay
+_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
+
+
+def estimators_of(study: Study, loaded: Loaded) -> tuple[str, ...]:
+    """The estimators asked for; else the exact one where there is one, and the best of docs/benchmarks.md elsewhere."""
+    if loaded.model is None:
+        return ()
+    default = "exact_linear" if "linear" in loaded.model.offers else "plumb"
+    return tuple(dict.fromkeys(study.estimators)) or (default,)
+
+
+def referenced(loaded: Loaded, estimators: list[DistanceEstimator], tell: Progress) -> Loaded:
+    """With some of the samples for searches to fall back on, fixed before anything is measured, in any order of work.
+
+    They depend on the content of the whole data alone, so that shards, engines and restarts fall back on the same.
+    """
+    if loaded.dataset is None or not any(estimator.needs == "gradient" for estimator in estimators):
+        return loaded
+    chosen = drawn(
+        loaded.dataset.x,
+        loaded.positions,
+        progress=lambda done, total: tell("choosing references", done, total),
+    )
+    return replace(loaded, references=chosen)
+
+
+def accelerated(
+    study: Study, loaded: Loaded, estimators: list[DistanceEstimator], folder: RunFolder, tell: Progress
+) -> Loaded:
+    """The model with its faster copy, chosen by one trial that the run folder remembers: a restart must not waver."""
+    if not study.accelerate or not any(estimator.needs == "gradient" for estimator in estimators):
+        return loaded
+    from fairmargin.models.acceleration import Choice, choose
+    from fairmargin.models.torch_model import TorchClassifier
+
+    if not isinstance(loaded.model, TorchClassifier):
+        return loaded
+    assert loaded.dataset is not None
+    known = folder.read_choice()
+    if known is None:
+        tell("trying what makes the model faster", 0, 1)
+        passes = len(estimators) * _PASSES * math.ceil(len(loaded.dataset) / loaded.model.tile)
+        choice = choose(loaded.model, np.asarray(loaded.dataset.x[: loaded.model.tile]), passes=passes)
+        folder.write_choice(choice.encode())
+        tell("trying what makes the model faster", 1, 1)
+    else:
+        choice = Choice.decode(known)
+    model = replace(loaded.model, acceleration=choice.acceleration)
+    return replace(loaded, model=model, notes=(*loaded.notes, choice.sentence))
+
+
+def check_served(loaded: Loaded, text: str, estimator: DistanceEstimator) -> None:
+    """Refuse an estimator that the model cannot serve, in the words of the options."""
+    assert loaded.model is not None
+    try:
+        check_estimator(loaded.model, estimator)
+    except FairmarginError as error:
+        said = str(error).replace("`Tightest`", f"`{text}`").replace(f"`{type(loaded.model).__name__}`", "this model")
+        raise type(error)(in_options(said)) from None
+
+
+def claim(folder: RunFolder, study: Study) -> Study | None:
+    """What the folder was asked before, if anything; it belongs to one model on one data set."""
+    old = folder.read_study()
+    if old is not None and differing(old, study):
+        names = ", ".join(f"{n} ({getattr(old, n)!r}, now {getattr(study, n)!r})" for n in differing(old, study))
+        raise StoreError(f"{folder.path} holds another audit: it differs in {names}. Choose another --out.")
+    folder.write_study(study)
+    return old
+
+
+def versions() -> dict[str, str]:
+    """Of all that numbers depend on."""
+    found = {"fairmargin": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
