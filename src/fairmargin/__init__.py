@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from fairmargin.models.as_classifier import as_classifier as as_classifier
     from fairmargin.report import figures as plot  # noqa: F401
     from fairmargin.report.page import write_report as write_report
+    from fairmargin.studies.precision import audit_to_precision as audit_to_precision
+    from fairmargin.studies.precision_plan import PrecisionPlan as PrecisionPlan
 
 # Name -> where it is defined. Resolved when first used (PEP 562), so that importing fairmargin loads next to nothing,
 # and torch only for those who need it.
@@ -67,11 +69,13 @@ _DEFINED_IN = {
     "FromAttack": "fairmargin.distances.foreign",
     "Norm": "fairmargin.core.norm",
     "Partition": "fairmargin.core.partition",
+    "PrecisionPlan": "fairmargin.studies.precision_plan",
     "RobustnessCurve": "fairmargin.core.curve",
     "Tightest": "fairmargin.distances.combine",
     "adequacy": "fairmargin.distances.adequacy",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.metrics.audit",
+    "audit_to_precision": "fairmargin.studies.precision",
     "bracket": "fairmargin.metrics.bracket",
     "build_architecture": "fairmargin.models.architectures.catalog",
     "compare": "fairmargin.metrics.compare",

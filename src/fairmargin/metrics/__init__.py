@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from fairmargin.metrics.bias import sigma as sigma
     from fairmargin.metrics.bias import sigma_parts as sigma_parts
     from fairmargin.metrics.bias import worst_group as worst_group
+    from fairmargin.metrics.certificates import certified_accuracy as certified_accuracy
+    from fairmargin.metrics.certificates import certified_mean as certified_mean
+    from fairmargin.metrics.certificates import false_certificates as false_certificates
     from fairmargin.metrics.exact_intervals import binomial_interval as binomial_interval
     from fairmargin.metrics.exact_intervals import kolmogorov_band as kolmogorov_band
     from fairmargin.metrics.permutation import holm as holm
@@ -49,6 +52,7 @@ _ROOMS = {
         "largest_robustness_bias median_distance overall_robustness relative_robustness_variance robustness "
         "robustness_bias robustness_variance sigma sigma_parts worst_group"
     ),
+    "certificates": "certified_accuracy certified_mean false_certificates",
     "exact_intervals": "binomial_interval kolmogorov_band",
     "permutation": "holm largest_bias_test",
     "spread": "accuracy_gap_interval accuracy_variance_interval",
