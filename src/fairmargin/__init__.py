@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fairmargin.metrics.compare import compare as compare
     from fairmargin.metrics.plan import AuditPlan as AuditPlan
     from fairmargin.metrics.power import power as power
+    from fairmargin.metrics.precision import PrecisionResult as PrecisionResult
     from fairmargin.metrics.results import AuditResult as AuditResult
     from fairmargin.models.architectures.catalog import ARCHITECTURES as ARCHITECTURES
     from fairmargin.models.architectures.catalog import build_architecture as build_architecture
@@ -70,6 +71,7 @@ _DEFINED_IN = {
     "Norm": "fairmargin.core.norm",
     "Partition": "fairmargin.core.partition",
     "PrecisionPlan": "fairmargin.studies.precision_plan",
+    "PrecisionResult": "fairmargin.metrics.precision",
     "RobustnessCurve": "fairmargin.core.curve",
     "Tightest": "fairmargin.distances.combine",
     "adequacy": "fairmargin.distances.adequacy",

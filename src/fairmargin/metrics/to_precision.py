@@ -1,0 +1,227 @@
+"""From a precision to samples, in planned rounds: a pilot, what it asks for, and once more if it was mistaken.
+
+Nobody looks at the width and goes on until it pleases: that stops when the spread seems small, and its intervals are
+too short. Each round's size is fixed before it begins, and there are at most three.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmargin.core.arrays import Bools, Floats, Ints, Keys
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.metrics.allocation import Allocation, Errors, allocate
+from fairmargin.metrics.audit import common_cap
+from fairmargin.metrics.control_variate import Means, Pool, chances, control_variate_means, sizes_by
+from fairmargin.metrics.log_contrast import Contrast, log_contrast
+
+REFERENCE = -1
+_SAFETY, _SAFETY_AGAIN = 1.15, 1.1  # by which variances may exceed what a pilot, or many samples, showed
+
+Ask = Callable[[int, Ints], Distances]  # an estimator (REFERENCE, or a candidate's position) on some samples
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What `PrecisionPlan` says with estimators. `costs`: of the candidates, then the reference."""
+
+    precision: float
+    confidence: float
+    finite: bool
+    pilot: int
+    up_to: float
+    costs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """Means and contrasts, the candidate that was preferred (None: the reference alone), and how many samples it took.
+
+    `asked` counts those that each candidate and, last, the reference measured, the pilot's included.
+    """
+
+    means: Means
+    contrast: Contrast
+    cheap: int | None
+    asked: tuple[int, ...]
+    rounds: int
+    up_to: float
+    cap_reason: str
+    reference: Distances
+
+
+class _Asked:
+    """What is known so far of every sample; asks only for what is not."""
+
+    def __init__(self, ask: Ask, samples: int, candidates: int) -> None:
+        self.ask = ask
+        self.values = np.full((candidates + 1, samples), np.nan)
+        self.correct = np.zeros(samples, dtype=np.bool_)
+        self.parts: list[tuple[Ints, Distances]] = []
+
+    def of(self, which: int, rows: Ints) -> None:
+        """Measure those of the samples that this estimator has not measured yet, in the order of the samples."""
+        missing = np.sort(rows[np.isnan(self.values[which, rows])])
+        if not missing.size:
+            return
+        found = self.ask(which, missing)
+        self.values[which, missing] = found.values
+        self.correct[missing] = found.correct
+        if which == REFERENCE:
+            self.parts.append((missing, found))
+
+    @property
+    def reference(self) -> Distances:
+        """All that the reference measured."""
+        first = self.parts[0][1]
+        tried = [np.full(len(p), np.nan) if p.tried is None else p.tried for _, p in self.parts]
+        return Distances(
+            np.concatenate([p.values for _, p in self.parts]), np.concatenate([p.correct for _, p in self.parts]),
+            first.bound, first.norm, first.subject,
+            None if all(p.tried is None for _, p in self.parts) else np.concatenate(tried),
+        )  # fmt: skip
+
+
+def to_precision(ask: Ask, partition: Partition, keys: Keys, question: Question) -> Answer:
+    """Every group's mean distance by the reference, and its σ, as precise as asked or as the samples allow.
+
+    Guarantee: which samples are asked about depends on their keys and on what was found, not on their order.
+
+    Parameters
+    ----------
+    ask
+        Measures samples by an estimator: the position of a candidate, or `REFERENCE`.
+    partition, keys
+        The groups, and a random number for each sample, by which they are drawn.
+    question
+        What is asked.
+    """
+    return _Audit(ask, partition, keys, question).run()
+
+
+class _Audit:
+    """The rounds of one audit."""
+
+    def __init__(self, ask: Ask, partition: Partition, keys: Keys, question: Question) -> None:
+        self.question, self.sizes, self.group = question, partition.sizes, partition.membership
+        self.candidates = len(question.costs) - 1
+        self.asked = _Asked(ask, len(partition), self.candidates)
+        # Each group's samples in one random order for all rounds: a longer draw contains a shorter one.
+        self.lines = [own[np.argsort(keys[own], kind="stable")] for own in (np.flatnonzero(m) for _, m in partition)]
+        self.pilots: list[Ints] = []  # of each group, those that all estimators measure first
+
+    def run(self) -> Answer:
+        """Pilot, plan, draw; and once more where an interval came out too long."""
+        rows = self._pilot()
+        shown: dict[int | None, Means] = {k: self._evaluated(k, rows)[0] for k in range(self.candidates)}
+        shown[None] = shown[0] if shown else self._evaluated(None, rows)[0]
+        plans = {k: self._planned(k, means) for k, means in shown.items()}
+        cheap = min(plans, key=lambda k: (plans[k].cost, k is not None))
+        by_size = _worth_sizing(shown[cheap]) if cheap is not None else np.zeros(len(rows), dtype=np.bool_)
+        plan, rounds = plans[cheap], 2
+        means, contrast = self._drawn(cheap, plan, by_size)
+        if (contrast.half_width > self.question.precision).any():
+            again = self._planned(cheap, means, _SAFETY_AGAIN).at_least(plan)
+            if again.exceeds(plan):
+                (means, contrast), rounds = self._drawn(cheap, again, by_size), 3
+        counts = tuple(int((~np.isnan(row)).sum()) for row in self.asked.values)
+        reference = self.asked.reference
+        return Answer(means, contrast, cheap, counts, rounds, *common_cap(reference, self.question.up_to), reference)
+
+    def _pilot(self) -> list[Ints]:
+        """The first samples of each line, until enough are classified correctly; all estimators measure these."""
+        ends, most = np.minimum(self.sizes, self.question.pilot), self.question.pilot
+        while True:
+            starts = [line[:end] for line, end in zip(self.lines, ends, strict=True)]
+            self.asked.of(0 if self.candidates else REFERENCE, np.concatenate(starts))
+            places = [np.flatnonzero(self.asked.correct[start])[:most] for start in starts]
+            lacking = np.array([len(place) < most for place in places]) & (ends < self.sizes)
+            if not lacking.any():
+                break
+            ends = np.where(lacking, np.minimum(self.sizes, 2 * ends), ends)
+        starts = [start if len(p) < most else start[: p[-1] + 1] for start, p in zip(starts, places, strict=True)]
+        self.pilots = [start[self.asked.correct[start]] for start in starts]
+        first = np.concatenate(self.pilots)
+        for which in [*range(self.candidates), REFERENCE]:
+            self.asked.of(which, first if first.size else np.concatenate(starts))  # nobody is right: 0 for all
+        return starts
+
+    def _planned(self, cheap: int | None, means: Means, safety: float = _SAFETY) -> Allocation:
+        question = self.question
+        if cheap is None:
+            errors = Errors.of_reference_alone(means, self.sizes, finite=question.finite)
+            cost, least = 0.0, np.minimum(self.sizes, question.pilot)
+        else:
+            errors = Errors.of(means, self.sizes, finite=question.finite)
+            cost, least = question.costs[cheap], np.array([len(pilot) for pilot in self.pilots])
+        return allocate(
+            errors, precision=question.precision, confidence=question.confidence, finite=question.finite,
+            costs=(cost, question.costs[REFERENCE]), least=least, safety=safety,
+        )  # fmt: skip
+
+    def _drawn(self, cheap: int | None, plan: Allocation, by_size: Bools) -> tuple[Means, Contrast]:
+        """Measure as planned; what the group means are then."""
+        if cheap is None:
+            return self._drawn_alone(plan)
+        rows = [line[:end] for line, end in zip(self.lines, plan.pool, strict=True)]
+        self.asked.of(cheap, np.concatenate(rows))
+        chance = np.ones(len(self.group))
+        wanted = []
+        for own, count, pilot, sized in zip(rows, plan.reference, self.pilots, by_size, strict=True):
+            right = own[self.asked.correct[own]]
+            size = sizes_by(self.asked.values[cheap, right]) if sized else np.ones(len(right))
+            chance[right] = chances(size, int(count), min(1.0, len(pilot) / max(1, len(right))))
+            # In the random order, the k-th of K stands for the number k/K: drawn is who has less than its chance. The
+            # pilot, the first of the order, is among them: nobody's chance is less than theirs.
+            place = (np.arange(len(right)) + 0.5) / max(1, len(right))
+            wanted += [right[np.argsort(place / chance[right], kind="stable")[:count]], pilot]
+        self.asked.of(REFERENCE, np.concatenate(wanted))
+        return self._evaluated(cheap, rows, chance)
+
+    def _drawn_alone(self, plan: Allocation) -> tuple[Means, Contrast]:
+        """A plain random part of each group, in which the pilot lies if it can."""
+        chance, wanted = np.ones(len(self.group)), []
+        for line, count, pilot in zip(self.lines, plan.reference, self.pilots, strict=True):
+            last = int(np.flatnonzero(np.isin(line, pilot))[-1]) + 1 if len(pilot) else 0
+            drawn = line[: max(int(count), last)]
+            chance[line] = len(drawn) / len(line)
+            wanted.append(drawn)
+        self.asked.of(REFERENCE, np.concatenate(wanted))
+        return self._evaluated(None, self.lines, chance)
+
+    def _evaluated(
+        self, cheap: int | None, rows: Sequence[Ints], chance: Floats | None = None
+    ) -> tuple[Means, Contrast]:
+        """The means from what is known of these samples; without chances, as if they were all there is."""
+        at = np.concatenate(rows)
+        up_to, _ = common_cap(self.asked.reference, self.question.up_to)
+        reference = np.minimum(self.asked.values[REFERENCE, at], up_to)
+        correct, value, size = self.asked.correct[at], np.zeros(len(at)), np.ones(len(at))
+        if cheap is None:  # nothing is known but what the reference says
+            correct = np.ones(len(at), dtype=np.bool_)
+            if chance is None:
+                reference = np.where(self.asked.correct[at], reference, 0.0)
+        else:
+            value = self.asked.values[cheap, at]
+            for g in range(len(rows)):
+                own = (self.group[at] == g) & correct
+                size[own] = sizes_by(value[own])
+        everyone = np.ones(len(at)) if chance is None else chance[at]
+        pool = Pool(self.group[at], self.sizes, correct, value, reference, everyone, size)
+        finite = self.question.finite
+        means = control_variate_means(pool, finite=finite)
+        contrast = log_contrast(
+            means.mean, means.error2, means.freedom, self.sizes, finite=finite, confidence=self.question.confidence
+        )
+        return means, contrast
+
+
+def _worth_sizing(means: Means) -> Bools:
+    """Whether larger samples are drawn more often: half by what the group itself shows, half by what is usual."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.log(means.sized2 / means.equal2)
+    seen = np.isfinite(gain)
+    usual = float(gain[seen].mean()) if seen.any() else 0.0
+    return np.asarray(np.where(seen, gain + usual, usual) < 0)

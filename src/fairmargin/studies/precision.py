@@ -1,0 +1,286 @@
+"""An audit to a precision: a cheap estimator on many samples, the reference on as few as it takes."""
+
+import json
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairmargin.core.arrays import Ints, same_length
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.data.dataset import Dataset
+from fairmargin.data.samples import Samples, as_samples, take_rows
+from fairmargin.distances.adequacy import content_keys
+from fairmargin.distances.catalog import describe
+from fairmargin.distances.measure import (
+    check_estimator,
+    check_samples,
+    concatenate,
+    measure_shard,
+    shard_size,
+    with_references,
+)
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.engine.local import Serial
+from fairmargin.errors import InputError
+from fairmargin.metrics.precision import PreciseGroup, PrecisionResult
+from fairmargin.metrics.results import Estimate
+from fairmargin.metrics.to_precision import REFERENCE, Answer, Question, to_precision
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.protocol import Classifier
+from fairmargin.models.referenced import References, as_references
+from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.folder import Store
+from fairmargin.studies.costs import passes_of
+from fairmargin.studies.measuring import Progress, Workshop, combined, measure_missing, plans_of
+from fairmargin.studies.precision_plan import PrecisionPlan
+
+_COSTS = "costs.json"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """A model and the samples that it is measured on, all checked."""
+
+    model: Classifier
+    x: Samples
+    positions: Ints
+    references: References | None = None
+
+
+def audit_to_precision(
+    model: object,
+    x: Any,
+    y: Any,
+    partition: Partition,
+    plan: PrecisionPlan | None = None,
+    *,
+    references: Any = None,
+    store: Path | str | None = None,
+    progress: Progress | None = None,
+) -> PrecisionResult:
+    """How robust each group is, and how it compares with the rest, to a given precision for the least compute.
+
+    The reference estimator measures some samples of each group, a cheap one more of them; what the cheap one says is
+    corrected by what the reference finds, so that a bad cheap estimator costs precision but never misleads. A pilot
+    tells how well they agree, and from that, once, how many samples each has to measure. If the pilot was mistaken,
+    one more round follows.
+
+    Guarantee: intervals cover as stated for large samples, see `docs/inference.md`; which samples are measured and
+    what is found depends on their content, not on their order. With a `store`, nothing is measured twice.
+
+    Parameters
+    ----------
+    model, x, y, references
+        As for `measure`.
+    partition
+        The groups.
+    plan
+        Precision, estimators and target.
+    store
+        A folder in which every measurement is kept as it comes; an interrupted audit goes on from there.
+    progress
+        Called with what is being done, how much is done, of how much.
+
+    References
+    ----------
+    A. Angelopoulos et al., "Prediction-powered inference", Science 2023; see `fairmargin.metrics.control_variate`.
+
+    >>> from fairmargin.distances.ddn import DDN
+    >>> x = np.random.default_rng(0).normal(size=(400, 2))
+    >>> sex = Partition.by("sex", ["F", "M"] * 200)
+    >>> asked = PrecisionPlan(precision=0.2, reference=DDN(steps=20))
+    >>> found = audit_to_precision(([3.0, 4.0], 0.0), x, (x @ [3, 4] > 0).astype(int), sex, asked)
+    >>> found.met, found["F"].reference_samples
+    (True, 30)
+    """
+    chosen = plan or PrecisionPlan()
+    classifier = as_classifier(model)
+    for estimator in chosen.estimators():
+        check_estimator(classifier, estimator)
+    samples = as_samples(x)
+    same_length(x=samples, partition=partition)
+    positions = check_samples(classifier, samples, y)
+    fixed = None
+    if references is not None:
+        fixed = as_references(references, tuple(map(int, samples.shape[1:])), classifier.domain)
+    subject, tell = Subject(classifier, samples, positions, fixed), progress or _silent
+    workshop = None
+    if store is not None:
+        workshop = Workshop(Store.open(Path(store), create=True), Serial(), tell)
+    with workshop.store.lock() if workshop else nullcontext():
+        return precise(subject, partition, chosen, workshop, tell)
+
+
+def precise(
+    subject: Subject, partition: Partition, plan: PrecisionPlan, workshop: Workshop | None, tell: Progress
+) -> PrecisionResult:
+    """The same for what is loaded and checked; with a workshop, whose store is locked, by its engine."""
+    estimators = plan.estimators()
+    names = [_name(each) for each in estimators]
+    keys = content_keys(
+        subject.x,
+        subject.positions,
+        -1 - plan.seed,  # drawn by other numbers than those that an estimator's own randomness comes from
+        lambda done, total: tell("drawing samples", done, total),
+    )
+    trial = np.sort(np.argsort(keys, kind="stable")[: subject.model.tile if subject.model.tile > 1 else 64])
+    costs = tuple(_cost(subject, each, trial, plan.seed, workshop, tell) for each in estimators)
+    measured = _by_shards if workshop is None else _by_tasks(workshop)
+
+    def ask(which: int, rows: Ints) -> Distances:
+        return measured(subject, estimators[which], rows, plan.seed, tell, f"measuring {names[which]}")
+
+    question = Question(plan.precision, plan.confidence, plan.is_finite, plan.pilot, plan.up_to, costs)
+    answer = to_precision(ask, partition, keys, question)
+    return _result(answer, partition, plan, question, names, len(trial))
+
+
+Measurer = Callable[[Subject, DistanceEstimator, Ints, int, Progress, str], Distances]
+
+
+def _by_shards(
+    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, tell: Progress, what: str
+) -> Distances:
+    model = with_references(subject.model, subject.references, estimator)
+    size = shard_size(model, math.prod(subject.x.shape[1:]), len(rows))
+    parts = []
+    tell(what, 0, len(rows))
+    for start in range(0, len(rows), size):
+        some = rows[start : start + size]
+        parts.append(measure_shard(model, estimator, take_rows(subject.x, some), subject.positions[some], seed))
+        tell(what, min(start + size, len(rows)), len(rows))
+    return concatenate(parts)
+
+
+def _by_tasks(workshop: Workshop) -> Measurer:
+    def measured(
+        subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, tell: Progress, what: str
+    ) -> Distances:
+        some = Dataset(take_rows(subject.x, rows), subject.positions[rows], domain=subject.model.domain)
+        plans = plans_of(subject.model, some, subject.positions[rows], estimator, seed, subject.references)
+        measure_missing(plans, workshop, what)
+        return concatenate([workshop.store.read(key) for key in combined(plans, workshop.store)])
+
+    return measured
+
+
+def _cost(
+    subject: Subject, estimator: DistanceEstimator, trial: Ints, seed: int, workshop: Workshop | None, tell: Progress
+) -> float:
+    """Passes a sample by a trial on one tile, which the store remembers."""
+    model = with_references(subject.model, subject.references, estimator)
+    x, positions = take_rows(subject.x, trial), subject.positions[trial]
+    if workshop is None:
+        return passes_of(model, estimator, x, positions, seed)
+    content = np.ascontiguousarray(content_keys(x, positions, seed)).astype("<u8").tobytes()
+    parts = f"{describe(estimator)} {type(estimator).revision} {model.fingerprint()} {model.tile}"
+    key = sha256(parts.encode() + content).hexdigest()
+    path = workshop.store.folder / _COSTS
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        return float(known[key])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # a damaged file costs a trial, no more
+        pass
+    tell("trying what an estimator costs", 0, 1)
+    found = passes_of(model, estimator, x, positions, seed)
+    _remember(path, key, found)
+    tell("trying what an estimator costs", 1, 1)
+    return found
+
+
+def _remember(path: Path, key: str, cost: float) -> None:
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        known = known if isinstance(known, dict) else {}
+    except (FileNotFoundError, ValueError):
+        known = {}
+    atomic_write_text(path, json.dumps({**known, key: cost}, indent=1, sort_keys=True) + "\n")
+
+
+def _name(estimator: DistanceEstimator) -> str:
+    try:
+        settings = describe(estimator)
+    except InputError:  # someone's own: it has no name in the catalog
+        return type(estimator).__name__
+    steps = settings.get("steps")
+    return str(settings["name"]) if steps is None else f"{settings['name']}:steps={steps}"
+
+
+def _result(
+    answer: Answer, partition: Partition, plan: PrecisionPlan, question: Question, names: list[str], trial: int
+) -> PrecisionResult:
+    means, contrast, sizes = answer.means, answer.contrast, partition.sizes
+    bound, widths, groups = answer.reference.bound, contrast.half_width, []
+    for g, label in enumerate(partition.labels):
+        mean = float(means.mean[g])
+        known = means.spread2[g] / sizes[g] if plan.is_finite else 0.0
+        error2 = means.error2[g] + known
+        reason = f"no sample of group {label!r} that was looked at has a distance above 0" if mean == 0 else ""
+        robustness = Estimate(mean, float(contrast.mean_low[g]), float(contrast.mean_high[g]), bound, reason)
+        sigma = Estimate(
+            float(contrast.sigma[g]), float(contrast.sigma_low[g]), float(contrast.sigma_high[g]), bound / bound, reason
+        )
+        if mean == 0:
+            robustness = Estimate(0.0, 0.0, math.nan, bound, reason)
+            sigma = Estimate(-1.0, -1.0, math.nan, bound / bound, reason)
+        if len(sizes) == 1:
+            sigma = Estimate.undefined(f"there is no sample outside group {label!r}", bound / bound)
+        groups.append(
+            PreciseGroup(
+                group=label,
+                size=int(sizes[g]),
+                robustness=robustness,
+                sigma=sigma,
+                cheap_samples=0 if answer.cheap is None else int(means.pool[g]),
+                reference_samples=int(means.measured[g]),
+                plain_samples=float(means.spread2[g] / error2) if error2 > 0 else float(sizes[g]),
+                correlation=float(means.correlation[g]),
+                met=bool(widths[g] <= plan.precision),
+            )
+        )
+    costs = question.costs
+    return PrecisionResult(
+        partition=partition.name,
+        groups=tuple(groups),
+        precision=plan.precision,
+        confidence=plan.confidence,
+        target=plan.target,
+        reference=names[REFERENCE],
+        cheap="" if answer.cheap is None else names[answer.cheap],
+        bound=bound,
+        norm=answer.reference.norm,
+        spent=float(np.dot(np.array(answer.asked) + trial, costs)),
+        plain_cost=costs[REFERENCE] * sum(row.plain_samples for row in groups),
+        full_cost=costs[REFERENCE] * float(sizes.sum()),
+        rounds=answer.rounds,
+        up_to=answer.up_to,
+        notes=_notes(answer, groups, names, plan),
+    )
+
+
+def _notes(answer: Answer, groups: list[PreciseGroup], names: list[str], plan: PrecisionPlan) -> tuple[str, ...]:
+    notes = []
+    if answer.cheap is None and len(names) > 1:
+        cheap = " nor ".join(names[:-1])
+        notes.append(f"The pilot found that {cheap} does not pay: {names[-1]} was run on a plain random part.")
+    short = [row.group for row in groups if not row.met]
+    if short:
+        widest = max(((r.sigma.high - r.sigma.low) / 2 for r in groups if not r.met), default=math.nan)
+        notes.append(
+            f"{', '.join(short)}: not to ±{plan.precision:g} with the samples there are; reached ±{widest:.2g}. "
+            "More samples of these groups, or of their rest, would help."
+        )
+    if answer.cap_reason:
+        notes.append(answer.cap_reason[0].upper() + answer.cap_reason[1:] + ".")
+    return tuple(notes)
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    return None

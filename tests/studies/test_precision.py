@@ -1,0 +1,194 @@
+"""An audit to a precision from a model and samples: what it asks the model, what it keeps, what it says."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from fairmargin.core.domain import Domain
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.distances.ddn import DDN
+from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.first_order import FirstOrder
+from fairmargin.distances.measure import measure
+from fairmargin.errors import InputError
+from fairmargin.metrics.bias import sigma
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.studies.costs import passes_of
+from fairmargin.studies.precision import audit_to_precision
+from fairmargin.studies.precision_plan import PrecisionPlan
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """A small bent network, points of two classes, some of them misclassified, in three groups."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
+    x = np.random.default_rng(0).normal(size=(900, 4)).astype(np.float32)
+    with torch.no_grad():
+        net[-1].bias[0] -= (net(torch.as_tensor(x)) @ torch.tensor([1.0, -1.0])).median()  # as many of either class
+        y = net(torch.as_tensor(x)).argmax(dim=1).numpy()
+    y = np.where(np.arange(900) % 12 == 0, 1 - y, y)
+    group = Partition.by("third", np.where(x[:, 0] < -0.4, "low", np.where(x[:, 0] < 0.4, "middle", "high")))
+    return as_classifier(net, domain=Domain()), x, y, group
+
+
+ASKED = PrecisionPlan(precision=0.2, reference=DDN(steps=12), up_to=2.0)
+PRECISE = PrecisionPlan(precision=0.03, reference=DDN(steps=12), target="these samples", up_to=2.0)
+
+
+@pytest.fixture(scope="module")
+def found(problem):
+    return audit_to_precision(*problem, ASKED)
+
+
+def test_sigma_lies_near_that_of_the_reference_on_all(problem, found):
+    net, x, y, group = problem
+    full = measure(net, x, y, DDN(steps=12))
+    for label, value in sigma(full, group, up_to=2.0).items():
+        estimate = found[label].sigma
+        assert estimate.low - 0.1 < value < estimate.high + 0.1
+        assert estimate.value == pytest.approx(value, abs=0.25)
+
+
+def test_it_measures_a_part_and_says_what_it_saved(found):
+    assert found.met
+    assert found.cheap == "first_order"
+    assert sum(row.reference_samples for row in found) < 450
+    assert all(row.reference_samples >= 30 for row in found)
+    assert found.spent < found.plain_cost < found.full_cost * 3
+    text = str(found)
+    assert "for the population" in text
+    assert "less than the compute of a plain random part" in text
+    frame = found.to_frame()
+    assert list(frame["group"]) == ["high", "low", "middle"]
+    assert {"sigma_low", "reference_samples", "plain_samples", "correlation", "met"} <= set(frame)
+
+
+def test_another_order_of_the_samples_finds_the_same(problem, found):
+    net, x, y, group = problem
+    order = np.random.default_rng(1).permutation(len(x))
+    again = audit_to_precision(net, x[order], y[order], group.take(order), ASKED)
+    assert again.to_frame().round(9).equals(found.to_frame().round(9))
+
+
+def test_a_second_run_with_a_store_asks_the_model_nothing_more(problem, found, tmp_path, monkeypatch):
+    kept = audit_to_precision(*problem, ASKED, store=tmp_path / "store")
+    assert kept.to_frame().round(9).equals(found.to_frame().round(9))
+
+    def never(*_, **__):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(DDN, "__call__", never)
+    monkeypatch.setattr(FirstOrder, "__call__", never)
+    assert audit_to_precision(*problem, ASKED, store=tmp_path / "store") == kept
+
+
+def test_an_interrupted_audit_keeps_what_was_measured(problem, tmp_path, monkeypatch):
+    calls, plain = [], DDN.__call__
+
+    def counted(self, *arguments, **named):
+        calls.append(1)
+        if len(calls) == 3:  # after the trial of costs and the pilot
+            raise KeyboardInterrupt
+        return plain(self, *arguments, **named)
+
+    whole = audit_to_precision(*problem, PRECISE)
+    monkeypatch.setattr(DDN, "__call__", counted)
+    with pytest.raises(KeyboardInterrupt):
+        audit_to_precision(*problem, PRECISE, store=tmp_path / "store")
+    calls[:] = [1] * 3
+    again = audit_to_precision(*problem, PRECISE, store=tmp_path / "store")
+    after = len(calls) - 3
+    calls[:] = [1] * 3
+    audit_to_precision(*problem, PRECISE, store=tmp_path / "another")
+    assert after == len(calls) - 3 - 2
+    assert again.to_frame().round(9).equals(whole.to_frame().round(9))
+
+
+def test_damaged_costs_are_tried_again(problem, found, tmp_path):
+    audit_to_precision(*problem, ASKED, store=tmp_path / "store")
+    (tmp_path / "store" / "costs.json").write_text("[1, 2")
+    again = audit_to_precision(*problem, ASKED, store=tmp_path / "store")
+    assert again.spent == found.spent
+    assert len(json.loads((tmp_path / "store" / "costs.json").read_text())) == 2
+
+
+def test_progress_is_told(problem):
+    told = []
+    audit_to_precision(*problem, ASKED, progress=lambda *what: told.append(what))
+    assert ("measuring ddn:steps=12") in {what for what, _, _ in told}
+    assert all(done <= total for _, done, total in told)
+
+
+def test_these_samples_need_fewer_than_the_population(problem):
+    plan = PrecisionPlan(precision=0.1, reference=DDN(steps=12), target="these samples")
+    these = audit_to_precision(*problem, plan)
+    population = audit_to_precision(*problem, PrecisionPlan(precision=0.1, reference=DDN(steps=12)))
+    assert these.met
+    assert not population.met
+    assert "not to ±0.1 with the samples there are" in str(population)
+    assert these.spent < population.spent
+
+
+def test_one_group_is_measured_to_a_relative_precision(problem):
+    net, x, y, _ = problem
+    found = audit_to_precision(net, x, y, Partition.by("all", ["all"] * 900), ASKED)
+    row = found["all"]
+    assert row.met
+    assert (row.robustness.high - row.robustness.low) / 2 <= 0.2 * row.robustness.value
+    assert "no sample outside" in row.sigma.reason
+
+
+def test_a_group_that_is_never_right_has_robustness_0(problem):
+    net, x, y, _ = problem
+    right = np.arange(900) % 12 != 0
+    found = audit_to_precision(net, x, y, Partition.by("right", right), ASKED)
+    assert found["False"].robustness.value == 0
+    assert "distance above 0" in found["False"].robustness.reason
+    assert found["True"].robustness.value > 0
+
+
+def test_passes_are_counted_the_same_each_time(problem):
+    net, x, y, _ = problem
+    cheap, dear = (passes_of(net, e, x[:64], y[:64].astype(np.int64), 0) for e in (FirstOrder(), DDN(steps=12)))
+    assert 2 <= cheap <= 4
+    assert 24 <= dear <= 40
+    assert passes_of(net, DDN(steps=12), x[:64], y[:64].astype(np.int64), 0) == dear
+
+
+def test_an_exact_reference_goes_without_a_cheap_one():
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    y = (x @ [3, 4] > 0).astype(int)
+    found = audit_to_precision(([3.0, 4.0], 0.0), x, y, Partition.by("sex", ["F", "M", "M"] * 100),
+                               PrecisionPlan(precision=0.25, reference=ExactLinear()))  # fmt: skip
+    assert found.cheap == ""
+    assert found.bound.value == "exact"
+    assert sum(row.reference_samples for row in found) <= 300
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"precision": 0}, "between 0 and 1"),
+        ({"precision": 3}, "for instance 0.03"),
+        ({"target": "populaton"}, "Did you mean 'population'"),
+        ({"pilot": 5}, "at least 30"),
+        ({"confidence": 1.0}, r"\[0.5, 1\)"),
+        ({"up_to": -1}, "above 0"),
+        ({"seed": -1}, "negative"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(settings, words):
+    with pytest.raises(InputError, match=words):
+        PrecisionPlan(**settings)
+
+
+def test_estimators_in_different_norms_and_partitions_of_other_samples_are_refused(problem):
+    net, x, y, group = problem
+    with pytest.raises(InputError, match="same norm"):
+        audit_to_precision(net, x, y, group, PrecisionPlan(reference=DDN(), cheap=FirstOrder(Norm.LINF)))
+    with pytest.raises(InputError, match="800"):
+        audit_to_precision(net, x[:800], y[:800], group, ASKED)
