@@ -19,7 +19,7 @@ TORCHVISION := 0.28.0
 
 # Libraries that the tests compare us with, without their dependencies too: torchattacks asks for a requests of 2021,
 # adv-lib for visdom, which it needs for plots only (tests/peers.py stands in for it).
-PEERS := adv-lib==0.2.8 torchattacks==3.5.1 adversarial-robustness-toolbox==1.20.1 six setuptools tqdm
+PEERS := adv-lib==0.2.8 torchattacks==3.5.1 adversarial-robustness-toolbox==1.20.1 six setuptools tqdm ppi-python==0.2.3
 
 # The benchmark's own environment: the core, and the peers as they are released.
 BENCH_VENV := .venv-bench

@@ -173,8 +173,8 @@ def _joined(text: str, several: list[str]) -> Tightest:
             )
         if name in CERTIFICATES:
             raise InputError(
-                f"{text!r}: `{name}` bounds the distance from below, and cannot be joined by + with what bounds it from "
-                "above. Audit it beside the others by an --estimator of its own: together they bracket the truth."
+                f"{text!r}: `{name}` bounds the distance from below, and cannot be joined by + with what bounds it "
+                "from above. Audit it beside the others by an --estimator of its own: together they bracket the truth."
             )
     try:
         return Tightest(*members)
