@@ -202,7 +202,8 @@ def main() -> None:
         for unit in ("passes", "seconds"):
             costs = tuple(getattr(one, unit) for one in data)
             shares = ", ".join(f"{t} {c / costs[-1]:.4f}" for t, c in zip(bench.cheap, costs, strict=False))
-            print(f"\n{CARDS[bench.network].title}: reference {bench.reference}; cost in {unit} of {shares}; pool of {POOL:,}")
+            title = CARDS[bench.network].title
+            print(f"\n{title}: reference {bench.reference}; cost in {unit} of {shares}; pool of {POOL:,}")
             print("precision  half-width   met  covered  cheap on  reference on  less than plain  preferred")
             for precision in bench.precisions:
                 one = replays(bench, data, precision, POOL, costs)
