@@ -24,6 +24,8 @@ def variance_range(low: Floats, high: Floats) -> tuple[float, float]:
 
 
 def _least(low: Floats, high: Floats) -> float:
+    if low.max() <= high.min():
+        return 0.0  # one number lies in all intervals
     below, above = float(low.min()), float(high.max())
     for _ in range(_HALVINGS):
         middle = (below + above) / 2

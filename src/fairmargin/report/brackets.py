@@ -108,12 +108,7 @@ def certainty(brackets: Sequence[Bracket]) -> str:
 
 
 def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[str, Any]:
-    certain = [row for row in bracket if row.is_certain]
-    headline = (
-        f"Certain for {len(certain)} of {len(bracket.groups)} groups."
-        if certain
-        else "The bounds leave room for both signs in every group: nothing is certain yet."
-    )
+    headline = _headline(bracket)
     low, high = bracket.variance
     return {
         "partition": spelling.plain(bracket.partition),
@@ -129,6 +124,17 @@ def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[
         "figure": embed(bracket_intervals(bracket)),
         "alt": f"Each group’s σ between its bounds. {headline}",
     }
+
+
+def _headline(bracket: Bracket) -> str:
+    here = sum(row.is_certain for row in bracket)
+    everywhere = sum(row.verdict in (CERTAINLY_LESS, CERTAINLY_MORE) for row in bracket)
+    if not here:
+        return "The bounds leave room for both signs in every group: nothing is certain yet."
+    return (
+        f"It is certain which side is easier to fool for {here} of {len(bracket.groups)} groups in these samples, and "
+        f"for {everywhere or 'none'} of them in the population."
+    )
 
 
 def _row(row: GroupBracket) -> dict[str, Any]:
