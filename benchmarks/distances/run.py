@@ -26,7 +26,7 @@ Tuned = Mapping[str, Mapping[str, Mapping[str, float]]]
 _TIMED = (  # the rest is counted, not timed
     "fairmargin plumb 8", "fairmargin plumb 12", "fairmargin plumb 20", "fairmargin plumb 40", "fairmargin deepfool 0",
     "adv-lib FMN 10", "adv-lib FMN 20", "adv-lib FMN 30", "adv-lib FMN 50", "adv-lib DDN 20", "adv-lib DDN 50",
-    "adv-lib ALMA 50", "adv-lib DeepFool 100", "foolbox DeepFool 100",
+    "adv-lib ALMA 50", "adv-lib ALMA 100", "adv-lib DeepFool 100", "foolbox DeepFool 100",
 )  # fmt: skip
 
 
