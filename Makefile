@@ -37,7 +37,7 @@ PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow check bench bench-resampling bench-distances bench-tuning docs constraints clean chromium
+.PHONY: help demo test test-slow check bench bench-resampling bench-distances bench-audits bench-tuning docs constraints clean chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -58,7 +58,7 @@ check: $(DEV) ## Lint, format, types, and the direction of imports
 	  echo "-- $$tool"; $(BIN)/$$tool || failed="$$failed, $$tool"; \
 	done; [ -z "$$failed" ] || { echo "make check failed: $${failed#, }"; exit 1; }
 
-bench: bench-resampling bench-distances ## Measure against peers and write docs/benchmarks*.md (hours the first time)
+bench: bench-resampling bench-distances bench-audits ## Measure against peers and write docs/benchmarks*.md (hours the first time)
 
 bench-resampling: $(BENCH)
 	@$(BENCH_BIN)/python benchmarks/resampling.py
@@ -66,6 +66,12 @@ bench-resampling: $(BENCH)
 # Arguments: make bench-distances BENCH_ARGS="resnet20 --only ours". What was measured lies in benchmarks/out.
 bench-distances: $(BENCH)
 	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.run $(BENCH_ARGS)
+
+# Prints the tables of docs/benchmarks-audits.md.
+bench-audits: $(BENCH)
+	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python -m benchmarks.smoothing
+	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python -m benchmarks.verified --samples 64
+	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python benchmarks/precision.py
 
 bench-tuning: $(BENCH)
 	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.tuning $(BENCH_ARGS)
