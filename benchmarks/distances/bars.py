@@ -48,7 +48,7 @@ def bars() -> list[Bar]:
         *(
             _deepfool(f"`deepfool` against {library}'s, wall, {title}", asked, found, f"{library} DeepFool 100")
             for library, asked in (("foolbox", 2.0), ("adv-lib", 1.2))
-            for title, found in (("LeNet", lenet), ("ResNet-20", resnet), ("robust MNIST", robust))
+            for title, found in (("LeNet", lenet), ("ResNet-20", resnet))
         ),
     ]
 

@@ -103,3 +103,13 @@ def _reached(name: str, curve: Sequence[tuple[float, float]], mean: float) -> Ri
             between = math.exp(math.log(before) + share * (math.log(spent) - math.log(before)))
             return Rival(name, between, spent, beyond=False)
     return None
+
+
+def last_ahead(found: Sequence[Point], cost: Cost) -> float | None:
+    """The dearest point of a peer that is nearer than all of ours that cost no more; None if there is none."""
+    ours = [(spent, p.fact.mean) for p in found if p.fact.ours and (spent := cost(p)) is not None]
+    theirs = [(spent, p.fact.mean) for p in found if not p.fact.ours and (spent := cost(p)) is not None]
+    ahead = [
+        spent for spent, mean in theirs if mean < min((own for paid, own in ours if paid <= spent), default=math.inf)
+    ]
+    return max(ahead, default=None)

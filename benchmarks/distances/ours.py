@@ -29,7 +29,7 @@ from fairmargin.models.torch_model import TorchClassifier
 
 OURS = (
     "deepfool:norm=l2",
-    *(f"plumb:norm=l2,steps={steps}" for steps in (4, 8, 12, 20, 30, 40, 60, 100, 300, 900)),
+    *(f"plumb:norm=l2,steps={steps}" for steps in (2, 3, 4, 5, 6, 8, 12, 20, 30, 40, 60, 100, 300, 900)),
     "ddn:norm=l2,steps=50",
     "fmn:norm=l2,steps=50",
     "deepfool:norm=linf",

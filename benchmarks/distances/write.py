@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from distances.bars import bars
-from distances.frontier import Point, by_passes, by_time, points, rival
+from distances.frontier import Point, by_passes, by_time, last_ahead, points, rival
 from distances.models import CARDS, OUT, ROOT, TUNING
 from distances.plots import picture
 from distances.tuning import TUNED
@@ -62,7 +62,8 @@ def write(threads: int) -> None:
             repetitions=3,
         ),
         _bars(),
-        "## Mean L2 distance against passes\n\n![Mean distance against passes](images/distances-passes.svg)\n",
+        f"## Mean L2 distance against passes\n\n{_ahead(found)}\n",
+        "![Mean distance against passes](images/distances-passes.svg)\n",
         "## Mean L2 distance against time\n\n![Mean distance against time](images/distances-time.svg)\n",
         *(_model(name, there, "L2") for name, there in found.items() if there),
         *(_model(name, there, "L∞") for name, there in far.items() if there),
@@ -85,6 +86,17 @@ def _bars() -> str:
     for bar in bars():
         lines.append(f"| {bar.what} | {'≥' if bar.at_least else '≤'} {bar.asked:g}× | {bar.said} | {bar.met} |")
     return "\n".join(lines) + "\n"
+
+
+def _ahead(found: dict[str, list[Point]]) -> str:
+    said = []
+    for name, there in found.items():
+        last = last_ahead(there, by_passes) if there else None
+        most = max((p.fact.passes for p in there if not p.fact.ours), default=0.0)
+        if there and most:
+            where = "nowhere" if last is None else f"up to {last:.0f} passes"
+            said.append(f"{CARDS[name].title}: {where} (peers tried with up to {most:,.0f})")
+    return f"Where a peer comes nearer than every setting of ours that costs no more: {'; '.join(said)}."
 
 
 def _model(name: str, there: list[Point], norm: str) -> str:
