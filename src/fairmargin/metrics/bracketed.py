@@ -10,7 +10,7 @@ import pandas as pd
 
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, encode
+from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, decode_number, decode_text, encode
 
 CERTAINLY_LESS = "certainly less robust"
 CERTAINLY_MORE = "certainly more robust"
@@ -160,38 +160,32 @@ class Bracket:
 def _decode(content: dict[str, Any]) -> Bracket:
     low, high = content["variance"]
     return Bracket(
-        partition=str(content["partition"]),
+        partition=decode_text(content["partition"]),
         groups=tuple(map(_group, content["groups"])),
-        variance=(_number(low), _number(high)),
-        share_closed=_number(content["share_closed"]),
+        variance=(decode_number(low), decode_number(high)),
+        share_closed=decode_number(content["share_closed"]),
         crossed=int(content["crossed"]),
         norm=Norm(content["norm"]),
-        subject=str(content["subject"]),
+        subject=decode_text(content["subject"]),
         confidence=float(content["confidence"]),
-        up_to=_number(content["up_to"]),
-        cap_reason=str(content["cap_reason"]),
+        up_to=decode_number(content["up_to"]),
+        cap_reason=decode_text(content["cap_reason"]),
     )
 
 
 def _group(content: dict[str, Any]) -> GroupBracket:
-    if content["verdict"] not in CERTAINTIES:
-        raise ValueError(f"{content['verdict']!r} is not one of {', '.join(CERTAINTIES)}")
     robustness, gap, sigma = (
-        Range(**{side: _number(value) for side, value in content[name].items()})
+        Range(**{side: decode_number(value) for side, value in content[name].items()})
         for name in ("robustness", "gap", "sigma")
     )
     return GroupBracket(
-        group=str(content["group"]),
+        group=decode_text(content["group"]),
         size=int(content["size"]),
         robustness=robustness,
         gap=gap,
         sigma=sigma,
-        p=_number(content["p"]),
-        p_adjusted=_number(content["p_adjusted"]),
-        verdict=content["verdict"],
-        finding=str(content["finding"]),
+        p=decode_number(content["p"]),
+        p_adjusted=decode_number(content["p_adjusted"]),
+        verdict=decode_text(content["verdict"], CERTAINTIES),
+        finding=decode_text(content["finding"]),
     )
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)

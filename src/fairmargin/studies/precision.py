@@ -183,25 +183,22 @@ def _cost(
     parts = f"{describe(estimator)} {type(estimator).revision} {model.fingerprint()} {model.tile}"
     key = sha256(parts.encode() + content).hexdigest()
     path = workshop.store.folder / _COSTS
-    try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-        return float(known[key])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):  # a damaged file costs a trial, no more
-        pass
+    known = _remembered(path)
+    if key in known:
+        return known[key]
     tell("trying what an estimator costs", 0, 1)
     found = passes_of(model, estimator, x, positions, seed)
-    _remember(path, key, found)
+    atomic_write_text(path, json.dumps({**known, key: found}, indent=1, sort_keys=True) + "\n")
     tell("trying what an estimator costs", 1, 1)
     return found
 
 
-def _remember(path: Path, key: str, cost: float) -> None:
+def _remembered(path: Path) -> dict[str, float]:
+    """What estimators cost in earlier trials; a damaged file costs a trial, no more."""
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-        known = known if isinstance(known, dict) else {}
-    except (FileNotFoundError, ValueError):
-        known = {}
-    atomic_write_text(path, json.dumps({**known, key: cost}, indent=1, sort_keys=True) + "\n")
+        return {str(key): float(cost) for key, cost in json.loads(path.read_text(encoding="utf-8")).items()}
+    except (FileNotFoundError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def _name(estimator: DistanceEstimator) -> str:
