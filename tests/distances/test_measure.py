@@ -22,6 +22,7 @@ from fairmargin.distances.measure import concatenate, measure, measure_shard, sh
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
+from fairmargin.models.referenced import Referenced
 from tests.oracles import random_problem
 
 PAIR = LinearClassifier([[0.0, 0.0], [3.0, 4.0]], [0.0, -5.0], classes=("no", "yes"))
@@ -132,9 +133,9 @@ def test_refuses_samples_that_are_no_rows(x):
 
 
 def test_says_what_an_estimator_needs_and_a_model_offers():
-    sentence = r"`Climber` needs from the model its layers; .* offers gradient, linear, predict"
+    sentence = r"`Climber` needs from the model its layers; `Referenced` offers gradient, predict"
     with pytest.raises(ModelError, match=sentence):
-        measure(PAIR, np.zeros((1, 2)), ["no"], Climber())
+        measure(Referenced(PAIR, np.zeros((1, 2))), np.zeros((1, 2)), ["no"], Climber())
 
 
 def test_refuses_an_estimator_whose_norm_is_not_among_its_norms():

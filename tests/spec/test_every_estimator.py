@@ -27,7 +27,7 @@ from tests.perturbation.networks import cnn, mlp, relu_mlp, test_digits
 
 EVERY = [(name, norm) for name, kind in ESTIMATORS.items() for norm in sorted(kind.norms, key=str)]
 every_estimator = pytest.mark.parametrize(("name", "norm"), EVERY)
-FOR_NETWORKS = [(name, norm) for name, norm in EVERY if ESTIMATORS[name].needs in ("predict", "gradient")]
+FOR_NETWORKS = [(name, norm) for name, norm in EVERY if ESTIMATORS[name].needs in ("predict", "gradient", "layers")]
 every_estimator_for_networks = pytest.mark.parametrize(("name", "norm"), FOR_NETWORKS)
 # Tests that watch every question to the model, or compare with its own answers, are not for those that speak of a
 # smoothed model or read layers; these have the like among their own tests.

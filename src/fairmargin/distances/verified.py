@@ -77,7 +77,7 @@ class Verified:
     method: str = "auto"
     steps: int = 16
 
-    needs: ClassVar[str] = "gradient"
+    needs: ClassVar[str] = "layers"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
     revision: ClassVar[int] = 1
 

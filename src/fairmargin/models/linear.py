@@ -78,8 +78,8 @@ class LinearClassifier:
 
     @property
     def offers(self) -> frozenset[str]:
-        """Predictions, gradients, and the weights themselves."""
-        return frozenset({"predict", "gradient", "linear"})
+        """Predictions, gradients, its one layer, and the weights themselves."""
+        return frozenset({"predict", "gradient", "layers", "linear"})
 
     @property
     def tile(self) -> int:

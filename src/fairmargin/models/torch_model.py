@@ -59,8 +59,9 @@ class TorchClassifier:
 
     @property
     def offers(self) -> frozenset[str]:
-        """Predictions and gradients."""
-        return frozenset({"predict", "gradient"})
+        """Predictions and gradients, and the layers where the module is Python code that can be followed."""
+        followed = not isinstance(self.module, torch.jit.ScriptModule)
+        return frozenset({"predict", "gradient", "layers"} if followed else {"predict", "gradient"})
 
     @property
     def device(self) -> torch.device:
