@@ -13,6 +13,9 @@ from fairmargin.version import __version__
 if TYPE_CHECKING:
     from fairmargin import data as data
     from fairmargin import metrics as metrics
+    from fairmargin import theory as theory
+    from fairmargin.attacks.catalog import ATTACKS as ATTACKS
+    from fairmargin.attacks.robust_accuracy import robust_accuracy as robust_accuracy
     from fairmargin.core.bound import Bound as Bound
     from fairmargin.core.curve import RobustnessCurve as RobustnessCurve
     from fairmargin.core.distances import Distances as Distances
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from fairmargin.metrics.power import power as power
     from fairmargin.metrics.precision import PrecisionResult as PrecisionResult
     from fairmargin.metrics.results import AuditResult as AuditResult
+    from fairmargin.metrics.robust_accuracy import RobustAccuracy as RobustAccuracy
     from fairmargin.models.architectures.catalog import ARCHITECTURES as ARCHITECTURES
     from fairmargin.models.architectures.catalog import build_architecture as build_architecture
     from fairmargin.models.as_classifier import as_classifier as as_classifier
@@ -50,11 +54,16 @@ if TYPE_CHECKING:
     from fairmargin.report.page import write_report as write_report
     from fairmargin.studies.precision import audit_to_precision as audit_to_precision
     from fairmargin.studies.precision_plan import PrecisionPlan as PrecisionPlan
+    from fairmargin.training.catalog import METHODS as METHODS
+    from fairmargin.training.plan import TrainingPlan as TrainingPlan
+    from fairmargin.training.train import TrainingResult as TrainingResult
+    from fairmargin.training.train import train as train
 
 # Name -> where it is defined. Resolved when first used (PEP 562), so that importing fairmargin loads next to nothing,
 # and torch only for those who need it.
 _DEFINED_IN = {
     "ARCHITECTURES": "fairmargin.models.architectures.catalog",
+    "ATTACKS": "fairmargin.attacks.catalog",
     "Adequacy": "fairmargin.metrics.adequacy",
     "AuditPlan": "fairmargin.metrics.plan",
     "AuditResult": "fairmargin.metrics.results",
@@ -68,12 +77,16 @@ _DEFINED_IN = {
     "ESTIMATORS": "fairmargin.distances.catalog",
     "FairmarginError": "fairmargin.errors",
     "FromAttack": "fairmargin.distances.foreign",
+    "METHODS": "fairmargin.training.catalog",
     "Norm": "fairmargin.core.norm",
     "Partition": "fairmargin.core.partition",
     "PrecisionPlan": "fairmargin.studies.precision_plan",
     "PrecisionResult": "fairmargin.metrics.precision",
+    "RobustAccuracy": "fairmargin.metrics.robust_accuracy",
     "RobustnessCurve": "fairmargin.core.curve",
     "Tightest": "fairmargin.distances.combine",
+    "TrainingPlan": "fairmargin.training.plan",
+    "TrainingResult": "fairmargin.training.train",
     "adequacy": "fairmargin.distances.adequacy",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.metrics.audit",
@@ -88,10 +101,17 @@ _DEFINED_IN = {
     "measure": "fairmargin.distances.measure",
     "overlap": "fairmargin.data.overlap",
     "power": "fairmargin.metrics.power",
+    "robust_accuracy": "fairmargin.attacks.robust_accuracy",
     "tightest": "fairmargin.distances.combine",
+    "train": "fairmargin.training.train",
     "write_report": "fairmargin.report.page",
 }
-_MODULES = {"data": "fairmargin.data", "metrics": "fairmargin.metrics", "plot": "fairmargin.report.figures"}
+_MODULES = {
+    "data": "fairmargin.data",
+    "metrics": "fairmargin.metrics",
+    "plot": "fairmargin.report.figures",
+    "theory": "fairmargin.theory",
+}
 
 __all__ = [*_DEFINED_IN, *_MODULES, "__version__"]  # noqa: PLE0604 - names, all of them
 

@@ -2,12 +2,13 @@
 
 import json
 import math
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairmargin.cli import subject_options as of
 from fairmargin.cli.console import (
     command_line,
     output,
@@ -19,10 +20,10 @@ from fairmargin.cli.console import (
     shown,
 )
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
-from fairmargin.errors import InputError
 
 if TYPE_CHECKING:
-    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket
+    from fairmargin.metrics.precision import PrecisionResult
+    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket, StoredCertificates
     from fairmargin.studies.study import Study
     from fairmargin.studies.workflow import Finished
 
@@ -31,112 +32,31 @@ def audit(
     out: Annotated[
         Path, typer.Option(help="Folder of the run. Interrupted and run again, an audit goes on from here.")
     ],
-    model: Annotated[
-        str,
-        typer.Option(
-            help="A file (.npz with weight and bias, .skops, .joblib, .pkl, .pt, .pt2), an import path "
-            "(package.module:name or path/to/file.py:name), or arch:NAME with --weights. See `fairmargin list "
-            "architectures`.",
-            rich_help_panel="What to audit",
-        ),
-    ] = "",
-    weights: Annotated[
-        str,
-        typer.Option(
-            help="Weights of a torch network: .safetensors, or a checkpoint of tensors (.pt, .pth, .th, .ckpt).",
-            rich_help_panel="What to audit",
-        ),
-    ] = "",
-    mean: Annotated[
-        str,
-        typer.Option(
-            help="What the network's inputs are normalised with: 0.485,0.456,0.406, or one number. Distances stay in "
-            "pixels.",
-            rich_help_panel="What to audit",
-        ),
-    ] = "",
-    std: Annotated[str, typer.Option(help="Likewise.", rich_help_panel="What to audit")] = "",
-    data: Annotated[
-        str,
-        typer.Option(
-            help="A dataset's name (`fairmargin data`), a file .npz, .csv, .parquet, or a folder or zip of images.",
-            rich_help_panel="What to audit",
-        ),
-    ] = "",
+    model: of.Model = "",
+    weights: of.Weights = "",
+    mean: of.Mean = "",
+    std: of.Std = "",
+    data: of.Data = "",
     distances: Annotated[
         str,
         typer.Option(
-            help="A table of distances measured elsewhere (.csv, .parquet, .npz).", rich_help_panel="What to audit"
+            help="A table of distances measured elsewhere (.csv, .parquet, .npz).", rich_help_panel="What to look at"
         ),
     ] = "",
-    trust_model: Annotated[
-        bool,
-        typer.Option(
-            "--trust-model",
-            help="Read model files that can run code (.joblib, .pkl, .pt2, whole torch modules): only if you made them "
-            "yourself.",
-            rich_help_panel="What to audit",
-        ),
-    ] = False,
-    label: Annotated[str, typer.Option(help="The label column of a table.", rich_help_panel="Data")] = "",
-    features: Annotated[
-        str,
-        typer.Option(
-            help="Feature columns of a table, with commas; all but label and group columns if left out.",
-            rich_help_panel="Data",
-        ),
-    ] = "",
-    scale: Annotated[
-        str,
-        typer.Option(
-            help="Length of a step: std (of each feature; the default of tables) or none.", rich_help_panel="Data"
-        ),
-    ] = "",
-    bounds: Annotated[
-        str, typer.Option(help="Where inputs may lie: low,high, for instance 0,1.", rich_help_panel="Data")
-    ] = "",
-    split: Annotated[str, typer.Option(help="all, train or test, for named datasets.", rich_help_panel="Data")] = "all",
-    root: Annotated[
-        str, typer.Option(help="Folder or archive of a named dataset's files.", rich_help_panel="Data")
-    ] = "",
-    task: Annotated[
-        str, typer.Option(help="What is predicted, for datasets with several tasks.", rich_help_panel="Data")
-    ] = "",
-    size: Annotated[
-        int, typer.Option(help="Resize images to this width and height; 0: as they are.", rich_help_panel="Data")
-    ] = 0,
-    labels: Annotated[
-        str,
-        typer.Option(
-            help="Table (.csv, .parquet) of the labels and attributes of a folder of images; without it, subfolders "
-            "are the classes.",
-            rich_help_panel="Data",
-        ),
-    ] = "",
-    image_column: Annotated[
-        str, typer.Option(help="Column of --labels with the file names; 'file' if left out.", rich_help_panel="Data")
-    ] = "",
-    class_names: Annotated[
-        str,
-        typer.Option(
-            help="The classes in the order of a network's outputs, with commas, where labels are names; sorted if left "
-            "out.",
-            rich_help_panel="Data",
-        ),
-    ] = "",
-    per_group: Annotated[
-        int,
-        typer.Option(
-            help="At most so many samples of each value of the first --group; 0: all.", rich_help_panel="Data"
-        ),
-    ] = 0,
-    training_data: Annotated[
-        str,
-        typer.Option(
-            help="What the model was trained on (a file, or NAME:SPLIT), to warn of audited samples among it.",
-            rich_help_panel="Data",
-        ),
-    ] = "",
+    trust_model: of.TrustModel = False,
+    label: of.Label = "",
+    features: of.Features = "",
+    scale: of.Scale = "",
+    bounds: of.Bounds = "",
+    split: of.Split = "all",
+    root: of.Root = "",
+    task: of.TaskName = "",
+    size: of.Size = 0,
+    labels: of.Labels = "",
+    image_column: of.ImageColumn = "",
+    class_names: of.ClassNames = "",
+    per_group: of.PerGroup = 0,
+    training_data: of.TrainingData = "",
     distance_column: Annotated[
         str, typer.Option(help="Column of --distances with the distance.", rich_help_panel="Data")
     ] = "",
@@ -188,56 +108,20 @@ def audit(
             rich_help_panel="Measuring",
         ),
     ] = "",
-    tile: Annotated[
-        int,
-        typer.Option(
-            help="Samples that a network is given at once; 0: 64. Fewer where memory is short.",
-            rich_help_panel="Measuring",
-        ),
-    ] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, …; a GPU if there is one.", rich_help_panel="Measuring")] = "",
-    accelerate: Annotated[
-        bool,
-        typer.Option(
-            help="Search with a faster copy of the network, chosen by a short trial; found inputs are always confirmed "
-            "by the network itself.",
-            rich_help_panel="Measuring",
-        ),
-    ] = True,
+    tile: of.Tile = 0,
+    device: of.Device = "",
+    accelerate: of.Accelerate = True,
     engine: Engine = "serial",
-    group: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column whose values are the groups; may be repeated. The class if left out.",
-            rich_help_panel="Comparing",
-        ),
-    ] = None,
-    cross: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns to intersect: race,sex; may be repeated.", rich_help_panel="Comparing"),
-    ] = None,
-    merge_below: Annotated[
-        int, typer.Option(help="Merge groups smaller than this into 'other'.", rich_help_panel="Comparing")
-    ] = 0,
-    control: Annotated[
-        str,
-        typer.Option(
-            help="Compare groups inside the values of this column, usually the class.", rich_help_panel="Comparing"
-        ),
-    ] = "",
-    cluster: Annotated[
-        str,
-        typer.Option(
-            help="Column with an id per person, where samples are not independent.", rich_help_panel="Comparing"
-        ),
-    ] = "",
+    group: of.Group = None,
+    cross: of.Cross = None,
+    merge_below: of.MergeBelow = 0,
+    control: of.Control = "",
+    cluster: of.Cluster = "",
     confidence: Confidence = 0.95,
     up_to: Annotated[float, typer.Option(help="Average min(distance, up_to).", rich_help_panel="Comparing")] = math.inf,
-    smallest_group: Annotated[
-        int, typer.Option(help="Fewer independent samples than this give no verdict.", rich_help_panel="Comparing")
-    ] = 30,
-    resamples: Annotated[int, typer.Option(help="Resamples of the bootstrap.", rich_help_panel="Comparing")] = 2_000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    smallest_group: of.SmallestGroup = 30,
+    resamples: of.Resamples = 2_000,
+    seed: of.Seed = 0,
     title: Annotated[str, typer.Option(help="Title of the report.")] = "",
     json_: Json = False,
     quiet: Quiet = False,
@@ -274,8 +158,8 @@ def audit(
             "model": model,
             "trust_model": trust_model,
             "weights": weights,
-            "mean": _numbers(mean, "--mean"),
-            "std": _numbers(std, "--std"),
+            "mean": of.numbers_in(mean, "--mean"),
+            "std": of.numbers_in(std, "--std"),
             "device": device,
             "tile": tile,
             "accelerate": accelerate,
@@ -283,16 +167,16 @@ def audit(
             "size": size,
             "labels": labels,
             "image_column": image_column,
-            "class_names": _names(class_names),
+            "class_names": of.names_in(class_names),
             "per_group": per_group,
             "training_data": training_data,
             "data": data,
             "root": root,
             "split": split,
             "label": label,
-            "features": _names(features),
+            "features": of.names_in(features),
             "scale": scale,
-            "bounds": _bounds(bounds),
+            "bounds": of.bounds_in(bounds),
             "estimators": tuple(estimator or ()),
             "adequacy": adequacy,
             "adequacy_samples": adequacy_samples,
@@ -304,7 +188,7 @@ def audit(
             "bound": bound,
             "norm": norm,
             "groups": tuple(group or ()),
-            "cross": tuple(_crossed(text) for text in cross or ()),
+            "cross": tuple(of.crossed_in(text) for text in cross or ()),
             "merge_below": merge_below,
             "control": control,
             "cluster": cluster,
@@ -351,17 +235,19 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
 def carry_out_precisely(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
     """Runs a study to a precision and shows what came out."""
     from fairmargin.engine.catalog import parse_engine
-    from fairmargin.metrics.results import encode
     from fairmargin.studies.precise_run import run_to_precision
 
     with progress(quiet or json_) as tell:
         finished = run_to_precision(study, out, parse_engine(engine), command=command_line(), progress=tell)
     if json_:
-        print_json({"run": str(out), "precision": [encode(found) for found in finished.found]})
+        print_json({"run": str(out), **precision_as_json(finished.folder.report, finished.found)})
     elif not quiet:
         for found in finished.found:
             show_precise(found)
+        for note in finished.folder.read_precision().notes:
+            output.print(f"[yellow]Note:[/] {shown(note)}")
         output.print(f"Table: {finished.folder.precision_table}", soft_wrap=True)
+        output.print(f"Report: {finished.folder.report}", soft_wrap=True)
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -411,29 +297,19 @@ def bracket_as_json(stored: "StoredBracket") -> dict[str, Any]:
     return {"between": stored.between, **encode(stored.result)}
 
 
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+def certificates_as_json(stored: "StoredCertificates") -> dict[str, Any]:
+    """What certificates that may be false guarantee, as plain values."""
+    from fairmargin.metrics.results import encode
+
+    return {"estimator": stored.estimator, **encode(stored.result)}
 
 
-def _numbers(text: str, option: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(Fraction(part)) if "/" in part else float(part) for part in _names(text))
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"{option} takes numbers with commas, as in 0.485,0.456,0.406; given {text!r}.") from None
+def precision_as_json(report: Path, found: "Sequence[PrecisionResult]") -> dict[str, Any]:
+    """Audits to a precision as plain values, each group with its finding."""
+    from fairmargin.metrics.results import encode
 
-
-def _crossed(text: str) -> tuple[str, ...]:
-    names = _names(text)
-    if len(names) < 2:
-        raise InputError(f"--cross takes two or more columns, as in race,sex; given {text!r}.")
-    return names
-
-
-def _bounds(text: str) -> tuple[float, float] | None:
-    if not text:
-        return None
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--bounds takes two numbers, low,high, as in 0,1 or -inf,inf; given {text!r}.") from None
-    return low, high
+    content = []
+    for result in found:
+        rows = [{**encode(row), "finding": result.finding(row)} for row in result]
+        content.append({**encode(result), "met": result.met, "saving": result.saving, "groups": rows})
+    return {"report": str(report), "precision": content}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairmargin.metrics.precision import PrecisionResult
     from fairmargin.metrics.results import AuditResult, Estimate
     from fairmargin.studies.measuring import Progress as Tell
-    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket
+    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket, StoredCertificates
 
 
 class _Output(Console):
@@ -93,24 +93,56 @@ def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
         output.print()
 
 
+def show_certificates(certificates: "Sequence[StoredCertificates]") -> None:
+    """What is guaranteed although certificates may be false."""
+    from fairmargin.report.guarantees import false_sentence
+
+    for stored in certificates:
+        found = stored.result
+        radii = [f"≥ {radius:.3g}" for radius in found.radii]
+        title = f"{found.partition}: guaranteed by {stored.estimator}, of the {found.subject} model, {found.norm}"
+        table = plain_table(title, left=("group",), wrap=("group",))("group", "size", "mean radius", *radii)
+        for row in found:
+            shares = (f"{share.guaranteed:.1%}" for share in row.shares)
+            table.add_row(shown(row.group), f"{row.mean.size:,}", f"{row.mean.guaranteed:.4g}", *shares)
+        output.print(table)
+        output.print(f"[dim]{shown(false_sentence(found))} That is counted in.[/]")
+        output.print()
+
+
 def show_precise(found: "PrecisionResult") -> None:
     """Every group to a precision, and what that saved."""
     table = plain_table(
         f"{found.partition}: σ to ±{found.precision:g} for the {found.target.removeprefix('the ')}, {found.norm}, "
         f"{found.bound.words}, {found.reference}",
-        left=("group",),
-        wrap=("group",),
-    )("group", "size", "distance", "σ", f"{found.confidence:.0%} interval", "by the reference", "as precise as asked")
+        left=("group", "verdict"),
+        wrap=("group", "verdict"),
+    )(
+        "group",
+        "size",
+        "distance",
+        "σ",
+        f"{found.confidence:.0%} interval",
+        "p (Holm)",
+        "verdict",
+        "by the reference",
+        "as precise as asked",
+    )
     for row in found:
+        style = _COLOURS.get(row.verdict, "")
         table.add_row(
             shown(row.group),
             f"{row.size:,}",
             f"{row.robustness.value:.4g}",
             *sigma_texts(row.sigma),
+            p_text(row.p_adjusted),
+            f"[{style}]{row.verdict}[/]" if style else row.verdict,
             f"{row.reference_samples:,}",
             "yes" if row.met else "no",
         )
     output.print(table)
+    if len(found.groups) > 2:
+        output.print("[dim]An interval is for one group alone; p is corrected for the number of groups.[/]")
     output.print(f"[bold]Cost:[/] {shown(found.saving)}")
     for note in found.notes:
         output.print(f"[yellow]Note:[/] {shown(note)}")

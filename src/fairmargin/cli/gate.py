@@ -43,12 +43,14 @@ def gate(
     fairmargin gate run --if 'verdict == "less robust" and size >= 100'
 
     Columns: group, partition, estimator, norm, bound, size, accuracy, robustness, sigma, gap_to_rest (each also with
-    _low and _high), unreached, dropped, p, p_adjusted, verdict.
+    _low and _high), unreached, dropped, p, p_adjusted, verdict. Of an audit to a precision: group, partition,
+    estimator, norm, bound, size, robustness, sigma (each also with _low and _high), p, p_adjusted, verdict, met,
+    reference_samples, cheap_samples.
     """
     from fairmargin.studies import gate as conditions
-    from fairmargin.studies.run_folder import RunFolder, audit_table
+    from fairmargin.studies.run_folder import RunFolder
 
-    table = whole = audit_table(RunFolder.existing(run).read_audits())
+    table = whole = RunFolder.existing(run).table()
     known = list(dict.fromkeys(table["partition"]))
     for name in group or ():
         if name not in known:

@@ -17,6 +17,7 @@ class What(StrEnum):
     """Catalogs."""
 
     estimators = "estimators"
+    attacks = "attacks"
     datasets = "datasets"
     architectures = "architectures"
     engines = "engines"
@@ -27,7 +28,7 @@ def show(
     what: Annotated[What | None, typer.Argument(help="Which catalog; all of them if left out.")] = None,
     json_: Json = False,
 ) -> None:
-    """Lists estimators, datasets, architectures, engines and norms, with their options.
+    """Lists estimators, attacks, datasets, architectures, engines and norms, with their options.
 
     Example:
 
@@ -80,6 +81,10 @@ def _catalog(kind: What) -> dict[str, str]:
         from fairmargin.distances.catalog import ESTIMATORS
 
         return _described(ESTIMATORS)
+    if kind is What.attacks:
+        from fairmargin.attacks.catalog import ATTACKS
+
+        return _described(ATTACKS)
     from fairmargin.engine.catalog import ENGINES
 
     return _described(ENGINES)

@@ -1,14 +1,30 @@
 """`fairmargin report`: the page of a run, made anew."""
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairmargin.cli.audit import adequacy_as_json, audit_as_json, bracket_as_json
-from fairmargin.cli.console import output, show_adequacies, show_audits, show_brackets
+from fairmargin.cli.audit import (
+    adequacy_as_json,
+    audit_as_json,
+    bracket_as_json,
+    certificates_as_json,
+    precision_as_json,
+    print_json,
+)
+from fairmargin.cli.console import (
+    output,
+    show_adequacies,
+    show_audits,
+    show_brackets,
+    show_certificates,
+    show_precise,
+)
 from fairmargin.cli.options import Json, Quiet, Run
+
+if TYPE_CHECKING:
+    from fairmargin.studies.run_folder import RunFolder
 
 
 def report(
@@ -24,11 +40,20 @@ def report(
     fairmargin report run --out audit-2026.html
     """
     from fairmargin.studies.run_folder import RunFolder
-    from fairmargin.studies.workflow import write_report
 
     folder = RunFolder.existing(run)
-    audits, adequacies, brackets = folder.read_audits(), folder.read_adequacies(), folder.read_brackets()
     target = out or folder.report
+    again = _precise if folder.is_to_precision else _audits
+    again(folder, target, json_=json_, quiet=quiet)
+    if not quiet and not json_:
+        output.print(f"Report: {target}", soft_wrap=True)
+
+
+def _audits(folder: "RunFolder", target: Path, *, json_: bool, quiet: bool) -> None:
+    from fairmargin.studies.workflow import write_report
+
+    audits, adequacies, brackets = folder.read_audits(), folder.read_adequacies(), folder.read_brackets()
+    certificates = folder.read_certificates()
     write_report(folder, target)
     if json_:
         content = {
@@ -36,10 +61,23 @@ def report(
             "audits": [audit_as_json(stored) for stored in audits],
             "adequacy": [adequacy_as_json(stored) for stored in adequacies],
             "brackets": [bracket_as_json(stored) for stored in brackets],
+            "certificates": [certificates_as_json(stored) for stored in certificates],
         }
-        typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))
+        print_json(content)
     elif not quiet:
         show_audits(audits)
         show_brackets(brackets)
+        show_certificates(certificates)
         show_adequacies(adequacies)
-        output.print(f"Report: {target}", soft_wrap=True)
+
+
+def _precise(folder: "RunFolder", target: Path, *, json_: bool, quiet: bool) -> None:
+    from fairmargin.studies.precise_run import write_precise_report
+
+    found = folder.read_precision().found
+    write_precise_report(folder, target)
+    if json_:
+        print_json(precision_as_json(target, found))
+    elif not quiet:
+        for each in found:
+            show_precise(each)

@@ -85,7 +85,7 @@ def measure(
         classifier, math.prod(samples.shape[1:]), len(positions), memory=min(_MEMORY, _free_memory() // 2)
     )
     parts = []
-    with _reported(progress) as tell:
+    with reported(progress) as tell:
         for start in range(0, len(positions), size):
             shard = samples[start : start + size]
             parts.append(measure_shard(classifier, estimator, shard, positions[start : start + size], seed))
@@ -200,7 +200,7 @@ def _check_answers(model: Classifier, x: Any) -> None:
 
 
 @contextmanager
-def _reported(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None]]:
+def reported(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None]]:
     """Someone to tell of progress: the caller, a bar on standard error, or nobody."""
     if callable(progress):
         yield progress

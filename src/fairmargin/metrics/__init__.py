@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from fairmargin.metrics.exact_intervals import kolmogorov_band as kolmogorov_band
     from fairmargin.metrics.permutation import holm as holm
     from fairmargin.metrics.permutation import largest_bias_test as largest_bias_test
+    from fairmargin.metrics.robust_accuracy import RobustAccuracy as RobustAccuracy
     from fairmargin.metrics.spread import accuracy_gap_interval as accuracy_gap_interval
     from fairmargin.metrics.spread import accuracy_variance_interval as accuracy_variance_interval
     from fairmargin.metrics.undefined import Undefined as Undefined
+    from fairmargin.metrics.under_attack import accuracy_under_attack as accuracy_under_attack
 
 # Room -> what it gives; resolved when first used, as in the package itself.
 _ROOMS = {
@@ -55,7 +57,9 @@ _ROOMS = {
     "certificates": "certified_accuracy certified_mean false_certificates",
     "exact_intervals": "binomial_interval kolmogorov_band",
     "permutation": "holm largest_bias_test",
+    "robust_accuracy": "RobustAccuracy",
     "spread": "accuracy_gap_interval accuracy_variance_interval",
+    "under_attack": "accuracy_under_attack",
     "undefined": "Undefined",
 }
 _DEFINED_IN = {name: room for room, names in _ROOMS.items() for name in names.split()}

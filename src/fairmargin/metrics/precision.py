@@ -1,18 +1,38 @@
 """What an audit to a precision found, and what it saved."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import Estimate
+from fairmargin.metrics.permutation import holm, hypotheses
+from fairmargin.metrics.results import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    VERDICTS,
+    Estimate,
+    decode_estimate,
+    decode_number,
+    decode_text,
+    encode,
+)
+from fairmargin.metrics.undefined import Undefined
 
 POPULATION, THESE_SAMPLES = "population", "these samples"
 TARGETS = (POPULATION, THESE_SAMPLES)
+_FEWEST = 30  # samples of a group, and of its rest, for a verdict: as many as a pilot needs
+_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +54,11 @@ class PreciseGroup:
         Of the reference's distance with what the cheap one predicts of it.
     met
         Whether the interval is as short as asked.
+    p, p_adjusted
+        That the group is as robust as its rest, alone and corrected by Holm for the number of groups; NaN where σ has
+        no interval.
+    verdict
+        What that says: one of `VERDICTS`, as in an audit.
     """
 
     group: str
@@ -45,6 +70,14 @@ class PreciseGroup:
     plain_samples: float
     correlation: float
     met: bool
+    p: float = math.nan
+    p_adjusted: float = math.nan
+    verdict: str = NOT_COMPARABLE
+
+    @property
+    def looked_at(self) -> int:
+        """How many samples of the group any estimator has seen."""
+        return max(self.cheap_samples, self.reference_samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +134,54 @@ class PrecisionResult:
         """Whether every group's interval is as short as asked."""
         return all(row.met for row in self.groups)
 
+    @property
+    def size(self) -> int:
+        """How many samples all groups have."""
+        return sum(row.size for row in self.groups)
+
     def to_frame(self) -> pd.DataFrame:
         """One row per group, every number in a column of its own."""
-        return pd.DataFrame([{"partition": self.partition, **_flat(row)} for row in self.groups])
+        rows = [{**_flat(row), "finding": self.finding(row)} for row in self.groups]
+        return pd.DataFrame([{"partition": self.partition, **row} for row in rows])
+
+    def to_json(self) -> str:
+        """A JSON text from which `from_json` makes the same result again."""
+        return json.dumps({"format": _FORMAT, **encode(self)}, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "PrecisionResult":
+        """The result that `to_json` wrote."""
+        try:
+            content = json.loads(text)
+            version = content.pop("format")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise InputError("This is not an audit to a precision written by `PrecisionResult.to_json`.") from None
+        if version != _FORMAT:
+            raise InputError(
+                f"This audit to a precision has format {version}; this version of Fairmargin reads format {_FORMAT}."
+            )
+        try:
+            return _decode(content)
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise InputError(f"This audit to a precision is damaged: {error}. Run it again.") from None
+
+    def finding(self, row: PreciseGroup) -> str:
+        """A group's verdict as a sentence that names the kind of bound it rests on."""
+        if row.verdict == TOO_FEW:
+            return f"{row.group}: too few samples ({_FEWEST} of it, and of its rest, are needed for a verdict)."
+        if row.verdict == NOT_COMPARABLE:
+            return f"{row.group}: not comparable ({row.sigma.reason or 'σ has no interval'})."
+        than = "from the rest" if row.verdict == NO_DIFFERENCE else "than the rest"
+        sigma = row.sigma
+        size = f"σ = {sigma.value:+.1%}, {self.confidence:.0%} interval {sigma.low:+.1%} to {sigma.high:+.1%}"
+        p = "p < 0.001" if row.p_adjusted < 0.001 else f"p = {row.p_adjusted:.3f}"
+        return f"{row.group}: {row.verdict} {than}, by {self.bound.words} ({size}; {p})."
 
     @property
     def saving(self) -> str:
         """What was saved, in a sentence."""
         reference = sum(row.reference_samples for row in self.groups)
-        size = sum(row.size for row in self.groups)
-        words = f"{self.reference} measured {reference:,} of {size:,} samples"
+        words = f"{self.reference} measured {reference:,} of {self.size:,} samples"
         if self.cheap:
             words += f", {self.cheap} {sum(row.cheap_samples for row in self.groups):,}"
         return (
@@ -122,8 +193,50 @@ class PrecisionResult:
         lines = [f"{self.partition}: σ to ±{self.precision:g} ({self.confidence:.0%}) for {_spelled(self.target)}"]
         for row in self.groups:
             short = "" if row.met else "  (not as precise as asked)"
-            lines.append(f"  {row.group}: Rob {row.robustness}, σ {row.sigma}{short}")
+            lines.append(f"  {row.group}: Rob {row.robustness}, σ {row.sigma}, {row.verdict}{short}")
         return "\n".join([*lines, f"  {self.saving}", *(f"  {note}" for note in self.notes)])
+
+
+def judged(groups: Sequence[PreciseGroup], p: Floats, confidence: float) -> tuple[PreciseGroup, ...]:
+    """The groups with their verdicts.
+
+    Guarantee: with probability `confidence` no group at all is wrongly called less or more robust, however the groups
+    depend on each other (Holm's correction), as far as each p is right; two groups against each other are one question.
+
+    Parameters
+    ----------
+    groups
+        Without verdicts.
+    p
+        Of each group against its rest, see `log_contrast`.
+    confidence
+        A difference is one if its corrected p is below 1 − confidence.
+    """
+    seen = np.array([row.looked_at for row in groups])
+    enough = np.minimum(seen, seen.sum() - seen) >= _FEWEST
+    tested = enough & np.isfinite(p)
+    alone = np.where(tested, p, np.nan)
+    adjusted = holm(alone, hypotheses(tested))
+    rows = []
+    for row, one, corrected, many in zip(groups, alone.tolist(), adjusted.tolist(), enough.tolist(), strict=True):
+        verdict = _verdict(row, corrected, many, confidence)
+        if math.isnan(corrected):
+            few = f"{_FEWEST} samples of the group, and of its rest, are needed for a test"
+            one = corrected = Undefined(few if verdict == TOO_FEW else row.sigma.reason or "σ has no interval")
+        rows.append(replace(row, p=one, p_adjusted=corrected, verdict=verdict))
+    return tuple(rows)
+
+
+def _verdict(row: PreciseGroup, adjusted: float, enough: bool, confidence: float) -> str:
+    if not row.sigma.is_defined:
+        return NOT_COMPARABLE
+    if not enough:
+        return TOO_FEW
+    if math.isnan(adjusted):
+        return NOT_COMPARABLE
+    if adjusted < 1 - confidence:
+        return LESS_ROBUST if row.sigma.value < 0 else MORE_ROBUST
+    return NO_DIFFERENCE
 
 
 def _times(other: float, spent: float) -> str:
@@ -147,5 +260,38 @@ def _flat(row: PreciseGroup) -> dict[str, Any]:
         "plain_samples": row.plain_samples,
         "correlation": row.correlation,
         "met": row.met,
+        "p": row.p,
+        "p_adjusted": row.p_adjusted,
         "bound": row.robustness.bound.value,
+        "verdict": row.verdict,
     }
+
+
+def _decode(content: dict[str, Any]) -> PrecisionResult:
+    if not content["groups"] or not isinstance(content["notes"], list):
+        raise ValueError("an audit to a precision has groups, and a list of notes")
+    numbers = ("precision", "confidence", "spent", "plain_cost", "full_cost", "up_to")
+    return PrecisionResult(
+        partition=decode_text(content["partition"]),
+        groups=tuple(_decode_group(row) for row in content["groups"]),
+        target=decode_text(content["target"], TARGETS),
+        reference=decode_text(content["reference"]),
+        cheap=decode_text(content["cheap"]),
+        bound=Bound(content["bound"]),
+        norm=Norm(content["norm"]),
+        rounds=int(content["rounds"]),
+        notes=tuple(map(decode_text, content["notes"])),
+        **{name: decode_number(content[name]) for name in numbers},
+    )
+
+
+def _decode_group(content: dict[str, Any]) -> PreciseGroup:
+    counts: dict[str, Any] = {name: int(content[name]) for name in ("size", "cheap_samples", "reference_samples")}
+    numbers = {name: decode_number(content[name]) for name in ("plain_samples", "correlation", "p", "p_adjusted")}
+    estimates = {name: decode_estimate(content[name]) for name in ("robustness", "sigma")}
+    return PreciseGroup(
+        group=decode_text(content["group"]),
+        met=bool(content["met"]),
+        verdict=decode_text(content["verdict"], VERDICTS),
+        **counts | numbers | estimates,
+    )

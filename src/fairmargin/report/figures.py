@@ -10,6 +10,7 @@ from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.errors import InputError
 from fairmargin.metrics.adequacy import Adequacy, GroupAdequacy
+from fairmargin.metrics.precision import PrecisionResult
 from fairmargin.metrics.results import (
     LESS_ROBUST,
     MORE_ROBUST,
@@ -23,7 +24,7 @@ from fairmargin.metrics.results import (
 from fairmargin.report.brackets import bracket_intervals as bracket_intervals  # noqa: PLC0414 - part of fm.plot
 from fairmargin.report.drawing import FAINT, distinct, escape, lay_out
 from fairmargin.report.spelling import number, percent, plain, shorten
-from fairmargin.report.words import by_sigma
+from fairmargin.report.words import Row, by_sigma
 
 # Okabe and Ito's colours, which colour-blind people tell apart; their yellow is too pale for a line on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -110,14 +111,37 @@ def sigma_intervals(result: AuditResult) -> go.Figure:
     result
         What `audit` returned.
     """
-    rows = by_sigma(result)
-    short = dict(zip((row.group for row in result), _labels(result, sizes=False), strict=True))
+    return _intervals(by_sigma(result), result.confidence)
+
+
+def precise_intervals(result: PrecisionResult) -> go.Figure:
+    """σ of every group with its interval, as `sigma_intervals` draws it, from an audit to a precision.
+
+    The grey strip around 0 is as wide as the intervals were asked to be, so that one sees which are longer.
+
+    Parameters
+    ----------
+    result
+        What `audit_to_precision` returned.
+    """
+    if not isinstance(result, PrecisionResult):
+        kind = type(result).__name__
+        raise InputError(f"`precise_intervals` draws what `audit_to_precision` returned; given a {kind}.")
+    figure = _intervals(by_sigma(result), result.confidence)
+    strip = {"fillcolor": FAINT, "opacity": 0.6, "line_width": 0, "layer": "below"}
+    figure.add_vrect(-result.precision, result.precision, **strip)
+    figure.layout.shapes = figure.layout.shapes[::-1]  # the strip lies below the line at 0
+    return figure
+
+
+def _intervals(rows: Sequence[Row], confidence: float) -> go.Figure:
+    short = dict(zip((row.group for row in rows), distinct([row.group for row in rows]), strict=True))
     place = {row.group: i for i, row in enumerate(rows)}
     figure = go.Figure()
     for verdict in _VERDICT_MARKS:
         members = [row for row in rows if row.verdict == verdict and np.isfinite(row.sigma.value)]
         if members:
-            figure.add_trace(_points(members, verdict, place, result.confidence))
+            figure.add_trace(_points(members, verdict, place, confidence))
     for row in rows:
         if not np.isfinite(row.sigma.value):
             _say_undefined(figure, place[row.group], row.sigma)
@@ -270,7 +294,7 @@ def _band(row: GroupResult, end: float, label: str, colour: str, opacity: float)
 # Intervals -----------------------------------------------------------------------------------------------------------
 
 
-def _points(rows: Sequence[GroupResult], verdict: str, place: dict[str, int], confidence: float) -> go.Scatter:
+def _points(rows: Sequence[Row], verdict: str, place: dict[str, int], confidence: float) -> go.Scatter:
     colour, symbol = _VERDICT_MARKS[verdict]
     value = np.array([row.sigma.value for row in rows])
     low, high = _ends(rows)
@@ -299,7 +323,7 @@ def _points(rows: Sequence[GroupResult], verdict: str, place: dict[str, int], co
     )
 
 
-def _ends(rows: Sequence[GroupResult]) -> tuple[Floats, Floats]:
+def _ends(rows: Sequence[Row]) -> tuple[Floats, Floats]:
     """The finite ends of the intervals; the value itself where an end does not exist."""
     value = np.array([row.sigma.value for row in rows])
     low = np.array([row.sigma.low for row in rows])
@@ -307,7 +331,7 @@ def _ends(rows: Sequence[GroupResult]) -> tuple[Floats, Floats]:
     return np.where(np.isfinite(low), low, value), np.where(np.isfinite(high), high, value)
 
 
-def _sigma_range(rows: Sequence[GroupResult]) -> list[float]:
+def _sigma_range(rows: Sequence[Row]) -> list[float]:
     defined = [row for row in rows if np.isfinite(row.sigma.value)]
     low, high = _ends(defined) if defined else (np.zeros(1), np.zeros(1))
     least, most = min(float(low.min()), 0.0), max(float(high.max()), 0.0)
@@ -382,7 +406,7 @@ def _coloured(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     return {name: (_COLOURS[i % len(_COLOURS)], _DASHES[i // len(_COLOURS)]) for i, name in enumerate(names)}
 
 
-def _labels(result: AuditResult, *, sizes: bool = True) -> list[str]:
+def _labels(result: AuditResult) -> list[str]:
     """One label a group, escaped."""
     labels = distinct([row.group for row in result])
-    return [f"{text} (n = {row.size:,})" if sizes else text for text, row in zip(labels, result, strict=True)]
+    return [f"{text} (n = {row.size:,})" for text, row in zip(labels, result, strict=True)]

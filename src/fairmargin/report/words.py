@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from typing import overload
 
 from fairmargin.core.bound import Bound
+from fairmargin.metrics.precision import PreciseGroup, PrecisionResult
 from fairmargin.metrics.results import (
     LESS_ROBUST,
     MORE_ROBUST,
@@ -17,6 +19,9 @@ from fairmargin.metrics.results import (
 )
 from fairmargin.report.spelling import listed, number, p_value, percent, plain, quoted
 
+Result = AuditResult | PrecisionResult  # both have groups with σ, p and a verdict
+Row = GroupResult | PreciseGroup
+
 _QUALIFIER = {
     Bound.EXACT: "",
     Bound.UPPER: ", as far as attacks can tell",
@@ -25,9 +30,19 @@ _QUALIFIER = {
 }
 
 
-def by_sigma(result: AuditResult) -> list[GroupResult]:
+@overload
+def by_sigma(result: AuditResult) -> list[GroupResult]: ...
+@overload
+def by_sigma(result: PrecisionResult) -> list[PreciseGroup]: ...
+def by_sigma(result: Result) -> list[GroupResult] | list[PreciseGroup]:
     """The groups, least robust first; those without a σ last."""
-    return sorted(result.groups, key=lambda row: row.sigma.value if row.sigma.is_defined else math.inf)
+    if isinstance(result, PrecisionResult):
+        return sorted(result.groups, key=_rank)
+    return sorted(result.groups, key=_rank)
+
+
+def _rank(row: Row) -> float:
+    return row.sigma.value if row.sigma.is_defined else math.inf
 
 
 def comparison(sigma: float, bound: Bound = Bound.EXACT) -> str:
@@ -59,9 +74,9 @@ def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) 
     return f"{level} interval {percent(near)} to {percent(far)}"
 
 
-def headline(result: AuditResult) -> str:
+def headline(result: Result) -> str:
     """The finding of one partition in a sentence: whom noise or an attacker reaches first, if anyone."""
-    rows = by_sigma(result)
+    rows: list[Row] = [*by_sigma(result)]
     less = [row for row in rows if row.verdict == LESS_ROBUST and row.sigma.is_defined]
     more = [row for row in reversed(rows) if row.verdict == MORE_ROBUST and row.sigma.is_defined]
     if less:
@@ -76,7 +91,7 @@ def headline(result: AuditResult) -> str:
     return f"The groups of {quoted(result.partition)} could not be compared."
 
 
-def findings(result: AuditResult) -> tuple[str, ...]:
+def findings(result: Result) -> tuple[str, ...]:
     """The headline, then what else there is to say about the partition, one sentence or two each."""
     rows = by_sigma(result)
     of = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICTS}
@@ -94,13 +109,13 @@ def findings(result: AuditResult) -> tuple[str, ...]:
         if of[verdict]:
             names = listed([quoted(row.group) for row in of[verdict]])
             sentences.append(f"Not judged ({why}): {names}.")
-    if not math.isnan(result.overall.p_equal):
+    if isinstance(result, AuditResult) and not math.isnan(result.overall.p_equal):
         p_equal = p_value(result.overall.p_equal)
         sentences.append(f"Test of the assumption that all groups are equally robust: {p_equal}.")
     return tuple(sentences)
 
 
-def answer(results: Sequence[AuditResult]) -> str:
+def answer(results: Sequence[Result]) -> str:
     """The finding over all audits of a page, in a paragraph."""
     names = list(dict.fromkeys(result.partition for result in results))
     unequal = {name: _strongest([r for r in results if r.partition == name]) for name in names}
@@ -133,7 +148,7 @@ def answer(results: Sequence[AuditResult]) -> str:
     return " ".join([*sentences, *disagreements(results)])
 
 
-def disagreements(results: Sequence[AuditResult]) -> tuple[str, ...]:
+def disagreements(results: Sequence[Result]) -> tuple[str, ...]:
     """Groups that one estimator finds less robust than the rest and another more robust, a sentence a partition."""
     sentences = []
     for name in dict.fromkeys(result.partition for result in results):
@@ -146,7 +161,7 @@ def disagreements(results: Sequence[AuditResult]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _first_reached(result: AuditResult, row: GroupResult) -> str:
+def _first_reached(result: Result, row: Row) -> str:
     name = quoted(row.group)
     opening = {
         Bound.EXACT: f"Noise or an attacker reaches {name} first",
@@ -157,9 +172,10 @@ def _first_reached(result: AuditResult, row: GroupResult) -> str:
     return f"{opening}: {_distance_words(result, row)}."
 
 
-def _distance_words(result: AuditResult, row: GroupResult) -> str:
+def _distance_words(result: Result, row: Row) -> str:
     sigma, bound = row.sigma, result.bound
-    rest = f"everyone else’s at equal {quoted(result.control)}" if result.control else "everyone else’s"
+    control = result.control if isinstance(result, AuditResult) else ""
+    rest = f"everyone else’s at equal {quoted(control)}" if control else "everyone else’s"
     what = f"its certified radii are {comparison(sigma.value, bound)} than {rest}"
     if bound is not Bound.LOWER:
         towards = "to" if sigma.value < 0 else "from"
@@ -167,7 +183,7 @@ def _distance_words(result: AuditResult, row: GroupResult) -> str:
     return f"on average {what} ({interval(sigma, result.confidence, bound)}, {p_value(row.p_adjusted)})"
 
 
-def _with_sigma(rows: Sequence[GroupResult], bound: Bound) -> str:
+def _with_sigma(rows: Sequence[Row], bound: Bound) -> str:
     return listed(
         [
             f"{quoted(row.group)} ({comparison(row.sigma.value, bound)})" if row.sigma.is_defined else quoted(row.group)
@@ -176,14 +192,14 @@ def _with_sigma(rows: Sequence[GroupResult], bound: Bound) -> str:
     )
 
 
-def _undecided(rows: Sequence[GroupResult], of_all: int) -> str:
+def _undecided(rows: Sequence[Row], of_all: int) -> str:
     which = f"For {len(rows)} of {of_all} groups the difference could be chance"
     ends = [abs(end) for row in rows for end in (row.sigma.low, row.sigma.high) if math.isfinite(end)]
     allow = "the interval allows a difference" if len(rows) == 1 else "their intervals allow differences"
     return f"{which}; {allow} of up to {percent(max(ends))}." if ends else f"{which}."
 
 
-def _strongest(results: Sequence[AuditResult]) -> tuple[AuditResult, GroupResult] | None:
+def _strongest(results: Sequence[Result]) -> tuple[Result, Row] | None:
     """The most telling significant group: a less robust one before a more robust one, the best bound first."""
     rank = {Bound.EXACT: 0, Bound.UPPER: 1, Bound.LOWER: 1, Bound.NEITHER: 2}
     found = [
@@ -198,15 +214,16 @@ def _strongest(results: Sequence[AuditResult]) -> tuple[AuditResult, GroupResult
     return results[i], row
 
 
-def _was_judged(results: Sequence[AuditResult], partition: str) -> bool:
+def _was_judged(results: Sequence[Result], partition: str) -> bool:
     return any(row.verdict == NO_DIFFERENCE for result in results if result.partition == partition for row in result)
 
 
-def cap_note(result: AuditResult) -> str:
+def cap_note(result: Result) -> str:
     """What it means that distances were capped; empty if they were not."""
     if math.isinf(result.up_to):
         return ""
-    why = f" Why: {result.cap_reason.rstrip('.')}." if result.cap_reason else ""
+    reason = result.cap_reason if isinstance(result, AuditResult) else ""  # there, it is among the notes
+    why = f" Why: {reason.rstrip('.')}." if reason else ""
     return (
         f"Distances are capped at {number(result.up_to)}: means are of min(distance, {number(result.up_to)}), and "
         f"differences beyond that radius are not seen.{why}"

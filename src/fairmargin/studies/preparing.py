@@ -83,9 +83,12 @@ def check_served(loaded: Loaded, text: str, estimator: DistanceEstimator) -> Non
 def claim(folder: RunFolder, study: Study) -> Study | None:
     """What the folder was asked before, if anything; it belongs to one model on one data set."""
     old = folder.read_study()
-    if old is not None and differing(old, study):
-        names = ", ".join(f"{n} ({getattr(old, n)!r}, now {getattr(study, n)!r})" for n in differing(old, study))
-        raise StoreError(f"{folder.path} holds another audit: it differs in {names}. Choose another --out.")
+    for other in filter(None, (old, folder.read_study("attack_study.json"))):
+        if differing(other, study):
+            names = ", ".join(
+                f"{n} ({getattr(other, n)!r}, now {getattr(study, n)!r})" for n in differing(other, study)
+            )
+            raise StoreError(f"{folder.path} holds another audit: it differs in {names}. Choose another --out.")
     folder.write_study(study)
     return old
 

@@ -9,15 +9,17 @@ RUN/audits.json      the results
 RUN/table.csv        the same as a table
 RUN/adequacy.json    whether the attacks were strong enough, where that was asked
 RUN/brackets.json    what lower and upper bounds enclose together, where both were measured
+RUN/certificates.json  what certificates by smoothing guarantee, where there are any
+RUN/attack_study.json, RUN/robust_accuracy.json, RUN/robust_accuracy.csv  attacks at fixed radii: studies/attacking.py
 RUN/precision.json   what an audit to a precision found; precision.csv is the same as a table
 RUN/report.html
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +29,21 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import MISSING, Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.measure import concatenate
-from fairmargin.errors import FairmarginError, InputError, StoreError
+from fairmargin.errors import InputError, StoreError
 from fairmargin.metrics.adequacy import Adequacy
 from fairmargin.metrics.bracketed import Bracket
+from fairmargin.metrics.certified import Certified
 from fairmargin.metrics.precision import PrecisionResult
 from fairmargin.metrics.results import AuditResult, encode
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store
 from fairmargin.studies.study import Study, make_study
+
+_Stored = TypeVar("_Stored")
+
+
+class _Writable(Protocol):
+    def to_json(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,27 @@ class StoredBracket:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredCertificates:
+    """What an estimator's certificates guarantee of one partition."""
+
+    estimator: str
+    result: Certified
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPrecision:
+    """What an audit to a precision found of each partition, and how it came about."""
+
+    found: tuple[PrecisionResult, ...]
+    command: str
+    created: str
+    model: str
+    data: str
+    versions: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunFolder:
     """The files of a run; every reading error is a sentence that says what to do."""
 
@@ -116,13 +146,13 @@ class RunFolder:
         content = encode(study.model_dump(exclude_defaults=True))  # JSON has no infinity of its own
         atomic_write_text(self._file("study.json"), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
-    def read_study(self) -> Study | None:
-        """What was asked, or None in a new folder."""
-        content = self._json("study.json", dict)
+    def read_study(self, name: str = "study.json") -> Study | None:
+        """What was asked of an audit (of attacks: "attack_study.json"), or None if nothing was."""
+        content = self._json(name, dict)
         try:
             return None if content is None else make_study(content)
         except InputError as error:
-            raise self._damaged("study.json", error) from None
+            raise self._damaged(name, error) from None
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Keep how it was done."""
@@ -135,7 +165,12 @@ class RunFolder:
         """How it was done."""
         content = self._json("manifest.json", dict)
         if content is None:
-            raise StoreError(f"{self.path} has no manifest.json: its audit did not finish. Run the same command again.")
+            if self._file("precision.json").is_file():
+                raise StoreError(
+                    f"{self.path} holds an audit to a precision, which measures some samples only, so that they cannot "
+                    "be paired with another run's. Audit without --precision first."
+                )
+            raise self._unfinished("manifest.json")
         try:
             measurements = tuple(Measurement(m["estimator"], tuple(m["keys"])) for m in content.pop("measurements"))
             return Manifest(**content | {"notes": tuple(content["notes"]), "measurements": measurements})
@@ -195,72 +230,102 @@ class RunFolder:
 
     def write_audits(self, audits: Sequence[StoredAudit]) -> None:
         """Keep the results, and the same as a table."""
-        content = [{"estimator": a.estimator, "result": json.loads(a.result.to_json())} for a in audits]
-        atomic_write_text(self._file("audits.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
+        self._write_results("audits.json", "estimator", [(a.estimator, a.result) for a in audits])
         atomic_write_text(self._file("table.csv"), audit_table(audits).to_csv(index=False))
 
     def read_audits(self) -> tuple[StoredAudit, ...]:
         """The results."""
-        content = self._json("audits.json", list)
-        if content is None:
-            raise StoreError(f"{self.path} has no audits.json: its audit did not finish. Run the same command again.")
-        try:
-            if not content:
-                raise InputError("it holds no audit")
-            return tuple(
-                StoredAudit(item["estimator"], AuditResult.from_json(json.dumps(item["result"]))) for item in content
-            )
-        except (KeyError, TypeError, FairmarginError) as error:
-            raise self._damaged("audits.json", error) from None
+        if not self._file("audits.json").is_file():
+            raise self._unfinished("audits.json")
+        audits = self._read_results("audits.json", "estimator", AuditResult.from_json, StoredAudit)
+        if not audits:
+            raise self._damaged("audits.json", InputError("it holds no audit"))
+        return audits
 
     def write_adequacies(self, adequacies: Sequence[StoredAdequacy]) -> None:
         """Keep whether the attacks were strong enough; no file where that was not looked at."""
-        if not adequacies:
-            self._file("adequacy.json").unlink(missing_ok=True)
-            return
-        content = [{"estimator": a.estimator, "result": json.loads(a.result.to_json())} for a in adequacies]
-        atomic_write_text(self._file("adequacy.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
+        self._write_results("adequacy.json", "estimator", [(a.estimator, a.result) for a in adequacies])
 
     def read_adequacies(self) -> tuple[StoredAdequacy, ...]:
         """Whether the attacks were strong enough; none where that was not looked at."""
-        content = self._json("adequacy.json", list)
-        try:
-            return tuple(
-                StoredAdequacy(item["estimator"], Adequacy.from_json(json.dumps(item["result"])))
-                for item in content or ()
-            )
-        except (KeyError, TypeError, FairmarginError) as error:
-            raise self._damaged("adequacy.json", error) from None
+        return self._read_results("adequacy.json", "estimator", Adequacy.from_json, StoredAdequacy)
 
     def write_brackets(self, brackets: Sequence[StoredBracket]) -> None:
         """Keep what is enclosed; no file where nothing is."""
-        if not brackets:
-            self._file("brackets.json").unlink(missing_ok=True)
-            return
-        content = [{"between": b.between, "result": json.loads(b.result.to_json())} for b in brackets]
-        atomic_write_text(self._file("brackets.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
+        self._write_results("brackets.json", "between", [(b.between, b.result) for b in brackets])
 
     def read_brackets(self) -> tuple[StoredBracket, ...]:
         """What is enclosed; none where only one side was measured."""
-        content = self._json("brackets.json", list)
+        return self._read_results("brackets.json", "between", Bracket.from_json, StoredBracket)
+
+    def write_certificates(self, certificates: Sequence[StoredCertificates]) -> None:
+        """Keep what is guaranteed; no file where nothing was certified by smoothing."""
+        self._write_results("certificates.json", "estimator", [(c.estimator, c.result) for c in certificates])
+
+    def read_certificates(self) -> tuple[StoredCertificates, ...]:
+        """What is guaranteed; none where nothing was certified by smoothing."""
+        return self._read_results("certificates.json", "estimator", Certified.from_json, StoredCertificates)
+
+    def _write_results(self, file: str, label: str, named: Sequence[tuple[str, _Writable]]) -> None:
+        """A list of results, each beside a text that says whose it is; no file where there are none."""
+        if not named:
+            self._file(file).unlink(missing_ok=True)
+            return
+        content = [{label: name, "result": json.loads(result.to_json())} for name, result in named]
+        atomic_write_text(self._file(file), json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+    def _read_results(
+        self, file: str, label: str, decode: Callable[[str], Any], store: Callable[[str, Any], _Stored]
+    ) -> tuple[_Stored, ...]:
         try:
             return tuple(
-                StoredBracket(item["between"], Bracket.from_json(json.dumps(item["result"]))) for item in content or ()
+                store(item[label], decode(json.dumps(item["result"]))) for item in self._json(file, list) or ()
             )
-        except (KeyError, TypeError, FairmarginError) as error:
-            raise self._damaged("brackets.json", error) from None
+        except (KeyError, TypeError, InputError) as error:
+            raise self._damaged(file, error) from None
 
     @property
     def precision_table(self) -> Path:
         """Where the table of an audit to a precision lies."""
         return self._file("precision.csv")
 
-    def write_precision(self, found: Sequence[PrecisionResult], about: Mapping[str, Any]) -> None:
+    @property
+    def is_to_precision(self) -> bool:
+        """Whether what was asked last is an audit to a precision."""
+        study = self.read_study()
+        return study is not None and study.precision > 0
+
+    def write_precision(self, stored: StoredPrecision) -> None:
         """Keep what an audit to a precision found, how it came about, and the numbers as a table."""
-        content = {**about, "found": [encode(each) for each in found]}
+        content = {name: getattr(stored, name) for name in stored.__dataclass_fields__}
+        content |= {"versions": dict(stored.versions), "found": [json.loads(each.to_json()) for each in stored.found]}
         atomic_write_text(self._file("precision.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
-        frames = [each.to_frame() for each in found]
+        frames = [each.to_frame() for each in stored.found]
         atomic_write_text(self.precision_table, pd.concat(frames, ignore_index=True).to_csv(index=False))
+
+    def read_precision(self) -> StoredPrecision:
+        """What an audit to a precision found."""
+        content = self._json("precision.json", dict)
+        if content is None:
+            raise self._unfinished("precision.json")
+        try:
+            found = tuple(PrecisionResult.from_json(json.dumps(each)) for each in content.pop("found"))
+            if not found:
+                raise InputError("it holds no audit")
+            return StoredPrecision(**content | {"found": found, "notes": tuple(content["notes"])})
+        except (KeyError, TypeError, AttributeError, InputError) as error:
+            raise self._damaged("precision.json", error) from None
+
+    def table(self) -> pd.DataFrame:
+        """Every group of every partition, one row each, of what was asked last: what the gate reads."""
+        if not self.is_to_precision:
+            return audit_table(self.read_audits())
+        found = self.read_precision().found
+        frames = [each.to_frame().assign(estimator=each.reference, norm=each.norm.value) for each in found]
+        return pd.concat(frames, ignore_index=True)
+
+    def _unfinished(self, name: str) -> StoreError:
+        return StoreError(f"{self.path} has no {name}: its audit did not finish. Run the same command again.")
 
     def _samples(self) -> pd.DataFrame:
         path = self._file("samples.parquet")

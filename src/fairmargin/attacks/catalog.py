@@ -1,0 +1,64 @@
+"""The attacks by name, and their spelling in configuration files and on the command line."""
+
+from collections.abc import Mapping
+
+from fairmargin.attacks.protocol import Attack
+from fairmargin.core.catalog import Catalog, Plain, split_options
+from fairmargin.core.suggestion import there_are
+from fairmargin.errors import InputError
+
+# A new attack is one line here: its name, the file that defines it and the class.
+ATTACKS = Catalog(
+    "attack",
+    "fairmargin.attacks",
+    {
+        "fgsm": "fgsm:FGSM",
+        "rfgsm": "rfgsm:RFGSM",
+        "pgd": "pgd:PGD",
+        "margin_pgd": "margin_pgd:MarginPGD",
+    },
+)
+
+
+def parse_attack(text: str) -> Attack:
+    """An attack from "name" or "name:field=value,field=value"; numbers may be fractions.
+
+    >>> parse_attack("fgsm:norm=l2")
+    FGSM(norm=<Norm.L2: 'l2'>, random_start=False)
+    """
+    name, given = split_options(text, "pgd:steps=20,restarts=2")
+    return build_attack(name, given)
+
+
+def build_attack(name: str, given: Mapping[str, Plain]) -> Attack:
+    """The attack of that name with those fields, from plain values; the inverse of `describe_attack`.
+
+    >>> build_attack("pgd", {"steps": 5}).steps
+    5
+    """
+    made: Attack = ATTACKS.build(name, given)
+    return made
+
+
+def describe_attack(attack: Attack) -> dict[str, Plain]:
+    """The attack's name and fields as plain values, for configuration files, manifests and store keys.
+
+    >>> describe_attack(parse_attack("fgsm"))
+    {'name': 'fgsm', 'norm': 'linf', 'random_start': False}
+    """
+    name = ATTACKS.name_of(attack)
+    if name is None:
+        raise InputError(
+            f"`{type(attack).__name__}` is not in the catalog of attacks, and nothing can be kept under its name. "
+            f"{there_are(ATTACKS)}"
+        )
+    return {"name": name, **ATTACKS.describe(attack)}
+
+
+def attack_in_options(sentence: str) -> str:
+    """A sentence about attacks that names them as options do, and not by their classes.
+
+    >>> attack_in_options("`steps` of PGD must be at least 1.")
+    '`steps` of `pgd` must be at least 1.'
+    """
+    return ATTACKS.in_options(sentence)

@@ -1,0 +1,82 @@
+"""What an attack at a fixed radius is."""
+
+import math
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.core.arrays import Ints, Keys
+from fairmargin.core.norm import Norm
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.protocol import Classifier
+
+_MISSING = {"gradient": "its gradients", "predict": "its predictions"}
+
+
+@runtime_checkable
+class Attack(Protocol):
+    """A frozen dataclass whose fields are hyper-parameters, `norm` among them; calling it runs the algorithm.
+
+    `revision` goes up whenever results change: it is part of the store key, the package's version is not.
+    """
+
+    needs: ClassVar[str]  # "predict" or "gradient"
+    norms: ClassVar[frozenset[Norm]]
+    revision: ClassVar[int]
+
+    @property
+    def norm(self) -> Norm:
+        """The norm that the radius is measured in."""
+
+    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
+        """An input for each sample, of its shape, within the radius and inside the domain.
+
+        A sample that the model misclassifies already is returned as it is. For others it is an input that the plain
+        model misclassifies if the attack found one, and otherwise the one of largest loss.
+
+        Parameters
+        ----------
+        model
+            A `Classifier`, or anything that `as_classifier` accepts.
+        x
+            Samples of any shape (n, …).
+        y
+            Class positions.
+        radius
+            How far to go, in units of the domain's scale: a number, a text such as "4/255", or one number a sample.
+        keys
+            One number a sample, from which comes all its randomness: `sample_keys` makes them.
+        """
+
+
+def accepted_norm(attack: type[Attack], norm: Norm | str) -> Norm:
+    """The norm, if the attack knows it; attacks ask in their `__post_init__`."""
+    parsed = Norm.parse(norm)
+    if parsed not in attack.norms:
+        able = ", ".join(sorted(each.value for each in attack.norms))
+        raise InputError(f"`{attack.__name__}` cannot attack in {parsed}; it attacks in {able}.")
+    return parsed
+
+
+def check_attack(model: Classifier, attack: Attack) -> None:
+    """Refuse what is no attack, and an attack that needs what the model does not offer."""
+    if isinstance(attack, type) or not isinstance(attack, Attack):
+        given = f"the class `{attack.__name__}`" if isinstance(attack, type) else repr(attack)
+        raise InputError(f"`attack` must be an attack such as `PGD(norm='linf')`; given {given}.")
+    if attack.needs not in model.offers:
+        offered = ", ".join(sorted(model.offers))
+        raise ModelError(
+            f"`{type(attack).__name__}` needs from the model {_MISSING.get(attack.needs, attack.needs)}; "
+            f"`{type(model).__name__}` offers {offered}. Choose another attack, or a model that has them."
+        )
+
+
+def check_share_of_radius(attack: object, **given: float) -> None:
+    """Refuse steps that are no share of the radius."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            raise InputError(
+                f"`{name}` of {type(attack).__name__} must be a positive share of the radius, such as 0.25; given "
+                f"{value!r}."
+            )

@@ -1,0 +1,143 @@
+"""How much of its accuracy a model keeps under attack, group by group."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fairmargin.attacks.catalog import ATTACKS
+from fairmargin.attacks.outcomes import attack_shard, check_radius
+from fairmargin.attacks.protocol import Attack, check_attack
+from fairmargin.core.arrays import same_length
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.core.radius import as_radii
+from fairmargin.distances.measure import check_samples, concatenate, reported, shard_size
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.metrics.robust_accuracy import RobustAccuracy
+from fairmargin.metrics.under_attack import accuracy_under_attack
+from fairmargin.models.as_classifier import as_classifier
+
+
+def robust_accuracy(
+    model: object,
+    x: Any,
+    y: Any,
+    attack: Attack,
+    partition: Partition,
+    *,
+    radius: Any,
+    plan: AuditPlan | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | bool | None = None,
+) -> RobustAccuracy:
+    """Natural, boundary and robust error of every group at a radius, with intervals, tests and verdicts.
+
+    robust error = natural error + boundary error, exactly. Success is decided by the plain model, asked again; what
+    left the ball or the box is refused.
+
+    Guarantee: robust accuracy is at most what is returned, however weak the attack. A sample's outcome depends on
+    itself alone.
+
+    Parameters
+    ----------
+    model
+        Anything that `as_classifier` accepts; pass its result to set a domain.
+    x, y
+        Samples of any shape (n, …), and a label value of the model's `classes` each.
+    attack
+        One of `fm.ATTACKS`, for instance `fm.ATTACKS["pgd"](steps=40)`, or your own that meets the same protocol.
+    partition
+        The groups.
+    radius
+        How far the attack may go: a number, a text such as "4/255", or one a sample; in units of the domain's scale.
+    plan
+        How groups are compared, as for an audit.
+    seed
+        From it and the sample's own content comes all randomness of the sample.
+    progress
+        Called with (samples done, samples in all) after each shard; or True for a bar, False for none. By default a
+        bar where someone watches.
+
+    >>> from dataclasses import dataclass
+    >>> from fairmargin.core.norm import Norm
+    >>> @dataclass(frozen=True)
+    ... class Leftwards:
+    ...     norm: Norm = Norm.L2
+    ...     needs, norms, revision = "predict", {Norm.L2}, 1
+    ...     def __call__(self, model, x, y, *, radius, keys):
+    ...         return x - np.array([radius, 0.0])
+    >>> x, sex = np.array([[1.0, 0.0], [3.0, 0.0], [-2.0, 0.0], [-5.0, 0.0]]), Partition.by("sex", ["F", "M", "F", "M"])
+    >>> found = robust_accuracy(([1.0, 0.0], 0.0), x, [1, 1, 0, 1], Leftwards(), sex, radius=2)
+    >>> [(row.group, row.wrong, row.fooled, row.withstood) for row in found]
+    [('F', 0, 1, 1), ('M', 1, 0, 1)]
+    """
+    chosen = plan or AuditPlan()
+    _check_lengths(x, partition, chosen)
+    outcome = attack_samples(model, x, y, attack, radius=radius, seed=seed, progress=progress)
+    return accuracy_under_attack(
+        outcome.correct,
+        outcome.unreached,
+        partition,
+        chosen,
+        attack=spelled(attack),
+        norm=outcome.norm,
+        radius=radius,
+        bound=outcome.bound,
+    )
+
+
+def attack_samples(
+    model: object,
+    x: Any,
+    y: Any,
+    attack: Attack,
+    *,
+    radius: Any,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | bool | None = None,
+) -> Distances:
+    """Which samples withstand an attack, as upper bounds of distances: `inf` where it found nothing in the radius.
+
+    The parameters are those of `robust_accuracy`.
+    """
+    classifier = as_classifier(model)
+    check_attack(classifier, attack)
+    samples = x if hasattr(x, "shape") else np.asarray(x)
+    positions = check_samples(classifier, samples, y)
+    radii = as_radii(radius, len(positions))
+    features = math.prod(samples.shape[1:])
+    check_radius(classifier.domain, attack.norm, float(radii.max()), features)
+    size = shard_size(classifier, features, len(positions))
+    parts = []
+    with reported(progress) as tell:
+        for start in range(0, len(positions), size):
+            part = slice(start, start + size)
+            parts.append(attack_shard(classifier, attack, samples[part], positions[part], radii[part], seed, start))
+            tell(min(start + size, len(positions)), len(positions))
+    return concatenate(parts)
+
+
+def _check_lengths(x: Any, partition: Partition, plan: AuditPlan) -> None:
+    """Whether there is a group, a stratum and a cluster for every sample: said before the attack, not after it."""
+    if not hasattr(x, "__len__"):
+        return  # said with all else that is wrong with the samples
+    same_length(x=x, partition=partition)
+    if plan.control is not None:
+        same_length(x=x, control=plan.control)
+    plan.cluster_codes(len(x))
+
+
+def spelled(attack: Attack) -> str:
+    """An attack as options spell it, with the fields that are not the default; by its class if it is in no catalog.
+
+    >>> spelled(ATTACKS.build("pgd", {"steps": 40}))
+    'pgd:steps=40'
+    """
+    name = ATTACKS.name_of(attack)
+    if name is None:
+        return type(attack).__name__
+    usual, given = ATTACKS.describe(type(attack)()), ATTACKS.describe(attack)
+    fields = [f"{field}={value}" for field, value in given.items() if value != usual[field]]
+    return f"{name}:{','.join(fields)}" if fields else name

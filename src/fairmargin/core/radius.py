@@ -1,0 +1,64 @@
+"""How far a perturbation may go: a number, a fraction such as 4/255, or one number a sample."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats
+from fairmargin.errors import InputError
+
+
+def as_number(value: Any) -> float:
+    """A number from a number, or from its text, which may be a fraction; otherwise one of Python's own errors.
+
+    >>> as_number("1/4"), as_number("1e-2")
+    (0.25, 0.01)
+    """
+    if isinstance(value, bool) or value is None:
+        raise TypeError(value)
+    return float(Fraction(value)) if isinstance(value, str) and "/" in value else float(value)
+
+
+def parse_radius(value: Any) -> float:
+    """A radius from a number or its text: finite and not negative, in units of the domain's scale.
+
+    >>> parse_radius("4/255") == 4 / 255
+    True
+    >>> parse_radius("8 pixels")
+    Traceback (most recent call last):
+        ...
+    fairmargin.errors.InputError: A radius must be a number such as 0.1 or a fraction such as 4/255; given '8 pixels'.
+    """
+    try:
+        top, slash, bottom = (value if isinstance(value, str) else "").partition("/")
+        radius = as_number(f"{top.strip()}/{bottom.strip()}" if slash else value)
+    except ZeroDivisionError:
+        raise InputError(f"A radius cannot be divided by 0; given {value!r}. Did you mean a fraction of 255?") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"A radius must be a number such as 0.1 or a fraction such as 4/255; given {value!r}."
+        ) from None
+    if not math.isfinite(radius):
+        raise InputError(f"A radius must be finite; given {value!r}.")
+    if radius < 0:
+        raise InputError(f"A radius must not be negative; given {value!r}.")
+    return radius
+
+
+def as_radii(radius: Any, samples: int) -> Floats:
+    """One radius for each of so many samples, from a single one, in any spelling, or from one a sample.
+
+    >>> as_radii("1/4", 2), as_radii([0.5, 1.0], 2)
+    (array([0.25, 0.25]), array([0.5, 1. ]))
+    """
+    if isinstance(radius, str) or np.ndim(radius) == 0:
+        return np.full(samples, parse_radius(radius.item() if hasattr(radius, "item") else radius))
+    radii = np.array([parse_radius(each) for each in np.asarray(radius, dtype=object).tolist()], dtype=np.float64)
+    if len(radii) != samples:
+        raise InputError(
+            f"`radius` has {len(radii):,} numbers but there are {samples:,} samples: give a single radius, or one a "
+            "sample."
+        )
+    return radii

@@ -1,0 +1,111 @@
+"""Shares of groups against the shares of their rests, exactly where samples are independent."""
+
+import numpy as np
+from scipy import stats
+
+from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.partition import Partition
+from fairmargin.metrics.audit import compare_groups
+from fairmargin.metrics.bootstrap import Limits
+from fairmargin.metrics.contrast import Contrasts, is_testable
+from fairmargin.metrics.exact_intervals import binomial_interval
+from fairmargin.metrics.permutation import permutation_test, studentised
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.metrics.units import (
+    CROSS,
+    SAMPLES,
+    TOTAL,
+    TOTAL2,
+    UNITS,
+    Sides,
+    common_mix,
+    make_cells,
+    rest_of,
+    two_sides,
+)
+
+
+def share_contrasts(hits: Floats, partition: Partition, plan: AuditPlan, cluster: Ints | None) -> Contrasts:
+    """Each group's share of ones minus that of its rest, with limits and p-values.
+
+    Independent samples that are 0 or 1 with the same probability are exchangeable, so that the permutation test is
+    exact at any size and needs no guard. Limits combine the exact limits of both sides by squares (Newcombe 1998,
+    there with Wilson's limits), stratum by stratum: they stay honest where a side is all 0 or all 1 and a standard
+    error would be 0. Clusters have sums of many values, and are left to the machinery of the audit.
+    """
+    if cluster is not None:
+        return compare_groups(hits, partition, plan, cluster)[1]
+    cells = make_cells(hits, partition, plan.control, None)
+    assert cells is not None  # single samples never span groups
+    moments = cells.moments()
+    rest = rest_of(moments)
+    common = common_mix(moments)
+    sides = two_sides(moments, rest, common.mix)
+    units, rest_units = moments[..., UNITS].sum(-1), rest[..., UNITS].sum(-1)
+    tested = is_testable(units, rest_units, common.dropped, plan)
+    if cells.strata == 1:
+        p = np.where(tested, _every_permutation(moments[:, 0], sides), np.nan)
+        way = "studentised permutation test, over every way of dealing the samples out to the groups"
+    else:
+        test = permutation_test(cells, common.mix, tested, alpha=plan.alpha, seed=plan.seed)
+        p = test.p
+        way = f"studentised permutation test, samples permuted inside strata, at most {test.most:,} permutations"
+    unknown = np.full(len(units), np.nan)
+    return Contrasts(
+        gap=sides.gap,
+        gap_limits=_limits(sides.gap, moments, rest, common.mix, plan.confidence),
+        sigma=unknown,
+        sigma_limits=Limits(unknown, unknown),
+        dropped=common.dropped,
+        units=units,
+        rest_units=rest_units,
+        p=p,
+        way=way,
+    )
+
+
+def _every_permutation(moments: Floats, sides: Sides) -> Floats:
+    """p of each group: of all ways to deal the samples out, the share whose studentised gap is as large as observed.
+
+    A group's number of ones is then hypergeometric, so that nothing need be drawn.
+    """
+    observed, p = studentised(sides), np.full(len(moments), np.nan)
+    everyone = moments.sum(axis=0)
+    for group, sums in enumerate(moments):
+        size, ones, all_ = int(sums[SAMPLES]), int(everyone[TOTAL]), int(everyone[SAMPLES])
+        if size == all_:
+            continue
+        dealt = np.arange(max(0, size + ones - all_), min(size, ones) + 1)
+        sides_dealt = two_sides(_sums(size, dealt), _sums(all_ - size, ones - dealt), np.ones((len(dealt), 1)))
+        bar = observed[group] * (1 - 1e-9)  # equal up to rounding is equal
+        chances = stats.hypergeom.pmf(dealt, all_, ones, size)
+        p[group] = min(1.0, float(chances[studentised(sides_dealt) >= bar].sum()))
+    return p
+
+
+def _sums(size: int, ones: Ints) -> Floats:
+    """The six sums of a cell of so many samples, for each number of ones among them."""
+    sums = np.full((len(ones), 1, 6), float(size))
+    sums[:, 0, [TOTAL, TOTAL2, CROSS]] = ones[:, None]
+    return sums
+
+
+def _limits(gap: Floats, moments: Floats, rest: Floats, mix: Floats, confidence: float) -> Limits:
+    """gap ± √Σ mix² (how far each side's own limit lies from its share)²."""
+    below, above = np.zeros_like(gap), np.zeros_like(gap)
+    for group, stratum in np.argwhere(mix > 0):
+        own_down, own_up = _reach(moments[group, stratum], confidence)
+        rest_down, rest_up = _reach(rest[group, stratum], confidence)
+        weight2 = mix[group, stratum] ** 2
+        below[group] += weight2 * (own_down**2 + rest_up**2)
+        above[group] += weight2 * (own_up**2 + rest_down**2)
+    comparable = (mix > 0).any(axis=1)
+    low, high = np.maximum(gap - np.sqrt(below), -1.0), np.minimum(gap + np.sqrt(above), 1.0)
+    return Limits(np.where(comparable, low, np.nan), np.where(comparable, high, np.nan))
+
+
+def _reach(sums: Floats, confidence: float) -> tuple[float, float]:
+    """From a share down to its exact lower limit, and up to its upper limit."""
+    hits, size = float(sums[TOTAL]), float(sums[SAMPLES])
+    low, high = binomial_interval(hits, size, confidence)
+    return hits / size - low, high - hits / size

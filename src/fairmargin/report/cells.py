@@ -1,0 +1,64 @@
+"""Numbers as tables show them: in one column one number of decimals, so that they align."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fairmargin.metrics.results import Estimate
+from fairmargin.metrics.undefined import reason_of
+from fairmargin.report import spelling
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value as a table shows it: text, interval, and why something is missing."""
+
+    text: str
+    interval: str = ""
+    reason: str = ""
+
+
+def p_cell(p: float) -> Cell:
+    """A p-value, or why there is none."""
+    if math.isnan(p):
+        return Cell("undefined", reason=reason_of(p))
+    return Cell(spelling.p_value(p).removeprefix("p ").removeprefix("= "))
+
+
+def decimals_of(estimates: Sequence[Estimate]) -> int:
+    """How many decimals a column of these needs."""
+    sizes = [abs(v) for e in estimates for v in (e.value, e.high) if math.isfinite(v) and v != 0]
+    return min(max(2 - math.floor(math.log10(max(sizes) / 3)), 0), 8) if sizes else 2  # three or four digits
+
+
+def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
+    """A distance with its interval."""
+    return _cell(estimate, lambda value: fixed(value, decimals, signed=signed))
+
+
+def share(estimate: Estimate, *, signed: bool) -> Cell:
+    """A share in percent with its interval."""
+    cell = _cell(estimate, lambda value: fixed(100 * value, 1, signed=signed))
+    return Cell(f"{cell.text} %" if estimate.is_defined else cell.text, cell.interval, cell.reason)
+
+
+def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
+    if not estimate.is_defined:
+        return Cell("undefined", reason=estimate.reason or reason_of(estimate.value))
+    if math.isnan(estimate.low) or math.isnan(estimate.high):
+        return Cell(show(estimate.value), reason=estimate.reason or "no interval")
+    return Cell(show(estimate.value), f"[{show(estimate.low)}, {show(estimate.high)}]", estimate.reason)
+
+
+def fixed(value: float, decimals: int, *, signed: bool) -> str:
+    """A number with so many decimals and a real minus sign.
+
+    >>> fixed(-0.25, 1, signed=True), fixed(3.0, 2, signed=True), fixed(0.0, 1, signed=True)
+    ('−0.2', '+3.00', '0.0')
+    """
+    if math.isinf(value):
+        return "−∞" if value < 0 else "∞"
+    text = f"{abs(value):,.{decimals}f}"
+    if not any(digit in text for digit in "123456789"):
+        return text
+    return f"−{text}" if value < 0 else f"+{text}" if signed else text

@@ -1,0 +1,128 @@
+"""A self-contained HTML page from a template: styles, scripts and the policy that lets no other script run."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+from typing import Any
+
+import plotly.graph_objects as go
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from fairmargin.metrics.results import VERDICTS
+from fairmargin.report import explanations, spelling
+from fairmargin.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a page's numbers come from, so that someone else can make them again.
+
+    Parameters
+    ----------
+    title
+        The page's title.
+    command
+        What was run.
+    created
+        When, as an ISO timestamp.
+    model, data, estimator
+        What was measured, on what, and how, in a few words each.
+    seed
+        The seed of everything random.
+    versions
+        Package names and their versions.
+    notes
+        Whatever else a reader should know.
+    """
+
+    title: str = "Robustness audit"
+    command: str = ""
+    created: str = ""
+    model: str = ""
+    data: str = ""
+    estimator: str = ""
+    seed: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def document(template: str, provenance: Provenance, content: Mapping[str, Any]) -> str:
+    """A page that needs nothing but itself: no server, no network, no other file.
+
+    Every text that comes from data is escaped, and the page's policy lets no script run but its own two, by hash.
+
+    Parameters
+    ----------
+    template
+        The file of this folder that extends `base.html`.
+    provenance
+        Where the numbers come from.
+    content
+        What the template shows besides.
+    """
+    plotly, script = _inline(get_plotlyjs()), _inline(_asset("page.js"))
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            content,
+            provenance=provenance,
+            verdicts=[(v, explanations.VERDICT_MEANINGS[v]) for v in VERDICTS],
+            spelling=spelling,
+            explanations=explanations,
+            version=__version__,
+            policy=f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
+            "img-src data: blob:; base-uri 'none'; form-action 'none'",
+            style=Markup(_asset("page.css")),
+            script=Markup(script),
+            plotly=Markup(plotly),
+        )
+    )
+
+
+def embed(figure: go.Figure) -> Markup:
+    """A figure as its script element holds it."""
+    return Markup(json_in_html(figure.to_json()))
+
+
+def json_in_html(text: str) -> str:
+    """JSON that cannot leave its script element, whatever its strings say.
+
+    >>> json_in_html('"</script>"')
+    '"\\\\u003c/script\\\\u003e"'
+    """
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _inline(script: str) -> str:
+    """A script that an HTML parser reads to its end; both escapes mean the same to JavaScript inside a string."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(sha256(script.encode()).digest()).decode()}'"
+
+
+def _asset(name: str) -> str:
+    return resources.files("fairmargin.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _typeset(text: str) -> str:
+    """Numbers do not part from their units at the end of a line."""
+    return text.replace(" %", "\u00a0%").replace("p < ", "p\u00a0<\u00a0").replace("p = ", "p\u00a0=\u00a0")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_asset)
+    )
+    environment.filters["typeset"] = _typeset
+    return environment

@@ -1,0 +1,141 @@
+"""What an audit to a precision did, in sentences for people who build no models. Plain text, as in `words`."""
+
+import math
+from collections.abc import Sequence
+
+from fairmargin.core.bound import Bound
+from fairmargin.metrics.precision import POPULATION, PreciseGroup, PrecisionResult
+from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST
+from fairmargin.report.spelling import listed, percent, plain, quoted
+from fairmargin.report.words import cap_note
+
+METHOD = (
+    "Group means of the dear estimate, with the help of the cheap one where that pays (a control variate with "
+    "cross-fitted predictions, known as prediction-powered inference). Intervals and p-values by Student’s t for the "
+    "logarithm of each group’s mean over that of its rest; p-values are corrected by Holm over the groups. Who got the "
+    "dear estimate was drawn at random; how many, was planned after a pilot, and once more if that was mistaken, not "
+    "by going on until an interval pleased."
+)
+_WARNINGS = {
+    Bound.UPPER: (
+        "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: an "
+        "attack that is weaker on one group could pass for unfairness. Check with --adequacy or a certificate."
+    ),
+    Bound.LOWER: (
+        "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
+        "certificate that is looser for one group could pass for unfairness. Check with an attack."
+    ),
+    Bound.NEITHER: "The distances are a proxy: they bound the true distance on neither side.",
+}
+
+
+def extent(results: Sequence[PrecisionResult]) -> str:
+    """How precise the page's answer is, in a sentence."""
+    rows = [row for result in results for row in result]
+    short = sum(not row.met for row in rows)
+    asked = f"± {points(results[0].precision)}"
+    what = "differences from the rest" if len(rows) > len(results) else "mean distances"
+    if not short:
+        return f"All {what} are known to {asked}, from a thorough look at a random part of the samples."
+    which = f"{short:,} of {len(rows):,} groups" if short < len(rows) else "any group"
+    return f"The {what} were to be known to {asked}; for {which} there were not enough samples for that."
+
+
+def trust(results: Sequence[PrecisionResult]) -> str:
+    """What it means for trust that not everybody was searched."""
+    poll = (
+        "Those who were searched were drawn at random and stand for the others, as in an opinion poll. What is not "
+        "known for not having searched everybody is in the intervals."
+    )
+    if not any(result.cheap for result in results):
+        return poll
+    return (
+        "The numbers on this page are those of the dear estimate, as if it had been made everywhere. Where both "
+        "estimates are known one sees how far the cheap one is off, and by that it is corrected for everyone. If it is "
+        "poor, the intervals become longer, but the result does not become wrong: nothing is taken from it unchecked. "
+        f"{poll} Samples that the model misjudges as they are have distance 0 and need no search."
+    )
+
+
+def work(result: PrecisionResult) -> str:
+    """Who was measured how, and what that saved, in a paragraph."""
+    dear, all_ = sum(row.reference_samples for row in result), result.size
+    name = plain(result.reference)
+    if result.cheap:
+        cheap = sum(row.cheap_samples for row in result)
+        on = "everybody" if cheap == all_ else f"{cheap:,} of {all_:,} samples"
+        first = f"A cheap estimate ({plain(result.cheap)}) was made of {on}, and the dear one ({name}) of {dear:,}"
+    else:
+        first = f"The dear estimate ({name}) was made of {dear:,} of {all_:,} samples, and no cheap one helped"
+    plainly = _compared(result.plain_cost, result.spent)
+    fully = _compared(result.full_cost, result.spent)
+    return (
+        f"{first}, drawn at random from each group. The computer had {plainly} to do than with the dear estimate alone "
+        f"on as many random samples as are needed to be as precise, and {fully} than with the dear estimate on all "
+        f"{all_:,} samples."
+    )
+
+
+def _compared(other: float, spent: float) -> str:
+    """How much less there was to do, or how much more.
+
+    >>> _compared(30, 10), _compared(5, 10), _compared(10, 10)
+    ('3.0 times less', '2.0 times more', 'no less')
+    """
+    ratio = other / spent if spent > 0 else math.inf
+    if math.isinf(ratio):
+        return "infinitely less"
+    times = f"{max(ratio, 1 / ratio if ratio else math.inf):.1f}"
+    if times == "1.0":
+        return "no less"
+    return f"{times} times {'less' if ratio > 1 else 'more'}"
+
+
+def target_words(result: PrecisionResult) -> str:
+    """Whom the numbers are about."""
+    if result.target == POPULATION:
+        return "the population that the samples were drawn from"
+    return "these very samples, and nobody else"
+
+
+def notes(result: PrecisionResult) -> tuple[str, ...]:
+    """Every condition that a reader of this result should know."""
+    about = f"The numbers speak of {target_words(result)}."
+    return tuple(note for note in (about, cap_note(result), *result.notes) if note)
+
+
+def warnings(result: PrecisionResult) -> tuple[str, ...]:
+    """What a reader must know before quoting a verdict."""
+    found = any(row.verdict in (LESS_ROBUST, MORE_ROBUST) for row in result)
+    if result.bound in _WARNINGS and (found or result.bound is Bound.NEITHER):
+        return (_WARNINGS[result.bound],)
+    return ()
+
+
+def reached(row: PreciseGroup, result: PrecisionResult) -> str:
+    """Half the width of the interval that was asked to be short.
+
+    As in points of σ; where there is one group, of its mean, relative to it.
+    """
+    estimate = row.sigma if len(result.groups) > 1 else row.robustness
+    half = (estimate.high - estimate.low) / 2
+    if len(result.groups) == 1 and estimate.value > 0:
+        half /= estimate.value
+    return f"± {points(half)}" if math.isfinite(half) else "no interval"
+
+
+def never_right(result: PrecisionResult) -> str:
+    """Which groups are not compared because nobody in them is right; empty if none."""
+    names = [quoted(row.group) for row in result if row.robustness.value == 0]
+    if not names:
+        return ""
+    return f"Of {listed(names)} no sample that was looked at is classified correctly: there is no distance to compare."
+
+
+def points(half: float) -> str:
+    """Half a width in percentage points.
+
+    >>> points(0.03), points(0.125)
+    ('3.0 points', '12 points')
+    """
+    return percent(half).replace(" %", " points")

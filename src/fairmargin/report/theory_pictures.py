@@ -1,0 +1,119 @@
+"""Pictures of the closed forms: two normal classes, thresholds between them, and what attacks do to their errors."""
+
+import math
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fairmargin.core.arrays import Floats
+from fairmargin.report.pictures import COLOURS, line_style, panels, styled
+from fairmargin.theory.gaussian_classes import GaussianClasses
+from fairmargin.theory.gaussian_pair import GaussianPair
+
+LOSSES = ("zero_one", "log", "exponential", "ramp")
+_POINTS = 401
+
+
+def thresholds_of(pair: GaussianPair, radius: float) -> dict[str, float]:
+    """The fair, the natural and the robust threshold, by these words."""
+    return {
+        "fair": float(np.asarray(pair.fair_threshold())),
+        "natural": float(np.asarray(pair.natural_threshold())),
+        "robust": float(np.asarray(pair.robust_threshold(radius))),
+    }
+
+
+@styled
+def pair_densities(pair: GaussianPair, radius: float) -> Figure:
+    """The classes' densities with the three thresholds (left), and natural and robust error by threshold (right)."""
+    figure, (left, right) = panels(1, 2)
+    x = _around(pair)
+    prior = float(np.asarray(pair.prior))
+    for number, (name, density, share) in enumerate(
+        zip(("class +", "class −"), pair.density_by_class(x), (prior, 1 - prior), strict=True)
+    ):
+        height = share * np.asarray(density)
+        left.plot(x, height, label=name, **line_style(number))
+        left.fill_between(x, 0, height, color=COLOURS[number], alpha=0.12)
+    _draw_thresholds(left, pair, radius)
+    left.set(xlabel="x", ylabel="density × share of the class", ylim=(0, None), title="Two classes, three thresholds")
+    left.legend(fontsize=8)
+    right.plot(x, np.asarray(pair.natural_error(x)), label="natural error", **line_style(6))
+    right.plot(x, np.asarray(pair.robust_error(x, radius)), label=f"robust error, ε = {radius:g}", **line_style(3))
+    _draw_thresholds(right, pair, radius)
+    right.set(xlabel="threshold", ylabel="share of samples", ylim=(0, None), title="What each threshold costs")
+    right.legend(fontsize=8)
+    return figure
+
+
+@styled
+def pair_losses(pair: GaussianPair, radius: float) -> Figure:
+    """The mean loss by threshold under four losses, with their minima (left), and the path of the penalty (right)."""
+    figure, (left, right) = panels(1, 2)
+    low, high, prior = (float(np.asarray(v)) for v in (pair.low, pair.high, pair.prior))
+    x = np.linspace(low - 0.5, high + 0.5, _POINTS)
+    for number, loss in enumerate(LOSSES):
+        plus, minus = pair.loss_by_class(loss, x)
+        mean = prior * np.asarray(plus) + (1 - prior) * np.asarray(minus)
+        best = float(np.asarray(pair.threshold_under(loss)))
+        ratio = mean / mean.min()
+        left.plot(
+            x,
+            np.where(ratio < 2, ratio, np.nan),
+            label=f"{loss.replace('_', '/')}: least at {best:.3f}",
+            **line_style(number),
+        )
+        if math.isfinite(best):
+            left.axvline(best, ymax=0.65, linewidth=0.8, **line_style(number))
+    left.set(xlabel="threshold", ylabel="mean loss ÷ its least", ylim=(0.9, 2.6), title="Four losses")
+    left.legend(fontsize=8, loc="upper center", ncols=2)
+    penalties = np.linspace(0, 1.1 * _saturation(pair), 201)
+    readings: tuple[Literal["sum", "max"], ...] = ("sum", "max")
+    for number, reading in enumerate(readings):
+        path = np.asarray([pair.fair_threshold(float(penalty), reading=reading) for penalty in penalties])
+        right.plot(penalties, path, label=f"penalty read as the {reading}", **line_style(number))
+    right.axhline(thresholds_of(pair, radius)["fair"], color="#888888", linewidth=1)
+    right.set(xlabel="λ", ylabel="threshold", title="From natural to fair")
+    right.legend(fontsize=8)
+    return figure
+
+
+@styled
+def classes_by_training(classes: GaussianClasses, test_radius: float, most: float | None = None) -> Figure:
+    """Errors of both classes (left) and their variance, VCRA (right), against the radius trained with."""
+    figure, (left, right) = panels(1, 2)
+    middle = (float(np.asarray(classes.mean_plus)) + float(np.asarray(classes.mean_minus))) / 2
+    end = 0.95 * middle if most is None else most
+    radii = np.linspace(0, end, _POINTS)
+    plus, minus = (np.asarray(each) for each in classes.class_errors(radii, test_radius))
+    left.plot(radii, plus, label="class +", **line_style(0))
+    left.plot(radii, minus, label="class −", **line_style(1))
+    left.plot(radii, np.asarray(classes.risk(radii, test_radius)), label="all", **line_style(6))
+    left.set(xlabel="ε trained with", ylabel=f"robust error at ε = {test_radius:g}", ylim=(0, None), title="Who pays")
+    left.legend(fontsize=8)
+    right.plot(
+        radii, np.asarray(classes.vcra(radii, test_radius)), label=f"VCRA at ε = {test_radius:g}", **line_style(2)
+    )
+    right.plot(radii, np.asarray(classes.vca(radii)), label="VCA, without attack", **line_style(3))
+    right.set(xlabel="ε trained with", ylabel="variance of the classes’ accuracy", ylim=(0, None), title="Unfairness")
+    right.legend(fontsize=8)
+    return figure
+
+
+def _draw_thresholds(axis: Axes, pair: GaussianPair, radius: float) -> None:
+    for number, (name, at) in enumerate(thresholds_of(pair, radius).items()):
+        if math.isfinite(at):
+            axis.axvline(at, label=f"{name}: {at:.3f}", linewidth=1.2, **line_style((2, 7, 4)[number]))
+
+
+def _around(pair: GaussianPair) -> Floats:
+    low, high, spread = (float(np.asarray(v)) for v in (pair.low, pair.high, pair.spread))
+    return np.linspace(min(low - 3.5, high - 3 * spread), max(low + 3.5, high + 3 * spread), _POINTS)
+
+
+def _saturation(pair: GaussianPair) -> float:
+    """The penalty from which on, with the larger reading, the threshold is the fair one; 1 where it is unknown."""
+    spread = float(np.asarray(pair.spread))
+    return (spread - 1) / (spread + 1) if spread > 1 else 1.0

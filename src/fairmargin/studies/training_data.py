@@ -1,0 +1,176 @@
+"""From the names in a training's study to samples, validation data kept apart from them, and a network to begin with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from fairmargin.core.arrays import Ints
+from fairmargin.core.domain import Domain
+from fairmargin.core.partition import Partition
+from fairmargin.core.suggestion import suggest
+from fairmargin.data.card import SPLITS, Progress
+from fairmargin.data.catalog import DATASETS
+from fairmargin.data.dataset import Dataset
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.architectures.catalog import build_architecture
+from fairmargin.models.loading import load_model
+from fairmargin.models.torch_model import from_torch
+from fairmargin.models.weights import load_weights
+from fairmargin.studies.loading import load_data
+from fairmargin.studies.study import Study
+from fairmargin.studies.training_study import ARCHITECTURE, TrainingStudy
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingData:
+    """What is trained on, what is looked at between epochs, and what the outputs of the network mean.
+
+    Parameters
+    ----------
+    training, validation
+        Samples with labels as the positions of classes, where these are named.
+    outputs
+        How many scores the network gives.
+    """
+
+    training: Dataset
+    validation: Dataset | None
+    outputs: int
+
+
+def load_training_data(study: TrainingStudy, tell: Progress) -> TrainingData:
+    """The samples that the study names; validation data are a fixed share of them, or data of their own."""
+    whole = prepared(study, load_data(study.subject, tell))
+    if len(np.unique(whole.y)) < 2:
+        only = whole.labels[0]
+        raise InputError(
+            f"The data have one class only, {only!s}: there is nothing to tell apart. Check the label column."
+        )
+    named = len(whole.class_names) or len(study.subject.class_names)
+    outputs = named or (int(whole.y.max()) + 1 if whole.y.dtype.kind in "iu" else len(np.unique(whole.y)))
+    share = study.share
+    if share is None:
+        return TrainingData(whole, load_beside(study, study.validation.strip(), whole, tell), outputs)
+    if not share:
+        return TrainingData(whole, None, outputs)
+    kept = held_out(whole.y, whole.partition(study.groups), share)
+    return TrainingData(whole.take(~kept), whole.take(kept), outputs)
+
+
+def load_beside(
+    study: TrainingStudy, place: str, training: Dataset, tell: Progress, *, per_group: int = 0
+) -> Dataset:
+    """Further data of the same kind: another split of the dataset, or another file, with the same classes."""
+    subject = study.subject
+    known = subject.data in DATASETS
+    if place in SPLITS and not known:
+        raise InputError(f"{subject.data} has no split {place!r}: a file has none. Give a file of its own.")
+    if not place or (place not in SPLITS and not Path(place).exists()):
+        words = f"a split ({', '.join(SPLITS)}) or " if known else ""
+        raise InputError(f"There is no file {place!r}. Expected {words}a file or folder; looked in {Path.cwd()}.")
+    where = {"split": place} if place in SPLITS else {"data": place, "split": "all", "root": ""}
+    further = load_data(subject.model_copy(update={**where, "per_group": per_group}), tell)
+    found = prepared(study, further, training.class_names)
+    if found.x.shape[1:] != training.x.shape[1:] or found.feature_names != training.feature_names:
+        raise InputError(
+            f"{place} has {_features(found)}, but the training data have {_features(training)}. They must be the same, "
+            "in the same order: choose the columns with --features."
+        )
+    return found
+
+
+def prepared(study: TrainingStudy, dataset: Dataset, class_names: tuple[str, ...] = ()) -> Dataset:
+    """The data as they are trained on: labels as positions where they are names, crossed groups as an attribute.
+
+    Images that come without limits lie in [0, 1], as for an audit.
+    """
+    y, names = dataset.y, dataset.class_names
+    if y.dtype.kind in "US":
+        names = class_names or study.subject.class_names or tuple(map(str, np.unique(y)))
+        y = _positions(y, names)
+    attributes = dict(dataset.attributes)
+    if study.subject.cross:
+        first, *others = (dataset.partition(name) for name in study.subject.cross[0])
+        for other in others:
+            first = first & other
+        attributes[study.groups] = np.array(first.labels)[first.membership]
+    pixels = len(dataset.x.shape) == 4 and not dataset.domain.is_bounded
+    domain = Domain(0, 1, dataset.domain.scale) if pixels else dataset.domain
+    same = y is dataset.y
+    return Dataset(
+        dataset.x,
+        y,
+        attributes,
+        domain,
+        dataset.name,
+        dataset.fingerprint if same else "",
+        dataset.feature_names,
+        dataset.notes,
+        names,
+    )
+
+
+def held_out(y: np.ndarray, groups: Partition, share: float) -> np.ndarray:
+    """A mask of the samples kept for validation: of every class the share, and in it of every group, always the same.
+
+    Guarantee: a class of two samples or more has one on each side, and its part is the share, rounded; the seed is
+    fixed, so that trainings of different seeds are validated on the same samples.
+
+    >>> y = np.repeat([0, 1], 50)
+    >>> kept = held_out(y, Partition.by("class", y), 0.1)
+    >>> np.bincount(y[kept]).tolist()
+    [5, 5]
+    """
+    # RandomState, not Generator: numpy promises that its stream never changes.
+    order: Ints = np.random.RandomState(0).permutation(len(y))
+    kept = np.zeros(len(y), dtype=np.bool_)
+    for label in np.unique(y):
+        members = order[y[order] == label]
+        members = members[np.argsort(groups.membership[members], kind="stable")]
+        count = min(max(round(share * len(members)), 1), len(members) - 1)
+        # At even steps through the groups, one after the other: each gives its share.
+        kept[members[((np.arange(count) + 0.5) * len(members) / max(count, 1)).astype(np.int64)]] = True
+    return kept
+
+
+def build_network(study: TrainingStudy, data: TrainingData) -> nn.Module:
+    """The network before its first step, by the seed; with weights if it starts warm, and its normalisation."""
+    subject, shape = study.subject, tuple(map(int, data.training.x.shape[1:]))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(study.plan.seed)
+        if subject.model.startswith(ARCHITECTURE):
+            network: object = build_architecture(subject.model.removeprefix(ARCHITECTURE), shape, data.outputs)
+            if subject.weights:
+                assert isinstance(network, nn.Module)
+                load_weights(network, Path(subject.weights), trust=subject.trust_model, user="the data")
+        else:
+            network = load_model(subject.model, trust=subject.trust_model, weights=subject.weights)
+    if not isinstance(network, nn.Module):
+        raise ModelError(
+            f"{subject.model!r} is a `{type(network).__name__}`; what is trained is a torch network. Name one, or a "
+            "function that makes it."
+        )
+    mean, std, device = subject.mean or None, subject.std or None, subject.device or None
+    return from_torch(network, classes=range(data.outputs), mean=mean, std=std, device=device).module
+
+
+def weights_of(module: nn.Module, subject: Study) -> nn.Module:
+    """The network whose weights are kept: without the normalisation around it."""
+    inner = module.model if subject.mean else module
+    assert isinstance(inner, nn.Module)
+    return inner
+
+
+def _positions(y: np.ndarray, names: tuple[str, ...]) -> Ints:
+    at = {name: position for position, name in enumerate(names)}
+    unknown = [label for label in map(str, np.unique(y)) if label not in at]
+    if unknown:
+        raise InputError(f"Label {unknown[0]!r} is none of the classes. {suggest(unknown[0], names)}")
+    return np.array([at[str(label)] for label in y], dtype=np.int64)
+
+
+def _features(dataset: Dataset) -> str:
+    return ", ".join(dataset.feature_names) if dataset.feature_names else f"samples of shape {dataset.x.shape[1:]}"

@@ -1,0 +1,29 @@
+"""Closed forms: two normal classes and a linear classifier, where robustness and fairness can be calculated.
+
+>>> from fairmargin.theory import GaussianPair
+>>> round(GaussianPair(low=-1.0, high=1.0, spread=3.0).fair_threshold(), 3)
+-0.5
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairmargin.theory.gaussian_classes import GaussianClasses as GaussianClasses
+    from fairmargin.theory.gaussian_pair import GaussianPair as GaussianPair
+    from fairmargin.theory.statement import Statement as Statement
+
+# Name -> the module that defines it; resolved when first used, as in the package itself.
+_DEFINED_IN = {"GaussianClasses": "gaussian_classes", "GaussianPair": "gaussian_pair", "Statement": "statement"}
+
+__all__ = list(_DEFINED_IN)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _DEFINED_IN:
+        return getattr(import_module(f"fairmargin.theory.{_DEFINED_IN[name]}"), name)
+    raise AttributeError(f"module 'fairmargin.theory' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

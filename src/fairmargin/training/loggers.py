@@ -1,0 +1,111 @@
+"""Epochs as they finish, to where a team watches its trainings: TensorBoard, MLflow. Neither is needed to train."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fairmargin.core.suggestion import suggest
+from fairmargin.errors import InputError
+from fairmargin.store.atomic import atomic_write_text
+from fairmargin.training.history import Epoch
+
+Heard = Callable[[Epoch], None]
+_RUN_ID = "mlflow_run.txt"
+
+
+@contextmanager
+def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
+    """A listener for each finished epoch, for `train(heard=…)`; what it writes is complete when the block is left.
+
+    Guarantee: a package that is missing is said before anything is trained. A training that goes on continues its log.
+
+    Parameters
+    ----------
+    kinds
+        Names of `LOGGERS`.
+    folder
+        Of the training: events for TensorBoard lie in its `tensorboard`; MLflow's run is remembered there.
+    about
+        Hyper-parameters to write down once.
+
+    >>> with logging_to(["tensorbord"], Path("run"), {}):
+    ...     pass
+    Traceback (most recent call last):
+        ...
+    fairmargin.errors.InputError: Cannot log to 'tensorbord'. Did you mean 'tensorboard'? There are: tensorboard, mlflow.
+    """
+    for kind in kinds:
+        if kind not in LOGGERS:
+            raise InputError(f"Cannot log to {kind!r}. {suggest(kind, LOGGERS)}")
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(LOGGERS[kind](folder, about)) for kind in dict.fromkeys(kinds)]
+
+        def heard(epoch: Epoch) -> None:
+            for listener in listeners:
+                listener(epoch)
+
+        yield heard
+
+
+def scalars(epoch: Epoch) -> dict[str, float]:
+    """The numbers of an epoch by name, without those that were not measured.
+
+    >>> epoch = Epoch(1, 0.1, 2.0, 0.5, (("loss", 0.5),), 0.9, "a", 0.8)
+    >>> sorted(scalars(epoch))
+    ['accuracy', 'loss', 'rate', 'seconds', 'term/loss', 'worst_accuracy']
+    """
+    names = ("loss", "rate", "seconds", "accuracy", "worst_accuracy", "natural", "robust", "worst_natural")
+    found = {name: float(getattr(epoch, name)) for name in (*names, "worst_robust")}
+    found |= {f"term/{name.replace(' ', '_')}": value for name, value in epoch.terms}
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+@contextmanager
+def _tensorboard(folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
+    writer = _package("torch.utils.tensorboard", "tensorboard").SummaryWriter(log_dir=str(folder / "tensorboard"))
+    try:
+        writer.add_text("settings", "\n".join(f"- {name}: {value}" for name, value in about.items()))
+
+        def heard(epoch: Epoch) -> None:
+            for name, value in scalars(epoch).items():
+                writer.add_scalar(name, value, epoch.epoch)
+            writer.flush()  # whoever watches sees it now, and a kill loses nothing
+
+        yield heard
+    finally:
+        writer.close()
+
+
+@contextmanager
+def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
+    mlflow = _package("mlflow", "mlflow")
+    path = folder / _RUN_ID
+    known = path.read_text(encoding="utf-8").strip() if path.is_file() else None
+    # As a context: MLflow marks the run as failed where an exception leaves it.
+    with mlflow.start_run(run_id=known, run_name=None if known else folder.name) as run:
+        if known is None:
+            folder.mkdir(parents=True, exist_ok=True)
+            atomic_write_text(path, run.info.run_id)
+            mlflow.log_params({name: str(value) for name, value in about.items()})
+
+        def heard(epoch: Epoch) -> None:
+            mlflow.log_metrics(scalars(epoch), step=epoch.epoch)
+
+        yield heard
+
+
+# A new logger is one line here.
+LOGGERS = {"tensorboard": _tensorboard, "mlflow": _mlflow}
+
+
+def _package(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"Logging to {extra} needs a package that is not installed ({error}). "
+            f"Install it: pip install 'fairmargin[{extra}]'."
+        ) from None

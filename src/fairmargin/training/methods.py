@@ -1,0 +1,140 @@
+"""Training methods that look at the samples as they are: plain, and fair to groups; a row each.
+
+To add one, write a frozen dataclass with a `recipe` here or in a file of your own, and one line in `catalog.py`.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fairmargin.core.radius import parse_radius
+from fairmargin.training.aggregates import GapsToMean, GapToRest, WeightedGroups
+from fairmargin.training.checking import among, not_negative, positive
+from fairmargin.training.controllers import RaisedWhereWorse
+from fairmargin.training.losses import SAMPLE_LOSSES, CrossEntropy, Ramp, Withstanding
+from fairmargin.training.recipe import Recipe, Term
+
+
+@dataclass(frozen=True, slots=True)
+class ERM:
+    """Plain training: the mean cross-entropy.
+
+    L = (1/n) Σ_i ℓ(f(x_i), y_i).
+
+    Reference: V. Vapnik, "Principles of risk minimization for learning theory", NeurIPS 1991.
+    """
+
+    title: ClassVar[str] = "plain training: the mean cross-entropy"
+
+    def recipe(self, epoch: int, epochs: int) -> Recipe:
+        """One term."""
+        return Recipe.of(Term(CrossEntropy()))
+
+
+@dataclass(frozen=True, slots=True)
+class RampTraining:
+    """Plain training with the ramp loss, which no outlier can pull: min(1, max(0, 1 − (f_y − max_{k≠y} f_k))).
+
+    Where its margin is below 0 or above 1 a sample has no gradient: a network that starts badly may stay there.
+
+    Reference: C. Tran et al., "On the effects of fairness to adversarial vulnerability", 2024, §7.
+    """
+
+    title: ClassVar[str] = "plain training with the ramp loss"
+
+    def recipe(self, epoch: int, epochs: int) -> Recipe:
+        """One term."""
+        return Recipe.of(Term(Ramp()))
+
+
+@dataclass(frozen=True, slots=True)
+class AdvERM:
+    """Makes groups withstand a step of length τ equally often.
+
+    L + α · |mean_{¬P} s((d−τ)/T) − mean_P s((d−τ)/T)|, means over correctly classified samples, d the linearised
+    distance to the boundary, trained through the gradient's norm; see `losses.Withstanding`. A batch without a correct
+    sample of either side contributes L only.
+
+    Parameters
+    ----------
+    weight
+        α; published: 0.005, 0.1, 1, 2, 10.
+    radius
+        τ, an L2 length in the units of the inputs.
+    group
+        The protected group, against all others; empty: the sum over every group against its rest.
+    temperature
+        T. 0 is the printed indicator, whose gradient is zero: training then equals `erm`.
+    published
+        Hold the gradient's norm constant, as the published code does.
+
+    Reference: V. Nanda et al., "Fairness through robustness", 2020.
+    """
+
+    weight: float = 1.0
+    radius: float = 0.5
+    group: str = ""
+    temperature: float = 0.1
+    published: bool = False
+    title: ClassVar[str] = "groups withstand a small step equally often (Nanda 2020)"
+
+    def __post_init__(self) -> None:
+        not_negative(self, weight=self.weight, temperature=self.temperature)
+        object.__setattr__(self, "radius", parse_radius(self.radius))
+        positive(self, radius=self.radius)
+
+    def recipe(self, epoch: int, epochs: int) -> Recipe:
+        """Cross-entropy and the gap."""
+        sure = Withstanding(self.radius, self.temperature, self.published)
+        gap = Term(sure, GapToRest(self.group or None), self.weight, "gap")
+        return Recipe.of(Term(CrossEntropy()), gap)
+
+
+@dataclass(frozen=True, slots=True)
+class Penalty:
+    """Makes groups' losses equal: L + λ Σ_a |L_a − L|.
+
+    Parameters
+    ----------
+    weight
+        λ; published: 0, 1, 2.
+    loss
+        "cross_entropy" or "ramp".
+
+    Reference: C. Tran et al., "On the effects of fairness to adversarial vulnerability", 2024, Eq. 3.
+    """
+
+    weight: float = 1.0
+    loss: str = "cross_entropy"
+    title: ClassVar[str] = "groups’ losses are pulled together (Tran 2024)"
+
+    def __post_init__(self) -> None:
+        not_negative(self, weight=self.weight)
+        among(self, SAMPLE_LOSSES, loss=self.loss)
+
+    def recipe(self, epoch: int, epochs: int) -> Recipe:
+        """The loss and its gaps."""
+        loss = SAMPLE_LOSSES[self.loss]()
+        return Recipe.of(Term(loss), Term(loss, GapsToMean(), self.weight, "gaps"))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDRO:
+    """Minimises the worst group's loss: min_θ max_q Σ_a q_a L_a, with q raised where the loss is large.
+
+    Parameters
+    ----------
+    step
+        How fast the weights move, q_a ∝ q_a · exp(step · L_a) after each batch.
+
+    Reference: S. Sagawa et al., "Distributionally robust neural networks for group shifts", ICLR 2020.
+    """
+
+    step: float = 0.01
+    title: ClassVar[str] = "the worst group’s loss (group DRO, Sagawa 2020)"
+
+    def __post_init__(self) -> None:
+        not_negative(self, step=self.step)
+
+    def recipe(self, epoch: int, epochs: int) -> Recipe:
+        """One term, weighted."""
+        return Recipe.of(Term(CrossEntropy(), WeightedGroups()), controller=RaisedWhereWorse(self.step))

@@ -1,0 +1,121 @@
+"""Looking at a network between epochs: accuracy on validation data, natural and attacked, and distances of groups."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from fairmargin.attacks.catalog import parse_attack
+from fairmargin.attacks.outcomes import attack_shard
+from fairmargin.core.arrays import Bools, Floats
+from fairmargin.core.partition import Partition
+from fairmargin.data.dataset import Dataset
+from fairmargin.distances.catalog import parse_estimator
+from fairmargin.distances.measure import measure
+from fairmargin.errors import InputError
+from fairmargin.models.protocol import encode_labels
+from fairmargin.models.torch_model import TorchClassifier
+from fairmargin.training.controllers import TRAINING
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Accuracies on validation data: of all samples, and of the worst group."""
+
+    natural: float = math.nan
+    robust: float = math.nan
+    worst_natural: float = math.nan
+    worst_robust: float = math.nan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watch:
+    """What is looked at between epochs.
+
+    Parameters
+    ----------
+    training, validation
+        Data and groups; there may be no validation data.
+    classes
+        The label values in the order of the scores.
+    attack, radius
+        What validation data are attacked with; nothing at radius 0.
+    per_group
+        At most so many samples of each group of the validation data.
+    seed
+        Of the choice of samples, and of attacks.
+    """
+
+    training: tuple[Dataset, Partition]
+    validation: tuple[Dataset, Partition] | None
+    classes: tuple[Any, ...]
+    attack: str
+    radius: float
+    per_group: int
+    seed: int
+
+    def classifier(self, module: nn.Module) -> TorchClassifier:
+        """The network as it is measured."""
+        return TorchClassifier(module, self.classes, self.training[0].domain)
+
+    def look(self, module: nn.Module) -> Look:
+        """The accuracies now."""
+        if self.validation is None:
+            return Look()
+        x, y, groups = _some(*self.validation, self.per_group, self.seed)
+        model = self.classifier(module)
+        positions = encode_labels(model, y)
+        if not self.radius:
+            correct = model.predict(x) == positions
+            return Look(natural=float(correct.mean()), worst_natural=_worst(correct, groups))
+        found = attack_shard(model, parse_attack(self.attack), x, positions, self.radius, self.seed)
+        withstood = np.isinf(found.values)
+        return Look(
+            float(found.correct.mean()),
+            float(withstood.mean()),
+            _worst(found.correct, groups),
+            _worst(withstood, groups),
+        )
+
+    def survey(self, module: nn.Module, on: str, estimator: str, per_group: int) -> Floats:
+        """Rob(P) of every group of the training partition, on training or validation data."""
+        if on != TRAINING and self.validation is None:
+            raise InputError(
+                "The method looks for vulnerable groups on validation data, and there are none: give some."
+            )
+        dataset, partition = self.training if on == TRAINING or self.validation is None else self.validation
+        x, y, groups = _some(dataset, partition, per_group, self.seed)
+        found = measure(self.classifier(module), x, y, parse_estimator(estimator), seed=self.seed, progress=False)
+        reached = found.values[np.isfinite(found.values)]
+        # Who was not reached counts as far as the farthest who was: no group is vulnerable for that.
+        values = np.minimum(found.values, reached.max() if reached.size else 1.0)
+        names = self.training[1].labels
+        means = {label: float(values[mask].mean()) for label, mask in groups}
+        missing = [name for name in names if name not in means]
+        if missing:
+            raise InputError(
+                f"The validation data have no sample of group {missing[0]!r}, whose robustness is asked for."
+            )
+        return np.array([means[name] for name in names])
+
+
+def _some(
+    dataset: Dataset, partition: Partition, per_group: int, seed: int
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Partition]:
+    """At most so many samples of each group, always the same."""
+    chosen = []
+    for label, mask in partition:
+        members = np.flatnonzero(mask)
+        if len(members) > per_group:
+            random = np.random.default_rng([seed % 2**63, *label.encode()])
+            members = random.choice(members, per_group, replace=False)
+        chosen.append(members)
+    which = np.sort(np.concatenate(chosen))
+    return np.asarray(dataset.x[which]), dataset.y[which], partition.take(which)
+
+
+def _worst(holds: Bools, groups: Partition) -> float:
+    return min(float(holds[mask].mean()) for _, mask in groups)

@@ -1,0 +1,109 @@
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+
+from fairmargin.attacks.ascent import ascend, slope
+from fairmargin.attacks.losses import clipped_margin, cross_entropy, divergence, kl_to, log_odds, margin
+from fairmargin.core.norm import Norm
+from fairmargin.errors import ModelError
+from fairmargin.perturbation.balls import Ball, draws_for
+from tests.perturbation.networks import cnn, test_digits
+
+
+def batch(count=16):
+    x, y = test_digits(count)
+    return torch.tensor(x), torch.tensor(y)
+
+
+@pytest.mark.parametrize("norm", [Norm.LINF, Norm.L2])
+def test_climbs_a_whole_batch_of_images_inside_ball_and_box(norm):
+    (x, y), module = batch(), cnn()
+    ball = Ball.around(x, norm, 0.3, low=0, high=1)
+    begin = ball.random_start(draws_for(x, norm, torch.Generator().manual_seed(0)))
+
+    def loss(at):
+        return cross_entropy(module(at), y)
+
+    found = ascend(loss, begin, ball=ball, step=0.05, steps=10)
+    with torch.no_grad():
+        assert (loss(found) > loss(x)).all()
+    assert not found.requires_grad
+    assert found.shape == x.shape
+    assert ((found >= 0) & (found <= 1)).all()
+    assert ((found - x).flatten(1).norm(p=torch.inf if norm is Norm.LINF else 2, dim=1) <= 0.3 + 1e-6).all()
+
+
+def test_is_what_a_slow_and_obvious_loop_calculates():
+    (x, y), module = batch(4), cnn()
+    radius = torch.tensor([0.05, 0.1, 0.2, 0.0])
+    found = ascend(
+        lambda at: cross_entropy(module(at), y),
+        x,
+        ball=Ball.around(x, Norm.LINF, radius, 0, 1),
+        step=radius / 4,
+        steps=5,
+    )
+    for i in range(4):
+        at = x[i : i + 1].clone()
+        for _ in range(5):
+            at.requires_grad_(True)
+            (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(module(at), y[i : i + 1]), at)
+            at = at.detach() + radius[i] / 4 * gradient.sign()
+            at = (x[i : i + 1] + (at - x[i : i + 1]).clamp(-radius[i], radius[i])).clamp(0, 1)
+        assert torch.isclose(found[i], at[0], rtol=0, atol=1e-6).float().mean() > 0.98
+
+
+def test_leaves_parameters_without_gradients_and_works_where_gradients_are_off():
+    (x, y), module = batch(4), deepcopy(cnn())
+    module.zero_grad()
+    with torch.no_grad():
+        ascend(lambda at: cross_entropy(module(at), y), x, ball=Ball.around(x, Norm.LINF, 0.1), step=0.1, steps=2)
+        assert not torch.is_grad_enabled()
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+def test_a_slope_that_is_no_number_is_none():
+    x = torch.tensor([[0.0, 1.0], [1.0, 1.0]])
+    found = slope(lambda at: at.sqrt().sum(dim=1), x)  # infinite at 0
+    assert torch.equal(found, torch.tensor([[0.0, 0.0], [0.5, 0.5]]))
+
+
+def test_a_loss_without_a_gradient_is_refused_with_a_sentence():
+    with pytest.raises(ModelError, match="no gradient in its inputs"):
+        slope(lambda at: at.detach().sum(dim=1), torch.ones(2, 2))
+
+
+SCORES = torch.tensor([[2.0, -1.0, 0.5], [0.0, 3.0, 1.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
+LABELS = torch.tensor([0, 2, 1])
+
+
+def test_losses_are_their_formulas():
+    own = SCORES[torch.arange(3), LABELS]
+    others = torch.stack([SCORES[i, [k for k in range(3) if k != LABELS[i]]] for i in range(3)])
+    torch.testing.assert_close(cross_entropy(SCORES, LABELS), SCORES.exp().sum(dim=1).log() - own)
+    torch.testing.assert_close(log_odds(SCORES, LABELS), others.exp().sum(dim=1).log() - own)
+    torch.testing.assert_close(margin(SCORES, LABELS), others.max(dim=1).values - own)
+    torch.testing.assert_close(
+        clipped_margin(SCORES, LABELS, 1.0), -(own - others.max(dim=1).values + 1.0).clamp(min=0)
+    )
+    probability, reference = SCORES.softmax(dim=1), SCORES.flip(1).softmax(dim=1)
+    expected = (reference * (reference / probability).log()).sum(dim=1)
+    torch.testing.assert_close(kl_to(SCORES.flip(1))(SCORES), expected)
+
+
+def test_the_odds_have_the_direction_and_the_order_of_the_cross_entropy():
+    scores = SCORES.clone().requires_grad_(True)
+    (one,) = torch.autograd.grad(cross_entropy(scores, LABELS).sum(), scores)
+    (two,) = torch.autograd.grad(log_odds(scores, LABELS).sum(), scores)
+    torch.testing.assert_close(nn.functional.normalize(one), nn.functional.normalize(two))
+    torch.testing.assert_close(torch.log1p(log_odds(SCORES, LABELS).exp()), cross_entropy(SCORES, LABELS))
+
+
+def test_a_divergence_is_trained_on_both_sides_but_climbed_on_one():
+    reference, scores = SCORES.clone().requires_grad_(True), SCORES.flip(1).requires_grad_(True)
+    both = torch.autograd.grad(divergence(reference, scores).sum(), (reference, scores))
+    assert all((part != 0).any() for part in both)
+    (none,) = torch.autograd.grad(kl_to(reference)(scores).sum(), reference, allow_unused=True)
+    assert none is None

@@ -1,0 +1,290 @@
+"""What an attack proposes, the plain model decides; an attack that leaves its ball or the box is refused."""
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from fairmargin.attacks.catalog import ATTACKS, parse_attack
+from fairmargin.attacks.outcomes import attack_shard
+from fairmargin.attacks.robust_accuracy import attack_samples, robust_accuracy, spelled
+from fairmargin.core.bound import Bound
+from fairmargin.core.domain import Domain
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.measure import measure
+from fairmargin.engine.task import Task
+from fairmargin.errors import InputError, ModelError
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.linear import LinearClassifier
+
+QUICK = AuditPlan(resamples=200)
+WEIGHT, BIAS = np.array([0.6, -0.8, 0.3]), 0.1
+
+
+@dataclass(frozen=True)
+class Own:
+    """An attack of one's own: a function of samples, radius and positions."""
+
+    move: Callable
+    norm: Norm = Norm.L2
+
+    needs: ClassVar[str] = "predict"
+    norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
+    revision: ClassVar[int] = 1
+
+    def __call__(self, model, x, y, *, radius, keys):
+        return self.move(x, y, np.broadcast_to(radius, len(x))[:, None])
+
+
+def straight(x, y, radius):
+    """The best there is against the linear model below, in L2."""
+    return x + np.where(y == 1, -1, 1)[:, None] * radius * WEIGHT / np.linalg.norm(WEIGHT)
+
+
+def nowhere(x, y, radius):
+    return x
+
+
+def samples(count: int = 200, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, 3))
+    y = (x @ WEIGHT + BIAS + 0.3 * rng.normal(size=count) > 0).astype(int)
+    return x, y, Partition.by("sex", rng.choice(["F", "M"], count))
+
+
+def test_on_a_linear_model_it_finds_who_lies_within_the_radius_and_nobody_else() -> None:
+    x, y, sex = samples()
+    exact = measure((WEIGHT, BIAS), x, y, ExactLinear())
+    found = robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=0.4, plan=QUICK)
+    for row, (_, mask) in zip(found, sex, strict=True):
+        assert row.wrong == (~exact.correct[mask]).sum() > 0
+        assert row.withstood == (exact.values[mask] > 0.4).sum() > 0
+        assert row.fooled == (exact.correct[mask] & (exact.values[mask] <= 0.4)).sum() > 0
+    assert found.bound is Bound.UPPER
+    assert (found.attack, found.norm, found.radius) == ("Own", Norm.L2, 0.4)
+
+
+def test_an_attack_that_does_nothing_leaves_robust_accuracy_where_accuracy_is() -> None:
+    x, y, sex = samples()
+    found = robust_accuracy((WEIGHT, BIAS), x, y, Own(nowhere), sex, radius=0.4, plan=QUICK)
+    assert found.overall.fooled == 0
+    assert found.overall.robust_accuracy.value == found.overall.natural_accuracy.value < 1
+
+
+@pytest.mark.parametrize("text", ["fgsm", "pgd:steps=5", "pgd:norm=l2,steps=5"])
+def test_the_catalogs_attacks_are_never_better_than_the_truth_and_reach_it_on_a_linear_model(text: str) -> None:
+    x, y, sex = samples()
+    attack = parse_attack(text)
+    exact = measure((WEIGHT, BIAS), x, y, ExactLinear(attack.norm))
+    found = robust_accuracy((WEIGHT, BIAS), x, y, attack, sex, radius=0.3, plan=QUICK)
+    truth = (exact.values > 0.3).sum()
+    assert truth <= found.overall.withstood <= truth + 10
+    assert found.attack == text
+
+
+def test_outcomes_are_upper_bounds_of_distances() -> None:
+    x, y, _ = samples()
+    outcome = attack_samples((WEIGHT, BIAS), x, y, Own(straight), radius=0.4)
+    exact = measure((WEIGHT, BIAS), x, y, ExactLinear())
+    assert outcome.bound is Bound.UPPER
+    assert (outcome.values >= exact.values - 1e-12).all()
+    assert outcome.values[np.isfinite(outcome.values) & (outcome.values > 0)] == pytest.approx(0.4)
+    assert (outcome.tried[outcome.unreached] == 0.4).all()
+    assert (outcome.values[~outcome.correct] == 0).all()
+
+
+def test_a_radius_may_be_a_number_its_text_or_one_a_sample() -> None:
+    x, y, sex = samples()
+    ways = [
+        robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=radius, plan=QUICK)
+        for radius in (0.25, "1/4", np.full(len(x), 0.25))
+    ]
+    assert ways[0].to_json() == ways[1].to_json() == ways[2].to_json()
+    radii = np.where(sex.membership == 0, 0.1, 0.6)
+    mixed = robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=radii, plan=QUICK)
+    exact = measure((WEIGHT, BIAS), x, y, ExactLinear())
+    assert mixed.overall.withstood == (exact.values > radii).sum()
+    assert (mixed.smallest_radius, mixed.radius) == (0.1, 0.6)
+
+
+def test_a_samples_outcome_depends_on_itself_alone() -> None:
+    x, y, _ = samples(150, seed=3)
+    attack = parse_attack("pgd:steps=3,norm=l2")
+    whole = attack_samples((WEIGHT, BIAS), x, y, attack, radius=0.3)
+    order = np.random.default_rng(1).permutation(150)
+    mixed = attack_samples((WEIGHT, BIAS), x[order], y[order], attack, radius=0.3)
+    assert mixed.values.tolist() == whole.values[order].tolist()
+    few = attack_samples((WEIGHT, BIAS), x[:7], y[:7], attack, radius=0.3)
+    assert few.values.tolist() == whole.values[:7].tolist()
+
+
+def test_only_samples_that_are_correct_are_attacked_and_an_attack_cannot_spoil_them() -> None:
+    x, y, _ = samples()
+    correct = as_classifier((WEIGHT, BIAS)).predict(x) == y
+    seen = []
+
+    def overwriting(x, y, radius):
+        seen.append(len(x))
+        moved = straight(x, y, radius)
+        x[:], y[:] = 99.0, 0
+        return moved
+
+    before = x.copy()
+    spoilt = attack_samples((WEIGHT, BIAS), x, y, Own(overwriting), radius=0.4)
+    assert sum(seen) == correct.sum() < len(x)
+    assert (x == before).all()
+    assert spoilt.values.tolist() == attack_samples((WEIGHT, BIAS), x, y, Own(straight), radius=0.4).values.tolist()
+
+
+def test_a_network_in_single_precision_may_round_at_the_edge_of_its_ball() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.random((90, 1, 4, 4), dtype=np.float32)
+    layer = torch.nn.Linear(16, 3)
+    weight = torch.tensor(rng.normal(size=(3, 16)), dtype=torch.float32)
+    layer.load_state_dict({"weight": weight, "bias": -0.5 * weight.sum(dim=1)})  # a grey image is of no class
+    model = torch.nn.Sequential(torch.nn.Flatten(), layer)
+    y = as_classifier(model, device="cpu").predict(x)
+    groups = Partition.by("class", y)
+    for text, radius in (("fgsm", "8/255"), ("pgd:norm=l2,steps=8", 0.3)):
+        found = robust_accuracy(model, x, y, parse_attack(text), groups, radius=radius, plan=QUICK)
+        assert found.overall.wrong == 0
+        assert 0 < found.overall.fooled < 90
+
+
+# Attacks that are none. ----------------------------------------------------------------------------------------------
+
+
+def too_far(x, y, radius):
+    return straight(x, y, radius * 1.01)
+
+
+@pytest.mark.parametrize(
+    ("move", "said"),
+    [
+        (too_far, "`Own` moved sample 0 out of its ball, by 0.404 instead of 0.4 in L2"),
+        (lambda x, y, radius: x * np.nan, "returned NaN or infinity for sample 0"),
+        (lambda x, y, radius: x[:, :2], r"of shape \(\d+, 3\); it returned shape \(\d+, 2\)"),
+        (lambda x, y, radius: x.tolist(), "as one array; it returned a list"),
+        (lambda x, y, radius: x.astype(str), "real numbers"),
+        (lambda x, y, radius: None, "it returned a NoneType"),
+    ],
+)
+def test_an_attack_that_breaks_the_rules_is_refused_in_a_sentence(move, said: str) -> None:
+    x, y, sex = samples()
+    y = as_classifier((WEIGHT, BIAS)).predict(x)
+    with pytest.raises(InputError, match=said):
+        robust_accuracy((WEIGHT, BIAS), x, y, Own(move), sex, radius=0.4)
+
+
+def test_the_index_in_the_sentence_is_the_samples_own() -> None:
+    x, y, sex = samples()
+    y = as_classifier((WEIGHT, BIAS)).predict(x)
+    y[:3] = 1 - y[:3]  # misclassified: never attacked
+    with pytest.raises(InputError, match="moved sample 3 out of its ball"):
+        robust_accuracy((WEIGHT, BIAS), x, y, Own(too_far), sex, radius=0.4)
+
+
+def test_an_attack_that_leaves_the_box_or_moves_the_immovable_is_refused() -> None:
+    x, y = np.full((5, 3), 0.95), np.ones(5, dtype=int)
+    groups = Partition.by("g", list("ababa"))
+
+    def up(x, y, radius):
+        return x + np.array([0.1, 0, 0])
+
+    boxed = as_classifier(([1.0, 0.0, 0.0], 0.0), bounds=(0, 1))
+    with pytest.raises(InputError, match="out of the domain's box"):
+        robust_accuracy(boxed, x, y, Own(up), groups, radius=0.5)
+    fixed = as_classifier(([1.0, 0.0, 0.0], 0.0), domain=Domain(scale=[0.0, 1.0, 1.0]))
+    with pytest.raises(InputError, match="moved a feature of sample 0 that cannot move"):
+        robust_accuracy(fixed, x, y, Own(up), groups, radius=0.5)
+
+
+def test_length_is_measured_in_units_of_the_domains_scale() -> None:
+    x, y, groups = np.array([[1.0, 0.0]]), [1], Partition.by("g", ["a"])
+
+    def left(x, y, radius):
+        return x - np.array([2.0, 0.0])
+
+    model = as_classifier(([1.0, 0.0], 0.0), domain=Domain(scale=[10.0, 1.0]))
+    assert robust_accuracy(model, x, y, Own(left), groups, radius=0.2, plan=QUICK).overall.fooled == 1
+    with pytest.raises(InputError, match=r"by 0.2 instead of 0.19 in L2"):
+        robust_accuracy(model, x, y, Own(left), groups, radius=0.19)
+
+
+# Questions that make no sense. ---------------------------------------------------------------------------------------
+
+
+def test_a_radius_larger_than_the_box_is_refused_with_what_was_probably_meant() -> None:
+    x, y, groups = np.full((4, 3), 0.5), [0, 1, 0, 1], Partition.by("g", list("abab"))
+    model = as_classifier((WEIGHT, BIAS), bounds=(0, 1))
+    with pytest.raises(InputError, match=r"The radius 4 in L∞ is larger than the box.*did you mean 4/255\?"):
+        robust_accuracy(model, x, y, ATTACKS["fgsm"](), groups, radius=4)
+    with pytest.raises(InputError, match="No feature can move"):
+        robust_accuracy(as_classifier((WEIGHT, BIAS), bounds=(1, 1)), x, y, ATTACKS["fgsm"](), groups, radius=0.1)
+
+
+@pytest.mark.parametrize("radius", [-0.1, "four", float("nan"), float("inf"), None, [0.1, 0.2]])
+def test_what_is_no_radius_is_refused(radius) -> None:
+    x, y, sex = samples(20)
+    with pytest.raises(InputError, match=r"[Rr]adius"):
+        robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=radius)
+
+
+def test_what_is_no_attack_is_refused() -> None:
+    x, y, sex = samples(20)
+    for wrong in (ATTACKS["pgd"], "pgd", straight):
+        with pytest.raises(InputError, match="`attack` must be an attack"):
+            robust_accuracy((WEIGHT, BIAS), x, y, wrong, sex, radius=0.1)
+
+
+def test_an_attack_that_needs_gradients_is_refused_where_there_are_none() -> None:
+    x, y, sex = samples(20)
+
+    class Opaque(LinearClassifier):
+        offers = frozenset({"predict"})
+
+    with pytest.raises(ModelError, match="needs from the model its gradients"):
+        robust_accuracy(Opaque(np.vstack([0 * WEIGHT, WEIGHT]), [0, BIAS]), x, y, ATTACKS["pgd"](), sex, radius=0.1)
+
+
+@pytest.mark.parametrize("wrong", ["partition", "control", "cluster"])
+def test_groups_of_another_length_are_refused_before_anything_is_attacked(wrong: str) -> None:
+    x, y, sex = samples(20)
+    short = Partition.by("g", ["a", "b"])
+    plan = AuditPlan(control=short if wrong == "control" else None, cluster=[1, 2] if wrong == "cluster" else None)
+
+    def never(x, y, radius):
+        raise AssertionError("attacked")
+
+    with pytest.raises(InputError, match="20"):
+        robust_accuracy((WEIGHT, BIAS), x, y, Own(never), short if wrong == "partition" else sex, radius=0.1, plan=plan)
+
+
+def test_progress_reaches_the_number_of_samples() -> None:
+    x, y, sex = samples(1500)
+    told = []
+    robust_accuracy(
+        (WEIGHT, BIAS), x, y, Own(straight), sex, radius=0.1, plan=QUICK, progress=lambda *at: told.append(at)
+    )
+    assert told == [(1024, 1500), (1500, 1500)]
+
+
+def test_a_shard_of_an_attack_can_travel_to_another_process() -> None:
+    x, y, _ = samples(30)
+    model = as_classifier((WEIGHT, BIAS))
+    task = Task("k", attack_shard, (model, parse_attack("pgd:steps=3"), x, y, 0.3, 0))
+    assert pickle.loads(pickle.dumps(task)).run().values.tolist() == task.run().values.tolist()
+
+
+def test_an_attack_is_spelled_as_options_spell_it() -> None:
+    assert spelled(parse_attack("pgd:norm=l2,steps=7")) == "pgd:norm=l2,steps=7"
+    assert spelled(parse_attack("pgd:steps=20")) == "pgd"
+    assert spelled(Own(straight)) == "Own"
+    assert parse_attack(spelled(parse_attack("pgd:step=1/8"))) == parse_attack("pgd:step=1/8")

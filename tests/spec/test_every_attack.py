@@ -1,0 +1,390 @@
+"""What every attack of the catalog promises. A new attack is covered by its line in the catalog."""
+
+import dataclasses
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from fairmargin.attacks import survivors as frame
+from fairmargin.attacks.catalog import ATTACKS, build_attack, describe_attack, parse_attack
+from fairmargin.attacks.protocol import Attack, check_attack
+from fairmargin.core.domain import Domain
+from fairmargin.core.keys import sample_keys
+from fairmargin.core.norm import Norm
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.linear import LinearClassifier
+from tests.distances.confirmation import Formula
+from tests.oracles import linear_distance, random_problem
+from tests.perturbation.networks import cnn, mlp, test_digits
+
+EVERY = [(name, norm) for name, kind in ATTACKS.items() for norm in sorted(kind.norms, key=str)]
+every_attack = pytest.mark.parametrize(("name", "norm"), EVERY)
+every_network = pytest.mark.parametrize("network", [cnn, mlp], ids=["cnn", "mlp"])
+# Promises hold at any budget: here a small one will do.
+SMALL = {"pgd": {"steps": 5, "restarts": 2}, "margin_pgd": {"steps": 5}}
+RADIUS = {Norm.LINF: 0.1, Norm.L2: 0.6}  # about half of the samples below are fooled within
+
+
+def small(name, norm):
+    """The attack with a small budget."""
+    return ATTACKS[name](norm=norm, **SMALL.get(name, {}))
+
+
+def run(attack, model, x, y, radius, seed=0):
+    return attack(model, x, y, radius=radius, keys=sample_keys(x, y, seed))
+
+
+def problem(n=40):
+    """A linear model in the unit box with both correct and wrong labels."""
+    model, x = random_problem(np.random.default_rng(11), n=n, d=5, classes=3, domain=Domain(0, 1))
+    y = model.predict(x)
+    y[::5] = (y[::5] + 1) % 3
+    return model, x, y
+
+
+def some_digits(module, count=24):
+    """Digits with the module's own predictions as labels, but for every fifth."""
+    x, _ = test_digits(count)
+    y = as_classifier(module).predict(x)
+    y[::5] = (y[::5] + 1) % 10
+    return x, y
+
+
+def lengths(x, found, norm, scale=1.0):
+    rows, moved = (np.asarray(each, dtype=np.float64).reshape(len(x), -1) for each in (x, found))
+    scale = np.broadcast_to(scale, rows.shape[1:])
+    free = scale != 0
+    return np.linalg.norm((moved - rows)[:, free] / scale[free], np.inf if norm is Norm.LINF else 2, axis=1)
+
+
+@every_attack
+def test_is_a_frozen_value_with_a_norm(name, norm):
+    attack = ATTACKS[name](norm=norm)
+    assert isinstance(attack, Attack)
+    assert attack == ATTACKS[name](norm=norm)
+    assert hash(attack) == hash(ATTACKS[name](norm=norm))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        attack.norm = norm
+    assert attack.needs in {"predict", "gradient"}
+    assert attack.revision >= 1
+
+
+@every_attack
+def test_returns_misclassified_samples_as_they_were(name, norm):
+    model, x, y = problem()
+    found = run(small(name, norm), model, x, y, 0.3)
+    wrong = model.predict(x) != y
+    assert wrong.any()
+    np.testing.assert_array_equal(found[wrong], x[wrong])
+    assert (found[~wrong] != x[~wrong]).any()
+
+
+@every_attack
+def test_no_sample_of_a_linear_model_is_fooled_within_less_than_its_distance(name, norm):
+    model, x, y = problem()
+    exact = np.array([linear_distance(model, row, label, norm) for row, label in zip(x, y, strict=True)])
+    correct = exact > 0
+    found = run(small(name, norm), model, x, y, np.where(np.isfinite(exact), exact * (1 - 1e-6), 1.0))
+    np.testing.assert_array_equal(model.predict(found)[correct], y[correct])
+
+
+@every_network
+@every_attack
+def test_fools_a_network_more_the_farther_it_may_go_and_says_what_the_model_says(name, norm, network):
+    module = network()
+    x, y = some_digits(module)
+    model = as_classifier(module)
+    shares = []
+    for radius in (0.02, 1.0, 4.0):
+        found = run(small(name, norm), model, x, y, radius * RADIUS[norm])
+        assert found.shape == x.shape
+        assert found.dtype == x.dtype
+        shares.append(float((model.predict(found) != y).mean()))
+    assert shares[0] <= 0.4  # a fifth is wrong from the start
+    assert shares[0] < shares[1] <= shares[2]
+    assert shares[2] >= 0.8
+
+
+@every_network
+@every_attack
+def test_gives_a_sample_the_same_bits_alone_or_in_any_batch_order_and_part(name, norm, network, monkeypatch):
+    module = network()
+    x, y = some_digits(module)
+    attack = small(name, norm)
+    together = run(attack, module, x, y, RADIUS[norm])
+    order = np.random.default_rng(1).permutation(len(x))
+    np.testing.assert_array_equal(run(attack, module, x[order], y[order], RADIUS[norm]), together[order])
+    for i in (0, 7, len(x) - 1):
+        np.testing.assert_array_equal(run(attack, module, x[i : i + 1], y[i : i + 1], RADIUS[norm]), together[[i]])
+    monkeypatch.setattr(frame, "_AT_ONCE", 7)
+    np.testing.assert_array_equal(run(attack, module, x, y, RADIUS[norm]), together)
+
+
+@every_attack
+def test_a_radius_of_its_own_gives_a_sample_the_same_as_one_for_all(name, norm):
+    module = mlp()
+    x, y = some_digits(module, 12)
+    radius = np.linspace(0, 2 * RADIUS[norm], 12)
+    each = run(small(name, norm), module, x, y, radius)
+    for i in (0, 3, 8):
+        np.testing.assert_array_equal(run(small(name, norm), module, x, y, float(radius[i]))[i], each[i])
+    np.testing.assert_array_equal(each[0], x[0])
+
+
+@every_attack
+def test_a_radius_of_0_changes_nothing(name, norm):
+    x, y = some_digits(mlp(), 6)
+    np.testing.assert_array_equal(run(small(name, norm), mlp(), x, y, 0), x)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    exponent=st.sampled_from([-9, -3, -1, 0, 1]),
+    doubled=st.booleans(),
+    tensors=st.sampled_from([torch.float32, torch.float64]),
+)
+@every_attack
+def test_never_leaves_ball_or_box_nor_moves_what_cannot_move(name, norm, seed, exponent, doubled, tensors):
+    rng = np.random.default_rng(seed)
+    low, high = np.array([0.0, 0.1, 0, -np.inf, -np.inf, 0, -1]), np.array([1.0, 0.9, 0, np.inf, np.inf, 2, np.inf])
+    scale = np.array([1.0, 0.1, 1.0, 5.0, 0.0, 2.0, 0.5])  # the third and the fifth cannot move
+    domain = Domain(low, high, scale)
+    layer = nn.Sequential(nn.Linear(7, 6), nn.Tanh(), nn.Linear(6, 3)).to(tensors)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.tensor(rng.normal(size=parameter.shape)))
+    x = rng.uniform(0.1, 0.9, size=(9, 7)).astype(np.float64 if doubled else np.float32)
+    model = as_classifier(layer, classes=range(3), domain=domain)
+    y, radius = model.predict(x), 10.0**exponent * rng.uniform(size=9)
+    found = run(small(name, norm), model, x, y, radius, seed)
+    assert found.dtype == (np.float64 if doubled or tensors is torch.float64 else np.float32)
+    assert (lengths(x, found, norm, np.where(domain.movable(7), scale, 0)) <= radius).all()
+    np.testing.assert_array_equal(found[:, [2, 4]], x[:, [2, 4]])
+    moved = found != x
+    assert ((found >= low) & (found <= high) | ~moved).all()
+    if exponent >= 0:
+        assert moved.any()
+
+
+@every_attack
+def test_a_constant_classifier_is_never_fooled(name, norm):
+    constant = LinearClassifier(np.zeros((3, 4)), [0.0, 1.0, 0.5], domain=Domain(0, 1))
+    x, y = np.full((5, 4), 0.5), np.array([1, 1, 1, 1, 0])
+    found = run(small(name, norm), constant, x, y, 0.4)
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(constant.predict(found), [1] * 5)
+    np.testing.assert_array_equal(found[4], x[4])
+
+
+@every_attack
+def test_where_gradients_are_saturated_results_are_numbers_and_inside(name, norm):
+    def saturated(x):
+        side = torch.tanh(60 * (x - 0.5) @ torch.tensor([1.5, -1.3, 0.6, 1.0], dtype=x.dtype))
+        return torch.stack([side, -side], dim=1)
+
+    x = np.random.default_rng(3).uniform(size=(12, 4)).astype(np.float32)
+    model = as_classifier(Formula(saturated), classes=range(2), domain=Domain(0, 1))
+    found = run(small(name, norm), model, x, model.predict(x), 0.1)
+    assert np.isfinite(found).all()
+    assert (lengths(x, found, norm) <= 0.1).all()
+
+
+@every_attack
+def test_scores_that_are_no_numbers_away_from_the_samples_never_count_as_success(name, norm):
+    def scores(x):  # the way across the boundary at .7 leads into the void
+        away = torch.where(x[:, :1] > 0.65, torch.nan, 0.0)
+        lead = 0.7 - x[:, :1] + 0.01 * x[:, 1:]
+        return torch.cat([lead, torch.zeros_like(lead)], dim=1) + away
+
+    x = np.array([[0.3, 0.5], [0.5, 0.2], [0.6, 0.9], [0.2, 0.1]], np.float32)
+    model = as_classifier(Formula(scores), classes=range(2), domain=Domain(0, 1))
+    found = run(small(name, norm), model, x, np.zeros(4, np.int64), 0.3)
+    assert (found[:, 0] <= 0.65).all()
+
+
+@every_attack
+def test_a_sample_whose_scores_are_no_numbers_is_refused_with_a_sentence(name, norm):
+    def scores(x):
+        return torch.stack([x[:, 0], 1 - x[:, 0]], dim=1) / (x[:, 1:] > 0.1)
+
+    model = as_classifier(Formula(scores), classes=range(2))
+    with pytest.raises(ModelError, match="scores hold NaN or infinity"):
+        run(small(name, norm), model, np.array([[0.3, 0.5], [0.5, 0.05]], np.float32), np.array([1, 1]), 0.1)
+
+
+class Resting(nn.Module):
+    """With all that could be disturbed: batch statistics, dropout, flags and gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.drop, self.head = (
+            nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64)),
+            nn.Dropout(),
+            nn.Linear(64, 10),
+        )
+
+    def forward(self, x):
+        return self.head(self.drop(self.body(x)))
+
+
+@every_attack
+def test_leaves_samples_network_and_all_random_states_as_they_were(name, norm):
+    torch.manual_seed(5)
+    np.random.seed(5)
+    random.seed(5)
+    module = Resting().train()
+    module.drop.eval()
+    module.head.bias.requires_grad_(False)
+    module.head.weight.grad = torch.ones_like(module.head.weight)
+    x, y = some_digits(module, 6)
+    samples = x.copy()
+
+    def state():
+        tensors = [tensor.clone() for tensor in (*module.state_dict().values(), module.head.weight.grad)]
+        flags = [part.training for part in module.modules()] + [p.requires_grad for p in module.parameters()]
+        grads = [p.grad is None for p in module.parameters()]
+        randomness = torch.get_rng_state(), torch.tensor(np.random.get_state()[1].astype(np.int64))
+        return [*tensors, *randomness], (flags, grads, random.getstate())
+
+    tensors, flags = state()
+    run(small(name, norm), module, x, y, RADIUS[norm])
+    after, flags_after = state()
+    assert flags == flags_after
+    assert all(torch.equal(before, now) for before, now in zip(tensors, after, strict=True))
+    np.testing.assert_array_equal(x, samples)
+
+
+@every_attack
+def test_no_samples_are_no_trouble(name, norm):
+    found = run(small(name, norm), mlp(), np.zeros((0, 1, 8, 8), np.float32), np.zeros(0, np.int64), 0.1)
+    assert found.shape == (0, 1, 8, 8)
+
+
+@every_attack
+def test_round_trips_through_a_config_file(name, norm):
+    for attack in (ATTACKS[name](norm=norm), small(name, norm)):
+        plain = describe_attack(attack)
+        assert plain.pop("name") == name
+        assert build_attack(name, plain) == attack
+        assert build_attack(name, {field: str(value) for field, value in plain.items()}) == attack
+        assert parse_attack(f"{name}:{','.join(f'{field}={value}' for field, value in plain.items())}") == attack
+
+
+@pytest.mark.parametrize(
+    ("radius", "said"),
+    [
+        (-0.1, "must not be negative"),
+        (np.nan, "must be finite"),
+        ("a little", "must be a number such as 0.1 or a fraction such as 4/255"),
+        ([0.1, 0.2], "`radius` has 2 numbers but there are 6 samples"),
+        ([0.1] * 7, "`radius` has 7 numbers but there are 6 samples"),
+        ([0.1, 0.1, -0.1, 0.1, 0.1, 0.1], "must not be negative"),
+    ],
+)
+@every_attack
+def test_a_radius_that_makes_no_ball_is_refused(name, norm, radius, said):
+    x, y = some_digits(mlp(), 6)
+    with pytest.raises(InputError, match=said):
+        run(small(name, norm), mlp(), x, y, radius)
+
+
+@every_attack
+def test_a_radius_may_be_written_as_a_fraction(name, norm):
+    x, y = some_digits(mlp(), 6)
+    written, counted = (run(small(name, norm), mlp(), x, y, radius) for radius in ("8/255", 8 / 255))
+    np.testing.assert_array_equal(written, counted)
+
+
+@every_attack
+def test_input_that_does_not_belong_together_is_refused(name, norm):
+    model, x, y = problem(6)
+    attack, keys = small(name, norm), sample_keys(x, y)
+    for samples, labels, said in [
+        (x, y[:-1], "`y` has 5 entries but `x` has 6"),
+        (x, np.full(6, 3), "between 0 and 2; given 3"),
+        (x, np.full(6, -1), "between 0 and 2; given -1"),
+        (x, np.array(["a"] * 6), "must hold class positions"),
+        (x[0], y, "one row a sample"),
+        (np.where(np.arange(5) == 2, np.nan, x), y, "NaN or infinity"),
+        (x + 1, y, "leaves the domain"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            attack(model, samples, labels, radius=0.1, keys=keys)
+    with pytest.raises(InputError, match="`keys` has 5 entries but `x` has 6"):
+        attack(model, x, y, radius=0.1, keys=keys[:-1])
+
+
+class Silent:
+    """A classifier that offers predictions only."""
+
+    classes, domain, offers, tile = (0, 1), Domain(0, 1), frozenset({"predict"}), 1
+
+    def predict(self, x):
+        return np.zeros(len(x), np.int64)
+
+    def fingerprint(self):
+        return "silent"
+
+
+@every_attack
+def test_says_what_it_needs_of_a_model_that_lacks_it(name, norm):
+    if ATTACKS[name].needs == "predict":
+        return
+    kind = ATTACKS[name].__name__
+    with pytest.raises(ModelError, match=f"`{kind}` needs from the model its gradients; `Silent` offers predict"):
+        run(small(name, norm), Silent(), np.full((2, 3), 0.5), np.zeros(2, np.int64), 0.1)
+
+
+@every_attack
+def test_scores_without_a_gradient_are_refused_with_a_sentence(name, norm):
+    if ATTACKS[name].needs == "predict":
+        return
+
+    def detached(x):
+        return torch.stack([x[:, 0], 1 - x[:, 0]], dim=1).detach()
+
+    model = as_classifier(Formula(detached), classes=range(2), domain=Domain(0, 1))
+    with pytest.raises(ModelError, match=r"no gradient in its inputs.* choose an attack"):
+        run(small(name, norm), model, np.full((2, 2), 0.9, np.float32), np.zeros(2, np.int64), 0.1)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_is_documented_with_a_reference(name):
+    text = ATTACKS[name].__doc__ or ""
+    for part in ("Parameters", "References", "Guarantee", ">>>"):
+        assert part in text, f"the docstring of {name} lacks {part}"
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_refuses_every_norm_that_it_lacks(name):
+    assert ATTACKS[name].norms
+    for norm in set(Norm) - ATTACKS[name].norms:
+        with pytest.raises(InputError, match=f"`{ATTACKS[name].__name__}` cannot attack in"):
+            small(name, norm)
+    with pytest.raises(InputError, match="Unknown norm"):
+        ATTACKS[name](norm="l7")
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_the_class_is_not_taken_for_an_attack(name):
+    with pytest.raises(InputError, match=f"given the class `{ATTACKS[name].__name__}`"):
+        check_attack(problem(2)[0], ATTACKS[name])
+
+
+def test_naming_the_attacks_loads_no_torch():
+    program = """
+import sys
+from fairmargin.attacks.catalog import ATTACKS
+assert "pgd" in ATTACKS and len(list(ATTACKS)) == len(ATTACKS) >= 4
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

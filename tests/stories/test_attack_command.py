@@ -1,0 +1,230 @@
+"""`fairmargin attack`: from files to robust accuracy by group, resumable, with a sentence for everything wrong."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from fairmargin.attacks.outcomes import attack_shard
+from fairmargin.studies import attacking
+from tests.stories.examples import (
+    FEATURES,
+    LABEL,
+    QUICK,
+    fairmargin,
+    json_of,
+    people_audit,
+    refused,
+    succeeded,
+    write_images,
+    write_model,
+    write_people,
+)
+
+SHARDS = 3
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    write_people(folder / "people.csv")
+    write_model(folder / "model.npz", folder / "people.csv")
+    write_images(folder, count=SHARDS * 1024 - 50)
+    return folder
+
+
+def people_attack(folder: Path, *more: object) -> list[object]:
+    source = ["--model", folder / "model.npz", "--data", folder / "people.csv", "--label", LABEL]
+    return ["attack", *source, "--features", ",".join(FEATURES), *QUICK, "--group", "sex", *more]
+
+
+def image_attack(folder: Path, *more: object) -> list[object]:
+    source = ["--model", folder / "reader.npz", "--data", folder / "images.npz", "--bounds", "0,1"]
+    return ["attack", *source, *QUICK, "--group", "camera", *more]
+
+
+# What a person gets. -------------------------------------------------------------------------------------------------
+
+
+def test_it_prints_a_table_and_leaves_the_numbers_in_the_folder(files: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    said = succeeded(
+        fairmargin(*people_attack(files, "--attack", "pgd:norm=l2,steps=5", "--radius", "0.2", "--out", run))
+    ).stdout
+    assert "sex: pgd:norm=l2,steps=5 at radius 0.2 in L2, 360 samples" in said
+    assert "accuracy at most" in said
+    assert "less robust" in said
+    assert said.count("An attack that finds nothing proves nothing") == 1
+    (found,) = attacking.read_robust_accuracy(run)
+    assert found["F"].verdict == "less robust"
+    rows = list(csv.DictReader((run / "robust_accuracy.csv").open(encoding="utf-8")))
+    assert [row["group"] for row in rows] == ["F", "M"]
+    for row in rows:
+        assert int(row["wrong"]) + int(row["fooled"]) == round(float(row["robust_error"]) * int(row["size"]))
+    content = json.loads((run / "robust_accuracy.json").read_text())
+    assert content["outcomes"][0]["attack"]["name"] == "pgd"
+    assert content["samples_fingerprint"]
+
+
+def test_several_attacks_and_radii_are_shown_each_and_what_they_leave_together(files: Path, tmp_path: Path) -> None:
+    options = ["--attack", "pgd:steps=3", "--attack", "fgsm", "--radius", "4/255", "--radius", "0.05"]
+    found = json_of(fairmargin(*image_attack(files, *options, "--out", tmp_path / "run", "--json")))
+    results = {(each["attack"], round(each["radius"], 6)): each["overall"] for each in found["robust_accuracy"]}
+    together = "pgd:steps=3 + fgsm"
+    assert {attack for attack, _ in results} == {"pgd:steps=3", "fgsm", together}
+    assert {radius for _, radius in results} == {round(4 / 255, 6), 0.05}
+    for radius in (round(4 / 255, 6), 0.05):
+        fooled = {attack: results[attack, radius]["fooled"] for attack in ("pgd:steps=3", "fgsm", together)}
+        assert max(fooled["pgd:steps=3"], fooled["fgsm"]) <= fooled[together]
+        assert fooled[together] <= fooled["pgd:steps=3"] + fooled["fgsm"]
+    assert found["measured_shards"] == 4 * SHARDS
+
+
+def test_attacks_of_different_norms_are_not_thrown_together(files: Path, tmp_path: Path) -> None:
+    options = ["--attack", "pgd:norm=l2,steps=2", "--attack", "fgsm", "--radius", "0.1", "--out", tmp_path, "--json"]
+    found = json_of(fairmargin(*people_attack(files, *options)))
+    assert [each["attack"] for each in found["robust_accuracy"]] == ["pgd:norm=l2,steps=2", "fgsm"]
+
+
+def test_pgd_is_what_attacks_if_nothing_else_is_said(files: Path, tmp_path: Path) -> None:
+    found = json_of(fairmargin(*people_attack(files, "--radius", "0.1", "--out", tmp_path / "run", "--json")))
+    assert [each["attack"] for each in found["robust_accuracy"]] == ["pgd"]
+
+
+def test_quiet_prints_nothing_at_all(files: Path, tmp_path: Path) -> None:
+    options = ["--attack", "fgsm", "--radius", "0.1", "--out", tmp_path / "run", "--quiet"]
+    assert succeeded(fairmargin(*people_attack(files, *options))).output == ""
+
+
+# Going on where it stopped. ------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_attacks_nothing_anew_and_says_the_same(files: Path, tmp_path: Path) -> None:
+    command = image_attack(files, "--attack", "fgsm", "--radius", "4/255", "--out", tmp_path / "run", "--json")
+    first, again = json_of(fairmargin(*command)), json_of(fairmargin(*command))
+    assert (first["measured_shards"], first["reused_shards"]) == (SHARDS, 0)
+    assert (again["measured_shards"], again["reused_shards"]) == (0, SHARDS)
+    assert again["robust_accuracy"] == first["robust_accuracy"]
+    more = json_of(fairmargin(*command, "--radius", "8/255", "--group", "class"))
+    assert (more["measured_shards"], more["reused_shards"]) == (SHARDS, SHARDS)
+    assert more["robust_accuracy"][0] == first["robust_accuracy"][0]
+
+
+CALLS: list[int] = []
+
+
+def stopped_at_the_third(*arguments):
+    """Like Ctrl-C amid the third shard."""
+    CALLS.append(1)
+    if len(CALLS) == 3:
+        raise KeyboardInterrupt
+    return attack_shard(*arguments)
+
+
+def test_ctrl_c_keeps_what_was_attacked_and_the_same_command_goes_on(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CALLS.clear()
+    options = ["--attack", "pgd:steps=2", "--radius", "4/255", "--json", "--out"]
+    with monkeypatch.context() as patched:
+        patched.setattr(attacking, "attack_shard", stopped_at_the_third)
+        stopped = fairmargin(*image_attack(files, *options, tmp_path / "run"))
+    assert stopped.exit_code == 130
+    assert "Everything measured so far is kept" in stopped.stderr
+    assert not (tmp_path / "run" / "robust_accuracy.json").exists()
+    resumed = json_of(fairmargin(*image_attack(files, *options, tmp_path / "run")))
+    assert (resumed["measured_shards"], resumed["reused_shards"]) == (SHARDS - 2, 2)
+    whole = json_of(fairmargin(*image_attack(files, *options, tmp_path / "whole")))
+    assert resumed["robust_accuracy"] == whole["robust_accuracy"]
+
+
+def test_a_damaged_shard_is_set_aside_and_attacked_anew(files: Path, tmp_path: Path) -> None:
+    command = image_attack(files, "--attack", "fgsm", "--radius", "4/255", "--out", tmp_path / "run", "--json")
+    first = json_of(fairmargin(*command))
+    damaged = next((tmp_path / "run").glob("shards/??/*.parquet"))
+    damaged.write_bytes(b"noise")
+    again = json_of(fairmargin(*command))
+    assert again["measured_shards"] == 1
+    assert again["robust_accuracy"] == first["robust_accuracy"]
+
+
+def test_an_audits_folder_takes_attacks_on_the_same_model_and_stays_an_audit(files: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    succeeded(fairmargin(*people_audit(files, "--group", "sex", "--out", run, "--quiet")))
+    before = (run / "study.json").read_bytes(), (run / "audits.json").read_bytes()
+    succeeded(fairmargin(*people_attack(files, "--attack", "fgsm", "--radius", "0.1", "--out", run, "--quiet")))
+    assert ((run / "study.json").read_bytes(), (run / "audits.json").read_bytes()) == before
+    succeeded(fairmargin("report", run, "--out", tmp_path / "again.html"))
+    said = refused(fairmargin(*image_attack(files, "--attack", "fgsm", "--radius", "0.1", "--out", run)))
+    assert "holds another run: it differs in model" in said
+
+
+def test_a_folder_of_attacks_belongs_to_one_model(files: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = ["--attack", "fgsm", "--radius", "0.1", "--out", run]
+    succeeded(fairmargin(*people_attack(files, *options, "--quiet")))
+    assert "it differs in seed (0, now 1)" in refused(fairmargin(*people_attack(files, *options, "--seed", "1")))
+    (run / "attack_study.json").write_text("{")
+    assert "attack_study.json is damaged" in refused(fairmargin(*people_attack(files, *options)))
+
+
+# What is wrong. ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--radius", "0.1", "--attack", "pdg"], "Unknown attack `pdg`. Did you mean 'pgd'?"),
+        (["--radius", "0.1", "--attack", "pgd:step_count=3"], "`pgd`: unknown field `step_count`."),
+        (["--radius", "0.1", "--attack", "pgd:norm=l1"], "`pgd` cannot attack in L1; it attacks in l2, linf."),
+        (["--radius", "0.1", "--attack", "pgd:norm=l7"], "Unknown norm 'l7'"),
+        (["--radius", "0.1", "--attack", "pgd:steps=0"], "`steps`"),
+        ([], "Give --radius, for instance 4/255"),
+        (["--radius=-4/255"], "A radius must not be negative; given '-4/255'"),
+        (["--radius", "0"], "--radius must be above 0"),
+        (["--radius", "far"], "A radius must be a number such as 0.1 or a fraction such as 4/255; given 'far'"),
+        (["--radius", "4/0"], "cannot be divided by 0"),
+        (["--radius", "4"], "The radius 4 in L∞ is larger than the box"),
+        (["--radius", "0.1", "--group", "colour"], "has no array 'colour'"),
+        (["--radius", "0.1", "--cluster", "person"], "has no array 'person'"),
+        (["--radius", "0.1", "--engine", "proceses"], "Unknown engine 'proceses'. Did you mean 'processes'?"),
+        (["--radius", "0.1", "--resamples", "3"], "`resamples` must be at least 200"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence_before_anything_is_written(
+    files: Path, tmp_path: Path, options: list[str], said: str
+) -> None:
+    assert said in refused(fairmargin(*image_attack(files, *options, "--out", tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_was_probably_meant_by_a_large_radius_is_said(files: Path, tmp_path: Path) -> None:
+    sentence = refused(fairmargin(*image_attack(files, "--radius", "8", "--out", tmp_path / "run")))
+    assert sentence.endswith("did you mean 8/255?")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(["--model", "m.npz"], "give --data."), (["--data", "d.npz"], "give --model."), ([], "give --model and --data.")],
+)
+def test_a_model_without_data_is_no_question(tmp_path: Path, given: list[str], said: str) -> None:
+    sentence = refused(fairmargin("attack", *given, "--radius", "0.1", "--out", tmp_path / "run"))
+    assert sentence == f"What to attack is missing: {said}"
+
+
+def test_a_folder_without_results_says_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Run `fairmargin attack"):
+        attacking.read_robust_accuracy(tmp_path)
+
+
+# Help. ---------------------------------------------------------------------------------------------------------------
+
+
+def test_help_has_examples_and_the_catalog_is_listed() -> None:
+    said = succeeded(fairmargin("attack", "--help")).stdout
+    assert "Examples:" in said
+    assert "--radius" in said
+    listed = json_of(fairmargin("list", "attacks", "--json"))["attacks"]
+    assert "steps=20" in listed["pgd"]
+    assert "Norms: l2, linf." in listed["pgd"]
