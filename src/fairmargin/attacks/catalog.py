@@ -16,6 +16,9 @@ ATTACKS = Catalog(
         "rfgsm": "rfgsm:RFGSM",
         "pgd": "pgd:PGD",
         "margin_pgd": "margin_pgd:MarginPGD",
+        "apgd": "apgd:APGD",
+        "square": "square:Square",
+        "autoattack": "autoattack:AutoAttack",
     },
 )
 

@@ -1,6 +1,6 @@
 """The samples of an attack, and what was found for each: the one place that decides whether it succeeded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fairmargin.attacks.losses import Loss
+from fairmargin.attacks.opening import check_scores_decide, opened
 from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.core.arrays import Floats, Ints, Keys, same_length
 from fairmargin.core.domain import Domain
@@ -38,8 +39,8 @@ class Survivors:
     ----------
     network, norm, loss
         The model, how length is measured, and what orders inputs that are not misclassified.
-    begun
-        The samples as the model sees them.
+    begun, shape
+        The samples as the model sees them, rows of numbers, and the shape that one of them has.
     exact, box
         The samples as they were given, and low, high and scale of the domain, in double precision.
     radius, keys
@@ -54,6 +55,7 @@ class Survivors:
     norm: Norm
     loss: Loss
     begun: Started
+    shape: tuple[int, ...]
     exact: Tensor
     box: tuple[Tensor, Tensor, Tensor]
     radius: Tensor
@@ -74,6 +76,7 @@ class Survivors:
             norm=norm,
             loss=loss,
             begun=begun,
+            shape=tuple(x.shape[1:]),
             exact=exact,
             box=space(domain, tuple(x.shape[1:]), torch.float64, network.device),
             radius=radii,
@@ -111,10 +114,20 @@ class Survivors:
         extra = 0 if self.norm is Norm.LINF else 2
         features = self.begun.x.shape[1] + extra
         rows = np.empty((len(which), features))
-        for i, key in enumerate(self.keys[which].tolist()):
-            source = np.random.Generator(np.random.Philox(key=[key % 2**64, START + turn]))
+        for i, source in enumerate(self._sources(which, turn)):
             rows[i] = source.standard_normal(features) if extra else source.uniform(-1, 1, features)
         return torch.as_tensor(rows).to(self.begun.x)
+
+    def uniforms(self, which: Tensor, turn: int, part: int, count: int) -> Tensor:
+        """So many numbers between 0 and 1 for each sample, from its key, the turn and the part of it."""
+        rows = np.empty((len(which), count))
+        for i, source in enumerate(self._sources(which, turn, part)):
+            rows[i] = source.random(count)
+        return torch.as_tensor(rows, device=which.device)
+
+    def _sources(self, which: Tensor, turn: int, part: int = 0) -> Iterator[np.random.Generator]:
+        for key in self.keys[which].tolist():
+            yield np.random.Generator(np.random.Philox(key=[key % 2**64, START + turn], counter=[0, 0, 0, part]))
 
     def rows(self) -> Floats:
         """The best inputs in double precision, with every feature that the model sees unmoved as it was given."""
@@ -164,13 +177,13 @@ def attacked(
         return samples.astype(np.float64)
     check_inside(classifier.domain, as_rows(samples))
     found = np.empty(samples.shape)
-    # `check_attack` has seen that the classifier offers gradients, and so has a network.
-    with classifier.network(tuple(samples.shape[1:])) as network:  # type: ignore[attr-defined]
+    with opened(classifier, attack, tuple(samples.shape[1:])) as network:
         for first in range(0, len(samples), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
             survivors = Survivors.of(
                 network, classifier.domain, attack.norm, loss, samples[part], classes[part], radii[part], keys[part]
             )
+            check_scores_decide(classifier, samples[part], survivors.begun.scores)
             search(survivors)
             found[part] = survivors.rows().reshape(samples[part].shape)
         wide = network.dtype is torch.float64 or samples.dtype.itemsize > 4

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fairmargin.cli import attack, audit, compare, data, demo, gate, listing, power, report, theory
+from fairmargin.cli import attack, audit, compare, data, demo, gate, listing, power, report, theory, train
 from fairmargin.cli.console import errors, shown
 from fairmargin.errors import FairmarginError
 from fairmargin.version import __version__
@@ -40,6 +40,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("audit")(audit.audit)
 app.command("attack")(attack.attack)
+app.command("train")(train.train)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("gate")(gate.gate)

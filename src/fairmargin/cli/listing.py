@@ -18,6 +18,7 @@ class What(StrEnum):
 
     estimators = "estimators"
     attacks = "attacks"
+    methods = "methods"
     datasets = "datasets"
     architectures = "architectures"
     engines = "engines"
@@ -28,7 +29,7 @@ def show(
     what: Annotated[What | None, typer.Argument(help="Which catalog; all of them if left out.")] = None,
     json_: Json = False,
 ) -> None:
-    """Lists estimators, attacks, datasets, architectures, engines and norms, with their options.
+    """Lists estimators, attacks, methods, datasets, architectures, engines and norms, with their options.
 
     Example:
 
@@ -85,6 +86,10 @@ def _catalog(kind: What) -> dict[str, str]:
         from fairmargin.attacks.catalog import ATTACKS
 
         return _described(ATTACKS)
+    if kind is What.methods:
+        from fairmargin.training.catalog import METHODS
+
+        return _described(METHODS)
     from fairmargin.engine.catalog import ENGINES
 
     return _described(ENGINES)

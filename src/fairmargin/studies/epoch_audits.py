@@ -102,8 +102,8 @@ def check_question(study: TrainingStudy) -> None:
             if int(word) not in kept:
                 some = ", ".join(map(str, sorted(kept)))
                 raise InputError(
-                    f"--audit-epochs: the weights of epoch {word} are not kept, only those of {some} and the best. Keep "
-                    f"more with --keep-every, for instance --keep-every {word}."
+                    f"--audit-epochs: the weights of epoch {word} are not kept, only those of {some} and the best. "
+                    f"Keep more with --keep-every, for instance --keep-every {word}."
                 )
         elif word not in WORDS:
             raise InputError(f"--audit-epochs: what is {word!r}? {suggest(word, WORDS)} Or give an epoch's number.")

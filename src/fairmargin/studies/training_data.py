@@ -1,13 +1,15 @@
-"""From the names in a training's study to samples, validation data kept apart from them, and a network to begin with."""
+"""From the names in a training's study to samples, validation data kept apart, and a network to begin with."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
-from fairmargin.core.arrays import Ints
+from fairmargin.core.arrays import Bools, Ints
 from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.core.suggestion import suggest
@@ -60,9 +62,7 @@ def load_training_data(study: TrainingStudy, tell: Progress) -> TrainingData:
     return TrainingData(whole.take(~kept), whole.take(kept), outputs)
 
 
-def load_beside(
-    study: TrainingStudy, place: str, training: Dataset, tell: Progress, *, per_group: int = 0
-) -> Dataset:
+def load_beside(study: TrainingStudy, place: str, training: Dataset, tell: Progress, *, per_group: int = 0) -> Dataset:
     """Further data of the same kind: another split of the dataset, or another file, with the same classes."""
     subject = study.subject
     known = subject.data in DATASETS
@@ -113,7 +113,7 @@ def prepared(study: TrainingStudy, dataset: Dataset, class_names: tuple[str, ...
     )
 
 
-def held_out(y: np.ndarray, groups: Partition, share: float) -> np.ndarray:
+def held_out(y: npt.NDArray[Any], groups: Partition, share: float) -> Bools:
     """A mask of the samples kept for validation: of every class the share, and in it of every group, always the same.
 
     Guarantee: a class of two samples or more has one on each side, and its part is the share, rounded; the seed is
@@ -164,7 +164,7 @@ def weights_of(module: nn.Module, subject: Study) -> nn.Module:
     return inner
 
 
-def _positions(y: np.ndarray, names: tuple[str, ...]) -> Ints:
+def _positions(y: npt.NDArray[Any], names: tuple[str, ...]) -> Ints:
     at = {name: position for position, name in enumerate(names)}
     unknown = [label for label in map(str, np.unique(y)) if label not in at]
     if unknown:

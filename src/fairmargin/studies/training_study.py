@@ -76,7 +76,9 @@ class TrainingStudy:
         if self.epochs < 1:
             raise InputError(f"--epochs must be 1 or more; given {self.epochs}.")
         if self.share == 0 and self.plan.patience:
-            raise InputError("--patience watches validation data, and --validation 0 leaves none. Leave one of them out.")
+            raise InputError(
+                "--patience watches validation data, and --validation 0 leaves none. Leave one of them out."
+            )
         if self.share == 0 and VALIDATION in (self.question.on, getattr(self.method, "found_on", "")):
             raise InputError("Validation data are asked for, and --validation 0 leaves none. Give a share such as 0.1.")
 

@@ -15,7 +15,7 @@ from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
 from fairmargin.theory import pair_statements
-from fairmargin.theory.normal import density, mass_between, mean_absolute
+from fairmargin.theory.normal import density, mass_of_window, mean_absolute
 from fairmargin.theory.other_losses import loss_named
 from fairmargin.theory.parameters import Number, as_number, not_negative, plain, require, together
 from fairmargin.theory.statement import Statement
@@ -183,8 +183,8 @@ class GaussianPair:
         low, high, spread, prior, t, reach = self._with(
             threshold=as_number(threshold, "threshold", infinite=True), radius=not_negative(radius, "radius")
         )
-        plus = mass_between((t - high) / spread, (t + reach - high) / spread)
-        minus = mass_between(t - reach - low, t - low)
+        plus = mass_of_window((t - high) / spread, reach / spread)
+        minus = mass_of_window(low - t, reach)
         return plain(np.asarray(prior * plus + (1 - prior) * minus))
 
     def robust_error(self, threshold: npt.ArrayLike, radius: npt.ArrayLike) -> Number:

@@ -71,6 +71,13 @@ def log_mean_of_window(start: Floats, width: Floats) -> Floats:
     return np.asarray(np.where(flips, np.log1p(-np.exp(np.where(flips, mean, -1.0))), mean))
 
 
+def mass_of_window(start: Floats, width: Floats) -> Floats:
+    """Pr(start < Z ≤ start + width) for width ≥ 0: a window may be narrower than the spacing of floats at its place."""
+    narrow = log_mass_of_window(np.clip(start, -100, 100), np.clip(width, 1e-300, 0.1))
+    direct = mass_between(start, start + width)
+    return np.asarray(np.where((width > 0) & (width < 0.1), np.exp(narrow), direct))
+
+
 def _log_difference(log_small: Floats, log_large: Floats, quadrature: Floats) -> Floats:
     """ln(large − small), by quadrature where they would cancel: there the window is so narrow that it is exact."""
     step = np.minimum(log_small - log_large, 0.0)

@@ -1,5 +1,6 @@
 """A training on disk: whole files of tensors, no pickles, from which it goes on as if nothing had happened."""
 
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,8 +16,17 @@ from fairmargin.models.normalized import Normalized
 from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text, cannot_write
 from fairmargin.training.history import Epoch, as_frame
 
-LATEST, BEST, FINAL = "latest.safetensors", "best.safetensors", "model.safetensors"
+LATEST, MIDWAY = "latest.safetensors", "midway.safetensors"
+BEST, FINAL = "best.safetensors", "model.safetensors"
 _ABOUT = "fairmargin"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frozen:
+    """A training at some moment: tensors by name, and plain values."""
+
+    tensors: Mapping[str, Tensor]
+    about: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +35,8 @@ class TrainingFolder:
 
     RUN/training.json       what was asked, what came of it
     RUN/history.parquet     one row an epoch
-    RUN/latest.safetensors  everything needed to go on
+    RUN/latest.safetensors  everything needed to go on after the last whole epoch
+    RUN/midway.safetensors  the same amid an epoch that takes long; gone at its end
     RUN/epoch-0001.safetensors, best.safetensors, model.safetensors   weights alone: of an epoch, the best, the end
     """
 
@@ -50,19 +61,25 @@ class TrainingFolder:
         assert isinstance(inner, nn.Module)
         atomic_write_bytes(path, save(_own_memory(inner.state_dict())))
 
-    def write_latest(self, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-        """Everything needed to go on."""
-        atomic_write_bytes(self.path / LATEST, save(_own_memory(tensors), {_ABOUT: json.dumps(about)}))
+    def write_frozen(self, name: str, kept: Frozen) -> None:
+        """Everything needed to go on, under the name `LATEST` or `MIDWAY`."""
+        content = save(_own_memory(kept.tensors), {_ABOUT: json.dumps(kept.about)})
+        atomic_write_bytes(self.path / name, content)
 
-    def read_latest(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """What `write_latest` wrote; None if there is nothing yet."""
-        path = self.path / LATEST
+    def forget_midway(self) -> None:
+        """At the end of an epoch, which `LATEST` is newer than."""
+        (self.path / MIDWAY).unlink(missing_ok=True)
+
+    def read_frozen(self, name: str) -> Frozen | None:
+        """What `write_frozen` wrote; None if there is nothing yet."""
+        path = self.path / name
         if not path.exists():
             return None
         try:
             with safe_open(path, framework="pt") as file:
                 about = json.loads(file.metadata()[_ABOUT])
-                return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118 - not a mapping
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+                return Frozen(tensors, about)
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}). Remove it to begin anew, or choose another folder."
@@ -70,8 +87,6 @@ class TrainingFolder:
 
     def write_history(self, history: tuple[Epoch, ...]) -> None:
         """One row an epoch."""
-        import io
-
         content = io.BytesIO()
         as_frame(history).to_parquet(content)
         atomic_write_bytes(self.path / "history.parquet", content.getvalue())

@@ -31,11 +31,11 @@ def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> 
     about
         Hyper-parameters to write down once.
 
-    >>> with logging_to(["tensorbord"], Path("run"), {}):
+    >>> with logging_to(["mlfow"], Path("run"), {}):
     ...     pass
     Traceback (most recent call last):
         ...
-    fairmargin.errors.InputError: Cannot log to 'tensorbord'. Did you mean 'tensorboard'? There are: tensorboard, mlflow.
+    fairmargin.errors.InputError: Cannot log to 'mlfow'. Did you mean 'mlflow'? There are: tensorboard, mlflow.
     """
     for kind in kinds:
         if kind not in LOGGERS:

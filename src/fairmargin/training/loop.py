@@ -1,6 +1,5 @@
 """The loop that every method shares: epochs of steps, looked at between them, kept so that nothing is lost."""
 
-import copy
 import math
 import time
 from collections.abc import Callable
@@ -11,19 +10,20 @@ from torch import Tensor, nn
 
 from fairmargin.store.lock import sole_writer
 from fairmargin.training.augmentation import augmented
-from fairmargin.training.checkpoints import BEST, TrainingFolder, epochs_to_keep
+from fairmargin.training.checkpoints import BEST, LATEST, MIDWAY, Frozen, TrainingFolder, epochs_to_keep
 from fairmargin.training.controllers import members
 from fairmargin.training.history import Epoch
 from fairmargin.training.material import Material
+from fairmargin.training.orders import orders_of
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Recipe, TrainingMethod
-from fairmargin.training.running import Running, begin, frozen, resume
+from fairmargin.training.running import Running, begin, frozen, is_sound, keep, resume, thaw
 from fairmargin.training.seeds import generator_of, seed_of
 from fairmargin.training.step import Summed, sum_up
 from fairmargin.training.watching import Watch
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
-_SECONDS_BETWEEN_SAVES = 60.0
+_SECONDS_BETWEEN_SAVES = 30.0  # what a killed training loses at most, but for the step it was in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,63 +60,49 @@ class Training:
 
     def run(self, module: nn.Module) -> tuple[Running, str]:
         """The training at its end, and why it stopped early; empty if it did not."""
+        running = begin(module, self.method, self.plan, self.epochs, len(self.material.names))
         if self.folder is None:
-            return self._run(self._begin(module), time.monotonic)
+            return running, self._run(running, frozen(running))
         self.folder.make()
         with sole_writer(self.folder.path):
-            running = self._begin(module)
-            resume(running, self.folder, self.identity)
-            try:
-                return self._run(running, time.monotonic)
-            except KeyboardInterrupt:
-                self.folder.write_latest(*frozen(running, self.identity))
-                raise
+            return running, self._run(running, resume(running, self.folder, self.identity))
 
-    def _begin(self, module: nn.Module) -> Running:
-        return begin(module, self.method, self.plan, self.epochs, len(self.material.names))
-
-    def _run(self, running: Running, clock: Callable[[], float]) -> tuple[Running, str]:
-        saved = clock()
-        stopped = ""
+    def _run(self, running: Running, good: Frozen) -> str:
+        """Train to the end; `good` is what the training was at the beginning of its epoch."""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            while running.epoch < self.epochs and not stopped:
-                good = copy.deepcopy(running.module.state_dict())
-                recipe = self.method.recipe(running.epoch, self.epochs)
+            while running.epoch < self.epochs:
+                if self.plan.patience and running.best and running.epoch - running.best >= self.plan.patience:
+                    return _no_longer_better(running, self.epochs)
                 if running.step == 0:
-                    survey = lambda on, how, few: self.watch.survey(running.shown, on, how, few)  # noqa: E731
-                    running.state = recipe.controller.before_epoch(running.state, running.epoch, self.epochs, survey)
-                orders = self._orders(recipe, running)
-                while running.step < len(orders[0]):
-                    began = clock()
-                    found = self._step(running, recipe, tuple(order[running.step] for order in orders), len(orders[0]))
-                    if found is None:
-                        running.module.load_state_dict(good)
-                        stopped = _not_a_number(running)
-                        break
-                    self._count(running, found, clock() - began)
-                    self.tell(_words(running, self.epochs), self._done(running, len(orders[0])), self._total(orders))
-                    if self.folder is not None and clock() - saved > _SECONDS_BETWEEN_SAVES:
-                        self.folder.write_latest(*frozen(running, self.identity))
-                        saved = clock()
-                if not stopped:
-                    stopped = self._end_epoch(running)
-                    saved = clock()
-        return running, stopped
+                    good = frozen(running)
+                if not self._epoch(running) or not is_sound(running):
+                    stopped = _not_a_number(running)
+                    thaw(running, good)
+                    return stopped
+                self._end_epoch(running)
+        return ""
 
-    def _orders(self, recipe: Recipe, running: Running) -> list[list[Tensor]]:
-        """For each part the samples of each step: batches of nearly one size; a part with fewer samples repeats them."""
-        everyone = self.material.groups
-        pools = [members(running.state, part.among, everyone).nonzero().flatten().cpu() for part in recipe.parts]
-        steps = math.ceil(max(map(len, pools)) / self.plan.batch)
-        orders = []
-        for number, pool in enumerate(pools):
-            random = generator_of(self.plan.seed, "order", running.epoch, number)
-            rounds = math.ceil(steps * min(self.plan.batch, len(pool)) / len(pool)) if len(pool) else 0
-            drawn = torch.cat([pool[torch.randperm(len(pool), generator=random)] for _ in range(max(rounds, 1))])
-            if rounds > 1:
-                drawn = drawn[: steps * self.plan.batch]
-            orders.append(list(drawn.tensor_split(steps)))
-        return orders
+    def _epoch(self, running: Running) -> bool:
+        """The steps of an epoch that are left; False if a loss is no number."""
+        recipe = self.method.recipe(running.epoch, self.epochs)
+        if running.step == 0:
+            tell = self._while(running, "measuring groups", running.epoch)
+            survey = lambda on, how, few: self.watch.survey(running.shown, on, how, few, tell)  # noqa: E731
+            running.state = recipe.controller.before_epoch(running.state, running.epoch, self.epochs, survey)
+        pools = [members(running.state, part.among, self.material.groups).cpu() for part in recipe.parts]
+        orders = orders_of(pools, self.plan.batch, (self.plan.seed, running.epoch))
+        saved, steps = time.monotonic(), len(orders[0])
+        while running.step < steps:
+            began = time.monotonic()
+            found = self._step(running, recipe, tuple(order[running.step] for order in orders), steps)
+            if found is None:
+                return False
+            self._count(running, found, time.monotonic() - began)
+            if self.folder is not None and time.monotonic() - saved > _SECONDS_BETWEEN_SAVES:
+                keep(running, self.folder, MIDWAY, self.identity)
+                saved = time.monotonic()
+            self.tell(_words(running, self.epochs), running.epoch * steps + running.step, self.epochs * steps)
+        return True
 
     def _step(self, running: Running, recipe: Recipe, which: tuple[Tensor, ...], steps: int) -> Summed | None:
         """One step down; None if the loss is no number."""
@@ -147,70 +133,74 @@ class Training:
         running.right, running.seen = running.right + found.right, running.seen + found.seen
         running.state, running.step, running.seconds = found.state, running.step + 1, running.seconds + seconds
 
-    def _end_epoch(self, running: Running) -> str:
-        """Look, remember, keep; the reason to stop, if there is one."""
-        look = self.watch.look(running.shown)
-        shares = (running.right / running.seen.clamp(min=1)).masked_fill(running.seen == 0, math.inf)
-        worst = int(shares.argmin())
-        names = [term.name for part in self.method.recipe(running.epoch, self.epochs).parts for term in part.terms]
-        means = [total / running.step for total in running.sums]
+    def _end_epoch(self, running: Running) -> None:
+        """Look, remember, keep."""
+        look = self.watch.look(running.shown, self._while(running, "looking at validation data", running.epoch + 1))
         epoch = Epoch(
-            epoch=running.epoch + 1,
-            rate=running.optimizer.param_groups[0]["lr"],
-            seconds=running.seconds,
-            loss=means[0],
-            terms=tuple(zip(names, means[1:], strict=True)),
-            accuracy=float(running.right.sum() / running.seen.sum()),
-            worst_group=self.material.names[worst],
-            worst_accuracy=float(shares[worst]),
-            **asdict(look),
+            **_learned(running, self.method.recipe(running.epoch, self.epochs), self.material), **asdict(look)
         )
-        running.history = (*running.history, epoch)
-        improved = running.best == 0 or epoch.watched > running.history[running.best - 1].watched
-        if improved and not math.isnan(epoch.watched):
+        best = running.history[running.best - 1].watched if running.best else -math.inf
+        if epoch.watched > best:  # never of NaN
             running.best = epoch.epoch
+            running.best_weights = {name: part.detach().clone() for name, part in running.shown.state_dict().items()}
+        running.history = (*running.history, epoch)
         running.epoch, running.step, running.sums, running.seconds = running.epoch + 1, 0, [], 0.0
         running.right, running.seen = torch.zeros_like(running.right), torch.zeros_like(running.seen)
         if self.folder is not None:
-            self._keep(running)
+            self._keep(running, self.folder)
         self.heard(epoch)
-        if self.plan.patience and running.best and epoch.epoch - running.best >= self.plan.patience:
-            return (
-                f"Stopped after epoch {epoch.epoch} of {self.epochs}: on validation data the worst group has not "
-                f"become better since epoch {running.best}."
-            )
-        return ""
 
-    def _keep(self, running: Running) -> None:
-        assert self.folder is not None
+    def _keep(self, running: Running, folder: TrainingFolder) -> None:
         if running.epoch in epochs_to_keep(self.epochs, self.plan.keep_every):
-            self.folder.write_weights(self.folder.epoch_file(running.epoch), running.shown)
+            folder.write_weights(folder.epoch_file(running.epoch), running.shown)
         if running.best == running.epoch:
-            self.folder.write_weights(self.folder.path / BEST, running.shown)
-        self.folder.write_history(running.history)
-        self.folder.write_latest(*frozen(running, self.identity))
+            folder.write_weights(folder.path / BEST, running.shown)
+        folder.write_history(running.history)
+        keep(running, folder, LATEST, self.identity)  # last: what is repeated after a kill writes the same again
+        folder.forget_midway()
 
-    def _done(self, running: Running, steps: int) -> int:
-        return running.epoch * steps + running.step
+    def _while(self, running: Running, doing: str, epochs: int) -> Callable[[int, int], None]:
+        """Who is told how many samples are measured between epochs."""
+        words = f"epoch {running.epoch + 1} of {self.epochs}: {doing}"
+        return lambda done, total: self.tell(f"{words}, {done:,} of {total:,}", epochs, self.epochs)
 
-    def _total(self, orders: list[list[Tensor]]) -> int:
-        return self.epochs * len(orders[0])
+
+def _learned(running: Running, recipe: Recipe, material: Material) -> dict[str, object]:
+    """What an epoch came to, without the look at validation data."""
+    names = [term.name for part in recipe.parts for term in part.terms]
+    means = [total / running.step for total in running.sums]
+    shares = (running.right.double() / running.seen).nan_to_num(nan=math.inf)  # a group that was not shown is no worst
+    worst = int(shares.argmin())
+    return {
+        "epoch": running.epoch + 1,
+        "rate": running.optimizer.param_groups[0]["lr"],
+        "seconds": running.seconds,
+        "loss": means[0],
+        "terms": tuple(zip(names, means[1:], strict=True)),
+        "accuracy": int(running.right.sum()) / int(running.seen.sum()),
+        "worst_group": material.names[worst],
+        "worst_accuracy": float(shares[worst]),
+    }
+
+
+def _no_longer_better(running: Running, epochs: int) -> str:
+    return (
+        f"Stopped after epoch {running.epoch} of {epochs}: on validation data the worst group has not become better "
+        f"since epoch {running.best}."
+    )
 
 
 def _not_a_number(running: Running) -> str:
+    where = f"after epoch {running.epoch}" if running.epoch else "at the start"
     return (
-        f"Stopped in epoch {running.epoch + 1}, step {running.step + 1}: the loss is not a number. The weights are "
-        f"those {f'after epoch {running.epoch}' if running.epoch else 'at the start'}. Lower the rate, or the weight of the "
-        "method's further terms."
+        f"Stopped in epoch {running.epoch + 1} after {running.step:,} steps: the loss or a weight is not a number. The "
+        f"weights are those {where}. Lower the rate, or the weight of the method's further terms."
     )
 
 
 def _words(running: Running, epochs: int) -> str:
-    right, seen = int(running.right.sum()), max(int(running.seen.sum()), 1)
-    shares = running.right / running.seen.clamp(min=1)
-    known = shares[running.seen > 0]
-    worst = float(known.min()) if len(known) else math.nan
+    shares = (running.right / running.seen)[running.seen > 0]
     return (
         f"epoch {running.epoch + 1} of {epochs}: loss {running.sums[0] / running.step:.3f}, accuracy "
-        f"{right / seen:.1%}, worst group {worst:.1%}"
+        f"{int(running.right.sum()) / int(running.seen.sum()):.1%}, worst group {float(shares.min()):.1%}"
     )

@@ -46,12 +46,22 @@ class Material:
 
     def batch(self, which: Tensor) -> Batch:
         """The samples at these positions."""
-        like = self.room.scale
-        if isinstance(self.x, Tensor):
-            x = self.x[which]
-        else:
-            x = torch.as_tensor(np.asarray(take_rows(self.x, which.cpu().numpy()))).to(like)
+        held = self.x
+        x = held[which] if isinstance(held, Tensor) else as_tensor(take_rows(held, which.numpy()), self.room.scale)
         return Batch(x, self.y[which], self.groups[which], self.names)
+
+
+def as_tensor(rows: Any, like: Tensor) -> Tensor:
+    """Samples however they are stored, of the kind of number and on the device of another tensor.
+
+    >>> as_tensor(np.array([[1, 2]], dtype=">i2")[:, ::-1], torch.empty(0))
+    tensor([[2., 1.]])
+    """
+    exact = np.float64 if like.dtype is torch.float64 else np.float32
+    with np.errstate(over="ignore"):  # too large for single precision becomes infinity, which is looked for
+        held = np.ascontiguousarray(rows, dtype=exact)
+    # Torch warns of tensors that share read-only memory, a map of a file, say.
+    return torch.from_numpy(held if held.flags.writeable else held.copy()).to(like)
 
 
 def as_material(
@@ -62,11 +72,9 @@ def as_material(
     low, high, scale = (part.reshape(shape) for part in space(dataset.domain, shape, dtype, device))
     x: Any = dataset.x
     if len(dataset) * math.prod(shape) * dtype.itemsize <= _BYTES_IN_MEMORY:
-        x = torch.as_tensor(np.asarray(dataset.x[:])).to(device, dtype)
+        x = as_tensor(dataset.x[:], scale)
         if not torch.isfinite(x).all():
-            raise InputError(
-                "`x` holds NaN or infinity. Impute or drop such samples first, from labels and groups too."
-            )
+            raise InputError(f"`x` holds numbers that are too large for the network's {dtype}. Scale the features.")
     return Material(
         x,
         torch.as_tensor(positions, device=device),

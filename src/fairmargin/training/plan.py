@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from fairmargin.attacks.catalog import parse_attack
+from fairmargin.core.radius import parse_radius
 from fairmargin.errors import InputError
 from fairmargin.training.checking import among, at_least_one, not_negative, positive
 from fairmargin.training.schedules import Schedule
@@ -30,7 +32,7 @@ class TrainingPlan:
     watch
         The attack that validation data are watched with, as options spell it; its radius is `watch_radius`.
     watch_radius
-        0: natural accuracy alone is watched.
+        A number or a text such as "4/255"; 0: natural accuracy alone is watched.
     watch_samples
         Of each group of the validation data, at most.
     patience
@@ -58,6 +60,8 @@ class TrainingPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "watch_radius", parse_radius(self.watch_radius))
+        parse_attack(self.watch)
         positive(self, rate=self.rate)
         not_negative(
             self,

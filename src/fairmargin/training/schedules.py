@@ -37,11 +37,10 @@ class Schedule:
 
     def factor(self, epoch: float, epochs: int) -> float:
         """By what the rate is multiplied; an epoch may have a fraction."""
-        share = epoch / epochs
         if self.kind == "cosine":
-            return 0.5 * (1 + math.cos(math.pi * share))
-        # Half a thousandth: 0.667 of 120 epochs is after 80.
-        return round(10.0 ** -sum(share >= at - 5e-4 for at in self.at), 12)
+            return 0.5 * (1 + math.cos(math.pi * epoch / epochs))
+        # It drops between epochs. Half a thousandth: 0.667 of 120 epochs is after 80.
+        return round(10.0 ** -sum(math.floor(epoch) / epochs >= at - 5e-4 for at in self.at), 12)
 
 
 def parse_schedule(text: str) -> Schedule:

@@ -1,9 +1,9 @@
 """Training a network by a method of the catalog, in one call."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import torch
@@ -11,9 +11,10 @@ from torch import nn
 
 from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
-from fairmargin.errors import FairmarginError, InputError, ModelError
-from fairmargin.models.protocol import check_inside, encode_labels
+from fairmargin.distances.measure import check_samples
+from fairmargin.errors import InputError
 from fairmargin.models.torch_model import TorchClassifier
+from fairmargin.training.beforehand import check_arguments, check_method, check_watch, scores_of
 from fairmargin.training.catalog import describe_method
 from fairmargin.training.checkpoints import FINAL, TrainingFolder
 from fairmargin.training.history import Epoch, as_frame
@@ -43,6 +44,8 @@ class TrainingResult:
         Why it ended before the last epoch; empty if it did not.
     folder
         Where checkpoints lie, if they were kept.
+    best_module
+        The network after the best epoch; None without validation data.
     """
 
     module: nn.Module
@@ -51,6 +54,7 @@ class TrainingResult:
     best_epoch: int
     stopped: str
     folder: Path | None = None
+    best_module: nn.Module | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """One row an epoch."""
@@ -65,6 +69,7 @@ def train(
     epochs: int,
     partition: Partition | str | None = None,
     validation: Dataset | None = None,
+    validation_partition: Partition | None = None,
     plan: TrainingPlan | None = None,
     out: Path | str | None = None,
     progress: Progress | None = None,
@@ -90,6 +95,8 @@ def train(
         The groups that the method speaks of: a partition, or the name of an attribute; the classes if left out.
     validation
         Data to look at between epochs, with the same attribute; never what the result is judged on.
+    validation_partition
+        Its groups, where `partition` is one of your own: crossed, say, or merged.
     plan
         Rate, batches, schedule, what is watched, seed.
     out
@@ -109,23 +116,24 @@ def train(
     True
     """
     plan = TrainingPlan() if plan is None else plan
-    _check(model, dataset, method, epochs)
-    example = next(iter(model.parameters()), torch.empty(0))
+    check_arguments(model, dataset, method, epochs)
     groups = groups_of(dataset, partition)
-    classes = class_values(dataset, _outputs(model, dataset, example))
+    there = validation and _groups_there(validation, partition, groups, validation_partition)
     watch = Watch(
         (dataset, groups),
-        None if validation is None else (validation, _groups_there(validation, partition, groups)),
-        classes,
+        None if validation is None or there is None else (validation, there),
+        class_values(dataset, scores_of(model, dataset)),
         plan.watch,
         plan.watch_radius,
         plan.watch_samples,
         plan.seed,
     )
     classifier = watch.classifier(model)
-    material = as_material(dataset, encode_labels(classifier, dataset.y), groups, example.dtype, example.device)
+    positions = check_samples(classifier, dataset.x, dataset.y)
+    check_watch(watch, model, plan.patience)
+    check_method(method, epochs, model, watch)
+    material = as_material(dataset, positions, groups, classifier.dtype, classifier.device)
     about = {"method": describe_method(method), "plan": asdict(plan), "epochs": epochs}
-    seen = dataset.fingerprint + ("" if validation is None else validation.fingerprint)
     folder = None if out is None else TrainingFolder(Path(out))
     training = Training(
         material,
@@ -133,7 +141,7 @@ def train(
         plan,
         epochs,
         watch,
-        identity_of(model, material, about, seen),
+        identity_of(model, method, epochs, plan, watch.fingerprint()),
         folder,
         progress or _silent,
         heard or _unheard,
@@ -144,7 +152,13 @@ def train(
         folder.write_weights(folder.path / FINAL, module)
         folder.write_about({**about, "data": dataset.name, "stopped": stopped, "best_epoch": running.best})
     return TrainingResult(
-        module, watch.classifier(module), running.history, running.best, stopped, folder.path if folder else None
+        module,
+        watch.classifier(module),
+        running.history,
+        running.best,
+        stopped,
+        folder.path if folder else None,
+        _with_weights(module, running.best_weights),
     )
 
 
@@ -160,57 +174,36 @@ def groups_of(dataset: Dataset, partition: Partition | str | None) -> Partition:
     return dataset.partition(partition or "class")
 
 
-def _groups_there(validation: Dataset, partition: Partition | str | None, groups: Partition) -> Partition:
+def _groups_there(
+    validation: Dataset, partition: Partition | str | None, groups: Partition, given: Partition | None
+) -> Partition:
     """The same groups of the validation data."""
-    name = groups.name if isinstance(partition, Partition) else partition or "class"
-    try:
-        there = validation.partition(name)
-    except InputError as error:
-        raise InputError(f"Validation data: {error} Groups of training and validation data must be the same.") from None
+    if given is None:
+        name = groups.name if isinstance(partition, Partition) else partition or "class"
+        try:
+            there = validation.partition(name)
+        except InputError as error:
+            raise InputError(
+                f"Validation data: {error} Groups of training and validation data must be the same; those of a partition "
+                "of your own are given as `validation_partition`."
+            ) from None
+    else:
+        there = groups_of(validation, given)
     unknown = [label for label in there.labels if label not in groups.labels]
     if unknown:
         raise InputError(
-            f"The validation data have a group {unknown[0]!r} of {name!r} that the training data do not have. Leave it "
-            "out, or merge it with another in both."
+            f"The validation data have a group {unknown[0]!r} of {groups.name!r} that the training data do not have. "
+            "Leave it out, or merge it with another in both."
         )
     return there
 
 
-def _check(model: object, dataset: object, method: object, epochs: object) -> None:
-    if not isinstance(model, nn.Module):
-        raise ModelError(f"`model` must be a torch module; given a {type(model).__name__}.")
-    if not isinstance(dataset, Dataset):
-        raise InputError(
-            f"`dataset` must be a `fm.Dataset` (samples, labels, attributes, domain); given a {type(dataset).__name__}."
-        )
-    if isinstance(method, type) or not isinstance(method, TrainingMethod):
-        given = f"the class `{method.__name__}`" if isinstance(method, type) else repr(method)
-        raise InputError(f"`method` must be a training method such as `fm.METHODS['fat'](weight=0.5)`; given {given}.")
-    if not isinstance(epochs, int) or isinstance(epochs, bool) or epochs < 1:
-        raise InputError(f"`epochs` must be a whole number, 1 or more; given {epochs!r}.")
-    check_inside(dataset.domain, dataset.x[: min(len(dataset), 1024)])
-
-
-def _outputs(model: nn.Module, dataset: Dataset, example: torch.Tensor) -> int:
-    """How many scores the network gives, found by asking it about two samples."""
-    from fairmargin.models.torch_model import undisturbed
-
-    two = torch.as_tensor(dataset.x[:2]).to(example)
-    try:
-        with undisturbed(model), torch.no_grad():
-            scores = model(two)
-    except FairmarginError:
-        raise
-    except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
-        first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
-        raise ModelError(
-            f"The network cannot take samples of shape {tuple(two.shape[1:])} ({first}). Is that the shape it was made "
-            "for? Images are (channels, height, width)."
-        ) from None
-    if not isinstance(scores, torch.Tensor) or scores.ndim != 2 or len(scores) != len(two):
-        shape: Any = tuple(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
-        raise ModelError(f"The network must return one score per class, shape (n, classes); it returned {shape}.")
-    return int(scores.shape[1])
+def _with_weights(module: nn.Module, weights: dict[str, torch.Tensor]) -> nn.Module | None:
+    if not weights:
+        return None
+    made = copy.deepcopy(module)
+    made.load_state_dict(weights)
+    return made
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

@@ -1,7 +1,9 @@
 """Looking at a network between epochs: accuracy on validation data, natural and attacked, and distances of groups."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import numpy.typing as npt
 from torch import nn
 
 from fairmargin.attacks.catalog import parse_attack
-from fairmargin.attacks.outcomes import attack_shard
+from fairmargin.attacks.robust_accuracy import attack_samples
 from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
@@ -19,6 +21,8 @@ from fairmargin.errors import InputError
 from fairmargin.models.protocol import encode_labels
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.training.controllers import TRAINING
+
+Tell = Callable[[int, int], None]  # samples done, samples in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +65,26 @@ class Watch:
         """The network as it is measured."""
         return TorchClassifier(module, self.classes, self.training[0].domain)
 
-    def look(self, module: nn.Module) -> Look:
-        """The accuracies now."""
+    def fingerprint(self) -> str:
+        """A hash of all data, groups and domains."""
+        digest = sha256()
+        for dataset, partition in filter(None, (self.training, self.validation)):
+            parts = (dataset.fingerprint, dataset.domain.fingerprint(), partition.name, partition.labels)
+            digest.update(repr(parts).encode() + partition.membership.tobytes())
+        return digest.hexdigest()
+
+    def look(self, module: nn.Module, tell: Tell | None = None) -> Look:
+        """The accuracies now; `tell` hears how many of the samples are done."""
         if self.validation is None:
             return Look()
         x, y, groups = _some(*self.validation, self.per_group, self.seed)
         model = self.classifier(module)
-        positions = encode_labels(model, y)
         if not self.radius:
-            correct = model.predict(x) == positions
+            correct = model.predict(x) == encode_labels(model, y)
             return Look(natural=float(correct.mean()), worst_natural=_worst(correct, groups))
-        found = attack_shard(model, parse_attack(self.attack), x, positions, self.radius, self.seed)
-        withstood = np.isinf(found.values)
+        attack = parse_attack(self.attack)
+        found = attack_samples(model, x, y, attack, radius=self.radius, seed=self.seed, progress=tell or False)
+        withstood = found.unreached
         return Look(
             float(found.correct.mean()),
             float(withstood.mean()),
@@ -80,7 +92,7 @@ class Watch:
             _worst(withstood, groups),
         )
 
-    def survey(self, module: nn.Module, on: str, estimator: str, per_group: int) -> Floats:
+    def survey(self, module: nn.Module, on: str, estimator: str, per_group: int, tell: Tell | None = None) -> Floats:
         """Rob(P) of every group of the training partition, on training or validation data."""
         if on != TRAINING and self.validation is None:
             raise InputError(
@@ -88,7 +100,8 @@ class Watch:
             )
         dataset, partition = self.training if on == TRAINING or self.validation is None else self.validation
         x, y, groups = _some(dataset, partition, per_group, self.seed)
-        found = measure(self.classifier(module), x, y, parse_estimator(estimator), seed=self.seed, progress=False)
+        asked = parse_estimator(estimator)
+        found = measure(self.classifier(module), x, y, asked, seed=self.seed, progress=tell or False)
         reached = found.values[np.isfinite(found.values)]
         # Who was not reached counts as far as the farthest who was: no group is vulnerable for that.
         values = np.minimum(found.values, reached.max() if reached.size else 1.0)
