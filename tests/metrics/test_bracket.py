@@ -205,3 +205,36 @@ def test_the_least_variance_is_attained_by_numbers_inside_the_box():
     low, high = np.array([0.0, 2.0, 5.0]), np.array([1.0, 3.0, 6.0])
     # Only the outer intervals pull: 1, t, 5 with t = 3, the mean of all three.
     assert variance_range(low, high)[0] == pytest.approx(np.var([1.0, 3.0, 5.0]))
+
+
+def test_what_is_no_distance_no_partition_or_no_plan_is_refused_in_a_sentence():
+    truth, partition = two_groups()
+    lower, upper = bounds(truth)
+    with pytest.raises(InputError, match="`lower` of `bracket` must be of kind Distances"):
+        bracket(lower.values, upper, partition)
+    with pytest.raises(InputError, match="`partition` must be a `Partition`; given 'sex'"):
+        bracket(lower, upper, "sex")
+    with pytest.raises(InputError, match="`plan` of `bracket` must be of kind AuditPlan"):
+        bracket(lower, upper, partition, plan="careful")
+
+
+def test_other_norms_are_not_blamed_on_smoothing():
+    truth, partition = two_groups()
+    lower, upper = bounds(truth)
+    other = Distances(upper.values, upper.correct, Bound.UPPER, Norm.LINF)
+    with pytest.raises(InputError, match="measure both in the same norm"):
+        bracket(lower, other, partition)
+
+
+def test_a_smoothed_models_findings_speak_of_false_certificates():
+    truth, partition = two_groups()
+    (plain, smoothed) = (bracket(*bounds(truth, subject=s), partition) for s in ("model", "smoothed(0.25)"))
+    assert all("false certificates" in row.finding for row in smoothed)
+    assert not any("false certificates" in row.finding for row in plain)
+
+
+def test_equal_bounds_and_equal_groups_are_said_to_be_equal():
+    values = np.tile([1.0, 2.0], 60)
+    same = [Distances(values, np.ones(120, bool), bound, Norm.L2) for bound in (Bound.LOWER, Bound.UPPER)]
+    found = bracket(*same, Partition.by("half", np.repeat(["a", "b"], 60)))
+    assert "there is no difference in these samples" in found["a"].finding

@@ -48,8 +48,27 @@ def test_taking_off_the_largest_radii_themselves_is_never_looser():
 
 
 def test_bounds_that_never_fail_lose_nothing():
-    found = certified_mean(certified([0.2, 0.4]), groups(2), alpha=0.0)["g0"]
+    proven = Distances([0.2, 0.4], [True, True], Bound.LOWER, Norm.L2)
+    found = certified_mean(proven, groups(2), alpha=0.0)["g0"]
     assert found.guaranteed == found.value == pytest.approx(0.3)
+
+
+def test_certificates_of_a_smoothed_model_may_be_false():
+    with pytest.raises(InputError, match=r"Each certificate of smoothed\(0.25\) may be false"):
+        certified_mean(certified([0.2, 0.4]), groups(2), alpha=0.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"), [({"alpha": "x"}, "`alpha` must"), ({"alpha": 0.1, "confidence": "x"}, "`confidence` must")]
+)
+def test_words_where_numbers_belong_are_refused_in_a_sentence(given, sentence):
+    with pytest.raises(InputError, match=sentence):
+        certified_mean(certified([0.2, 0.4]), groups(2), **given)
+
+
+def test_one_radius_where_several_are_meant_is_refused_in_a_sentence():
+    with pytest.raises(InputError, match="`radii` must hold numbers"):
+        certified_accuracy(certified([0.2, 0.4]), groups(2), 0.5, alpha=0.01)
 
 
 def test_a_guarantee_is_never_below_0():

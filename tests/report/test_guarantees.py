@@ -24,7 +24,7 @@ def certified(names=("F", "M"), *, alpha=0.001, each=200):
     rng = np.random.default_rng(0)
     radii = np.concatenate([rng.uniform(0, 0.6 + 0.2 * i, each) for i in range(len(names))])
     radii[::10] = 0.0
-    found = Distances(radii, radii > 0, Bound.LOWER, Norm.L2, "smoothed(0.25)")
+    found = Distances(radii, radii > 0, Bound.LOWER, Norm.L2, "smoothed(0.25)" if alpha else "model")
     return certify_groups(found, Partition.by("sex", np.repeat(names, each)), RADII, alpha=alpha), radii.reshape(
         -1, each
     )

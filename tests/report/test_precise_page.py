@@ -29,7 +29,7 @@ def text():
 def test_the_answer_says_who_is_easier_to_fool_and_how_precisely_it_is_known(text):
     assert "No: the model is not equally hard to fool for everyone" in text
     assert "“F” of “sex” (20 % closer than the rest)" in text
-    assert "± 5.0 points; for 1 of 2 groups there were not enough samples" in text
+    assert "± 5.0 points; for 1 of 2 groups they are known less precisely" in text
 
 
 def test_every_group_has_its_verdict_its_intervals_and_its_numbers_of_samples(text):

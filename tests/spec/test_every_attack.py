@@ -29,7 +29,13 @@ EVERY = [(name, norm) for name, kind in ATTACKS.items() for norm in sorted(kind.
 every_attack = pytest.mark.parametrize(("name", "norm"), EVERY)
 every_network = pytest.mark.parametrize("network", [cnn, mlp], ids=["cnn", "mlp"])
 # Promises hold at any budget: here a small one will do.
-SMALL = {"pgd": {"steps": 5, "restarts": 2}, "margin_pgd": {"steps": 5}}
+SMALL = {
+    "pgd": {"steps": 5, "restarts": 2},
+    "margin_pgd": {"steps": 5},
+    "apgd": {"steps": 5, "loss": "dlr", "targets": 2},
+    "square": {"queries": 60},
+    "autoattack": {"steps": 3, "targets": 1, "queries": 20},
+}
 RADIUS = {Norm.LINF: 0.1, Norm.L2: 0.6}  # about half of the samples below are fooled within
 
 

@@ -79,6 +79,8 @@ def test_to_a_precision_few_samples_are_measured_and_the_rest_is_saved(people, t
     [
         (("--precision", "3"), "precision"),
         (("--precision", "-0.1"), "precision"),
+        (("--precision", "nan"), "--precision is half the width"),
+        (("--precision", "0"), "Leave it out for a full audit"),
         (("--target", "samples"), "--precision"),
         (("--precision", "0.1", "--target", "everyone"), "target"),
         (("--precision", "0.1", "--adequacy"), "--adequacy"),
@@ -88,3 +90,16 @@ def test_to_a_precision_few_samples_are_measured_and_the_rest_is_saved(people, t
 def test_what_makes_no_sense_is_said_before_anything_is_measured(people, tmp_path, options, told):
     assert told in refused(to_precision(people, tmp_path / "run", *options))
     assert not (tmp_path / "run" / "shards").exists()
+
+
+def test_certificates_and_attacks_that_enclose_nothing_are_told_apart(weights, tmp_path):
+    apart = ("--estimator", "smoothing:draws=100", "--estimator", "plumb:steps=4")
+    succeeded(audit(weights, tmp_path / "run", *apart))
+    assert not json.loads((tmp_path / "run" / "brackets.json").read_text(encoding="utf-8"))
+    assert "together they enclose nothing" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_attack_on_a_smoothed_model_can_be_checked_too(weights, tmp_path):
+    attack = "smoothed_attack:draws=100,steps=2,copies=4"
+    succeeded(audit(weights, tmp_path / "run", "--estimator", attack, "--adequacy", "--adequacy-samples", "10"))
+    assert "Was the attack strong enough?" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fairmargin.core.bound import Bound
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
@@ -13,6 +14,7 @@ from fairmargin.distances.ddn import DDN
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.first_order import FirstOrder
 from fairmargin.distances.measure import measure
+from fairmargin.distances.verified import Verified
 from fairmargin.errors import InputError
 from fairmargin.metrics.bias import sigma
 from fairmargin.models.as_classifier import as_classifier
@@ -129,7 +131,7 @@ def test_these_samples_need_fewer_than_the_population(problem):
     population = audit_to_precision(*problem, PrecisionPlan(precision=0.1, reference=DDN(steps=12)))
     assert these.met
     assert not population.met
-    assert "not to ±0.1 with the samples there are" in str(population)
+    assert "not to ±0.1; reached ±0.1" in str(population)
     assert these.spent < population.spent
 
 
@@ -192,3 +194,49 @@ def test_estimators_in_different_norms_and_partitions_of_other_samples_are_refus
         audit_to_precision(net, x, y, group, PrecisionPlan(reference=DDN(), cheap=FirstOrder(Norm.LINF)))
     with pytest.raises(InputError, match="800"):
         audit_to_precision(net, x[:800], y[:800], group, ASKED)
+
+
+def test_verified_distances_can_be_the_reference(problem):
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    _, x, _, group = problem
+    model = as_classifier(net, domain=Domain())
+    found = audit_to_precision(
+        model, x, model.predict(x), group, PrecisionPlan(precision=0.5, reference=Verified(steps=4))
+    )
+    assert found.bound is Bound.LOWER
+    assert found.cheap == ""
+
+
+def test_what_was_missed_by_a_hair_does_not_read_as_met(problem):
+    population = audit_to_precision(*problem, PrecisionPlan(precision=0.1, reference=DDN(steps=12)))
+    (note,) = (note for note in population.notes if "reached" in note)
+    reached = float(note.split("reached ±")[1].split(". ")[0])
+    assert reached > 0.1
+    assert reached >= max((row.sigma.high - row.sigma.low) / 2 for row in population if not row.met)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"precision": "a"}, "`precision` of PrecisionPlan must be a number"),
+        ({"seed": "a"}, "`seed` of PrecisionPlan must be a number"),
+        ({"cheap": "first_order"}, "`cheap` of PrecisionPlan must be an estimator"),
+        ({"reference": DDN}, "`reference` of PrecisionPlan must be an estimator"),
+    ],
+)
+def test_names_and_words_where_values_belong_are_refused_when_the_plan_is_made(given, sentence):
+    with pytest.raises(InputError, match=sentence):
+        PrecisionPlan(**given)
+
+
+def test_the_command_lines_word_for_these_samples_is_understood():
+    assert PrecisionPlan(target="samples") == PrecisionPlan(target="these samples")
+
+
+def test_a_number_for_a_plan_and_a_name_for_a_partition_are_refused_in_a_sentence(problem):
+    net, x, y, group = problem
+    with pytest.raises(InputError, match="`plan` must be a PrecisionPlan"):
+        audit_to_precision(net, x, y, group, 0.1)
+    with pytest.raises(InputError, match="`partition` must be a `Partition`; given 'third'"):
+        audit_to_precision(net, x, y, "third")

@@ -149,9 +149,11 @@ def test_the_bias_keeps_its_digits_as_the_spreads_become_equal(excess: float, di
         assert GaussianClasses(*given).bias(radius) == pytest.approx(exact_bias(given, radius), rel=1e-10, abs=1e-13)
 
 
-def test_the_bias_keeps_its_digits_where_the_adversary_leaves_almost_nothing() -> None:
-    given = (1.0, 1.0, 1.0, 1.5, 10, 0.6)
-    for left in (1e-3, 1e-6, 1e-9):
+@pytest.mark.parametrize(("std_minus", "prior"), [(1.5, 0.6), (1.0, 0.9), (1.0, 0.01), (1.0 + 1e-15, 0.01)])
+def test_the_bias_keeps_its_digits_where_the_adversary_leaves_almost_nothing(std_minus: float, prior: float) -> None:
+    # In the last case both classes end up 100,000 standard deviations on the same side: a minimum all the same.
+    given = (1.0, 1.0, 1.0, std_minus, 1, prior)
+    for left in (1e-3, 4.6e-5, 1e-6):
         radius = 1.0 - left / 2
         assert GaussianClasses(*given).bias(radius) == pytest.approx(exact_bias(given, radius), rel=1e-10)
 
@@ -353,6 +355,11 @@ def test_growth_of_the_variance_is_refuted_by_the_counter_example_and_mended_bey
     assert said(balanced, 0.3, 0.4)["Theorem 5.5, mended"].verdict == "premise fails"
 
 
+def test_growth_beyond_the_test_radius_needs_that_the_narrow_class_is_not_the_rare_one() -> None:
+    found = said(GaussianClasses(1.0, 1.0, 1.0, 2.0, 10, prior=0.2), 0.5, 0.1)["Theorem 5.5, mended"]
+    assert (found.premise_holds, found.conclusion_holds) == (False, False)
+
+
 def test_the_average_can_get_worse_on_the_way_to_the_test_radius() -> None:
     given = (1.0, 1.0, 0.25, 1.0, 10, 0.5)
     searched = [math.exp(log_error(given, by_search(given, radius), 0.95)) for radius in (0.0, 0.45, 0.95)]
@@ -371,6 +378,11 @@ def test_the_printed_variance_is_twice_too_large() -> None:
     printed = math.exp(-(xi**2)) * (constant * std / apart) ** 2 / (math.pi * dim**3)
     assert printed / classes.vcra(train, test) == pytest.approx(2, rel=1e-6)
     assert verdicts(classes, train, test)["Theorem 5.6"] == "refuted"
+
+
+def test_the_printed_variance_fails_where_the_means_are_swapped_and_is_zero_where_it_should() -> None:
+    assert verdicts(GaussianClasses(1.0, 1.0, 1.0, 1.0, 10, prior=0.99), 1.2, 1.3)["Theorem 5.6"] == "refuted"
+    assert verdicts(GaussianClasses(1.0, 1.0, 1.0, 1.0, 10), 0.1, 0.3)["Theorem 5.6"] == "holds"
 
 
 def test_a_wide_choice_of_xi_makes_up_for_the_factor_of_two() -> None:
@@ -397,6 +409,27 @@ def test_at_equal_spread_adversarial_training_is_never_fairer(
     growing = ("Theorem 5.5", "Theorem 5.5, mended", "Section 5.3, average robustness", "Theorem 5.7", "Theorem B.6")
     for name in growing:
         assert found[name].conclusion_holds, name
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "prior", "std_minus", "premise"),
+    [
+        (0.3, 0.4, 0.7, 1.0, True),
+        (0.3, 0.4, 0.7, 1.1, False),
+        (0.3, 0.2, 0.7, 1.0, False),  # the test is the weaker one
+        (0.74, 0.8, 0.7, 1.0, False),  # beyond 2/e = 0.7358
+        (0.73, 0.8, 0.7, 1.0, True),
+        (0.3, 0.93, 0.7, 1.0, True),  # 1 − e·κ³/(d·2) is 0.917 at d = 10 and 0.983 at d = 50
+    ],
+)
+def test_the_printed_premise_of_theorem_5_7(
+    train: float, test: float, prior: float, std_minus: float, premise: bool
+) -> None:
+    assert (
+        said(GaussianClasses(1.0, 1.0, 1.0, std_minus, 50, prior), train, test)["Theorem 5.7"].premise_holds is premise
+    )
+    if test == 0.93:
+        assert not said(GaussianClasses(1.0, 1.0, 1.0, 1.0, 10, prior), train, test)["Theorem 5.7"].premise_holds
 
 
 def test_a_test_that_fools_everyone_leaves_no_difference() -> None:

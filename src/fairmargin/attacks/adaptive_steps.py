@@ -148,7 +148,7 @@ def _checked(climber: Climber, gap: int) -> Climber:
 
 def _looked(network: Network, loss: Towards, x: Tensor, y: Tensor, rival: Tensor) -> tuple[Tensor, ...]:
     """The loss, its gradient, whether another class is ahead, and the own class's lead."""
-    seen = []
+    seen: list[Tensor] = []
 
     def valued(at: Tensor) -> Tensor:
         scores = network.scores(at)

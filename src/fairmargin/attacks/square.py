@@ -1,7 +1,8 @@
 """Square: a random search that asks for scores only."""
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,45 +83,76 @@ class Square:
 
     def search(self, survivors: Survivors) -> None:
         """All restarts."""
+        windows = windows_for(survivors.shape)
         for restart in range(self.restarts):
             if len(survivors.left):
-                self._tried(survivors, windows_for(survivors.shape), _TURN + restart)
+                self._tried(survivors, windows, _TURN + restart)
 
     def _tried(self, survivors: Survivors, windows: Windows, turn: int) -> None:
         """One random search of who is left, in legs; who is fooled leaves after the leg."""
         network, begun, which = survivors.network, survivors.begun, survivors.left
-
-        def begin(start: Tensor, y: Tensor, radius: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-            at = _first(survivors.ball(start, radius), windows, draws)
-            return at, _height(survivors, at, y)
-
-        def ask(
-            start: Tensor, y: Tensor, radius: Tensor, best: Tensor, height: Tensor, numbers: Tensor
-        ) -> tuple[Tensor, Tensor]:
-            ball = survivors.ball(start, radius)
-            for query, drawn in zip(leg, numbers.split(windows.numbers, dim=1), strict=True):
-                there = _moved(ball, windows, best, drawn, share_at(query, self.queries, self.share))
-                value = _height(survivors, there, y)
-                better = value > height
-                best, height = torch.where(better[:, None], there, best), torch.where(better, value, height)
-            return best, height
-
         rows = (begun.x[which], begun.y[which], survivors.radius[which])
-        best, height = by_tiles(network, begin, *rows, survivors.draws(which, turn))
-        done, most = 1, max(1, min(_LEG, _NUMBERS // windows.numbers))
-        while True:
-            met = torch.nonzero(height >= 0)[:, 0]  # at 0 another class may come first
-            onward = torch.ones(len(which), dtype=torch.bool, device=which.device)
-            onward[met] = ~survivors.offer(which[met], best[met])
-            which, best, height = which[onward], best[onward], height[onward]
-            if not len(which) or done >= self.queries:
-                break
-            leg = range(done, min(done + min(done, most), self.queries))
-            numbers = survivors.uniforms(which, turn, done, len(leg) * windows.numbers).to(best)
+        first = partial(_first, survivors, windows)
+        best, height = by_tiles(network, first, *rows, survivors.draws(which, turn))
+        for leg in _legs(self.queries, windows):
+            which, best, height = _onward(survivors, which, best, height)
+            if not len(which):
+                return
+            shares = [share_at(query, self.queries, self.share) for query in leg]
+            numbers = survivors.uniforms(which, turn, leg.start, len(leg) * windows.numbers).to(best)
             rows = (begun.x[which], begun.y[which], survivors.radius[which])
-            best, height = by_tiles(network, ask, *rows, best, height, numbers)
-            done = leg.stop
+            best, height = by_tiles(network, partial(_asked, survivors, windows, shares), *rows, best, height, numbers)
         survivors.offer(which, best)
+
+
+def _legs(queries: int, windows: Windows) -> Iterator[range]:
+    """All queries but the first in parts, at first as long as all before: easy samples leave soon."""
+    done, most = 1, max(1, min(_LEG, _NUMBERS // windows.numbers))
+    while done < queries:
+        yield range(done, min(done + min(done, most), queries))
+        done += min(done, most)
+
+
+def _onward(survivors: Survivors, which: Tensor, best: Tensor, height: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Those who are not fooled, after asking."""
+    met = torch.nonzero(height >= 0)[:, 0]  # at 0 another class may come first
+    onward = torch.ones(len(which), dtype=torch.bool, device=which.device)
+    onward[met] = ~survivors.offer(which[met], best[met])
+    return which[onward], best[onward], height[onward]
+
+
+def _first(
+    survivors: Survivors, windows: Windows, start: Tensor, y: Tensor, radius: Tensor, draws: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Where a tile begins, and its margins there."""
+    ball = survivors.ball(start, radius)
+    if ball.norm is Norm.LINF:
+        direction = windows.first_signs(draws)
+    else:
+        direction = _unit(windows.first_direction(draws) * (ball.scale != 0))
+    at = ball.project(ball.center + ball.radius * ball.scale * direction)
+    return at, _height(survivors, at, y)
+
+
+def _asked(
+    survivors: Survivors,
+    windows: Windows,
+    shares: list[float],
+    start: Tensor,
+    y: Tensor,
+    radius: Tensor,
+    best: Tensor,
+    height: Tensor,
+    numbers: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """The best of a tile's queries, and its margin."""
+    ball = survivors.ball(start, radius)
+    for share, drawn in zip(shares, numbers.reshape(len(numbers), len(shares), -1).unbind(dim=1), strict=True):
+        there = _moved(ball, windows, best, drawn, share)
+        value = _height(survivors, there, y)
+        better = value > height
+        best, height = torch.where(better[:, None], there, best), torch.where(better, value, height)
+    return best, height
 
 
 def share_at(query: int, queries: int, first: float) -> float:
@@ -130,7 +162,7 @@ def share_at(query: int, queries: int, first: float) -> float:
     [0.8, 0.4, 0.2, 0.0015625]
     """
     now = 10_000 * query // queries
-    return first / 2 ** sum(now > after for after in _HALVINGS)
+    return first * 0.5 ** len([after for after in _HALVINGS if now > after])
 
 
 def _height(survivors: Survivors, x: Tensor, y: Tensor) -> Tensor:
@@ -139,29 +171,19 @@ def _height(survivors: Survivors, x: Tensor, y: Tensor) -> Tensor:
     return torch.where(torch.isfinite(scores).all(dim=1), margin(scores, y), -torch.inf).to(x)
 
 
-def _first(ball: Ball, windows: Windows, draws: Tensor) -> Tensor:
-    if ball.norm is Norm.LINF:
-        return ball.project(ball.center + ball.radius * ball.scale * windows.first_signs(draws))
-    direction = windows.first_direction(draws) * (ball.scale != 0)
-    return ball.project(ball.center + ball.radius * ball.scale * _unit(direction))
-
-
 def _moved(ball: Ball, windows: Windows, x: Tensor, numbers: Tensor, share: float) -> Tensor:
     """The point with some features changed, inside the ball."""
-    parts = len(x), windows.channels, -1
+    parts = (len(x), windows.channels, x.shape[1] // windows.channels)
+    reach = ball.radius * ball.scale
     if ball.norm is Norm.LINF:
         moves = windows.signs(numbers, share)
-        sides = ball.center + ball.radius * ball.scale * moves.pattern.expand(
-            *parts[:2], x.shape[1] // parts[1]
-        ).flatten(1)
-        return (
-            torch.where(moves.taken, sides.reshape(parts), x.reshape(parts)).flatten(1).clamp(ball.lowest, ball.highest)
-        )
+        sides = ball.center + reach * moves.pattern.expand(parts).flatten(1)
+        return ball.project(torch.where(moves.taken, sides.reshape(parts), x.reshape(parts)).flatten(1))
     moves = windows.directions(numbers, share)
-    unit = torch.where(ball.radius > 0, ball.radius, 1.0)
-    free = (ball.scale != 0).reshape(1, windows.channels, -1)
-    delta = _redistributed((in_units(x - ball.center, ball.scale) / unit).reshape(parts), moves, free)
-    return ball.project(ball.center + ball.radius * ball.scale * delta.flatten(1))
+    free = (ball.scale != 0).reshape(1, *parts[1:])
+    delta = _redistributed(in_units(x - ball.center, reach).reshape(parts), moves, free)
+    # It is no longer than the radius: to keep to the box is all that is left to do.
+    return (ball.center + reach * delta.flatten(1)).clamp(ball.lowest, ball.highest)
 
 
 def _redistributed(delta: Tensor, moves: Moves, free: Tensor) -> Tensor:

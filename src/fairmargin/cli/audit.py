@@ -20,6 +20,7 @@ from fairmargin.cli.console import (
     shown,
 )
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
+from fairmargin.errors import InputError
 
 if TYPE_CHECKING:
     from fairmargin.metrics.precision import PrecisionResult
@@ -94,13 +95,13 @@ def audit(
         ),
     ] = 64,
     precision: Annotated[
-        float,
+        float | None,
         typer.Option(
             help="Measure no more samples than it takes to know every group's σ to ± this, as in 0.03: a cheap "
             "estimator on many, --estimator on few. Prints what that saved.",
             rich_help_panel="Measuring",
         ),
-    ] = 0.0,
+    ] = None,
     target: Annotated[
         str,
         typer.Option(
@@ -180,7 +181,7 @@ def audit(
             "estimators": tuple(estimator or ()),
             "adequacy": adequacy,
             "adequacy_samples": adequacy_samples,
-            "precision": precision,
+            "precision": _asked(precision),
             "target": target,
             "distances": distances,
             "distance_column": distance_column,
@@ -302,6 +303,13 @@ def certificates_as_json(stored: "StoredCertificates") -> dict[str, Any]:
     from fairmargin.metrics.results import encode
 
     return {"estimator": stored.estimator, **encode(stored.result)}
+
+
+def _asked(precision: float | None) -> float:
+    """The precision, 0 if none was asked for: a 0 that was typed is none."""
+    if precision == 0:
+        raise InputError("--precision must lie between 0 and 1, as in 0.03; given 0. Leave it out for a full audit.")
+    return precision or 0.0
 
 
 def precision_as_json(report: Path, found: "Sequence[PrecisionResult]") -> dict[str, Any]:

@@ -52,7 +52,13 @@ def train(
             rich_help_panel=_NETWORK,
         ),
     ] = False,
-    data: of.Data = "",
+    data: Annotated[
+        str,
+        typer.Option(
+            help="A dataset's name (`fairmargin data`), a file .npz, .csv, .parquet, or a folder or zip of images.",
+            rich_help_panel="Data",
+        ),
+    ] = "",
     root: of.Root = "",
     split: Annotated[
         str, typer.Option(help="all, train or test of a named dataset; train if left out.", rich_help_panel="Data")
@@ -99,7 +105,9 @@ def train(
     rate: Annotated[float | None, typer.Option(help="The learning rate; 0.01.", rich_help_panel=_STEPS)] = None,
     optimizer: Annotated[str | None, typer.Option(help="sgd or adam; sgd.", rich_help_panel=_STEPS)] = None,
     momentum: Annotated[float | None, typer.Option(help="Of sgd; 0.9.", rich_help_panel=_STEPS)] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="0.", rich_help_panel=_STEPS)] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="Pull of the weights to 0; 0.", rich_help_panel=_STEPS)
+    ] = None,
     batch: Annotated[int | None, typer.Option(help="Samples of a step; 128.", rich_help_panel=_STEPS)] = None,
     schedule: Annotated[
         str | None,
@@ -202,7 +210,8 @@ def train(
     --method penalty --set weight=2 --epochs 50 --patience 5 --out run
 
     [dim]# a try in seconds, without files[/]
-    fairmargin train --data digits --arch small_cnn --method madry --set radius=0.1 --epochs 5 --out run
+    fairmargin train --data digits --arch small_cnn --method madry --set radius=0.1 --optimizer adam --epochs 10
+    --out run
 
     [dim]# then[/]
     fairmargin audit --model arch:small_cnn --weights run/model.safetensors --data digits --split test --out audit
@@ -284,9 +293,9 @@ def carry_out(study: "TrainingStudy", out: Path, engine: str, *, json_: bool, qu
                 heard=heard,
             )
     except KeyboardInterrupt:
-        errors.print("\nStopped. What was trained so far is kept: the same command goes on from here.")
+        errors.print("\nStopped. Whole epochs are kept: the same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
-    command = audit_arguments(study, out)
+    command = audit_arguments(study, out, finished.classes)
     if json_:
         print_json(as_json(finished, command))
     elif not quiet:

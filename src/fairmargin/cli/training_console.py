@@ -42,9 +42,12 @@ def training_progress(quiet: bool) -> Iterator[Listeners]:
         known: dict[str, object] = {}
 
         def update(name: str, what: str, done: int, total: int) -> None:
+            # Shares, not counts: between epochs the training counts in epochs, and a new total forgets the speed.
+            share = done / total if total else 1.0
             if name not in known:
-                known[name] = bars.add_task(shown(what), total=total, completed=done)
-            bars.update(known[name], description=shown(what), completed=done, total=total)  # type: ignore[arg-type]
+                known[name] = bars.add_task(shown(what), total=1.0, completed=share)
+            visible = name == _TRAINING or share < 1
+            bars.update(known[name], description=shown(what), completed=share, visible=visible)  # type: ignore[arg-type]
 
         yield Listeners(
             lambda what, done, total: update(what, what, done, total),

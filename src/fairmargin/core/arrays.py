@@ -13,6 +13,15 @@ Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 
 
+def is_number(value: object) -> bool:
+    """Whether this is a real number, of Python or numpy, and no truth value.
+
+    >>> is_number(1), is_number(np.float32(0.5)), is_number("1"), is_number(True)
+    (True, True, False, False)
+    """
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def as_floats(values: npt.ArrayLike, name: str) -> Floats:
     """A one-dimensional float64 copy of `values`, or a sentence that says what is wrong with it."""
     try:

@@ -123,6 +123,16 @@ class Partition:
         return f"Partition({self.name!r}, {groups}{', …' if len(self.labels) > 6 else ''})"
 
 
+def check_partition(partition: object) -> None:
+    """Refuse what is no partition, in words for who gave a column or its name."""
+    if not isinstance(partition, Partition):
+        what = repr(partition) if isinstance(partition, str) else f"a {type(partition).__name__}"
+        raise InputError(
+            f"`partition` must be a `Partition`; given {what}. Make one of a column: "
+            "`Partition.by('sex', column)`, or `dataset.partition('sex')`."
+        )
+
+
 def _encode(name: str, column: Any) -> tuple[Ints, list[str]]:
     """Each sample's position among the labels, and the labels in the order a reader expects."""
     if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):

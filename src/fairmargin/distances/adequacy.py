@@ -132,7 +132,8 @@ def adequacy(
     ladder = ladder or rising(estimator)  # which says what is missing
     runs = tuple(audited if each == estimator else at(each) for each in ladder.estimators)
     evidence = Evidence(runs, ladder.names, ladder.audited)
-    if isinstance(classifier, Differentiable):
+    # Slopes and noise are looked at in the model itself: of another subject they say nothing.
+    if isinstance(classifier, Differentiable) and audited.subject == "model":
         from fairmargin.distances.masking import measure_noise, measure_slopes, without_references
 
         norm, size = estimator.norm, shard_size(classifier, math.prod(samples.shape[1:]), len(chosen))

@@ -115,8 +115,9 @@ def _joined(text: str, several: list[str]) -> Tightest:
             )
         if name in CERTIFICATES:
             raise InputError(
-                f"{text!r}: `{name}` bounds the distance from below, and cannot be joined by + with what bounds it "
-                "from above. Audit it beside the others by an --estimator of its own: together they bracket the truth."
+                f"{text!r}: `{name}` bounds the distance from below, and + joins what bounds it from above. Audit it "
+                "beside the others by an --estimator of its own: together they bracket the truth, of several "
+                "certificates by the best."
             )
     try:
         return Tightest(*members)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.core.arrays import Ints, Keys, is_number
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
@@ -165,12 +165,12 @@ def check_count(estimator: object, **given: int) -> None:
 def check_size(estimator: object, **given: float) -> None:
     """Refuse lengths and rates that are not positive."""
     for name, value in given.items():
-        if not 0 < value < math.inf:
-            raise InputError(f"`{name}` of {type(estimator).__name__} must be a positive number; given {value}.")
+        if not is_number(value) or not 0 < value < math.inf:
+            raise InputError(f"`{name}` of {type(estimator).__name__} must be a positive number; given {value!r}.")
 
 
 def check_share(estimator: object, **given: float) -> None:
     """Refuse shares outside of (0, 1)."""
     for name, value in given.items():
-        if not 0 < value < 1:
-            raise InputError(f"`{name}` of {type(estimator).__name__} must lie between 0 and 1; given {value}.")
+        if not is_number(value) or not 0 < value < 1:
+            raise InputError(f"`{name}` of {type(estimator).__name__} must lie between 0 and 1; given {value!r}.")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.core.arrays import Ints, Keys, is_number
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
@@ -107,7 +107,13 @@ class Smoothing:
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         check_smoothing(self, self.sigma, self.alpha, {"draws": self.draws, "pilot": self.pilot})
-        if not 0 <= self.price < math.inf:
+        if not self.largest > 0:
+            needed = math.floor(math.log(self.alpha) / math.log(0.5)) + 1
+            raise InputError(
+                f"`draws` of Smoothing must be at least {needed} for alpha {self.alpha:g}: with fewer no radius can be "
+                f"certified, however the votes fall; given {self.draws}."
+            )
+        if not is_number(self.price) or not 0 <= self.price < math.inf:
             raise InputError(f"`price` of Smoothing must be a number that is not negative; given {self.price}.")
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.core.arrays import Ints, Keys, is_number
 from fairmargin.errors import InputError
 from fairmargin.models.protocol import Classifier, Differentiable
 
@@ -120,11 +120,13 @@ def winners(counts: Ints) -> Ints:
 def check_smoothing(estimator: object, sigma: float, alpha: float, counts: dict[str, int]) -> None:
     """Refuse noise, levels and numbers of draws that make no smoothed classifier."""
     name = type(estimator).__name__
-    if not 0 < sigma < math.inf:
-        raise InputError(f"`sigma` of {name} must be a positive number, in units of the domain's scale; given {sigma}.")
-    if not 0 < alpha < 0.5:
+    if not is_number(sigma) or not 0 < sigma < math.inf:
         raise InputError(
-            f"`alpha` of {name} must lie between 0 and 0.5, the share of samples that may be wrong; given {alpha}."
+            f"`sigma` of {name} must be a positive number, in units of the domain's scale; given {sigma!r}."
+        )
+    if not is_number(alpha) or not 0 < alpha < 0.5:
+        raise InputError(
+            f"`alpha` of {name} must lie between 0 and 0.5, the share of samples that may be wrong; given {alpha!r}."
         )
     for field, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:

@@ -8,7 +8,7 @@ from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.distances import Distances
-from fairmargin.core.partition import Partition
+from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.metrics import crossing, nested, spread
 from fairmargin.metrics.contrast import Contrasts, GroupMeans
@@ -41,6 +41,9 @@ def audit(distances: Distances, partition: Partition, plan: AuditPlan | None = N
     'less robust'
     """
     chosen = plan or AuditPlan()
+    check_partition(partition)
+    if not isinstance(distances, Distances):
+        raise InputError(f"`distances` must be `Distances`, as `measure` returns; given a {type(distances).__name__}.")
     same_length(distances=distances, partition=partition)
     if chosen.control is not None:
         same_length(distances=distances, control=chosen.control)

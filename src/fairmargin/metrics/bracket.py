@@ -8,7 +8,7 @@ import numpy as np
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
-from fairmargin.core.partition import Partition
+from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.metrics.audit import compare_groups
 from fairmargin.metrics.bracket_words import finding_of
@@ -64,6 +64,10 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, plan: Audi
     'certainly less robust'
     """
     chosen = plan or AuditPlan()
+    check_partition(partition)
+    for name, given, kind in (("lower", lower, Distances), ("upper", upper, Distances), ("plan", chosen, AuditPlan)):
+        if not isinstance(given, kind):
+            raise InputError(f"`{name}` of `bracket` must be of kind {kind.__name__}; given a {type(given).__name__}.")
     same_length(lower=lower, upper=upper, partition=partition)
     sides = _Sides.of(lower, upper, chosen.up_to)
     cluster = chosen.cluster_codes(len(partition))
@@ -132,10 +136,12 @@ def _check_kind(lower: Distances, upper: Distances) -> None:
             f"{lower.bound.words} and {upper.bound.words}."
         )
     if (lower.subject, lower.norm) != (upper.subject, upper.norm):
+        why = "a certificate of a smoothed model says nothing of the model itself"
+        if lower.subject == upper.subject:
+            why = "measure both in the same norm"
         raise InputError(
             f"The lower bounds are of {lower.subject} in {lower.norm}, the upper ones of {upper.subject} in "
-            f"{upper.norm}. Only bounds of one subject in one norm enclose anything: a certificate of a smoothed model "
-            "says nothing of the model itself."
+            f"{upper.norm}. Only bounds of one subject in one norm enclose anything: {why}."
         )
 
 

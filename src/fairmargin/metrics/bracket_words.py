@@ -21,18 +21,25 @@ def finding_of(row: GroupBracket, subject: str, plan: AuditPlan) -> str:
         return f"{row.group}: too few samples ({plan.smallest_group} are needed on both sides for a verdict)."
     if not row.sigma.is_known or row.verdict not in _MEANINGS:
         return f"{row.group}: not comparable (there is nothing outside the group to compare with)."
+    if math.isinf(row.sigma.high) and row.sigma.low <= -1:
+        return f"{row.group}: {row.verdict}, nothing was proven of it: σ may have any size."
     whose = "" if subject == "model" else f" of the {subject} model"
+    whose += f" at equal {plan.control.name}" if plan.control is not None else ""
     confidence = f"{plan.confidence:.0%}".replace("%", " %")
     population = f"with {confidence} confidence {_percents(row.sigma.population_low, row.sigma.population_high)}"
     size = f"σ{whose} lies between {_percents(row.sigma.low, row.sigma.high)} in these samples, {population}"
-    return f"{row.group}: {row.verdict}{_MEANINGS[row.verdict]}; {size} in the population."
+    meaning = _MEANINGS[row.verdict]
+    if row.sigma.low == row.sigma.high == 0:
+        meaning = ", there is no difference in these samples"
+    doubt = "" if subject == "model" else " Up to false certificates, of which each has its small probability."
+    return f"{row.group}: {row.verdict}{meaning}; {size} in the population.{doubt}"
 
 
 _MEANINGS = {
     CERTAINLY_LESS: " than the rest, whatever the attack",
     CERTAINLY_MORE: " than the rest, whatever the attack",
-    CERTAINLY_LESS_HERE: ", but these are too few to speak of the population",
-    CERTAINLY_MORE_HERE: ", but these are too few to speak of the population",
+    CERTAINLY_LESS_HERE: ", but these are too few to speak of the population, all groups considered",
+    CERTAINLY_MORE_HERE: ", but these are too few to speak of the population, all groups considered",
     NOT_CERTAIN: ", the bounds leave room for both signs",
 }
 

@@ -154,6 +154,11 @@ class Bracket:
     def __str__(self) -> str:
         whose = "" if self.subject == "model" else f", {self.subject}"
         lines = [f"{self.partition}: between a lower and an upper bound, {self.norm}{whose}"]
+        if self.crossed:
+            lines.append(
+                f"  In {self.crossed:,} samples a certificate exceeds the attack's distance: one of both was wrong by "
+                "chance; they count from 0 to the larger."
+            )
         return "\n".join(lines + [f"  {row.finding}" for row in self.groups])
 
 

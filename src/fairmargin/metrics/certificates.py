@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from fairmargin.core.arrays import Floats
+from fairmargin.core.arrays import Floats, is_number
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
@@ -83,8 +83,8 @@ def certified_mean(
 ) -> dict[str, CertifiedMean]:
     """mean R − R_max · K / n for each group: a lower bound on the mean distance that counts false certificates.
 
-    Guarantee: with probability `confidence`, the mean distance of the n samples of the group is at least that. A false
-    certificate overstates a distance by no more than its own radius, which is at most R_max.
+    Guarantee: with probability `confidence`, for each group alone, the mean distance of its n samples is at least that.
+    A false certificate overstates a distance by no more than its own radius, which is at most R_max.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def certified_mean(
     >>> round(mean.value, 3), round(mean.guaranteed, 3), mean.false
     (0.48, 0.472, 1)
     """
-    values = _certified(distances, partition)
+    values = _certified(distances, partition, alpha)
     if largest is not None and not (math.isfinite(largest) and largest >= values.max()):
         raise InputError(
             f"`largest` must be the largest radius attainable; given {largest}, but a sample has {values.max():g}."
@@ -150,7 +150,9 @@ def certified_accuracy(
     >>> certified_accuracy(found, Partition.by("group", ["all"] * 100), [0.5, 1.0], alpha=0.001)["all"]
     (CertifiedShare(radius=0.5, value=0.6, guaranteed=0.59), CertifiedShare(radius=1.0, value=0.0, guaranteed=0.0))
     """
-    values = _certified(distances, partition)
+    values = _certified(distances, partition, alpha)
+    if not np.iterable(radii):
+        raise InputError(f"`radii` must hold numbers, for instance [0.25, 0.5]; given {radii!r}.")
     for radius in radii:
         if not 0 <= radius < math.inf:
             raise InputError(f"`radii` must hold numbers that are not negative; given {radius!r}.")
@@ -166,8 +168,13 @@ def certified_accuracy(
     return result
 
 
-def _certified(distances: Distances, partition: Partition) -> Floats:
+def _certified(distances: Distances, partition: Partition, alpha: float) -> Floats:
     """The radii, if they are bounds from below."""
+    if distances.subject != "model" and is_number(alpha) and alpha == 0:
+        raise InputError(
+            f"Each certificate of {distances.subject} may be false with the estimator's `alpha`, 0.001 by default; "
+            "given 0, which is for bounds that never are."
+        )
     if distances.bound not in (Bound.LOWER, Bound.EXACT):
         raise InputError(
             f"These distances are {distances.bound.value}, not certified: only lower bounds (such as those of "
@@ -177,7 +184,7 @@ def _certified(distances: Distances, partition: Partition) -> Floats:
 
 
 def _check(alpha: float, confidence: float) -> None:
-    if not 0 <= alpha < 0.5:
-        raise InputError(f"`alpha` must be at least 0 and less than 0.5, as in the estimator; given {alpha}.")
-    if not 0 < confidence < 1:
-        raise InputError(f"`confidence` must lie between 0 and 1, for instance 0.95; given {confidence}.")
+    if not is_number(alpha) or not 0 <= alpha < 0.5:
+        raise InputError(f"`alpha` must be at least 0 and less than 0.5, as in the estimator; given {alpha!r}.")
+    if not is_number(confidence) or not 0 < confidence < 1:
+        raise InputError(f"`confidence` must lie between 0 and 1, for instance 0.95; given {confidence!r}.")

@@ -11,7 +11,7 @@ from fairmargin.models.affine import dense, moved
 from fairmargin.models.layer_catalog import CALLS, KNOWN, LAYERS, SUMS, NotKnownError, Reader
 from fairmargin.models.layers import Added, Layers, Step
 from fairmargin.models.linear import LinearClassifier
-from fairmargin.models.referenced import Referenced
+from fairmargin.models.protocol import Classifier
 from fairmargin.models.torch_model import TorchClassifier
 
 _SAMPLES = 3  # of the example that goes through the graph: a call that does not keep them apart is noticed
@@ -27,8 +27,9 @@ def layers_of(model: Any, shape: tuple[int, ...]) -> Layers:
     >>> layers_of(model, (2,)).scores(torch.tensor([[1.0, 2.0]])).tolist()
     [[1.0, 5.0]]
     """
-    if isinstance(model, Referenced):
-        return layers_of(model.model, shape)
+    inner = getattr(model, "model", None)
+    if isinstance(inner, Classifier):  # a model with references, or one whose questions are counted
+        return layers_of(inner, shape)
     if isinstance(model, LinearClassifier):
         weight, bias = torch.tensor(model.weight), torch.tensor(model.bias)
         flat = Step(moved(lambda z: z.flatten(1), shape, weight), (0,), (model.features,))

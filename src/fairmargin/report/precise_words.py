@@ -37,8 +37,8 @@ def extent(results: Sequence[PrecisionResult]) -> str:
     what = "differences from the rest" if len(rows) > len(results) else "mean distances"
     if not short:
         return f"All {what} are known to {asked}, from a thorough look at a random part of the samples."
-    which = f"{short:,} of {len(rows):,} groups" if short < len(rows) else "any group"
-    return f"The {what} were to be known to {asked}; for {which} there were not enough samples for that."
+    which = f"{short:,} of {len(rows):,} groups" if short < len(rows) else "all groups"
+    return f"The {what} were to be known to {asked}; for {which} they are known less precisely."
 
 
 def trust(results: Sequence[PrecisionResult]) -> str:

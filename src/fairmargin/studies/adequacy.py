@@ -136,7 +136,8 @@ def _evidence(
 
     budgets = [None if each == estimator else plans(each, loaded.references) for each in ladder.estimators]
     looks = {}
-    if isinstance(model, Differentiable):
+    # Slopes and noise are looked at in the model itself: of another subject they say nothing.
+    if isinstance(model, Differentiable) and audited.subject == "model":
         from fairmargin.distances.masking import without_references
 
         nowhere = without_references(tuple(map(int, some.dataset.x.shape[1:])))

@@ -29,6 +29,20 @@ def brackets_of(
     return tuple(found)
 
 
+def missing_bracket(measured: Sequence[Distances]) -> str:
+    """Why a run with certificates and attacks has no bracket; empty if it has one, or has not both."""
+    lower = {(d.subject, str(d.norm)) for d in measured if d.bound is Bound.LOWER}
+    upper = {(d.subject, str(d.norm)) for d in measured if d.bound is Bound.UPPER}
+    if not lower or not upper or lower & upper:
+        return ""
+    words = [", ".join(f"{subject} in {norm}" for subject, norm in sorted(side)) for side in (lower, upper)]
+    return (
+        f"Certificates are of {words[0]}, attacks of {words[1]}: together they enclose nothing. Bounds of one subject "
+        "in one norm would tell what is certain: `verified` with an attack, `smoothing` with `smoothed_attack` of the "
+        "same sigma."
+    )
+
+
 def highest(certificates: Sequence[Distances]) -> Distances:
     """The pointwise best of several lower bounds."""
     first = certificates[0]

@@ -142,6 +142,10 @@ def audit_epochs(
     chosen, notes = _epochs(asked.epochs, result)
     warning = overlap_warning(overlap(audited, data.training), table=len(audited.x.shape) == 2)
     notes = [*audited.notes, *([warning] if warning else []), *notes]
+    if study.validation.strip() == (asked.on or "test"):
+        notes.append(
+            "These data were looked at during the training too: of the best epoch they show too good a picture."
+        )
     plan = AuditPlan(confidence=asked.confidence, resamples=asked.resamples)
     estimators = {text: parse_estimator(text) for text in asked.estimators or (_DEFAULT,)}
     audits = []

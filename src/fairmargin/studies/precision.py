@@ -13,7 +13,7 @@ import numpy as np
 
 from fairmargin.core.arrays import Ints, same_length
 from fairmargin.core.distances import Distances
-from fairmargin.core.partition import Partition
+from fairmargin.core.partition import Partition, check_partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.samples import Samples, as_samples, take_rows
 from fairmargin.distances.adequacy import content_keys
@@ -42,6 +42,7 @@ from fairmargin.studies.measuring import Progress, Workshop, combined, measure_m
 from fairmargin.studies.precision_plan import PrecisionPlan
 
 _COSTS = "costs.json"
+_ALL = 0.9  # of a group measured is nearly all: who is misclassified needs no reference
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +102,9 @@ def audit_to_precision(
     (True, 30)
     """
     chosen = plan or PrecisionPlan()
+    if not isinstance(chosen, PrecisionPlan):
+        raise InputError(f"`plan` must be a PrecisionPlan, such as `fm.PrecisionPlan(0.05)`; given {chosen!r}.")
+    check_partition(partition)
     classifier = as_classifier(model)
     for estimator in chosen.estimators():
         check_estimator(classifier, estimator)
@@ -269,14 +273,27 @@ def _notes(answer: Answer, groups: list[PreciseGroup], names: list[str], plan: P
         notes.append(f"The pilot found that {cheap} does not pay: {names[-1]} was run on a plain random part.")
     short = [row.group for row in groups if not row.met]
     if short:
-        widest = max(((r.sigma.high - r.sigma.low) / 2 for r in groups if not r.met), default=math.nan)
-        notes.append(
-            f"{', '.join(short)}: not to ±{plan.precision:g} with the samples there are; reached ±{widest:.2g}. "
-            "More samples of these groups, or of their rest, would help."
-        )
+        notes.append(f"{', '.join(short)}: not to ±{plan.precision:g}{_reached(groups)}. {_what_helps(groups, plan)}")
     if answer.cap_reason:
         notes.append(answer.cap_reason[0].upper() + answer.cap_reason[1:] + ".")
     return tuple(notes)
+
+
+def _reached(groups: list[PreciseGroup]) -> str:
+    """How far it came, rounded up: what was missed by a hair must not read as met."""
+    widths = [(row.sigma.high - row.sigma.low) / 2 for row in groups if not row.met]
+    known = [width for width in widths if math.isfinite(width)]
+    return f"; reached ±{math.ceil(1000 * max(known)) / 1000:g}" if known else ""
+
+
+def _what_helps(groups: list[PreciseGroup], plan: PrecisionPlan) -> str:
+    """More samples where all were measured; a smaller precision where the plan, made from a pilot, fell short."""
+    if all(row.reference_samples >= _ALL * row.size for row in groups):
+        return "All samples there are were measured: more of these groups, or of their rest, would help."
+    return (
+        "The rounds are planned from a pilot, which can be mistaken, and are not prolonged until the width pleases. To "
+        f"measure more of the samples there are, ask for ±{0.8 * plan.precision:.2g}; what was measured is kept."
+    )
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairmargin.core.arrays import is_number
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
@@ -52,6 +53,13 @@ class PrecisionPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("reference", "cheap"):
+            _check_estimators(name, getattr(self, name))
+        if self.target == "samples":  # as the command line calls them
+            object.__setattr__(self, "target", THESE_SAMPLES)
+        for name in ("precision", "confidence", "pilot", "up_to", "seed"):
+            if not is_number(getattr(self, name)):
+                raise InputError(f"`{name}` of PrecisionPlan must be a number; given {getattr(self, name)!r}.")
         if not 0 < self.precision < 1:
             raise InputError(f"`precision` must lie between 0 and 1, for instance 0.03; given {self.precision!r}.")
         if self.target not in TARGETS:
@@ -91,3 +99,15 @@ class PrecisionPlan:
                     f"The cheap estimator {each!r} and the reference {reference!r} must measure in the same norm."
                 )
         return (*(each for each in cheap if each != reference), reference)
+
+
+def _check_estimators(name: str, given: object) -> None:
+    """Refuse names and classes where estimators are meant, before anything is measured."""
+    several = given if isinstance(given, list | tuple) else () if given is None else (given,)
+    for each in several:
+        if isinstance(each, type | str) or not isinstance(each, DistanceEstimator):
+            shown = f"the class `{each.__name__}`" if isinstance(each, type) else repr(each)
+            raise InputError(
+                f"`{name}` of PrecisionPlan must be an estimator, such as `fm.ESTIMATORS['first_order']()`; given "
+                f"{shown}."
+            )

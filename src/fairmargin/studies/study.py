@@ -97,7 +97,7 @@ class Study(BaseModel):
     estimators: tuple[str, ...] = ()
     adequacy: bool = False
     adequacy_samples: int = Field(64, ge=10)
-    precision: float = Field(0.0, ge=0, lt=1)
+    precision: float = 0.0
     target: Literal["", "population", "samples"] = ""
 
     distances: str = ""
@@ -147,6 +147,10 @@ class Study(BaseModel):
             raise ValueError("--target goes with --precision, and says nothing here: leave it out, or add --precision")
         if not self.precision:
             return
+        if not 0 < self.precision < 1:
+            raise ValueError(
+                f"--precision is half the width of σ's interval, between 0 and 1, as in 0.03; given {self.precision:g}"
+            )
         if len(self.estimators) > 1:
             raise ValueError("--precision takes one --estimator, the reference; it finds a cheap one by itself")
         for name in ("adequacy", "control", "cluster"):

@@ -51,6 +51,8 @@ class FinishedTraining:
         Of some epochs, where asked.
     notes
         Sentences about the data.
+    classes
+        The names of the classes in the order of the network's scores, where they have names.
     """
 
     result: TrainingResult
@@ -58,6 +60,7 @@ class FinishedTraining:
     diverged: bool
     audits: EpochAudits | None = None
     notes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     @property
     def weights(self) -> Path:
@@ -128,10 +131,11 @@ def run_training(
     diverged = _diverged(result, study)
     if audited is not None and not diverged:
         found = audit_epochs(study, data, audited, result, engine, tell)
-    return FinishedTraining(result, len(finished_now), diverged, found, data.training.notes)
+    training = data.training
+    return FinishedTraining(result, len(finished_now), diverged, found, training.notes, training.class_names)
 
 
-def audit_arguments(study: TrainingStudy, out: Path) -> list[str]:
+def audit_arguments(study: TrainingStudy, out: Path, classes: tuple[str, ...] = ()) -> list[str]:
     """The command that audits the trained network, in words; where no test data are known, a place for them."""
     subject = study.subject
     named = subject.data in DATASETS
@@ -143,8 +147,10 @@ def audit_arguments(study: TrainingStudy, out: Path) -> list[str]:
     else:
         on = study.question.on
         found += ["--data", on if on and on != VALIDATION else "TEST_DATA", *_given("--label", subject.label)]
-        for name in ("features", "scale", "bounds", "labels", "image_column", "class_names"):
+        for name in ("features", "scale", "bounds", "labels", "image_column"):
             found += _given("--" + name.replace("_", "-"), getattr(subject, name))
+        # Always: the audited data may lack a class, and the outputs would be taken for others.
+        found += _given("--class-names", subject.class_names or classes)
     found += _given("--size", subject.size)
     found += ["--cross", ",".join(subject.cross[0])] if subject.cross else ["--group", study.groups]
     return [*found, "--out", str(out / "audit")]

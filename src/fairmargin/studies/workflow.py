@@ -18,7 +18,7 @@ from fairmargin.models.referenced import fingerprint_of
 from fairmargin.report.page import Provenance, Section, render
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.studies.adequacy import check_adequacy
-from fairmargin.studies.bracketing import brackets_of
+from fairmargin.studies.bracketing import brackets_of, missing_bracket
 from fairmargin.studies.loading import Loaded, audit_plan, kept_columns, load_study, partitions_of
 from fairmargin.studies.measuring import Progress, Workshop, measure_all
 from fairmargin.studies.preparing import accelerated, check_served, claim, estimators_of, referenced, versions
@@ -63,6 +63,8 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
         folder.write_samples(kept, ids=study.cluster)
         workshop = Workshop(store, engine, tell)
         measurements, measured, reused = measure_all(study, loaded, estimators, workshop)
+        apart = missing_bracket([folder.distances(measurement) for measurement in measurements])
+        loaded = replace(loaded, notes=(*loaded.notes, apart) if apart else loaded.notes)
         manifest = _manifest(study, loaded, command, measurements)
         folder.write_manifest(manifest)
         audits = []

@@ -50,7 +50,7 @@ class Ascent:
     ) -> Tensor:
         """One copy of each sample, moved."""
         x = batch.x
-        ball = Ball.around(x, self.norm, self.radius, space.low, space.high, space.scale)
+        ball = _ball(x, self.norm, self.radius, space)
         if self.start == "uniform":
             begin = ball.random_start(draws_for(x.cpu(), self.norm, random).to(x.device))
         else:
@@ -114,9 +114,14 @@ class SmoothedAscent:
             each = -cross_entropy(scores(_copies(z, noise)), batch.y.repeat(self.draws))
             return math.log(self.draws) - each.reshape(self.draws, -1).logsumexp(dim=0)
 
-        ball = Ball.around(x, self.norm, self.radius, space.low, space.high, space.scale)
+        ball = _ball(x, self.norm, self.radius, space)
         moved = ascend(surprise, x, ball=ball, step=self.step * self.radius, steps=self.steps)
         return _copies(moved, noise)
+
+
+def _ball(x: Tensor, norm: Norm, radius: float, space: Space) -> Ball:
+    # A tensor of the samples' own kind: as a plain number the radius would pass through single precision.
+    return Ball.around(x, norm, x.new_tensor(radius), space.low, space.high, space.scale)
 
 
 def _copies(x: Tensor, noise: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class FairRobust:
     title: ClassVar[str] = "clean and attacked loss, groups’ losses pulled together (Tran 2024)"
 
     def __post_init__(self) -> None:
-        checkby_cross_entropy(self)
+        check_attack(self)
         not_negative(self, weight=self.weight)
         among(self, SAMPLE_LOSSES, loss=self.loss)
 
@@ -69,7 +69,7 @@ class Madry:
     title: ClassVar[str] = "adversarial training by PGD (Madry 2018)"
 
     def __post_init__(self) -> None:
-        checkby_cross_entropy(self)
+        check_attack(self)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
         """One term, on attacked inputs."""
@@ -98,7 +98,7 @@ class Trades:
     title: ClassVar[str] = "accuracy, and a boundary far from the data (TRADES, Zhang 2019)"
 
     def __post_init__(self) -> None:
-        checkby_cross_entropy(self)
+        check_attack(self)
         not_negative(self, beta=self.beta)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
@@ -131,7 +131,7 @@ class FAT:
     title: ClassVar[str] = "adversarial training with the variance between groups (FAT, Ma 2022)"
 
     def __post_init__(self) -> None:
-        checkby_cross_entropy(self)
+        check_attack(self)
         not_negative(self, weight=self.weight)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
@@ -172,7 +172,7 @@ class FATTrades:
     title: ClassVar[str] = "TRADES with the variance between groups (FAT, Ma 2022)"
 
     def __post_init__(self) -> None:
-        checkby_cross_entropy(self)
+        check_attack(self)
         not_negative(self, weight=self.weight, beta=self.beta)
         among(self, ("kl", "cross_entropy"), crafted_by=self.crafted_by)
 

@@ -92,6 +92,11 @@ def check_method(method: TrainingMethod, epochs: int, model: nn.Module, watch: W
             _check_recipe(recipe, watch)
     for recipe in recipes:
         if isinstance(recipe.controller, Surveying):
+            if len(watch.training[1].labels) < 2:
+                raise InputError(
+                    f"{type(method).__name__} compares groups, and {watch.training[1].name!r} has one only: "
+                    f"{watch.training[1].labels[0]!r}. Use another partition."
+                )
             watch.survey(model, recipe.controller.on, recipe.controller.estimator, per_group=1)
             return
 

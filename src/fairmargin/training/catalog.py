@@ -48,5 +48,5 @@ def describe_method(method: "TrainingMethod") -> dict[str, Plain | Any]:
     {'name': 'erm'}
     """
     name = METHODS.name_of(method)
-    described = METHODS.describe(method) if is_dataclass(method) else {}
+    described: dict[str, Plain] = METHODS.describe(method) if is_dataclass(method) else {}
     return {"name": name or type(method).__qualname__, **described}

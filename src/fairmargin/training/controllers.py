@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fairmargin.core.arrays import Floats
 from fairmargin.distances.catalog import parse_estimator
-from fairmargin.errors import InputError, ModelError
+from fairmargin.errors import ModelError
 from fairmargin.training.aggregates import LOG_WEIGHTS, State
 from fairmargin.training.batch import Losses
 
@@ -93,6 +93,8 @@ class RaisedWhereWorse:
 class VulnerableGroups:
     """From one epoch on, the groups whose Rob(P) is below Rob(f), the mean over groups; found once, then kept.
 
+    If Rob(P) is the same for all groups, all are vulnerable.
+
     Parameters
     ----------
     since
@@ -128,12 +130,8 @@ class VulnerableGroups:
             return state
         robustness = survey(self.on, self.estimator, self.samples)
         vulnerable = torch.tensor(robustness < robustness.mean())
-        if not vulnerable.any():
-            raise InputError(
-                f"No group is more vulnerable than the others: all {len(robustness)} have the same mean distance "
-                f"{robustness.mean():g} to the boundary. Train by `trades`, or with another partition."
-            )
-        return {**state, VULNERABLE: vulnerable}
+        # Where all are alike, all are: training as before beats giving it up.
+        return {**state, VULNERABLE: vulnerable if vulnerable.any() else ~vulnerable}
 
     def after_losses(self, state: State, losses: Losses) -> State:
         """As it was."""

@@ -136,9 +136,8 @@ class Training:
     def _end_epoch(self, running: Running) -> None:
         """Look, remember, keep."""
         look = self.watch.look(running.shown, self._while(running, "looking at validation data", running.epoch + 1))
-        epoch = Epoch(
-            **_learned(running, self.method.recipe(running.epoch, self.epochs), self.material), **asdict(look)
-        )
+        learned = _learned(running, self.method.recipe(running.epoch, self.epochs), self.material)
+        epoch = replace(learned, **asdict(look))
         best = running.history[running.best - 1].watched if running.best else -math.inf
         if epoch.watched > best:  # never of NaN
             running.best = epoch.epoch
@@ -165,22 +164,22 @@ class Training:
         return lambda done, total: self.tell(f"{words}, {done:,} of {total:,}", epochs, self.epochs)
 
 
-def _learned(running: Running, recipe: Recipe, material: Material) -> dict[str, object]:
+def _learned(running: Running, recipe: Recipe, material: Material) -> Epoch:
     """What an epoch came to, without the look at validation data."""
     names = [term.name for part in recipe.parts for term in part.terms]
     means = [total / running.step for total in running.sums]
     shares = (running.right.double() / running.seen).nan_to_num(nan=math.inf)  # a group that was not shown is no worst
     worst = int(shares.argmin())
-    return {
-        "epoch": running.epoch + 1,
-        "rate": running.optimizer.param_groups[0]["lr"],
-        "seconds": running.seconds,
-        "loss": means[0],
-        "terms": tuple(zip(names, means[1:], strict=True)),
-        "accuracy": int(running.right.sum()) / int(running.seen.sum()),
-        "worst_group": material.names[worst],
-        "worst_accuracy": float(shares[worst]),
-    }
+    return Epoch(
+        epoch=running.epoch + 1,
+        rate=running.optimizer.param_groups[0]["lr"],
+        seconds=running.seconds,
+        loss=means[0],
+        terms=tuple(zip(names, means[1:], strict=True)),
+        accuracy=int(running.right.sum()) / int(running.seen.sum()),
+        worst_group=material.names[worst],
+        worst_accuracy=float(shares[worst]),
+    )
 
 
 def _no_longer_better(running: Running, epochs: int) -> str:

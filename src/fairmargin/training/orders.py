@@ -14,7 +14,7 @@ def orders_of(pools: Sequence[Tensor], batch: int, place: tuple[int, ...]) -> li
     """For each part of a method the positions of each step's samples, all parts with as many steps.
 
     Guarantee: of the largest pool every sample is drawn once; a smaller one is gone through again and again, each time
-    in another order. Batches have nearly one size, at most `batch`; none has a single sample, which BatchNorm could not
+    in another order, and an empty one stays empty. Batches have nearly one size, at most `batch`; none has a single sample, which BatchNorm could not
     learn from, unless it must: then, if there are as few as 3 samples, one too many is taken.
 
     Parameters
@@ -30,12 +30,15 @@ def orders_of(pools: Sequence[Tensor], batch: int, place: tuple[int, ...]) -> li
     [4, 3, 3]
     """
     positions = [pool.nonzero().flatten() for pool in pools]
-    if not all(map(len, positions)):
-        raise InputError("A part of the method is for samples of which the data have none. Use another partition.")
     largest = max(map(len, positions))
+    if not largest:
+        raise InputError("The method is for samples of which the data have none. Use another partition.")
     steps = math.ceil(largest / batch) if batch == 1 else min(math.ceil(largest / batch), max(largest // 2, 1))
     orders = []
     for number, own in enumerate(positions):
+        if not len(own):
+            orders.append([own] * steps)
+            continue
         wanted = largest if len(own) == largest else steps * min(batch, len(own))
         random = generator_of("order", *place, number)
         rounds = (own[torch.randperm(len(own), generator=random)] for _ in range(math.ceil(wanted / len(own))))

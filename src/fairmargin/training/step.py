@@ -60,6 +60,9 @@ def sum_up(
     total, terms = torch.zeros((), device=space.scale.device, dtype=space.scale.dtype), []
     right, seen = torch.zeros(2, len(batches[0].names), dtype=torch.int64)
     for number, (part, batch) in enumerate(zip(recipe.parts, batches, strict=True)):
+        if not len(batch):  # nobody is left to this part
+            terms += [(term.name, 0.0) for term in part.terms]
+            continue
         views = Views(module, batch, space, random, part.adversary)
         controller = recipe.controller if number == 0 else None
         values, state = _values(part, views, state, controller)

@@ -118,7 +118,7 @@ def train(
     plan = TrainingPlan() if plan is None else plan
     check_arguments(model, dataset, method, epochs)
     groups = groups_of(dataset, partition)
-    there = validation and _groups_there(validation, partition, groups, validation_partition)
+    there = None if validation is None else _groups_there(validation, partition, groups, validation_partition)
     watch = Watch(
         (dataset, groups),
         None if validation is None or there is None else (validation, there),
@@ -184,8 +184,8 @@ def _groups_there(
             there = validation.partition(name)
         except InputError as error:
             raise InputError(
-                f"Validation data: {error} Groups of training and validation data must be the same; those of a partition "
-                "of your own are given as `validation_partition`."
+                f"Validation data: {error} Groups of training and validation data must be the same; those of a "
+                "partition of your own are given as `validation_partition`."
             ) from None
     else:
         there = groups_of(validation, given)

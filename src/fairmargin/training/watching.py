@@ -25,6 +25,10 @@ from fairmargin.training.controllers import TRAINING
 Tell = Callable[[int, int], None]  # samples done, samples in all
 
 
+def _silent(_done: int, _total: int) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """Accuracies on validation data: of all samples, and of the worst group."""
@@ -73,7 +77,7 @@ class Watch:
             digest.update(repr(parts).encode() + partition.membership.tobytes())
         return digest.hexdigest()
 
-    def look(self, module: nn.Module, tell: Tell | None = None) -> Look:
+    def look(self, module: nn.Module, tell: Tell = _silent) -> Look:
         """The accuracies now; `tell` hears how many of the samples are done."""
         if self.validation is None:
             return Look()
@@ -83,7 +87,7 @@ class Watch:
             correct = model.predict(x) == encode_labels(model, y)
             return Look(natural=float(correct.mean()), worst_natural=_worst(correct, groups))
         attack = parse_attack(self.attack)
-        found = attack_samples(model, x, y, attack, radius=self.radius, seed=self.seed, progress=tell or False)
+        found = attack_samples(model, x, y, attack, radius=self.radius, seed=self.seed, progress=tell)
         withstood = found.unreached
         return Look(
             float(found.correct.mean()),
@@ -92,7 +96,7 @@ class Watch:
             _worst(withstood, groups),
         )
 
-    def survey(self, module: nn.Module, on: str, estimator: str, per_group: int, tell: Tell | None = None) -> Floats:
+    def survey(self, module: nn.Module, on: str, estimator: str, per_group: int, tell: Tell = _silent) -> Floats:
         """Rob(P) of every group of the training partition, on training or validation data."""
         if on != TRAINING and self.validation is None:
             raise InputError(
@@ -101,7 +105,7 @@ class Watch:
         dataset, partition = self.training if on == TRAINING or self.validation is None else self.validation
         x, y, groups = _some(dataset, partition, per_group, self.seed)
         asked = parse_estimator(estimator)
-        found = measure(self.classifier(module), x, y, asked, seed=self.seed, progress=tell or False)
+        found = measure(self.classifier(module), x, y, asked, seed=self.seed, progress=tell)
         reached = found.values[np.isfinite(found.values)]
         # Who was not reached counts as far as the farthest who was: no group is vulnerable for that.
         values = np.minimum(found.values, reached.max() if reached.size else 1.0)
