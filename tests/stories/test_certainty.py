@@ -45,7 +45,7 @@ def test_a_run_that_measured_from_both_sides_says_what_is_certain(weights, tmp_p
     both = ("--estimator", "plumb:steps=12", "--estimator", "verified")
     said = succeeded(audit(weights, tmp_path / "run", *both)).stdout
     assert "between verified and plumb:steps=12" in " ".join(said.split())
-    assert "in the population" in said
+    assert "The report shows their limits" in said  # one sentence for many groups of which nothing is certain
     assert len(json.loads((tmp_path / "run" / "brackets.json").read_text(encoding="utf-8"))) == 1
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "What is certain?" in page
@@ -95,7 +95,7 @@ def test_what_makes_no_sense_is_said_before_anything_is_measured(people, tmp_pat
 def test_certificates_and_attacks_that_enclose_nothing_are_told_apart(weights, tmp_path):
     apart = ("--estimator", "smoothing:draws=100", "--estimator", "plumb:steps=4")
     succeeded(audit(weights, tmp_path / "run", *apart))
-    assert not json.loads((tmp_path / "run" / "brackets.json").read_text(encoding="utf-8"))
+    assert not (tmp_path / "run" / "brackets.json").exists()
     assert "together they enclose nothing" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 

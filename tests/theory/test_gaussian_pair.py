@@ -20,7 +20,7 @@ from fairmargin.metrics.plan import AuditPlan
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.theory import GaussianPair, Statement
 
-law = settings(max_examples=80, deadline=None, derandomize=True)
+law = settings(max_examples=50, deadline=None, derandomize=True)
 
 gaps = st.floats(0.05, 12)
 spreads = st.one_of(
@@ -315,7 +315,7 @@ def test_parameters_cannot_be_changed_through_the_array_that_was_passed():
 # Statements. ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(gap=st.floats(0.2, 10), spread=wider, share=st.floats(0, 1))
 @example(gap=2.0, spread=2.0, share=4e-16)  # a radius that vanishes beside the threshold
 def test_no_statement_is_refuted_but_the_path_for_the_printed_sum(gap, spread, share):

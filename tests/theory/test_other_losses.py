@@ -13,7 +13,7 @@ from scipy.stats import norm
 from fairmargin.theory import GaussianPair
 from fairmargin.theory.other_losses import LOSSES
 
-law = settings(max_examples=40, deadline=None, derandomize=True)
+law = settings(max_examples=25, deadline=None, derandomize=True)
 
 MARGIN_LOSSES = {
     "zero_one": lambda m: (m < 0).astype(float),

@@ -32,7 +32,14 @@ def two_bells(count=200):
 
 
 def trained(spelling, data, net=None, *, epochs=60, plan=PLAN, **others):
-    found = train(linear(data.x.shape[1]) if net is None else net, data, parse_method(spelling), epochs=epochs, plan=plan, **others)
+    found = train(
+        linear(data.x.shape[1]) if net is None else net,
+        data,
+        parse_method(spelling),
+        epochs=epochs,
+        plan=plan,
+        **others,
+    )
     assert not found.stopped
     return found
 
@@ -64,7 +71,14 @@ def plain():
 def test_penalty_moves_the_threshold_to_the_fair_one_and_closes_the_gap(plain):
     data = two_bells()
     fair = trained("penalty:weight=2", data)
-    print(threshold(plain), threshold(fair), error_gap(plain), error_gap(fair), np.ptp(class_losses(plain, data)), np.ptp(class_losses(fair, data)))
+    print(
+        threshold(plain),
+        threshold(fair),
+        error_gap(plain),
+        error_gap(fair),
+        np.ptp(class_losses(plain, data)),
+        np.ptp(class_losses(fair, data)),
+    )
 
 
 def test_penalty_with_the_ramp_loss(plain):
@@ -80,12 +94,24 @@ def test_group_dro(plain):
 
 
 def test_robust(plain):
-    for s in (f"madry:radius={REACH}", f"trades:radius={REACH}", f"fair_robust:radius={REACH},weight=2", "penalty:weight=2"):
+    for s in (
+        f"madry:radius={REACH}",
+        f"trades:radius={REACH}",
+        f"fair_robust:radius={REACH},weight=2",
+        "penalty:weight=2",
+    ):
         f = trained(s, two_bells())
         t = threshold(f)
         print(s, t, PAIR.boundary_error(t, REACH), PAIR.robust_error(t, REACH), f.module.weight.tolist(), error_gap(f))
     t = threshold(plain)
-    print("erm", t, PAIR.boundary_error(t, REACH), PAIR.robust_error(t, REACH), error_gap(plain), PAIR.robust_threshold(REACH))
+    print(
+        "erm",
+        t,
+        PAIR.boundary_error(t, REACH),
+        PAIR.robust_error(t, REACH),
+        error_gap(plain),
+        PAIR.robust_threshold(REACH),
+    )
 
 
 def test_fat(plain):
@@ -94,7 +120,12 @@ def test_fat(plain):
         f = trained(f"{s}{',' if ':' in s else ':'}radius={REACH}", data)
         l = class_losses(f, data, REACH)
         print(s, l, np.var(l), threshold(f))
-    for s in ("trades:beta=1", "fat_trades:beta=1,weight=5", "fat_trades:beta=1,weight=5,crafted_by=cross_entropy", "fat_trades:beta=1,weight=5,published=true"):
+    for s in (
+        "trades:beta=1",
+        "fat_trades:beta=1,weight=5",
+        "fat_trades:beta=1,weight=5,crafted_by=cross_entropy",
+        "fat_trades:beta=1,weight=5,published=true",
+    ):
         f = trained(f"{s}{',' if ':' in s else ':'}radius={REACH}", data)
         l = class_losses(f, data, REACH)
         print(s, l, np.var(l), threshold(f))
@@ -125,11 +156,20 @@ def distances(found, data):
 
 def test_adverm():
     data = two_directions()
-    for s in ("erm", "adverm:radius=0.7,weight=2", "adverm:radius=0.7,weight=2,group=near", "adverm:radius=0.7,weight=2,published=true", "trades:radius=0.3,norm=l2", "farmur:radius=0.3,norm=l2,since=0.5", "farmur:radius=0.3,norm=l2,since=0.5,found_on=validation"):
+    for s in (
+        "erm",
+        "adverm:radius=0.7,weight=2",
+        "adverm:radius=0.7,weight=2,group=near",
+        "adverm:radius=0.7,weight=2,published=true",
+        "trades:radius=0.3,norm=l2",
+        "farmur:radius=0.3,norm=l2,since=0.5",
+        "farmur:radius=0.3,norm=l2,since=0.5,found_on=validation",
+    ):
         f = trained(s, data, partition="group", epochs=40, validation=two_directions(40, 1))
         d = distances(f, data)
-        print(s, {k: (v.mean(), (v > .7).mean()) for k, v in d.items()})
-        if "farmur" in s: print([dict(e.terms) for e in f.history[::10]])
+        print(s, {k: (v.mean(), (v > 0.7).mean()) for k, v in d.items()})
+        if "farmur" in s:
+            print([dict(e.terms) for e in f.history[::10]])
 
 
 class Bumps(nn.Module):
@@ -140,7 +180,8 @@ class Bumps(nn.Module):
         self.register_buffer("centers", torch.linspace(-1, 1, 41, dtype=torch.float64))
         self.last = nn.Linear(41, 2).double()
         with torch.no_grad():
-            for p in self.last.parameters(): p.zero_()
+            for p in self.last.parameters():
+                p.zero_()
 
     def forward(self, x):
         return self.last(torch.exp(-0.5 * ((x - self.centers) / 0.05) ** 2))
@@ -155,7 +196,12 @@ def test_smooth():
     for s in ("erm", "gaussian:noise=0.25", "smooth_adv:noise=0.25,radius=0.25"):
         f = trained(s, data, Bumps(), epochs=60, plan=TrainingPlan(rate=1.0, batch=100))
         with torch.no_grad():
-            p = torch.stack([f.module((torch.as_tensor(x)[:, None] + n)).argmax(1) for n in noise]).double().mean(0).numpy()
+            p = (
+                torch.stack([f.module((torch.as_tensor(x)[:, None] + n)).argmax(1) for n in noise])
+                .double()
+                .mean(0)
+                .numpy()
+            )
         own = np.where(y == 1, p, 1 - p)
-        rad = np.where(own > .5, .25 * norm.ppf(np.clip(own, 0, 1 - 1e-4)), 0)
-        print(s, (own > .5).mean(), rad.mean())
+        rad = np.where(own > 0.5, 0.25 * norm.ppf(np.clip(own, 0, 1 - 1e-4)), 0)
+        print(s, (own > 0.5).mean(), rad.mean())

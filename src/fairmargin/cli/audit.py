@@ -16,6 +16,7 @@ from fairmargin.cli.console import (
     show_adequacies,
     show_audits,
     show_brackets,
+    show_certificates,
     show_precise,
     shown,
 )
@@ -219,6 +220,7 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
     elif not quiet:
         show_audits(finished.audits)
         show_brackets(finished.brackets)
+        show_certificates(finished.certificates)
         show_adequacies(finished.adequacies)
         for note in finished.folder.read_manifest().notes:
             output.print(f"[yellow]Note:[/] {shown(note)}")
@@ -266,6 +268,7 @@ def as_json(finished: "Finished") -> dict[str, Any]:
         "audits": [audit_as_json(stored) for stored in finished.audits],
         "adequacy": [adequacy_as_json(stored) for stored in finished.adequacies],
         "brackets": [bracket_as_json(stored) for stored in finished.brackets],
+        "certificates": [certificates_as_json(stored) for stored in finished.certificates],
     }
 
 

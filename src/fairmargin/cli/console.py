@@ -33,6 +33,7 @@ class _Output(Console):
 output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
+_FEW = 3  # groups of which nothing is certain that get a sentence each
 _COLOURS = {"less robust": "red", "more robust": "green"}
 
 
@@ -87,8 +88,15 @@ def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
     for stored in brackets:
         whose = "" if stored.result.subject == "model" else f" of the {stored.result.subject} model"
         output.print(f"[bold]{shown(f'By {stored.result.partition}{whose}, between {stored.between}:')}[/]")
+        undecided = [row for row in stored.result if not row.is_certain and row.sigma.is_known]
         for row in stored.result:
-            output.print(f"[{'cyan' if row.is_certain else 'default'}]{shown(row.finding)}[/]")
+            if row not in undecided or len(undecided) <= _FEW:
+                output.print(f"[{'cyan' if row.is_certain else 'default'}]{shown(row.finding)}[/]", soft_wrap=True)
+        if len(undecided) > _FEW:
+            output.print(
+                f"Not certain for {len(undecided)} of {len(stored.result.groups)} groups: between certificate and "
+                "attack lies too much room. The report shows their limits."
+            )
     if brackets:
         output.print()
 
@@ -112,9 +120,10 @@ def show_certificates(certificates: "Sequence[StoredCertificates]") -> None:
 
 def show_precise(found: "PrecisionResult") -> None:
     """Every group to a precision, and what that saved."""
+    whom = "the population" if found.target == "population" else found.target
     table = plain_table(
-        f"{found.partition}: σ to ±{found.precision:g} for the {found.target.removeprefix('the ')}, {found.norm}, "
-        f"{found.bound.words}, {found.reference}",
+        f"{found.partition}: σ to ±{found.precision:g} for {whom}, {found.norm}, {found.bound.words}, "
+        f"{found.reference}",
         left=("group", "verdict"),
         wrap=("group", "verdict"),
     )(

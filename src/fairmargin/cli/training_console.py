@@ -45,7 +45,7 @@ def training_progress(quiet: bool) -> Iterator[Listeners]:
             # Shares, not counts: between epochs the training counts in epochs, and a new total forgets the speed.
             share = done / total if total else 1.0
             if name not in known:
-                known[name] = bars.add_task(shown(what), total=1.0, completed=share)
+                known[name] = bars.add_task(shown(what), total=1.0)
             visible = name == _TRAINING or share < 1
             bars.update(known[name], description=shown(what), completed=share, visible=visible)  # type: ignore[arg-type]
 

@@ -99,6 +99,7 @@ class Smoothing:
     needs: ClassVar[str] = "predict"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
     revision: ClassVar[int] = 1
+    at_a_time: ClassVar[int] = 16  # samples a shard: each is asked about thousands of times
     caution: ClassVar[str] = (
         "Radii certified by smoothing are of g, the vote of the model under noise, and not of the model itself: too "
         "much should not be read into their agreement with distances of the model."

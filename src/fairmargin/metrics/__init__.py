@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from fairmargin.metrics.certificates import certified_accuracy as certified_accuracy
     from fairmargin.metrics.certificates import certified_mean as certified_mean
     from fairmargin.metrics.certificates import false_certificates as false_certificates
+    from fairmargin.metrics.certified import Certified as Certified
+    from fairmargin.metrics.certified import certify_groups as certify_groups
     from fairmargin.metrics.exact_intervals import binomial_interval as binomial_interval
     from fairmargin.metrics.exact_intervals import kolmogorov_band as kolmogorov_band
     from fairmargin.metrics.permutation import holm as holm
@@ -55,6 +57,7 @@ _ROOMS = {
         "robustness_bias robustness_variance sigma sigma_parts worst_group"
     ),
     "certificates": "certified_accuracy certified_mean false_certificates",
+    "certified": "Certified certify_groups",
     "exact_intervals": "binomial_interval kolmogorov_band",
     "permutation": "holm largest_bias_test",
     "robust_accuracy": "RobustAccuracy",

@@ -11,7 +11,7 @@ from fairmargin.metrics.units import sum_of_others
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contrast:
-    """σ of every group, and limits of σ and of the mean."""
+    """σ of every group, limits of σ and of the mean, and p: that the group's mean is that of its rest."""
 
     mean: Floats
     sigma: Floats
@@ -19,6 +19,7 @@ class Contrast:
     sigma_high: Floats
     mean_low: Floats
     mean_high: Floats
+    p: Floats
 
     @property
     def half_width(self) -> Floats:
@@ -55,6 +56,9 @@ def log_contrast(
 ) -> Contrast:
     """σ(P) = Rob(P) / Rob(rest) − 1 with limits that stay above −1, by the delta method; groups are independent.
 
+    p is two-sided, of Student's statistic ln(1 + σ) / error from which the limits come: it is below 1 − confidence
+    exactly where they exclude 0. It is not corrected for the number of groups.
+
     >>> found = log_contrast(np.array([1.0, 2.0]), np.array([0.01, 0.04]), np.array([50.0, 50.0]),
     ...     np.array([100, 100]), finite=True, confidence=0.95)
     >>> found.sigma.tolist(), found.sigma_low.round(2).tolist(), found.sigma_high.round(2).tolist()
@@ -70,6 +74,7 @@ def log_contrast(
         ratio = np.log(mean / rest.mean)
         reach = stats.t.ppf(tail, joint) * np.sqrt(both)
         own_reach = stats.t.ppf(tail, freedom) * np.sqrt(own2)
+        statistic = np.where(ratio == 0, 0.0, np.abs(ratio) / np.sqrt(both))  # no error at all: 0 or infinite
         return Contrast(
             mean,
             np.expm1(ratio),
@@ -77,4 +82,5 @@ def log_contrast(
             np.expm1(ratio + reach),
             mean * np.exp(-own_reach),
             mean * np.exp(own_reach),
+            np.asarray(2 * stats.t.sf(statistic, joint)),
         )

@@ -184,9 +184,12 @@ class PrecisionResult:
         words = f"{self.reference} measured {reference:,} of {self.size:,} samples"
         if self.cheap:
             words += f", {self.cheap} {sum(row.cheap_samples for row in self.groups):,}"
+        small = (
+            " Trials and filled-up tiles count: so small a pool does not pay." if self.spent > self.full_cost else ""
+        )
         return (
             f"{words}: {_times(self.plain_cost, self.spent)} the compute of a plain random part of the samples that is "
-            f"as precise, {_times(self.full_cost, self.spent)} that of all samples."
+            f"as precise, {_times(self.full_cost, self.spent)} that of all samples.{small}"
         )
 
     def __str__(self) -> str:

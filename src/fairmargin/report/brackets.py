@@ -24,8 +24,9 @@ from fairmargin.report.drawing import distinct, lay_out
 READING = (
     "An attack shows how far a sample is at most from being fooled, a certificate how far at least. What lies between "
     "both is not known; what lies outside is ruled out, however strong the next attack may be. If the limits of a "
-    "group’s σ exclude 0, it is certain which side is easier to fool: first for the very samples measured, and, if "
-    "the limits with sampling error exclude 0 too, for everyone they were drawn from."
+    "group’s σ exclude 0, it is certain which side is easier to fool in the very samples measured. For everyone they "
+    "were drawn from, sampling error is added, and the verdict allows for there being several groups: it can stay "
+    "cautious where one group’s limits, taken alone, exclude 0."
 )
 SYMBOLS = {
     CERTAINLY_LESS: "▼",
@@ -118,7 +119,7 @@ def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[
         "rows": [_row(row) for row in _ordered(bracket)],
         "sentences": [row.finding for row in _ordered(bracket)],
         "confidence": spelling.percent(bracket.confidence),
-        "variance": f"{spelling.number(low)} to {spelling.number(high)}",
+        "variance": f"{spelling.number(low)} and {spelling.number(high)}",
         "capped": bracket.cap_reason,
         "crossed": bracket.crossed,
         "figure": embed(bracket_intervals(bracket)),

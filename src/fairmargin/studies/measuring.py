@@ -60,15 +60,20 @@ def plan_tasks(
     """One task a shard of samples. Its key says what the distances depend on, and nothing else."""
     asked = with_references(model, references, estimator)
     base = {"revision": type(estimator).revision} | {f"estimator.{k}": v for k, v in describe(estimator).items()}
-    for start, stop, key in shards_of(model, dataset, seed, base | {"model": asked.fingerprint()}):
+    most = getattr(type(estimator), "at_a_time", None)
+    for start, stop, key in shards_of(model, dataset, seed, base | {"model": asked.fingerprint()}, most):
         yield Task(key, measure_shard, (asked, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
 
 
 def shards_of(
-    model: Classifier, dataset: Dataset, seed: int, parts: Mapping[str, Any]
+    model: Classifier, dataset: Dataset, seed: int, parts: Mapping[str, Any], most: int | None = None
 ) -> Iterable[tuple[int, int, str]]:
-    """Where each shard of the samples starts and stops, and the key of what is measured on it; `parts` say what."""
+    """Where each shard of the samples starts and stops, and the key of what is measured on it; `parts` say what.
+
+    `most`: of an estimator so slow that a usual shard would be silent, and lost when interrupted, for too long.
+    """
     size = shard_size(model, math.prod(dataset.x.shape[1:]), len(dataset))
+    size = size if most is None else min(size, most)
     base = {
         "data": dataset.fingerprint,
         "seed": seed,

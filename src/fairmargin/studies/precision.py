@@ -29,7 +29,7 @@ from fairmargin.distances.measure import (
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.local import Serial
 from fairmargin.errors import InputError
-from fairmargin.metrics.precision import PreciseGroup, PrecisionResult
+from fairmargin.metrics.precision import PreciseGroup, PrecisionResult, judged
 from fairmargin.metrics.results import Estimate
 from fairmargin.metrics.to_precision import REFERENCE, Answer, Question, to_precision
 from fairmargin.models.as_classifier import as_classifier
@@ -249,7 +249,7 @@ def _result(
     costs = question.costs
     return PrecisionResult(
         partition=partition.name,
-        groups=tuple(groups),
+        groups=judged(groups, contrast.p, plan.confidence),
         precision=plan.precision,
         confidence=plan.confidence,
         target=plan.target,

@@ -19,10 +19,19 @@ from fairmargin.report.page import Provenance, Section, render
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.studies.adequacy import check_adequacy
 from fairmargin.studies.bracketing import brackets_of, missing_bracket
+from fairmargin.studies.certifying import certificates_of
 from fairmargin.studies.loading import Loaded, audit_plan, kept_columns, load_study, partitions_of
 from fairmargin.studies.measuring import Progress, Workshop, measure_all
 from fairmargin.studies.preparing import accelerated, check_served, claim, estimators_of, referenced, versions
-from fairmargin.studies.run_folder import Manifest, Measurement, RunFolder, StoredAdequacy, StoredAudit, StoredBracket
+from fairmargin.studies.run_folder import (
+    Manifest,
+    Measurement,
+    RunFolder,
+    StoredAdequacy,
+    StoredAudit,
+    StoredBracket,
+    StoredCertificates,
+)
 from fairmargin.studies.study import Study
 
 
@@ -38,6 +47,7 @@ class Finished:
     added: bool  # whether all that is new of this question is the check of the attack
     adequacies: tuple[StoredAdequacy, ...] = ()
     brackets: tuple[StoredBracket, ...] = ()
+    certificates: tuple[StoredCertificates, ...] = ()
 
 
 def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress: Progress | None = None) -> Finished:
@@ -75,17 +85,23 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
                 audits.append(StoredAudit(measurement.estimator, _warned(audit(distances, partition, plan), loaded)))
         tell("comparing groups", len(audits), len(audits))
         folder.write_audits(audits)
-        brackets = brackets_of([(m.estimator, folder.distances(m)) for m in measurements], partitions, plan)
+        found = [(m.estimator, folder.distances(m)) for m in measurements]
+        brackets = brackets_of(found, partitions, plan)
         folder.write_brackets(brackets)
+        certificates = certificates_of(estimators, found, partitions, plan.confidence)
+        folder.write_certificates(certificates)
         folder.write_adequacies(())
         write_report(folder, folder.report)
+        finished = Finished(
+            folder, tuple(audits), measured, reused, replaced, added, brackets=brackets, certificates=certificates
+        )
         if not study.adequacy:
-            return Finished(folder, tuple(audits), measured, reused, replaced, added, brackets=brackets)
+            return finished
         checked = check_adequacy(study, loaded, estimators, partitions, measurements, audits, workshop)
         folder.write_adequacies(checked.found)
         write_report(folder, folder.report)
     measured, reused = measured + checked.now, reused + checked.reused
-    return Finished(folder, tuple(audits), measured, reused, replaced, added, checked.found, brackets)
+    return replace(finished, measured=measured, reused=reused, adequacies=checked.found)
 
 
 def write_report(folder: RunFolder, target: Path) -> None:
@@ -109,7 +125,8 @@ def write_report(folder: RunFolder, target: Path) -> None:
         notes=manifest.notes,
     )
     brackets = [(found.result, found.between) for found in folder.read_brackets()]
-    atomic_write_text(target, render(sections, provenance, brackets))
+    certified = [(found.result, found.estimator) for found in folder.read_certificates()]
+    atomic_write_text(target, render(sections, provenance, brackets, certified))
 
 
 def _warned(result: AuditResult, loaded: Loaded) -> AuditResult:

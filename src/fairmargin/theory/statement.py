@@ -41,7 +41,7 @@ class Statement:
 
     @property
     def verdict(self) -> str:
-        """"holds", "refuted" or "premise fails"; for many sets of parameters the worst of theirs."""
+        """ "holds", "refuted" or "premise fails"; for many sets of parameters the worst of theirs."""
         premise, conclusion = np.broadcast_arrays(self.premise_holds, self.conclusion_holds)
         if (premise & ~conclusion).any():
             return "refuted"

@@ -63,7 +63,8 @@ class TrainingFolder:
 
     def write_frozen(self, name: str, kept: Frozen) -> None:
         """Everything needed to go on, under the name `LATEST` or `MIDWAY`."""
-        content = save(_own_memory(kept.tensors), {_ABOUT: json.dumps(kept.about)})
+        about = {**kept.about, "history": [asdict(epoch) for epoch in kept.about["history"]]}
+        content = save(_own_memory(kept.tensors), {_ABOUT: json.dumps(about)})
         atomic_write_bytes(self.path / name, content)
 
     def forget_midway(self) -> None:
@@ -79,7 +80,7 @@ class TrainingFolder:
             with safe_open(path, framework="pt") as file:
                 about = json.loads(file.metadata()[_ABOUT])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-                return Frozen(tensors, about)
+                return Frozen(tensors, {**about, "history": _epochs(about["history"])})
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise StoreError(
                 f"{path} cannot be read ({error}). Remove it to begin anew, or choose another folder."
@@ -105,13 +106,7 @@ def epochs_to_keep(epochs: int, every: int) -> frozenset[int]:
     return frozenset({1, max(epochs // 2, 1), epochs, *(range(every, epochs + 1, every) if every else ())})
 
 
-def encode_history(history: tuple[Epoch, ...]) -> list[dict[str, Any]]:
-    """Plain values; the inverse of `decode_history`."""
-    return [asdict(epoch) for epoch in history]
-
-
-def decode_history(rows: list[dict[str, Any]]) -> tuple[Epoch, ...]:
-    """The epochs again."""
+def _epochs(rows: list[dict[str, Any]]) -> tuple[Epoch, ...]:
     return tuple(Epoch(**{**row, "terms": tuple((name, value) for name, value in row["terms"])}) for row in rows)
 
 

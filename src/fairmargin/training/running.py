@@ -13,19 +13,12 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from fairmargin.errors import StoreError
 from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.training.aggregates import State
-from fairmargin.training.checkpoints import (
-    LATEST,
-    MIDWAY,
-    Frozen,
-    TrainingFolder,
-    decode_history,
-    encode_history,
-)
+from fairmargin.training.checkpoints import LATEST, MIDWAY, Frozen, TrainingFolder
 from fairmargin.training.history import Epoch
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import TrainingMethod
 
-_PLAIN = ("epoch", "step", "sums", "seconds", "best")
+_PLAIN = ("epoch", "step", "sums", "seconds", "history", "best")
 
 
 @dataclass(slots=True, eq=False)
@@ -103,10 +96,7 @@ def frozen(running: Running) -> Frozen:
     tensors |= {f"best.{name}": tensor for name, tensor in running.best_weights.items()}
     tensors |= {"right": running.right, "seen": running.seen}
     about = {name: copy.copy(getattr(running, name)) for name in _PLAIN}
-    return Frozen(
-        {name: tensor.detach().clone() for name, tensor in tensors.items()},
-        {**about, "history": encode_history(running.history)},
-    )
+    return Frozen({name: tensor.detach().clone() for name, tensor in tensors.items()}, about)
 
 
 def thaw(running: Running, kept: Frozen) -> None:
@@ -124,7 +114,6 @@ def thaw(running: Running, kept: Frozen) -> None:
     running.right, running.seen = tensors["right"], tensors["seen"]
     for name in _PLAIN:
         setattr(running, name, copy.copy(kept.about[name]))
-    running.history = decode_history(kept.about["history"])
 
 
 def keep(running: Running, folder: TrainingFolder, name: str, identity: str) -> None:
