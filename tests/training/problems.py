@@ -80,13 +80,12 @@ def line(values, labels, groups=None, **domain):
     return Dataset(np.asarray(values, dtype=np.float64)[:, None], np.asarray(labels), attributes, Domain(**domain))
 
 
-def linear(inputs, classes=2, seed=0, dtype=torch.float64):
-    """A linear network with small weights."""
-    net = nn.Linear(inputs, classes).to(dtype)
-    random = torch.Generator().manual_seed(seed)
+def linear(inputs, slope=0.5):
+    """A linear network of two classes that begins on the right side."""
+    net = nn.Linear(inputs, 2).double()
     with torch.no_grad():
-        for parameter in net.parameters():
-            parameter.copy_(0.1 * torch.randn(parameter.shape, generator=random, dtype=dtype))
+        net.bias.zero_()
+        net.weight.copy_(slope * torch.tensor([[-1.0] * inputs, [1.0] * inputs]))
     return net
 
 

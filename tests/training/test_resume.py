@@ -1,0 +1,218 @@
+"""A training that is killed and started again comes to the same weights, bit for bit."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from fairmargin.core.domain import Domain
+from fairmargin.data.dataset import Dataset
+from fairmargin.errors import StoreError
+from fairmargin.training import loop
+from fairmargin.training.catalog import parse_method
+from fairmargin.training.plan import TrainingPlan
+from fairmargin.training.schedules import Schedule
+from fairmargin.training.train import train
+from tests.training.problems import blobs, same_weights
+
+PLAN = TrainingPlan(rate=0.05, batch=8, schedule=Schedule("cosine"))
+WITH_ALL = replace(
+    PLAN, average=0.9, weight_decay=1e-3, watch_radius=0.05, watch="pgd:steps=2", watch_samples=5, patience=9
+)
+CASES = {
+    "sgd with momentum": ("erm", PLAN),
+    "adam": ("erm", replace(PLAN, optimizer="adam", rate=0.01)),
+    "moving average and validation": ("penalty", WITH_ALL),
+    "attacked": ("fat:radius=0.1,steps=2", PLAN),
+    "weights of groups": ("group_dro:step=0.5", PLAN),
+    "phases": ("farmur:radius=0.05,steps=2,since=0.5", replace(PLAN, average=0.5)),
+    "noise": ("smooth_adv:radius=0.1,steps=1", PLAN),
+}
+
+
+class Killed(BaseException):
+    """Whoever kills a process asks no handler."""
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Linear(3, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.3), nn.Linear(6, 3)
+    )  # dropout and running statistics: whatever a step remembers
+
+
+def killed_after(steps):
+    """A progress callback that ends the training after so many steps of this run."""
+    seen = []
+
+    def tell(what, _done, _total):
+        if "loss" in what:
+            seen.append(what)
+            if len(seen) == steps:
+                raise Killed
+
+    return tell
+
+
+def run(case, out=None, **others):
+    spelling, plan = CASES[case]
+    method, data = parse_method(spelling), blobs(40)
+    return train(
+        network(), data, method, epochs=4, partition="kind", validation=blobs(20, 1), plan=plan, out=out, **others
+    )
+
+
+def same_histories(one, other):
+    left, right = (found.to_frame().drop(columns="seconds") for found in (one, other))
+    pd.testing.assert_frame_equal(left, right, check_exact=True)
+
+
+@pytest.mark.parametrize("every_step", [True, False], ids=["kept every step", "kept every epoch"])
+@pytest.mark.parametrize("case", CASES)
+def test_killed_again_and_again_it_comes_to_the_same_weights(case, every_step, tmp_path, monkeypatch):
+    if every_step:
+        monkeypatch.setattr(loop, "_SECONDS_BETWEEN_SAVES", -1.0)
+    whole = run(case)
+    for steps in (3, 1, 6) if every_step else (7, 8, 12):  # 5 steps an epoch: amid one, and at an end
+        with pytest.raises(Killed):
+            run(case, tmp_path, progress=killed_after(steps))
+    resumed = run(case, tmp_path)
+    assert same_weights(whole.module, resumed.module)
+    assert same_weights(whole.best_module, resumed.best_module)
+    same_histories(whole, resumed)
+    assert (resumed.best_epoch, resumed.stopped) == (whole.best_epoch, whole.stopped)
+
+
+def test_killed_while_it_looks_at_validation_data_it_comes_to_the_same_weights(tmp_path):
+    def tell(what, _done, _total):
+        if "looking at validation data" in what and "epoch 2" in what:
+            raise KeyboardInterrupt
+
+    case = "moving average and validation"
+    with pytest.raises(KeyboardInterrupt):
+        run(case, tmp_path, progress=tell)
+    assert same_weights(run(case).module, run(case, tmp_path).module)
+
+
+def test_augmented_images_are_the_same_after_a_restart(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "_SECONDS_BETWEEN_SAVES", -1.0)
+    random = np.random.default_rng(0)
+    data = Dataset(random.uniform(size=(30, 1, 6, 6)).astype(np.float32), np.arange(30) % 2, domain=Domain(0, 1))
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))
+    plan = TrainingPlan(rate=0.1, batch=8, augmentation="crop_flip")
+    train_it = lambda **others: train(net, data, parse_method("erm"), epochs=2, plan=plan, **others)  # noqa: E731
+    with pytest.raises(Killed):
+        train_it(out=tmp_path, progress=killed_after(3))
+    whole = train_it()
+    assert same_weights(whole.module, train_it(out=tmp_path).module)
+    plain = train(net, data, parse_method("erm"), epochs=2, plan=replace(plan, augmentation="none"))
+    assert not same_weights(whole.module, plain.module)
+
+
+def test_a_finished_training_is_only_read(tmp_path):
+    first = run("attacked", tmp_path)
+    told, heard = [], []
+    again = run("attacked", tmp_path, progress=lambda *what: told.append(what), heard=heard.append)
+    assert told == heard == []
+    assert same_weights(first.module, again.module)
+    same_histories(first, again)
+
+
+def test_a_training_that_stopped_early_is_not_continued(tmp_path):
+    plan = replace(PLAN, patience=1, rate=1e-9)
+    asked = {"epochs": 20, "plan": plan, "validation": blobs(20, 1), "out": tmp_path}
+    first = train(network(), blobs(40), parse_method("erm"), **asked)
+    assert first.stopped.startswith("Stopped after epoch 2 of 20: on validation data the worst group has not become")
+    heard = []
+    again = train(network(), blobs(40), parse_method("erm"), **asked, heard=heard.append)
+    assert heard == []
+    assert again.stopped == first.stopped
+    assert same_weights(first.module, again.module)
+
+
+@pytest.mark.parametrize("midway", [True, False], ids=["amid an epoch", "after one"])
+def test_a_folder_of_another_training_is_refused(tmp_path, midway):
+    tell = killed_after(2) if midway else None
+    if midway:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(loop, "_SECONDS_BETWEEN_SAVES", -1.0)
+            train(network(), blobs(40), parse_method("fat"), epochs=2, out=tmp_path, plan=PLAN, progress=tell)
+    else:
+        train(network(), blobs(40), parse_method("erm"), epochs=2, out=tmp_path, plan=PLAN)
+    domain = Domain(0, 2)
+    data = blobs(40)
+    elsewhere = Dataset(data.x, data.y, data.attributes, domain)
+    spelling = "fat" if midway else "erm"
+    for changed in (
+        {"plan": replace(PLAN, seed=1)},
+        {"epochs": 3},
+        {"partition": "kind"},
+        {"dataset": blobs(40, seed=5)},
+        {"dataset": elsewhere},
+        {"model": network(1)},
+        {"method": parse_method("fat:weight=0.7")},
+        {"validation": blobs(20, 1)},
+    ):
+        asked = {"model": network(), "dataset": data, "method": parse_method(spelling), "epochs": 2, "plan": PLAN}
+        with pytest.raises(StoreError, match="holds another training"):
+            train(**{**asked, **changed}, out=tmp_path)
+
+
+def test_a_damaged_checkpoint_is_said_in_a_sentence(tmp_path):
+    run("adam", tmp_path)
+    path = tmp_path / "latest.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(StoreError, match=r"latest.safetensors cannot be read \(.*\). Remove it to begin anew"):
+        run("adam", tmp_path)
+
+
+def test_two_trainings_do_not_write_into_one_folder(tmp_path):
+    def tell(_what, _done, _total):
+        run("adam", tmp_path)
+
+    with pytest.raises(StoreError, match="Another process .* is writing to the run"):
+        run("adam", tmp_path, progress=tell)
+
+
+def test_a_file_in_the_way_is_said_in_a_sentence(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    with pytest.raises(StoreError, match="is a file; a training is kept in a folder"):
+        run("adam", path)
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from fairmargin.training import loop
+from tests.training.test_resume import run
+loop._SECONDS_BETWEEN_SAVES = -1.0
+slowly = lambda *_: time.sleep(0.05) if "slowly" in sys.argv else None
+run("moving average and validation", Path(sys.argv[1]), progress=slowly)
+"""
+
+
+def test_a_process_that_is_killed_outright_and_started_again_comes_to_the_same_weights(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path), "slowly"], env={**os.environ}
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "epoch-0001.safetensors").exists() or not (tmp_path / "midway.safetensors").exists():
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "model.safetensors").exists()
+    resumed = run("moving average and validation", tmp_path)
+    assert same_weights(resumed.module, run("moving average and validation").module)
