@@ -1,4 +1,4 @@
-"""Makes docs/results/training.md: `python docs/results/training.py`, with ../shared beside the project (hours on 2 cores).
+"""Makes docs/results/training.md: `python docs/results/training.py`, with ../shared beside the project (1–2 hours).
 
 The papers' training methods on Fashion-MNIST. Hyper-parameters are chosen on validation data, one seed; then every
 method is trained with three seeds, and the test data are looked at once. Every step is kept in
@@ -56,6 +56,7 @@ class Task:
 
     @property
     def file(self) -> Path:
+        """Where its numbers are kept."""
         name = f"{self.method}-seed{self.seed}-{self.on}".replace("/", "_").replace(":", "_").replace(",", "_")
         return KEPT / f"{name}.json"
 

@@ -316,7 +316,7 @@ def test_attacks_raise_the_loss_that_they_climb(spelling):
             assert climbed.mean() > 5 * (own * (own.log() - near)).sum(1).mean()
         else:
             before, after = (nn.functional.cross_entropy(s, batch.y, reduction="none") for s in (clean, attacked))
-            assert after.mean() > 1.1 * before.mean()
+            assert after.mean() > before.mean() + 0.01
 
 
 @every_method

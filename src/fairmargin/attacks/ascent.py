@@ -34,7 +34,7 @@ def ascend(loss: Callable[[Tensor], Tensor], begin: Tensor, *, ball: Ball, step:
     >>> ascend(lambda x: x[:, 0] - x[:, 1], torch.zeros(1, 2), ball=ball, step=0.2, steps=3)
     tensor([[ 0.5000, -0.5000]])
     """
-    length = torch.as_tensor(step).to(begin).reshape(-1, *[1] * (begin.ndim - 1))
+    length = torch.as_tensor(step, dtype=begin.dtype, device=begin.device).reshape(-1, *[1] * (begin.ndim - 1))
     x = begin.detach()
     for _ in range(steps):
         x = ball.project(x + length * ball.steepest(slope(loss, x)))

@@ -22,8 +22,8 @@ from fairmargin.distances.gradient_search import check_count
 class AutoAttack:
     """APGD on the cross-entropy, APGD towards the strongest rivals, a minimum-norm search, and Square.
 
-    Four ways to fail are needed at once: each is on different grounds, and the last needs no gradient. A sample counts
-    as fooled if any of them fools it, so that the result is never better than that of a member alone, to the bit.
+    They fail for different reasons, and the last needs no gradient. A sample is fooled if and only if one of them alone
+    would fool it, so that robust accuracy is never higher than by any member.
 
     Not as published: the minimum-norm search is `plumb`, this package's own estimator, where the paper has targeted
     FAB; what it finds is brought into the ball. Any misclassified input on the way counts, not only the last. With

@@ -3,7 +3,7 @@
 import torch
 
 from fairmargin.attacks.survivors import Survivors
-from fairmargin.distances.plumb import _Search
+from fairmargin.distances.plumb import Plumb
 from fairmargin.distances.starting import Started
 
 
@@ -17,7 +17,6 @@ def offer_nearest(survivors: Survivors, steps: int) -> None:
         return
     everyone = torch.arange(len(which), device=which.device)
     own = Started(begun.x[which], begun.y[which], begun.scores[which], everyone)
-    search = _Search.of(survivors.norm, survivors.network, own, survivors.keys[which])
-    search.run(steps)
+    search = Plumb(survivors.norm, steps).searched(survivors.network, own, survivors.keys[which])
     found = torch.isfinite(search.closest.distance)
     survivors.offer(which[found], search.closest.point[found])

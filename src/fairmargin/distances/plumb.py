@@ -90,10 +90,15 @@ class Plumb:
         """Upper bounds; randomness is needed only where a slope is 0."""
         with model.network(tuple(x.shape[1:])) as network:
             begun = started(network, x, y)
-            search = _Search.of(self.norm, network, begun, key_rows(keys, begun))
-            if len(begun.correct_at):
-                search.run(self.steps)
+            search = self.searched(network, begun, key_rows(keys, begun))
             return begun.distances(search.closest.distance, Bound.UPPER, self.norm, tried=search.farthest)
+
+    def searched(self, network: Network, begun: Started, keys: Tensor) -> "_Search":
+        """The finished search, whose `closest` holds the points themselves too."""
+        search = _Search.of(self.norm, network, begun, keys)
+        if len(begun.correct_at):
+            search.run(self.steps)
+        return search
 
 
 @dataclass(slots=True, eq=False)

@@ -60,7 +60,8 @@ class Ball:
         """
         if norm not in (Norm.L2, Norm.LINF):
             raise InputError(f"A ball is made in L2 or L∞; given {norm}.")
-        radius, low, high, scale = (torch.as_tensor(each).to(center) for each in (radius, low, high, scale))
+        # Plain numbers go straight to the samples' kind: by way of single precision they would be rounded.
+        radius, low, high, scale = (_like(each, center) for each in (radius, low, high, scale))
         radius = radius.reshape(-1, *[1] * (center.ndim - 1))
         # A sample may lie outside the box by a rounding: then the box reaches just to it.
         lowest, highest = torch.minimum(low, center), torch.maximum(high, center)
@@ -172,6 +173,12 @@ class Ball:
 
     def _scale_of_rows(self) -> Tensor:
         return self.scale.expand(self.center.shape[1:]).flatten()
+
+
+def _like(value: Tensor | float, center: Tensor) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.to(center)
+    return torch.as_tensor(value, dtype=center.dtype, device=center.device)
 
 
 def draws_for(center: Tensor, norm: Norm, generator: torch.Generator | None = None) -> Tensor:

@@ -18,7 +18,7 @@ from fairmargin.training.orders import orders_of
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Recipe, TrainingMethod
 from fairmargin.training.running import Running, begin, frozen, is_sound, keep, resume, thaw
-from fairmargin.training.seeds import generator_of, seed_of
+from fairmargin.training.seeds import generator_of, seed_dropout, seed_of
 from fairmargin.training.step import Summed, sum_up
 from fairmargin.training.watching import Watch
 
@@ -108,13 +108,12 @@ class Training:
         """One step down; None if the loss is no number."""
         place = (running.epoch, running.step)
         random = generator_of(self.plan.seed, "step", *place)
-        torch.manual_seed(seed_of(self.plan.seed, "dropout", *place))
+        seed_dropout(seed_of(self.plan.seed, "dropout", *place))
         batches = tuple(self.material.batch(indices) for indices in which)
         if self.plan.augmentation != "none":
             batches = tuple(replace(b, x=augmented(b.x, self.plan.augmentation, random)) for b in batches)
-        rate = self.plan.rate * self.plan.schedule.factor(running.epoch + running.step / steps, self.epochs)
         for group in running.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = self._rate(running.epoch, running.step, steps)
         running.module.train()
         running.optimizer.zero_grad(set_to_none=True)
         found = sum_up(running.module, recipe, batches, running.state, self.material.room, random)
@@ -127,6 +126,9 @@ class Training:
             running.average.update_parameters(running.module)
         return found
 
+    def _rate(self, epoch: int, step: int, steps: int) -> float:
+        return self.plan.rate * self.plan.schedule.factor(epoch + step / steps, self.epochs)
+
     def _count(self, running: Running, found: Summed, seconds: float) -> None:
         values = [float(found.total.detach()), *(value for _, value in found.terms)]
         running.sums = [a + b for a, b in zip(running.sums or [0.0] * len(values), values, strict=True)]
@@ -136,7 +138,8 @@ class Training:
     def _end_epoch(self, running: Running) -> None:
         """Look, remember, keep."""
         look = self.watch.look(running.shown, self._while(running, "looking at validation data", running.epoch + 1))
-        learned = _learned(running, self.method.recipe(running.epoch, self.epochs), self.material)
+        rate = self._rate(running.epoch, running.step - 1, running.step)
+        learned = _learned(running, self.method.recipe(running.epoch, self.epochs), self.material, rate)
         epoch = replace(learned, **asdict(look))
         best = running.history[running.best - 1].watched if running.best else -math.inf
         if epoch.watched > best:  # never of NaN
@@ -164,7 +167,7 @@ class Training:
         return lambda done, total: self.tell(f"{words}, {done:,} of {total:,}", epochs, self.epochs)
 
 
-def _learned(running: Running, recipe: Recipe, material: Material) -> Epoch:
+def _learned(running: Running, recipe: Recipe, material: Material, rate: float) -> Epoch:
     """What an epoch came to, without the look at validation data."""
     names = [term.name for part in recipe.parts for term in part.terms]
     means = [total / running.step for total in running.sums]
@@ -172,7 +175,7 @@ def _learned(running: Running, recipe: Recipe, material: Material) -> Epoch:
     worst = int(shares.argmin())
     return Epoch(
         epoch=running.epoch + 1,
-        rate=running.optimizer.param_groups[0]["lr"],
+        rate=rate,
         seconds=running.seconds,
         loss=means[0],
         terms=tuple(zip(names, means[1:], strict=True)),

@@ -14,8 +14,9 @@ def orders_of(pools: Sequence[Tensor], batch: int, place: tuple[int, ...]) -> li
     """For each part of a method the positions of each step's samples, all parts with as many steps.
 
     Guarantee: of the largest pool every sample is drawn once; a smaller one is gone through again and again, each time
-    in another order, and an empty one stays empty. Batches have nearly one size, at most `batch`; none has a single sample, which BatchNorm could not
-    learn from, unless it must: then, if there are as few as 3 samples, one too many is taken.
+    in another order, and an empty one stays empty. Batches have nearly one size, at most `batch`. None has a single
+    sample, which BatchNorm could not learn from, unless that was asked for or the pool has no more: of 3 samples in
+    batches of 2 one batch is made.
 
     Parameters
     ----------

@@ -12,11 +12,11 @@ from torch import nn
 from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.measure import check_samples
-from fairmargin.errors import InputError
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.training.beforehand import check_arguments, check_method, check_watch, scores_of
 from fairmargin.training.catalog import describe_method
 from fairmargin.training.checkpoints import FINAL, TrainingFolder
+from fairmargin.training.groups import groups_of, groups_there
 from fairmargin.training.history import Epoch, as_frame
 from fairmargin.training.loop import Progress, Training
 from fairmargin.training.material import as_material, class_values
@@ -118,7 +118,7 @@ def train(
     plan = TrainingPlan() if plan is None else plan
     check_arguments(model, dataset, method, epochs)
     groups = groups_of(dataset, partition)
-    there = None if validation is None else _groups_there(validation, partition, groups, validation_partition)
+    there = None if validation is None else groups_there(validation, partition, groups, validation_partition)
     watch = Watch(
         (dataset, groups),
         None if validation is None or there is None else (validation, there),
@@ -160,42 +160,6 @@ def train(
         folder.path if folder else None,
         _with_weights(module, running.best_weights),
     )
-
-
-def groups_of(dataset: Dataset, partition: Partition | str | None) -> Partition:
-    """The partition, by its name if that is given; by class if nothing is."""
-    if isinstance(partition, Partition):
-        if len(partition) != len(dataset):
-            raise InputError(
-                f"The partition has {len(partition):,} samples but the data have {len(dataset):,}. Did you drop rows "
-                "from only one of them?"
-            )
-        return partition
-    return dataset.partition(partition or "class")
-
-
-def _groups_there(
-    validation: Dataset, partition: Partition | str | None, groups: Partition, given: Partition | None
-) -> Partition:
-    """The same groups of the validation data."""
-    if given is None:
-        name = groups.name if isinstance(partition, Partition) else partition or "class"
-        try:
-            there = validation.partition(name)
-        except InputError as error:
-            raise InputError(
-                f"Validation data: {error} Groups of training and validation data must be the same; those of a "
-                "partition of your own are given as `validation_partition`."
-            ) from None
-    else:
-        there = groups_of(validation, given)
-    unknown = [label for label in there.labels if label not in groups.labels]
-    if unknown:
-        raise InputError(
-            f"The validation data have a group {unknown[0]!r} of {groups.name!r} that the training data do not have. "
-            "Leave it out, or merge it with another in both."
-        )
-    return there
 
 
 def _with_weights(module: nn.Module, weights: dict[str, torch.Tensor]) -> nn.Module | None:
