@@ -9,20 +9,9 @@ from fairmargin.metrics.audit import compare_groups
 from fairmargin.metrics.bootstrap import Limits
 from fairmargin.metrics.contrast import Contrasts, is_testable
 from fairmargin.metrics.exact_intervals import binomial_interval
-from fairmargin.metrics.permutation import permutation_test, studentised
+from fairmargin.metrics.permutation import permutation_test
 from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.units import (
-    CROSS,
-    SAMPLES,
-    TOTAL,
-    TOTAL2,
-    UNITS,
-    Sides,
-    common_mix,
-    make_cells,
-    rest_of,
-    two_sides,
-)
+from fairmargin.metrics.units import SAMPLES, TOTAL, UNITS, common_mix, make_cells, rest_of, two_sides
 
 
 def share_contrasts(hits: Floats, partition: Partition, plan: AuditPlan, cluster: Ints | None) -> Contrasts:
@@ -44,8 +33,8 @@ def share_contrasts(hits: Floats, partition: Partition, plan: AuditPlan, cluster
     units, rest_units = moments[..., UNITS].sum(-1), rest[..., UNITS].sum(-1)
     tested = is_testable(units, rest_units, common.dropped, plan)
     if cells.strata == 1:
-        p = np.where(tested, _every_permutation(moments[:, 0], sides), np.nan)
-        way = "studentised permutation test, over every way of dealing the samples out to the groups"
+        p = np.where(tested, _every_permutation(moments[:, 0]), np.nan)
+        way = "Fisher's exact test, over every way of dealing the samples out to the groups, both tails alike"
     else:
         test = permutation_test(cells, common.mix, tested, alpha=plan.alpha, seed=plan.seed)
         p = test.p
@@ -64,30 +53,21 @@ def share_contrasts(hits: Floats, partition: Partition, plan: AuditPlan, cluster
     )
 
 
-def _every_permutation(moments: Floats, sides: Sides) -> Floats:
-    """p of each group: of all ways to deal the samples out, the share whose studentised gap is as large as observed.
+def _every_permutation(moments: Floats) -> Floats:
+    """p of each group: twice the chance of so many ones, or more extreme on the same side, if samples were dealt out.
 
-    A group's number of ones is then hypergeometric, so that nothing need be drawn.
+    A group's number of ones is then hypergeometric, so that nothing need be drawn. Not studentised: values of 0 and 1
+    with equal means have equal variances too, and a group without a single 0 would seem infinitely surprising.
     """
-    observed, p = studentised(sides), np.full(len(moments), np.nan)
+    p = np.full(len(moments), np.nan)
     everyone = moments.sum(axis=0)
     for group, sums in enumerate(moments):
         size, ones, all_ = int(sums[SAMPLES]), int(everyone[TOTAL]), int(everyone[SAMPLES])
         if size == all_:
             continue
-        dealt = np.arange(max(0, size + ones - all_), min(size, ones) + 1)
-        sides_dealt = two_sides(_sums(size, dealt), _sums(all_ - size, ones - dealt), np.ones((len(dealt), 1)))
-        bar = observed[group] * (1 - 1e-9)  # equal up to rounding is equal
-        chances = stats.hypergeom.pmf(dealt, all_, ones, size)
-        p[group] = min(1.0, float(chances[studentised(sides_dealt) >= bar].sum()))
+        dealt = stats.hypergeom(all_, ones, size)
+        p[group] = min(1.0, 2 * min(float(dealt.cdf(sums[TOTAL])), float(dealt.sf(sums[TOTAL] - 1))))
     return p
-
-
-def _sums(size: int, ones: Ints) -> Floats:
-    """The six sums of a cell of so many samples, for each number of ones among them."""
-    sums = np.full((len(ones), 1, 6), float(size))
-    sums[:, 0, [TOTAL, TOTAL2, CROSS]] = ones[:, None]
-    return sums
 
 
 def _limits(gap: Floats, moments: Floats, rest: Floats, mix: Floats, confidence: float) -> Limits:

@@ -1,0 +1,1 @@
+"""The papers' experiments, and what became of each of their claims here."""

@@ -1,0 +1,158 @@
+"""The page of a paper: claims, what was found, verdicts and pictures, as Markdown and as JSON, the same at every run."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fairmargin.report.pictures import write_picture
+from fairmargin.store.atomic import atomic_write_text, cannot_write
+from fairmargin.studies.papers.claims import Claim, Verdict
+from fairmargin.studies.papers.paper import Paper, Picture, Scale
+
+_VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "undecided", "not tested")
+_TESTABLE = {"closely": "", "direction": "in direction only", "not here": "not here"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """All that a page shows.
+
+    Parameters
+    ----------
+    paper, scale
+        What was run.
+    claims
+        Every row, in order.
+    pictures
+        In order.
+    notes
+        What was run, in sentences.
+    versions
+        Of all that numbers depend on.
+    """
+
+    paper: Paper
+    scale: Scale
+    claims: Sequence[Claim]
+    pictures: Sequence[Picture]
+    notes: Sequence[str]
+    versions: dict[str, str]
+
+    @property
+    def command(self) -> str:
+        """What makes the page."""
+        return f"fairmargin reproduce {self.paper.name} --scale {self.scale}"
+
+
+def write_page(shown: Shown, out: Path) -> Path:
+    """`out/PAPER.md` with `out/PAPER/claims.json` and the pictures beside that; gives the path of the page.
+
+    No date and no path of this machine is inside: the same numbers give the same bytes.
+    """
+    folder = out / shown.paper.name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    for picture in shown.pictures:
+        write_picture(folder / f"{picture.name}.svg", picture.figure)
+    atomic_write_text(folder / "claims.json", json_text(shown))
+    page = out / f"{shown.paper.name}.md"
+    atomic_write_text(page, markdown(shown))
+    return page
+
+
+def markdown(shown: Shown) -> str:
+    """The page as Markdown; pictures are linked relative to it."""
+    paper = shown.paper
+    lines = [
+        f"# {paper.title}",
+        "",
+        paper.reference,
+        "",
+        f"Made by `{shown.command}`, as it came out. "
+        + ", ".join(f"{name} {number}" for name, number in sorted(shown.versions.items()))
+        + ".",
+        "",
+        _summary(shown.claims),
+        "",
+        "| | claim | printed | ours | verdict |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [_row(claim) for claim in shown.claims]
+    remarks = [claim for claim in shown.claims if claim.remark and claim.verdict != "not tested"]
+    if remarks:
+        lines += ["", "## Remarks", ""]
+        lines += [f"- **{claim.name}** {claim.remark}" for claim in remarks]
+    if shown.notes:
+        lines += ["", "## What was run", ""]
+        lines += [f"- {note}" for note in shown.notes]
+    if shown.pictures:
+        lines += ["", "## Figures", ""]
+        for picture in shown.pictures:
+            lines += [f"![{_one_line(picture.caption)}]({paper.name}/{picture.name}.svg)", "", picture.caption, ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def json_text(shown: Shown) -> str:
+    """The same for programs; an infinite limit is written as text, since JSON has none."""
+    content = {
+        "paper": shown.paper.name,
+        "scale": shown.scale,
+        "command": shown.command,
+        "versions": shown.versions,
+        "claims": [claim_as_json(claim) for claim in shown.claims],
+        "notes": list(shown.notes),
+        "figures": [
+            {"file": f"{shown.paper.name}/{picture.name}.svg", "caption": picture.caption} for picture in shown.pictures
+        ],
+    }
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2, sort_keys=True) + "\n"
+
+
+def claim_as_json(claim: Claim) -> dict[str, Any]:
+    """One row, with its name."""
+    row = asdict(claim)
+    if claim.interval is not None:
+        row["interval"] = [limit if abs(limit) < float("inf") else str(limit) for limit in claim.interval]
+    return row | {"name": claim.name}
+
+
+def counts(claims: Sequence[Claim]) -> dict[Verdict, int]:
+    """How many rows got each verdict."""
+    return {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in _VERDICTS}
+
+
+def _summary(claims: Sequence[Claim]) -> str:
+    said = ", ".join(f"{number} {verdict}" for verdict, number in counts(claims).items() if number)
+    return f"{len(claims)} rows: {said}."
+
+
+def _row(claim: Claim) -> str:
+    ours = claim.ours
+    if claim.interval is not None:
+        ours += f" [{number(claim.interval[0])}, {number(claim.interval[1])}]"
+    if claim.chance is not None:
+        ours += f" (by chance {claim.chance:.1%})"
+    verdict = f"not tested ({claim.remark})" if claim.verdict == "not tested" else f"**{claim.verdict}**"
+    testable = _TESTABLE[claim.testable]
+    if testable and claim.verdict != "not tested":
+        verdict += f", {testable}"
+    cells = (claim.name, claim.text, claim.printed or "–", ours or "–", verdict)
+    return "| " + " | ".join(_one_line(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def number(value: float) -> str:
+    """A number with three digits, and a real minus sign.
+
+    >>> number(-0.12345), number(1234.5)
+    ('−0.123', '1,234')
+    """
+    text = f"{value:,.0f}" if 1000 <= abs(value) < float("inf") else f"{value:.3g}"
+    return text.replace("-", "−").replace("inf", "∞")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

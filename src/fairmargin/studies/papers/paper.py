@@ -1,0 +1,133 @@
+"""A paper as it is run here: its claims, and the parts that each answer some of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+
+from fairmargin.core.suggestion import suggest
+from fairmargin.errors import InputError
+from fairmargin.studies.measuring import Progress
+from fairmargin.studies.papers.claims import Claim
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Scale = Literal["smoke", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+_Chosen = TypeVar("_Chosen")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignment:
+    """What a part is given to work with.
+
+    Parameters
+    ----------
+    scale
+        "smoke", "laptop" or "paper".
+    folder
+        A folder of the part's own, for what it wants to find again after an interruption; made when first used.
+    claims
+        The paper's claims by number, as printed.
+    tell
+        Called with (what is being done, how much is done, of how much).
+    """
+
+    scale: Scale
+    folder: Path
+    claims: Mapping[int, Claim]
+    tell: Progress
+
+    def by_scale(self, smoke: _Chosen, laptop: _Chosen, paper: _Chosen) -> _Chosen:
+        """The one of three settings that belongs to the scale."""
+        return {"smoke": smoke, "laptop": laptop, "paper": paper}[self.scale]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A figure of the page: the name of its file, what it shows, and how it is drawn."""
+
+    name: str
+    caption: str
+    figure: "Figure"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Findings:
+    """What a part found: rows of the table, pictures, and sentences on what was run."""
+
+    claims: tuple[Claim, ...]
+    pictures: tuple[Picture, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A piece of a paper's experiments that is run, kept and drawn on its own.
+
+    Parameters
+    ----------
+    name
+        Of its folder.
+    title
+        What it does, for progress and page.
+    numbers
+        The claims that it answers; each part must give at least one row for each.
+    run
+        Does the work. What takes long it keeps in its folder, so that a second run goes on where the first stopped.
+    """
+
+    name: str
+    title: str
+    numbers: frozenset[int]
+    run: Callable[[Assignment], Findings]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paper:
+    """A paper of the catalog.
+
+    Parameters
+    ----------
+    name
+        Its short name.
+    title, reference
+        For the page.
+    claims
+        Every claim, as printed.
+    parts
+        What is run, in this order.
+    waiting
+        Why claims that no part answers are not tested, by number; for the others there is a general sentence.
+    """
+
+    name: str
+    title: str
+    reference: str
+    claims: tuple[Claim, ...]
+    parts: tuple[Part, ...]
+    waiting: Mapping[int, str]
+
+    def __post_init__(self) -> None:
+        known = {claim.number for claim in self.claims}
+        for part in self.parts:
+            if part.numbers - known:
+                raise InputError(f"{self.name} has no claim {sorted(part.numbers - known)} for part {part.name!r}.")
+
+    @property
+    def by_number(self) -> dict[int, Claim]:
+        """The printed claims."""
+        return {claim.number: claim for claim in self.claims}
+
+
+def parse_scale(text: str) -> Scale:
+    """A scale by its name.
+
+    >>> parse_scale("smoke")
+    'smoke'
+    """
+    for scale in SCALES:
+        if scale == text:
+            return scale
+    raise InputError(f"There is no scale {text!r}. {suggest(text, SCALES)}")

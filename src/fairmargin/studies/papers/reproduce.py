@@ -1,0 +1,104 @@
+"""Running a paper part by part: after each the page is written, so that an interruption leaves what is finished."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairmargin.errors import InputError
+from fairmargin.studies.measuring import Progress
+from fairmargin.studies.papers.claims import Claim
+from fairmargin.studies.papers.page import Shown, write_page
+from fairmargin.studies.papers.paper import Assignment, Findings, Paper, Part, Picture, Scale
+from fairmargin.studies.preparing import versions
+
+_NOT_REACHED = "the run was stopped before this part"
+_NOT_HERE = "not with the data and machines at hand"
+_NO_PART = "no part of this command trains the networks for it yet"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reproduced:
+    """A paper that was run: its rows, and where the page lies."""
+
+    paper: Paper
+    claims: tuple[Claim, ...]
+    page: Path
+    pictures: tuple[Path, ...]
+
+
+def reproduce(paper: Paper, scale: Scale, out: Path, progress: Progress | None = None) -> Reproduced:
+    """Run all parts of a paper and write its page.
+
+    Guarantee: every claim of the paper has a row, tested or with the reason why not. The page is written after every
+    part; if the run is stopped, finished parts are on it, and others are named as not reached. A second run finds what
+    parts kept in `out/PAPER/PART`.
+
+    Parameters
+    ----------
+    paper
+        A paper of the catalog.
+    scale
+        "smoke" (seconds), "laptop" (up to 90 minutes) or "paper" (the original settings).
+    out
+        A folder; pages of several papers may share it.
+    progress
+        Called with (what is being done, how much is done, of how much).
+    """
+    tell = progress or _silent
+    found: dict[str, Findings] = {}
+    page = Path(out)
+    for done, part in enumerate(paper.parts):
+        tell(f"{paper.name}: {part.title}", done, len(paper.parts))
+        assignment = Assignment(scale, Path(out) / paper.name / part.name, paper.by_number, tell)
+        found[part.name] = _checked(part, part.run(assignment))
+        page = write_page(_shown(paper, scale, found), Path(out))
+        tell(f"{paper.name}: {part.title}", done + 1, len(paper.parts))
+    if not paper.parts:
+        page = write_page(_shown(paper, scale, found), Path(out))
+    shown = _shown(paper, scale, found)
+    pictures = tuple(Path(out) / paper.name / f"{picture.name}.svg" for picture in shown.pictures)
+    return Reproduced(paper, tuple(shown.claims), page, pictures)
+
+
+def rows(paper: Paper, found: Mapping[str, Findings]) -> tuple[Claim, ...]:
+    """Every claim of the paper in order: as found by the finished parts, or not tested with the reason."""
+    answers: dict[int, list[Claim]] = {}
+    for findings in found.values():
+        for claim in findings.claims:
+            answers.setdefault(claim.number, []).append(claim)
+    waiting = {number for part in paper.parts if part.name not in found for number in part.numbers}
+    result: list[Claim] = []
+    for claim in paper.claims:
+        if claim.number in answers:
+            result += sorted(answers[claim.number], key=lambda row: row.letter)
+        else:
+            result.append(claim.untested(_reason(paper, claim, waiting)))
+    return tuple(result)
+
+
+def _reason(paper: Paper, claim: Claim, waiting: set[int]) -> str:
+    if claim.number in waiting:
+        return _NOT_REACHED
+    if claim.number in paper.waiting:
+        return paper.waiting[claim.number]
+    return _NOT_HERE if claim.testable == "not here" else _NO_PART
+
+
+def _checked(part: Part, findings: Findings) -> Findings:
+    """A part must answer exactly what it promised: a row that is silently missing would pass for one not asked."""
+    given = {claim.number for claim in findings.claims}
+    if given != part.numbers:
+        raise InputError(
+            f"Part {part.name!r} promises claims {sorted(part.numbers)} and gave rows for {sorted(given)}."
+        )
+    return findings
+
+
+def _shown(paper: Paper, scale: Scale, found: Mapping[str, Findings]) -> Shown:
+    pictures: Sequence[Picture] = [picture for findings in found.values() for picture in findings.pictures]
+    notes = [note for findings in found.values() for note in findings.notes]
+    return Shown(paper, scale, rows(paper, found), pictures, notes, versions())
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    return None
