@@ -18,6 +18,7 @@ from fairmargin.models.normalized import Normalized
 from fairmargin.models.weights import load_weights
 from fairmargin.training import material
 from fairmargin.training.catalog import METHODS, parse_method
+from fairmargin.training.history import Epoch
 from fairmargin.training.losses import CrossEntropy
 from fairmargin.training.methods import ERM
 from fairmargin.training.plan import TrainingPlan
@@ -110,7 +111,8 @@ def test_the_best_epoch_is_the_one_with_the_best_worst_group():
     asked = {"epochs": 6, "partition": "kind", "validation": blobs(60, 1)}
     found = train(net(), blobs(), ERM(), **asked, plan=replace(PLAN, watch_radius=0.05, watch="pgd:steps=3"))
     robust = [epoch.worst_robust for epoch in found.history]
-    assert found.best_epoch == 1 + int(np.argmax(robust))
+    assert robust[found.best_epoch - 1] == max(robust)
+    assert found.history[found.best_epoch - 1].watched == max(epoch.watched for epoch in found.history)
     shorter = train(net(), blobs(), ERM(), **{**asked, "epochs": found.best_epoch}, plan=PLAN)
     assert same_weights(shorter.module, found.best_module)
 
@@ -293,3 +295,12 @@ def test_parameters_that_ask_for_no_gradient_stay():
     before, after = weights(model), weights(found.module)
     assert torch.equal(before["0.weight"], after["0.weight"])
     assert not torch.equal(before["3.weight"], after["3.weight"])
+
+
+def test_epochs_whose_worst_group_is_never_right_are_told_apart_by_everyone():
+    usual = {"rate": 0.1, "seconds": 1.0, "loss": 1.0, "terms": (), "accuracy": 0.5, "worst_group": "a"}
+    early, late, fair = (
+        Epoch(epoch=1, worst_accuracy=0, natural=n, robust=r, worst_natural=0, worst_robust=w, **usual)
+        for n, r, w in ((0.4, 0.1, 0.0), (0.4, 0.3, 0.0), (0.2, 0.1, 0.05))
+    )
+    assert early.watched < late.watched < fair.watched

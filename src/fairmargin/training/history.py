@@ -40,9 +40,13 @@ class Epoch:
     worst_robust: float = math.nan
 
     @property
-    def watched(self) -> float:
-        """What an epoch is judged by: the worst group's robust accuracy, or its natural one if none is measured."""
-        return self.worst_natural if math.isnan(self.worst_robust) else self.worst_robust
+    def watched(self) -> tuple[float, ...]:
+        """What an epoch is judged by: the worst group's robust accuracy, or its natural one if none is measured.
+
+        While a worst group is never right, and early epochs would tie at 0, by the accuracy of all, and so on.
+        """
+        natural = (self.worst_natural, self.natural)
+        return natural if math.isnan(self.worst_robust) else (self.worst_robust, self.robust, *natural)
 
 
 def as_frame(history: tuple[Epoch, ...]) -> pd.DataFrame:

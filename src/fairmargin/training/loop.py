@@ -141,8 +141,9 @@ class Training:
         rate = self._rate(running.epoch, running.step - 1, running.step)
         learned = _learned(running, self.method.recipe(running.epoch, self.epochs), self.material, rate)
         epoch = replace(learned, **asdict(look))
-        best = running.history[running.best - 1].watched if running.best else -math.inf
-        if epoch.watched > best:  # never of NaN
+        if not math.isnan(epoch.natural) and (
+            not running.best or epoch.watched > running.history[running.best - 1].watched
+        ):
             running.best = epoch.epoch
             running.best_weights = {name: part.detach().clone() for name, part in running.shown.state_dict().items()}
         running.history = (*running.history, epoch)
