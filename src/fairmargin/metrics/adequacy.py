@@ -1,6 +1,5 @@
 """Whether an attack was strong enough: frozen values that a report or a notebook reads."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
 from fairmargin.metrics.alarms import ALARMS, Alarm
+from fairmargin.metrics.kept import read, written
 from fairmargin.metrics.results import (
     TOO_FEW,
     Estimate,
@@ -145,22 +145,19 @@ class Adequacy:
 
     def to_json(self) -> str:
         """A JSON text from which `from_json` makes the same value again."""
-        return json.dumps({"format": _FORMAT, **encode(self)}, ensure_ascii=False, allow_nan=False)
+        return written(encode(self), _FORMAT)
 
     @classmethod
     def from_json(cls, text: str) -> "Adequacy":
         """The value that `to_json` wrote."""
-        try:
-            content = json.loads(text)
-            version = content.pop("format")
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise InputError("This is not an adequacy written by `Adequacy.to_json`.") from None
-        if version != _FORMAT:
-            raise InputError(f"This adequacy has format {version}; this version of Fairmargin reads format {_FORMAT}.")
-        try:
-            return _decode(content)
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise InputError(f"This adequacy is damaged: {error}. Run `fairmargin audit` again.") from None
+        return read(
+            text,
+            _decode,
+            version=_FORMAT,
+            what="adequacy",
+            writer="Adequacy.to_json",
+            again="Run `fairmargin audit` again",
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.partition}, {self.estimator}: {self.finding}"]

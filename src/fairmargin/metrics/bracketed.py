@@ -1,6 +1,5 @@
 """What a bracket found: frozen values that a report or a notebook reads."""
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import pandas as pd
 
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
+from fairmargin.metrics.kept import read, written
 from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, decode_number, decode_text, encode
 
 CERTAINLY_LESS = "certainly less robust"
@@ -134,22 +134,19 @@ class Bracket:
 
     def to_json(self) -> str:
         """A JSON text from which `from_json` makes the same value again."""
-        return json.dumps({"format": _FORMAT, **encode(self)}, ensure_ascii=False, allow_nan=False)
+        return written(encode(self), _FORMAT)
 
     @classmethod
     def from_json(cls, text: str) -> "Bracket":
         """The value that `to_json` wrote."""
-        try:
-            content = json.loads(text)
-            version = content.pop("format")
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise InputError("This is not a bracket written by `Bracket.to_json`.") from None
-        if version != _FORMAT:
-            raise InputError(f"This bracket has format {version}; this version of Fairmargin reads format {_FORMAT}.")
-        try:
-            return _decode(content)
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise InputError(f"This bracket is damaged: {error}. Run `fairmargin audit` again.") from None
+        return read(
+            text,
+            _decode,
+            version=_FORMAT,
+            what="bracket",
+            writer="Bracket.to_json",
+            again="Run `fairmargin audit` again",
+        )
 
     def __str__(self) -> str:
         whose = "" if self.subject == "model" else f", {self.subject}"

@@ -1,6 +1,5 @@
 """What a run's certificates guarantee for every group of a partition at once: frozen values that a report reads."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.metrics.certificates import CertifiedMean, CertifiedShare, certified_accuracy, certified_mean
+from fairmargin.metrics.kept import read, written
 from fairmargin.metrics.results import decode_number, decode_text, encode
 
 _FORMAT = 1
@@ -84,22 +84,19 @@ class Certified:
 
     def to_json(self) -> str:
         """A JSON text from which `from_json` makes the same value again."""
-        return json.dumps({"format": _FORMAT, **encode(self)}, ensure_ascii=False, allow_nan=False)
+        return written(encode(self), _FORMAT)
 
     @classmethod
     def from_json(cls, text: str) -> "Certified":
         """The value that `to_json` wrote."""
-        try:
-            content = json.loads(text)
-            version = content.pop("format")
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise InputError("This is not a guarantee written by `Certified.to_json`.") from None
-        if version != _FORMAT:
-            raise InputError(f"This guarantee has format {version}; this version of Fairmargin reads format {_FORMAT}.")
-        try:
-            return _decode(content)
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise InputError(f"This guarantee is damaged: {error}. Run `fairmargin audit` again.") from None
+        return read(
+            text,
+            _decode,
+            version=_FORMAT,
+            what="guarantee",
+            writer="Certified.to_json",
+            again="Run `fairmargin audit` again",
+        )
 
 
 def certify_groups(

@@ -1,6 +1,5 @@
 """What an audit to a precision found, and what it saved."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
+from fairmargin.metrics.kept import read, written
 from fairmargin.metrics.permutation import holm, hypotheses
 from fairmargin.metrics.results import (
     LESS_ROBUST,
@@ -146,24 +146,19 @@ class PrecisionResult:
 
     def to_json(self) -> str:
         """A JSON text from which `from_json` makes the same result again."""
-        return json.dumps({"format": _FORMAT, **encode(self)}, ensure_ascii=False, allow_nan=False)
+        return written(encode(self), _FORMAT)
 
     @classmethod
     def from_json(cls, text: str) -> "PrecisionResult":
         """The result that `to_json` wrote."""
-        try:
-            content = json.loads(text)
-            version = content.pop("format")
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise InputError("This is not an audit to a precision written by `PrecisionResult.to_json`.") from None
-        if version != _FORMAT:
-            raise InputError(
-                f"This audit to a precision has format {version}; this version of Fairmargin reads format {_FORMAT}."
-            )
-        try:
-            return _decode(content)
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise InputError(f"This audit to a precision is damaged: {error}. Run it again.") from None
+        return read(
+            text,
+            _decode,
+            version=_FORMAT,
+            what="audit to a precision",
+            writer="PrecisionResult.to_json",
+            again="Run it again",
+        )
 
     def finding(self, row: PreciseGroup) -> str:
         """A group's verdict as a sentence that names the kind of bound it rests on."""

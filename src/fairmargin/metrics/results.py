@@ -1,6 +1,5 @@
 """What an audit found: frozen values that a report, a gate or a notebook reads."""
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
+from fairmargin.metrics.kept import read, written
 from fairmargin.metrics.undefined import Undefined, reason_of
 
 LESS_ROBUST = "less robust"
@@ -126,22 +126,19 @@ class AuditResult:
 
     def to_json(self) -> str:
         """A JSON text from which `from_json` makes the same result again."""
-        return json.dumps({"format": _FORMAT, **encode(self)}, ensure_ascii=False, allow_nan=False)
+        return written(encode(self), _FORMAT)
 
     @classmethod
     def from_json(cls, text: str) -> "AuditResult":
         """The result that `to_json` wrote."""
-        try:
-            content = json.loads(text)
-            version = content.pop("format")
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise InputError("This is not an audit written by `AuditResult.to_json`.") from None
-        if version != _FORMAT:
-            raise InputError(f"This audit has format {version}; this version of Fairmargin reads format {_FORMAT}.")
-        try:
-            return _decode_result(content)
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise InputError(f"This audit is damaged: {error}. Run `fairmargin audit` again.") from None
+        return read(
+            text,
+            _decode_result,
+            version=_FORMAT,
+            what="audit",
+            writer="AuditResult.to_json",
+            again="Run `fairmargin audit` again",
+        )
 
     def __str__(self) -> str:
         lines = [f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples"]

@@ -21,6 +21,7 @@ from fairmargin.metrics.attacked import (
     flat,
     share_text,
 )
+from fairmargin.metrics.kept import read
 from fairmargin.metrics.results import decode_number, decode_text, encode
 
 _FORMAT = 1
@@ -112,19 +113,14 @@ class RobustAccuracy:
     @classmethod
     def from_json(cls, text: str) -> "RobustAccuracy":
         """The value that `to_json` wrote."""
-        try:
-            content = json.loads(text)
-            version = content.pop("format")
-        except (ValueError, KeyError, AttributeError, TypeError):
-            raise InputError("This is no robust accuracy written by `RobustAccuracy.to_json`.") from None
-        if version != _FORMAT:
-            raise InputError(f"This has format {version}; this version of Fairmargin reads format {_FORMAT}.")
-        try:
-            return _decode(content)
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise InputError(
-                f"This robust accuracy is damaged: {error}. Run `fairmargin attack` again, or `fm.robust_accuracy`."
-            ) from None
+        return read(
+            text,
+            _decode,
+            version=_FORMAT,
+            what="robust accuracy",
+            writer="RobustAccuracy.to_json",
+            again="Run `fairmargin attack` again, or `fm.robust_accuracy`",
+        )
 
     def __str__(self) -> str:
         return "\n".join(
