@@ -346,7 +346,7 @@ def test_an_adequacy_comes_back_as_it_was_written(written):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda c: c.pop("format"), "not an adequacy"),
+        (lambda c: c.pop("format"), "no adequacy"),
         (lambda c: c.update(format=99), "format 99"),
         (lambda c: c.update(verdict="fine"), "'fine' is not one of"),
         (lambda c: c["groups"][0].pop("means"), "damaged"),
@@ -362,7 +362,7 @@ def test_a_damaged_adequacy_is_refused(written, damage, said):
     damage(content)
     with pytest.raises(InputError, match=said):
         Adequacy.from_json(json.dumps(content))
-    with pytest.raises(InputError, match="not an adequacy"):
+    with pytest.raises(InputError, match="no adequacy"):
         Adequacy.from_json("[]")
 
 
