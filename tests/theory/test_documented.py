@@ -95,6 +95,15 @@ def test_at_equal_variances_and_shares_both_classes_err_alike():
     assert np.abs(classes.vcra(np.linspace(0, 1.2, 7), 0.4)).max() < 1e-25
 
 
+def test_the_error_of_all_can_rise_on_the_way_to_its_least(page):
+    classes = GaussianClasses(1.0, 1.0, 0.25, 1.0, 10, 0.5)
+    natural, between, tested = (classes.risk(radius, 0.95) for radius in (0.0, 0.6, 0.95))
+    assert tested < natural < between
+    said = f"it is {shown(natural, 3)} for natural training, {shown(between, 3)} at ε_train = 0.6, and"
+    assert f"{said} {shown(tested, 3)} at 0.95" in page
+    assert classes.risk(0.95, 0.95) <= classes.risk(np.linspace(0, 1.2, 25), 0.95).min() + 1e-12
+
+
 def test_coin_flips_have_no_variance_between_classes_but_a_gap(page):
     assert f"{shown(mean_coin_gap(100))} at n = 100, {shown(mean_coin_gap(10_000))} at n = 10,000" in page
     assert mean_coin_gap(100) / mean_coin_gap(10_000) == pytest.approx(10, rel=0.01)
