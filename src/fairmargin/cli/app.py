@@ -5,7 +5,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fairmargin.cli import attack, audit, compare, data, demo, gate, listing, power, report, theory, train
+from fairmargin.cli import (
+    attack,
+    audit,
+    compare,
+    data,
+    demo,
+    gate,
+    listing,
+    power,
+    report,
+    reproduce,
+    run,
+    theory,
+    train,
+)
 from fairmargin.cli.console import errors, shown
 from fairmargin.errors import FairmarginError
 from fairmargin.version import __version__
@@ -41,6 +55,8 @@ app.command("demo")(demo.demo)
 app.command("audit")(audit.audit)
 app.command("attack")(attack.attack)
 app.command("train")(train.train)
+app.command("run")(run.run)
+app.command("reproduce")(reproduce.reproduce)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("gate")(gate.gate)

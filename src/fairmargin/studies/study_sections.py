@@ -43,9 +43,9 @@ class Section(BaseModel):
         if not isinstance(given, Mapping):
             raise InputError(f"expected fields such as {cls.subject} = …, given {given!r}.")
         held = cls._gathered(dict(given))
-        for name in held:
-            if name not in cls.model_fields:
-                raise InputError(unknown_field(str(name), cls._known(held)))
+        for key in held:
+            if key not in cls.model_fields:
+                raise InputError(unknown_field(str(key), cls._known(held)))
         about, name = held.get(cls.subject), held.get("name")
         if not about and not name and not cls._speaks_for_itself(held):
             raise InputError(f'{cls.noun} is missing: write {cls.subject} = "…".')
@@ -195,9 +195,7 @@ class NetworkSection(Section):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if self.architecture not in ARCHITECTURES:
-            raise InputError(
-                f"unknown architecture {self.architecture!r}. {suggest(self.architecture, ARCHITECTURES)}"
-            )
+            raise InputError(f"unknown architecture {self.architecture!r}. {suggest(self.architecture, ARCHITECTURES)}")
         if self.weights and self.start:
             raise InputError("`weights` is for a network that is not trained, `start` for one that is: give one.")
         _both(self.mean, self.std)
@@ -322,7 +320,7 @@ class AttackSection(_Measuring):
     def _radii(cls, given: Any) -> tuple[float, ...]:
         radii = tuple(dict.fromkeys(map(parse_radius, several(given))))
         if not radii or 0 in radii:
-            raise InputError("`radius` must be above 0: at 0 nothing is attacked. Give for instance \"8/255\".")
+            raise InputError('`radius` must be above 0: at 0 nothing is attacked. Give for instance "8/255".')
         return radii
 
     @model_validator(mode="after")

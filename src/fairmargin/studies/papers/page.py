@@ -1,4 +1,4 @@
-"""The page of a paper: claims, what was found, verdicts and pictures, as Markdown and as JSON, the same at every run."""
+"""The page of a paper: claims, what was found, verdicts and pictures, in Markdown and JSON, the same at every run."""
 
 import json
 from collections.abc import Sequence
@@ -126,7 +126,8 @@ def counts(claims: Sequence[Claim]) -> dict[Verdict, int]:
 
 
 def _summary(claims: Sequence[Claim]) -> str:
-    said = ", ".join(f"{number} {verdict}" for verdict, number in counts(claims).items() if number)
+    words = dict(zip(_VERDICTS, ("hold", "do not hold", "undecided", "not tested"), strict=True))
+    said = ", ".join(f"{count} {words[verdict]}" for verdict, count in counts(claims).items() if count)
     return f"{len(claims)} rows: {said}."
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from fairmargin.core.suggestion import suggest
-from fairmargin.errors import InputError
+from fairmargin.errors import FairmarginError, InputError
 from fairmargin.studies.measuring import Progress
 from fairmargin.studies.papers.claims import Claim
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 _Chosen = TypeVar("_Chosen")
+
+
+class NotPossibleHereError(FairmarginError):
+    """A part lacks what it needs, a dataset for instance: its claims stay untested with this sentence as the reason."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +79,8 @@ class Part:
     numbers
         The claims that it answers; each part must give at least one row for each.
     run
-        Does the work. What takes long it keeps in its folder, so that a second run goes on where the first stopped.
+        Does the work, or raises `NotPossibleHereError`. What takes long it keeps in its folder, so that a second run
+        goes on where the first stopped.
     """
 
     name: str
@@ -113,7 +118,7 @@ class Paper:
         known = {claim.number for claim in self.claims}
         for part in self.parts:
             if part.numbers - known:
-                raise InputError(f"{self.name} has no claim {sorted(part.numbers - known)} for part {part.name!r}.")
+                raise ValueError(f"{self.name} has no claim {sorted(part.numbers - known)} for part {part.name!r}.")
 
     @property
     def by_number(self) -> dict[int, Claim]:

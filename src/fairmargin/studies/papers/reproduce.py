@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairmargin.errors import InputError
 from fairmargin.studies.measuring import Progress
 from fairmargin.studies.papers.claims import Claim
 from fairmargin.studies.papers.page import Shown, write_page
-from fairmargin.studies.papers.paper import Assignment, Findings, Paper, Part, Picture, Scale
+from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Paper, Part, Picture, Scale
 from fairmargin.studies.preparing import versions
 
 _NOT_REACHED = "the run was stopped before this part"
@@ -50,7 +49,7 @@ def reproduce(paper: Paper, scale: Scale, out: Path, progress: Progress | None =
     for done, part in enumerate(paper.parts):
         tell(f"{paper.name}: {part.title}", done, len(paper.parts))
         assignment = Assignment(scale, Path(out) / paper.name / part.name, paper.by_number, tell)
-        found[part.name] = _checked(part, part.run(assignment))
+        found[part.name] = _carried_out(part, assignment)
         page = write_page(_shown(paper, scale, found), Path(out))
         tell(f"{paper.name}: {part.title}", done + 1, len(paper.parts))
     if not paper.parts:
@@ -84,11 +83,15 @@ def _reason(paper: Paper, claim: Claim, waiting: set[int]) -> str:
     return _NOT_HERE if claim.testable == "not here" else _NO_PART
 
 
-def _checked(part: Part, findings: Findings) -> Findings:
+def _carried_out(part: Part, assignment: Assignment) -> Findings:
     """A part must answer exactly what it promised: a row that is silently missing would pass for one not asked."""
+    try:
+        findings = part.run(assignment)
+    except NotPossibleHereError as error:
+        return Findings(tuple(assignment.claims[number].untested(str(error)) for number in sorted(part.numbers)))
     given = {claim.number for claim in findings.claims}
     if given != part.numbers:
-        raise InputError(
+        raise RuntimeError(
             f"Part {part.name!r} promises claims {sorted(part.numbers)} and gave rows for {sorted(given)}."
         )
     return findings

@@ -1,0 +1,82 @@
+"""`fairmargin reproduce`: a paper's experiments again, claim by claim."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairmargin.cli.audit import print_json
+from fairmargin.cli.console import output, plain_table, progress, shown
+from fairmargin.cli.options import Json, Quiet
+
+if TYPE_CHECKING:
+    from fairmargin.studies.papers.reproduce import Reproduced
+
+_COLOURED = {
+    "holds": "[green]holds[/]",
+    "does not hold": "[bold red]does not hold[/]",
+    "undecided": "[yellow]undecided[/]",
+    "not tested": "[dim]not tested[/]",
+}
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="toy, nanda, nanda2020, tran, ma or farmur.")],
+    scale: Annotated[
+        str,
+        typer.Option(help="smoke (under a minute), laptop (up to 90 minutes) or paper (the original settings)."),
+    ] = "smoke",
+    out: Annotated[
+        Path, typer.Option(help="Folder of the page PAPER.md; figures and numbers go to PAPER/ beside it.")
+    ] = Path("fairmargin-papers"),
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Runs a paper's experiments again and writes a page: each claim, what is printed, what came out, and whether it
+    holds.
+
+    Finished parts are written at once: after Ctrl-C they are on the page, and the same command goes on.
+
+    Examples:
+
+    [dim]# two toys, in seconds[/]
+    fairmargin reproduce toy --scale smoke
+
+    [dim]# every theorem of a paper in many settings[/]
+    fairmargin reproduce tran --scale laptop --out results
+    """
+    from fairmargin.studies.papers.catalog import paper_named
+    from fairmargin.studies.papers.page import claim_as_json
+    from fairmargin.studies.papers.paper import parse_scale
+    from fairmargin.studies.papers.reproduce import reproduce as run
+
+    chosen, size = paper_named(paper), parse_scale(scale)
+    with progress(quiet or json_) as tell:
+        done = run(chosen, size, out, tell)
+    if json_:
+        print_json(
+            {
+                "paper": chosen.name,
+                "scale": size,
+                "page": str(done.page),
+                "figures": [str(picture) for picture in done.pictures],
+                "claims": [claim_as_json(claim) for claim in done.claims],
+            }
+        )
+    elif not quiet:
+        _show(done)
+
+
+def _show(done: "Reproduced") -> None:
+    from fairmargin.studies.papers.page import number
+
+    words = ("claim", "ours", "verdict")
+    table = plain_table(done.paper.title, left=("", *words), wrap=("claim", "ours"))("", *words)
+    tested = [claim for claim in done.claims if claim.verdict != "not tested"]
+    for claim in tested:
+        interval = "" if claim.interval is None else f" [{', '.join(map(number, claim.interval))}]"
+        table.add_row(claim.name, shown(claim.text), shown(claim.ours + interval), _COLOURED[claim.verdict])
+    output.print(table)
+    if len(tested) < len(done.claims):
+        output.print(f"{len(done.claims) - len(tested)} further claims were not tested; the page says why of each.")
+    output.print(f"Page: {shown(str(done.page))}", soft_wrap=True)

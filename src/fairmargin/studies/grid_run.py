@@ -1,0 +1,133 @@
+"""Carrying a study out: what is missing is trained, measured and compared; what is there is not done again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from fairmargin.engine.local import Serial
+from fairmargin.engine.task import Engine
+from fairmargin.errors import FairmarginError, InputError
+from fairmargin.models.torch_model import TorchClassifier
+from fairmargin.store.atomic import atomic_write_text
+from fairmargin.studies.grid import GridTask, key_of, plan_study
+from fairmargin.studies.grid_folder import RESULTS, STUDY, GridFolder
+from fairmargin.studies.grid_measuring import measure_missing
+from fairmargin.studies.grid_results import Grid, TaskFailure
+from fairmargin.studies.grid_samples import GridSamples, listening, load_samples
+from fairmargin.studies.grid_state import GridState, origin
+from fairmargin.studies.grid_training import train_missing
+from fairmargin.studies.grid_work import check_measure, network_at, origin_of, samples_of
+from fairmargin.studies.measuring import Progress
+from fairmargin.studies.study_file import StudyFile, write_study
+
+
+def run_study(
+    study: StudyFile, out: Path | str, *, engine: Engine | None = None, progress: Progress | None = None
+) -> Grid:
+    """Do all of a study that is not done yet, into the folder `out`, and return what it found.
+
+    Guarantee: interrupted or killed, the same call goes on and ends with the same numbers; they do not depend on the
+    engine. What another study in the same folder has in common with this one is not done again. A task that fails does
+    not end the others: it is in `failures`.
+
+    Parameters
+    ----------
+    study
+        What is asked; see `read_study`.
+    out
+        The folder.
+    engine
+        Where trainings and measurements run; in this process if left out.
+    progress
+        Told of everything: (what, done, total).
+    """
+    tell = progress or _silent
+    plan = plan_study(study)
+    folder = GridFolder(Path(out))
+    load_samples.cache_clear()  # files may have changed since another call
+    with listening(tell):
+        samples = _load(study, plan)
+        _check(plan)
+        origins = {task.cell.key: origin_of(task.cell) for task in plan}
+    store = folder.open()
+    with store.lock():
+        write_study(study, folder.path / STUDY)
+        unique = tuple({task.key: task for task in plan}.values())
+        run = GridState(folder, store, engine or Serial(), tell, unique, origins)
+        _find_done(run)
+        before = len(run.records)
+        train_missing(run)
+        measure_missing(run)
+        grid = Grid(study, folder, plan, run.records, samples, _failures(run), len(run.records) - before)
+        grid = _compare(grid, tell)
+        folder.write_failures([f"{each}\n{_trace(run, each)}".strip() for each in grid.failures])
+    return grid
+
+
+def _compare(grid: Grid, tell: Progress) -> Grid:
+    """Write the table of all comparisons; those that cannot be made are failures like others."""
+    found = list(grid.comparisons(tell))
+    frames = [rows for _, rows in found if isinstance(rows, pd.DataFrame)]
+    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    atomic_write_text(grid.folder.path / RESULTS, table.to_csv(index=False))
+    failed = (TaskFailure(name, str(why)) for name, why in found if not isinstance(why, pd.DataFrame))
+    return replace(grid, failures=(*grid.failures, *failed))
+
+
+def _load(study: StudyFile, plan: Sequence[GridTask]) -> dict[str, GridSamples]:
+    """The samples of every data section that some network goes with."""
+    found = {}
+    for cell in {task.cell.data.name: task.cell for task in reversed(plan)}.values():
+        try:
+            found[cell.data.name] = samples_of(cell)
+        except InputError as error:
+            raise InputError(f"[[data]] {cell.data.name}: {error}") from None
+    return {section.name: found[section.name] for section in study.data if section.name in found}
+
+
+def _check(plan: Sequence[GridTask]) -> None:
+    """Refuse, before hours of training, networks that cannot be built and what cannot be measured on them."""
+    models: dict[tuple[str, str], TorchClassifier] = {}
+    checked = set()
+    for task in plan:
+        place = (task.cell.data.name, task.cell.network.name)
+        try:
+            if place not in models:
+                models[place] = network_at(task.cell, None)
+            if task.measure is None:
+                continue
+            what = key_of({"place": place, **task.measure.parts(), "epoch": ""})
+            if what not in checked:
+                check_measure(models[place], task.cell, task.measure)
+                checked.add(what)
+        except FairmarginError as error:
+            raise InputError(f"{task.name}: {error}") from None
+
+
+def _find_done(run: GridState) -> None:
+    """Take the records of what is done on the same data, and is sound."""
+    for task in run.tasks:
+        record = run.folder.done(task)
+        if record is None or record.origin != origin(run, task):
+            continue
+        damaged = [key for key in record.shards if not run.store.verified(key)]
+        for key in damaged:
+            run.store.set_aside(key)
+        if not damaged:
+            run.records[task.key] = record
+
+
+def _failures(run: GridState) -> tuple[TaskFailure, ...]:
+    named = {task.key: task for task in run.tasks}
+    waiting = {key: sum(key in task.needs for task in run.tasks) for key in run.failures}
+    return tuple(TaskFailure(named[key].name, reason, waiting[key]) for key, reason in run.failures.items())
+
+
+def _trace(run: GridState, failure: TaskFailure) -> str:
+    return next((run.traces.get(task.key, "") for task in run.tasks if task.name == failure.name), "")
+
+
+def _silent(_what: str, _done: int, _total: int) -> None:
+    return None

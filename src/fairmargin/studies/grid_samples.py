@@ -1,0 +1,147 @@
+"""From the data section of a study to samples: to train on, kept apart, and those on which all is measured."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from fairmargin.core.arrays import Ints
+from fairmargin.core.partition import Partition
+from fairmargin.data.card import Progress
+from fairmargin.data.dataset import Dataset
+from fairmargin.data.overlap import overlap, overlap_warning
+from fairmargin.errors import InputError
+from fairmargin.models.referenced import References, drawn
+from fairmargin.studies.loading import load_data
+from fairmargin.studies.study import Study, make_study
+from fairmargin.studies.study_sections import DataSection, crossed
+from fairmargin.studies.training_data import TrainingData, held_out, prepared
+from fairmargin.studies.training_study import TrainingStudy, make_subject
+from fairmargin.training.methods import ERM
+
+_NETWORK = "logistic"  # any: what the data are does not depend on it
+
+# Who is told of loading and training in this process; in a worker of an engine nobody is.
+_listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(tell: Progress) -> Iterator[None]:
+    """Be told how far loading and training are, in this process."""
+    token = _listener.set(tell)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def listener() -> Progress | None:
+    """Who is told."""
+    return _listener.get()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridSamples:
+    """The samples of a data section.
+
+    Parameters
+    ----------
+    trained
+        What is trained on and what is kept apart; None if nothing is trained.
+    test
+        What is measured.
+    outputs
+        How many classes there are.
+    notes
+        Sentences about the data.
+    """
+
+    trained: TrainingData | None
+    test: Dataset
+    outputs: int
+    notes: tuple[str, ...]
+
+    @property
+    def positions(self) -> Ints:
+        """The class of each test sample, as a position among a network's scores."""
+        return np.asarray(self.test.y, dtype=np.int64)
+
+
+@lru_cache(maxsize=64)
+def load_samples(data: DataSection, groups: str, trained: bool) -> GridSamples:
+    """The samples of a section, `groups` being what is kept whole where some are kept apart for validation."""
+    return _read(data, groups, trained, listener())
+
+
+def _read(data: DataSection, groups: str, trained: bool, tell: Progress | None) -> GridSamples:
+    known = _training(data, groups, tell) if trained else None
+    names = () if known is None else known.training.class_names
+    test = prepared(_study(data, groups), load_data(_asked(data, "test"), tell), names)
+    test = test.sample(data.test_per_group, data.by) if data.test_per_group else test
+    if known is not None and test.x.shape[1:] != known.training.x.shape[1:]:
+        raise InputError(
+            f"{data.name}: test samples are of shape {test.x.shape[1:]}, those to train on of shape "
+            f"{known.training.x.shape[1:]}. They must be the same."
+        )
+    for name in data.partitions:
+        partition_of(test, data, name)  # says so now if a column is not there
+    notes = list(test.notes)
+    if known is not None:
+        table = len(test.x.shape) == 2
+        notes.append(overlap_warning(overlap(test, known.training), table=table))
+    return GridSamples(
+        known, test, known.outputs if known else _outputs(test), tuple(dict.fromkeys(filter(None, notes)))
+    )
+
+
+def partition_of(dataset: Dataset, data: DataSection, name: str) -> Partition:
+    """Groups by an attribute, or by several crossed ("race & sex"); small ones merged as the section says."""
+    first, *others = (dataset.partition(part) for part in crossed(name))
+    for other in others:
+        first = first & other
+    return first.merge(smaller_than=data.merge_below) if data.merge_below else first
+
+
+@lru_cache(maxsize=64)
+def references_of(samples: GridSamples) -> References:
+    """Samples for searches to fall back on; they depend on the content of the test samples alone."""
+    return drawn(samples.test.x, samples.positions)
+
+
+def _training(data: DataSection, groups: str, tell: Progress | None) -> TrainingData:
+    study = _study(data, groups)
+    whole = prepared(study, load_data(_asked(data, "train"), tell))
+    whole = whole.sample(data.train_per_group, data.by) if data.train_per_group else whole
+    if not data.validation:
+        return TrainingData(whole, None, _outputs(whole))
+    kept = held_out(whole.y, whole.partition(study.groups), data.validation)
+    return TrainingData(whole.take(~kept), whole.take(kept), _outputs(whole))
+
+
+def _outputs(dataset: Dataset) -> int:
+    return len(dataset.class_names) or int(dataset.y.max()) + 1
+
+
+def _asked(data: DataSection, split: str) -> Study:
+    """What is to be loaded, as an audit would name it."""
+    fields: dict[str, object] = {"model": f"arch:{_NETWORK}", "task": data.task, "size": data.size, "root": data.root}
+    if not data.is_file:
+        return make_study({**fields, "data": data.dataset, "split": split})
+    names = [part for name in (*data.partitions, data.groups, data.by) for part in crossed(name)]
+    columns = tuple(dict.fromkeys(name for name in names if name not in ("class", data.label)))
+    path = data.train if split == "train" else data.test
+    if not Path(path).exists():
+        raise InputError(f"{data.name}: there is no file {path!r}. Check the path.")
+    return make_study({**fields, "data": path, "label": data.label, "features": data.features, "groups": columns})
+
+
+def _study(data: DataSection, groups: str) -> TrainingStudy:
+    """What a training would be told of data and groups."""
+    parts = crossed(groups)
+    by: dict[str, object] = {"cross": (parts,)} if len(parts) > 1 else {"groups": parts}
+    fields = {"data": data.train if data.is_file else data.dataset, **by}
+    return TrainingStudy(make_subject(_NETWORK, fields), ERM(), 1)

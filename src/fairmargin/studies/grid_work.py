@@ -1,0 +1,234 @@
+"""What is done for a study's tasks, perhaps in another process: train a network, load it, measure a shard."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fairmargin.attacks.catalog import describe_attack
+from fairmargin.attacks.outcomes import attack_shard, check_radius
+from fairmargin.attacks.protocol import Attack, check_attack
+from fairmargin.core.domain import Domain
+from fairmargin.distances.measure import check_estimator
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.engine.task import Task
+from fairmargin.errors import FairmarginError, InputError
+from fairmargin.models.acceleration import threads
+from fairmargin.models.linear import LinearClassifier
+from fairmargin.models.protocol import Classifier
+from fairmargin.models.torch_model import TorchClassifier
+from fairmargin.models.weights import load_weights
+from fairmargin.studies.grid import Cell, GridTask, Measure
+from fairmargin.studies.grid_samples import GridSamples, listener, load_samples
+from fairmargin.studies.measuring import Plan, Progress, Slice, plans_of, shards_of
+from fairmargin.studies.study_sections import AttackSection, crossed
+from fairmargin.studies.study_training import BEST, LAST
+from fairmargin.studies.training_data import TrainingData, build_network, weights_of
+from fairmargin.studies.training_study import TrainingStudy, make_subject
+from fairmargin.training.checkpoints import BEST as BEST_FILE
+from fairmargin.training.checkpoints import FINAL, TrainingFolder
+from fairmargin.training.methods import ERM
+from fairmargin.training.train import TrainingResult, train
+
+SEED = 0  # of estimators and attacks: all networks are measured with the same randomness
+_LINEAR = "logistic"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of a call: its result, or why there is none; one failure must not end all other tasks."""
+
+    result: Any = None
+    failure: str = ""
+    trace: str = ""
+    seconds: float = 0.0
+
+
+def attempted(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Attempt:
+    """Call, and catch what is raised.
+
+    >>> attempted(abs, (-1,)).result, attempted(abs, ("x",)).failure
+    (1, "TypeError: bad operand type for abs(): 'str'")
+    """
+    began = time.perf_counter()
+    try:
+        result = function(*arguments)
+    except FairmarginError as error:
+        return Attempt(failure=str(error), seconds=time.perf_counter() - began)
+    except Exception as error:  # whatever it is, it is said with the task's name, and the other tasks go on
+        said = (str(error) or "no message").strip().splitlines()[0]
+        return Attempt(None, f"{type(error).__name__}: {said}", traceback.format_exc(), time.perf_counter() - began)
+    return Attempt(result, seconds=time.perf_counter() - began)
+
+
+def train_cell(cell: Cell, folder: Path) -> tuple[int, int]:
+    """Train a network into its folder, or go on with it; how many epochs it took, and which was the best.
+
+    Guarantee: the same weights in any process, since the number of threads is the study's.
+    """
+    data = samples_of(cell).trained
+    assert data is not None
+    assert cell.settings is not None
+    with threads(cell.threads):
+        found = train(
+            build_network(_training_study(cell), data),
+            data.training,
+            cell.settings.method,
+            epochs=cell.settings.epochs,
+            partition=_training_study(cell).groups,
+            validation=data.validation,
+            plan=cell.settings.plan,
+            out=folder,
+            progress=_told(cell),
+        )
+    if _diverged(found, cell):
+        raise InputError(f"{found.stopped} Lower the rate, or change the method.")
+    return len(found.history), found.best_epoch
+
+
+def _told(cell: Cell) -> Progress | None:
+    """Who is told of a training's steps, under one name for all of them."""
+    tell = listener()
+    return None if tell is None else lambda _what, done, total: tell(f"training {cell.name}", done, total)
+
+
+def samples_of(cell: Cell) -> GridSamples:
+    """The samples of a network's data; loaded once in a process."""
+    return load_samples(cell.data, cell.groups, cell.settings is not None)
+
+
+def work_of(task: GridTask) -> float:
+    """Passes for each sample, times samples."""
+    samples = samples_of(task.cell)
+    if task.measure is not None:
+        return task.passes * len(samples.test)
+    return task.passes * (0 if samples.trained is None else len(samples.trained.training))
+
+
+def origin_of(cell: Cell) -> str:
+    """A hash of the content that the network comes from: training data, or a file of weights."""
+    digest = sha256()
+    for path in filter(None, (cell.network.weights, cell.network.start)):
+        try:
+            digest.update(Path(path).read_bytes())
+        except OSError as error:
+            why = error.strerror or error
+            raise InputError(f"[[network]] {cell.network.name}: cannot read {path} ({why}).") from None
+    data = samples_of(cell).trained
+    if cell.settings is not None and data is not None:
+        for dataset in filter(None, (data.training, data.validation)):
+            digest.update(f"{dataset.fingerprint} {dataset.domain.fingerprint()}".encode())
+            digest.update(dataset.partition(_training_study(cell).groups).membership.tobytes())
+    return digest.hexdigest()
+
+
+def network_at(cell: Cell, folder: Path | None, epoch: str = LAST) -> TorchClassifier:
+    """The network after an epoch, ready to be measured; without a folder and weights as it is before training."""
+    samples = samples_of(cell)
+    study = _training_study(cell)
+    data = samples.trained or TrainingData(samples.test, None, samples.outputs)
+    module = build_network(study, data)
+    if folder is not None:
+        path = weights_at(folder, epoch)
+        if not path.exists():
+            raise InputError(f"there is no epoch {epoch}: the training ended before.")
+        load_weights(weights_of(module, study.subject), path)
+    return TorchClassifier(module.eval(), tuple(range(samples.outputs)), samples.test.domain)
+
+
+def weights_at(folder: Path, epoch: str) -> Path:
+    """The file of an epoch's weights."""
+    if epoch in (LAST, BEST):
+        return folder / (FINAL if epoch == LAST else BEST_FILE)
+    return TrainingFolder(folder).epoch_file(int(epoch))
+
+
+def shard_plans(model: TorchClassifier, cell: Cell, measure: Measure, references: Any) -> list[Plan]:
+    """The tasks that measure this on the network; of several estimators joined by +, a plan for each."""
+    samples, means = samples_of(cell), measure.means
+    subject = served(model, cell, means)
+    if isinstance(measure.section, AttackSection):
+        assert isinstance(means, Attack)
+        about = {"attack": describe_attack(means), "radius": measure.radius, "seed": SEED}
+        return [Plan(tuple(_attack_tasks(subject, samples, means, measure.radius)), about)]
+    return plans_of(subject, samples.test, samples.positions, means, SEED, references)  # type: ignore[arg-type]
+
+
+def check_measure(model: TorchClassifier, cell: Cell, measure: Measure) -> None:
+    """Refuse, before hours of training, what the network cannot serve or the data cannot hold."""
+    means, test = measure.means, samples_of(cell).test
+    subject = served(model, cell, means)
+    if not isinstance(measure.section, AttackSection):
+        check_estimator(subject, means)  # type: ignore[arg-type]
+        return
+    check_attack(subject, means)  # type: ignore[arg-type]
+    check_radius(subject.domain, means.norm, measure.radius, int(np.prod(test.x.shape[1:])))
+
+
+def served(model: TorchClassifier, cell: Cell, means: DistanceEstimator | Attack) -> Classifier:
+    """The network as the estimator needs it: a logistic regression's weights for one that reads them."""
+    if means.needs == "linear" and cell.network.architecture == _LINEAR:
+        return as_linear(model, tuple(map(int, samples_of(cell).test.x.shape[1:])))
+    return model
+
+
+def as_linear(model: TorchClassifier, shape: tuple[int, ...]) -> LinearClassifier:
+    """A logistic regression, normalisation and all, as the linear classifier that it is.
+
+    ⟨w, (x − m)/s⟩ + b = ⟨w/s, x⟩ + b − ⟨w/s, m⟩.
+    """
+    layer = next(part for part in model.module.modules() if isinstance(part, nn.Linear))
+    weight, bias = (part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias))
+    mean, std = getattr(model.module, "mean", None), getattr(model.module, "std", None)
+    if mean is not None and std is not None:
+        flat_mean, flat_std = (_spread(part, shape) for part in (mean, std))
+        weight = weight / flat_std
+        bias = bias - weight @ flat_mean
+    domain: Domain = model.domain
+    return LinearClassifier(weight, bias, model.classes, domain)
+
+
+def _spread(numbers: torch.Tensor, shape: tuple[int, ...]) -> Any:
+    """One number, or one a channel, for every feature."""
+    wide = numbers.detach().cpu().double().numpy().reshape(-1, *(1 for _ in shape[1:]))
+    return np.broadcast_to(wide, shape).reshape(-1)
+
+
+def _attack_tasks(model: Classifier, samples: GridSamples, attack: Attack, radius: float) -> Iterator[Task[Any]]:
+    parts = {f"attack.{name}": value for name, value in describe_attack(attack).items()}
+    parts |= {"revision": type(attack).revision, "radius": radius, "model": model.fingerprint()}
+    for start, stop, key in shards_of(model, samples.test, SEED, parts):
+        some = Slice(samples.test.x, start, stop)
+        yield Task(key, attack_shard, (model, attack, some, samples.positions[start:stop], radius, SEED, start))
+
+
+def _training_study(cell: Cell) -> TrainingStudy:
+    """The training as `fairmargin train` would know it."""
+    mean, std = cell.normalisation
+    parts = crossed(cell.groups)
+    fields: dict[str, object] = {
+        "data": cell.data.train if cell.data.is_file else cell.data.dataset,
+        "mean": mean,
+        "std": std,
+        "weights": cell.network.weights or cell.network.start,
+        **({"cross": (parts,)} if len(parts) > 1 else {"groups": parts}),
+    }
+    subject = make_subject(cell.network.architecture, fields)
+    if cell.settings is None:
+        return TrainingStudy(subject, ERM(), 1)
+    return TrainingStudy(subject, cell.settings.method, cell.settings.epochs, cell.settings.plan, "0.1")
+
+
+def _diverged(found: TrainingResult, cell: Cell) -> bool:
+    """Whether it stopped because the loss was no number, and not because nothing got better."""
+    assert cell.settings is not None
+    patience = cell.settings.plan.patience
+    waited = len(found.history) - found.best_epoch if found.best_epoch else 0
+    return bool(found.stopped) and not (patience and waited >= patience)

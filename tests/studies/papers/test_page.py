@@ -1,0 +1,133 @@
+"""The page of a paper and the running of its parts."""
+
+import json
+
+import pytest
+
+from fairmargin.report.pictures import panels
+from fairmargin.studies.papers.catalog import PAPERS
+from fairmargin.studies.papers.claims import Claim
+from fairmargin.studies.papers.page import Shown, json_text, markdown
+from fairmargin.studies.papers.paper import Findings, NotPossibleHereError, Paper, Part, Picture
+from fairmargin.studies.papers.reproduce import reproduce, rows
+
+CLAIMS = (
+    Claim("small", 1, "Water | is wet.", "yes", "closely"),
+    Claim("small", 2, "Fire is hot.", "1,000 K", "direction"),
+    Claim("small", 3, "The moon is far.", "", "not here"),
+    Claim("small", 4, "Nobody looked.", "", "closely"),
+)
+
+
+def water(assignment):
+    figure, (axis,) = panels()
+    axis.plot([0, 1], [0, 1])
+    assignment.tell("pouring", 1, 1)
+    wet = assignment.claims[1].found("0.5", "holds", interval=(0.25, float("inf")), chance=0.5, remark="Touched.")
+    return Findings((wet,), (Picture("drops", "Drops of\nwater", figure),), ("One glass.",))
+
+
+def fire(assignment):
+    claim = assignment.claims[2]
+    return Findings((claim.found("b", "undecided", letter="b"), claim.found("a", "does not hold", letter="a")))
+
+
+WATER, FIRE = Part("water", "pouring", frozenset({1}), water), Part("fire", "burning", frozenset({2}), fire)
+
+
+def small(*parts, waiting=None):
+    return Paper("small", "A small paper", "Nobody, “Small”, 2020.", CLAIMS, parts, waiting or {})
+
+
+def test_every_claim_has_a_row_and_those_not_tested_say_why(tmp_path):
+    done = reproduce(small(WATER, FIRE, waiting={3: "the rocket is late"}), "smoke", tmp_path)
+    assert [claim.name for claim in done.claims] == ["1", "2a", "2b", "3", "4"]
+    said = {claim.name: claim.remark for claim in done.claims if claim.verdict == "not tested"}
+    assert said["3"] == "the rocket is late"
+    assert "yet" in said["4"]
+    text = done.page.read_text(encoding="utf-8")
+    assert "5 rows: 1 hold, 1 do not hold, 1 undecided, 2 not tested." in text
+    assert "not tested (the rocket is late)" in text
+
+
+def test_the_page_shows_interval_chance_remark_and_figure(tmp_path):
+    done = reproduce(small(WATER), "smoke", tmp_path)
+    text = done.page.read_text(encoding="utf-8")
+    assert "| 1 | Water \\| is wet. | yes | 0.5 [0.25, ∞] (by chance 50.0%) | **holds** |" in text
+    assert "- **1** Touched." in text
+    assert "![Drops of water](small/drops.svg)" in text
+    assert "`fairmargin reproduce small --scale smoke`" in text
+    assert [path.is_file() for path in done.pictures] == [True]
+    found = json.loads((tmp_path / "small" / "claims.json").read_text(encoding="utf-8"))
+    assert found["claims"][0]["interval"] == [0.25, "inf"]
+    assert found["scale"] == "smoke"
+
+
+def test_a_verdict_in_direction_only_says_so():
+    paper = small(FIRE)
+    shown = Shown(paper, "smoke", [CLAIMS[1].found("hot", "holds")], [], [], {"numpy": "2"})
+    assert "**holds**, in direction only" in markdown(shown)
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path):
+    for folder in ("first", "second"):
+        reproduce(small(WATER, FIRE), "smoke", tmp_path / folder)
+    first, second = (
+        {path.relative_to(tmp_path / folder): path.read_bytes() for path in (tmp_path / folder).rglob("*.*")}
+        for folder in ("first", "second")
+    )
+    assert first == second
+    assert len(first) == 3
+
+
+def test_an_interruption_leaves_the_finished_parts_on_the_page(tmp_path):
+    def stop(assignment):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(small(WATER, Part("fire", "burning", frozenset({2}), stop)), "smoke", tmp_path)
+    text = (tmp_path / "small.md").read_text(encoding="utf-8")
+    assert "**holds**" in text
+    assert "not tested (the run was stopped before this part)" in text
+
+
+def test_a_part_that_lacks_its_data_leaves_the_others_be(tmp_path):
+    def no_faces(assignment):
+        raise NotPossibleHereError("UTKFace was not found")
+
+    done = reproduce(small(Part("fire", "burning", frozenset({2}), no_faces), WATER), "smoke", tmp_path)
+    assert [claim.verdict for claim in done.claims] == ["holds", "not tested", "not tested", "not tested"]
+    assert done.claims[1].remark == "UTKFace was not found"
+
+
+def test_a_part_that_forgets_a_promised_row_is_a_defect(tmp_path):
+    with pytest.raises(RuntimeError, match=r"promises claims \[1, 2\]"):
+        reproduce(small(Part("water", "pouring", frozenset({1, 2}), water)), "smoke", tmp_path)
+    with pytest.raises(ValueError, match="no claim"):
+        small(Part("water", "pouring", frozenset({9}), water))
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_papers_number_their_claims_one_by_one_and_parts_do_not_share_them(name):
+    paper = PAPERS[name]
+    assert [claim.number for claim in paper.claims] == list(range(1, len(paper.claims) + 1))
+    assert all(claim.text.endswith(".") for claim in paper.claims)
+    answered = [number for part in paper.parts for number in part.numbers]
+    assert len(answered) == len(set(answered))
+    assert len({part.name for part in paper.parts}) == len(paper.parts)
+    untested = rows(paper, {})
+    assert len(untested) == len(paper.claims)
+    assert all(row.verdict == "not tested" and row.remark for row in untested)
+
+
+def test_json_has_no_date_and_no_path(tmp_path):
+    shown = Shown(small(), "smoke", rows(small(), {}), [], [], {"numpy": "2"})
+    assert set(json.loads(json_text(shown))) == {
+        "claims",
+        "command",
+        "figures",
+        "notes",
+        "paper",
+        "scale",
+        "versions",
+    }
