@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from fairmargin.theory import GaussianClasses, GaussianPair
 from fairmargin.theory.generalisation import mean_coin_gap
@@ -80,7 +81,35 @@ def test_theorem_5_5_fails_at_the_published_counter_example(page):
     assert f"the best bias is {shown(CLASSES.bias(0.2))}" in page
 
 
-def test_theorem_5_6_is_twice_too_large():
+def test_the_mended_theorem_needs_the_wider_class_to_be_the_negative_one(page):
+    at, beyond = (1e4 * GaussianClasses(1.0, 1.0, 2.0, 1.0, 10, 0.7).vcra(radius, 0.4) for radius in (0.4, 0.5))
+    assert beyond < at
+    assert f"VCRA is {shown(at, 2)}·10⁻⁴ at ε_train = 0.4 and {shown(beyond, 2)}·10⁻⁴ at 0.5" in page
+
+
+def test_the_printed_bias_lacks_factors_of_d(page):
+    room, wide, kappa, d = 2 - 2 * 0.2, 3.0, CLASSES.log_ratio, 10  # σ₋² − σ₊² = 3
+    printed = (-d * (0.8 * 4 + 0.8) + 2 * np.sqrt(room**2 + 2 * d * kappa * wide)) / wide
+
+    def error(b: float) -> float:
+        plus, minus = (-b - d * 0.8) / np.sqrt(d), (b - d * 0.8) / (2 * np.sqrt(d))
+        return float(0.5 * norm.cdf(plus) + 0.5 * norm.cdf(minus))
+
+    assert f"the printed one, {shown(printed)}, has a training error of {shown(error(printed))} where" in page
+    assert f"where {shown(error(CLASSES.bias(0.2)))} is possible" in page
+
+
+def test_at_equal_variances_the_larger_class_errs_less(page):
+    more, less = (GaussianClasses(1.0, 1.0, 1.0, 1.0, 10, share) for share in (0.7, 0.3))
+    plus, minus = more.class_errors(0.3, 0.4)
+    assert f"the errors are {shown(plus)} and {shown(minus)} for a share of 0.7" in page
+    assert less.class_errors(0.3, 0.4) == pytest.approx((minus, plus))
+    trained, natural, without = (1e4 * v for v in (more.vcra(0.3, 0.4), more.vcra(0.0, 0.4), more.vca(0.0)))
+    said = f"VCRA is {shown(trained, 2)}·10⁻⁴ for adversarial and {shown(natural, 2)}·10⁻⁴ for natural training"
+    assert f"{said}, and VCA of natural training {shown(without)}·10⁻⁴" in page
+
+
+def test_theorem_5_6_is_twice_too_large(page):
     classes = GaussianClasses(1.0, 1.0, 1.0, 1.0, 400, 0.501)  # nearly equal errors: ξ is known to many digits
     kappa, reach = classes.log_ratio, 2 - 2 * 0.1
     half = np.sqrt(400) * (2 - 2 * 0.97) / 2
@@ -88,6 +117,7 @@ def test_theorem_5_6_is_twice_too_large():
     assert classes.vcra(0.1, 0.97) == pytest.approx(mended, rel=1e-4)
     printed = 2 * mended
     assert classes.vcra(0.1, 0.97) < 0.51 * printed
+    assert f"VCRA is {1e9 * classes.vcra(0.1, 0.97):.3f}·10⁻⁹, and the formula gives {1e9 * printed:.3f}·10⁻⁹" in page
 
 
 def test_at_equal_variances_and_shares_both_classes_err_alike():

@@ -15,6 +15,7 @@ from fairmargin.training.losses import CrossEntropy
 from fairmargin.training.methods import ERM
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Part, Recipe, Term
+from fairmargin.training.schedules import Schedule
 from fairmargin.training.train import train
 from fairmargin.training.views import MOVED
 from tests.training.problems import blobs, tiny
@@ -205,3 +206,21 @@ def test_plans_that_lead_nowhere(field, value, words):
 def test_augmentation_of_what_is_no_image():
     with pytest.raises(InputError, match="`augmentation` 'flip' is for images"):
         train(net(), blobs(), ERM(), epochs=1, plan=TrainingPlan(augmentation="flip"))
+
+
+@pytest.mark.parametrize(
+    "name", ["penalty", "fat:radius=0.1", "fat_trades:radius=0.1", "group_dro", "adverm", "farmur:radius=0.1"]
+)
+def test_methods_that_compare_groups_where_there_is_one(name):
+    data = blobs()
+    everyone = Partition.by("all", ["all"] * len(data))
+    refused(
+        InputError, "compares groups, and 'all' has one only", data=data, method=parse_method(name), partition=everyone
+    )
+
+
+def test_a_plan_that_is_none_and_a_schedule_as_the_command_line_spells_it():
+    refused(InputError, "`plan` must be a `fm.TrainingPlan`; given a dict", plan={"rate": 0.1})
+    assert TrainingPlan(schedule="steps:0.5,0.75").schedule == Schedule("steps", (0.5, 0.75))
+    with pytest.raises(InputError, match="`schedule` of TrainingPlan must be a text"):
+        TrainingPlan(schedule=3)

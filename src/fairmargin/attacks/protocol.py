@@ -63,7 +63,7 @@ def check_attack(model: Classifier, attack: Attack) -> None:
     """Refuse what is no attack, and an attack that needs what the model does not offer."""
     if isinstance(attack, type) or not isinstance(attack, Attack):
         given = f"the class `{attack.__name__}`" if isinstance(attack, type) else repr(attack)
-        raise InputError(f"`attack` must be an attack such as `PGD(norm='linf')`; given {given}.")
+        raise InputError(f"`attack` must be an attack such as `fm.ATTACKS['pgd']()`; given {given}.")
     if attack.needs not in model.offers:
         offered = ", ".join(sorted(model.offers))
         raise ModelError(

@@ -11,7 +11,7 @@ from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.core.arrays import same_length
 from fairmargin.core.distances import Distances
-from fairmargin.core.partition import Partition
+from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.radius import as_radii
 from fairmargin.distances.measure import check_samples, concatenate, reported, shard_size
 from fairmargin.metrics.plan import AuditPlan
@@ -75,6 +75,7 @@ def robust_accuracy(
     """
     chosen = plan or AuditPlan()
     _check_lengths(x, partition, chosen)
+    check_partition(partition)
     outcome = attack_samples(model, x, y, attack, radius=radius, seed=seed, progress=progress)
     return accuracy_under_attack(
         outcome.correct,

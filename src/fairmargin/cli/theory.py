@@ -114,7 +114,7 @@ def ma(
             "VCRA": _float(classes.vcra(radius, tested)),
             "VCA": _float(classes.vca(radius)),
         }
-    files = _written(out, {"ma-vcra": classes_by_training(classes, tested)})
+    files = _written(out, {"ma-vcra": classes_by_training(classes, tested, trained)})
     if json_:
         return _as_json({"classifiers": rows}, statements, files)
     title = (

@@ -29,8 +29,8 @@ class SoftmaxMargin:
 
     References
     ----------
-    C. Tran et al., "Fairness Increases Adversarial Vulnerability", 2024, which proves statements about the distance and
-    plots this.
+    C. Tran et al., "On the Effects of Fairness to Adversarial Vulnerability", 2024, which proves statements about the
+    distance and plots this.
 
     >>> import numpy as np
     >>> from fairmargin.distances.measure import measure

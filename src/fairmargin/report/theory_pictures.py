@@ -1,7 +1,7 @@
 """Pictures of the closed forms: two normal classes, thresholds between them, and what attacks do to their errors."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -38,8 +38,9 @@ def pair_densities(pair: GaussianPair, radius: float) -> Figure:
         left.plot(x, height, label=name, **line_style(number))
         left.fill_between(x, 0, height, color=COLOURS[number], alpha=0.12)
     _draw_thresholds(left, pair, radius)
-    left.set(xlabel="x", ylabel="density × share of the class", ylim=(0, None), title="Two classes, three thresholds")
-    left.legend(fontsize=8)
+    left.set(xlabel="x", ylabel="density × share of the class", title="Two classes, three thresholds")
+    left.set_ylim(0, 1.4 * left.get_ylim()[1])
+    left.legend(fontsize=8, loc="upper center", ncols=2)
     right.plot(x, np.asarray(pair.natural_error(x)), label="natural error", **line_style(6))
     right.plot(x, np.asarray(pair.robust_error(x, radius)), label=f"robust error, ε = {radius:g}", **line_style(3))
     _draw_thresholds(right, pair, radius)
@@ -52,21 +53,17 @@ def pair_densities(pair: GaussianPair, radius: float) -> Figure:
 def pair_losses(pair: GaussianPair, radius: float) -> Figure:
     """The mean loss by threshold under four losses, with their minima (left), and the path of the penalty (right)."""
     figure, (left, right) = panels(1, 2)
-    low, high, prior = (float(np.asarray(v)) for v in (pair.low, pair.high, pair.prior))
-    x = np.linspace(low - 0.5, high + 0.5, _POINTS)
+    prior = float(np.asarray(pair.prior))
+    lowest = {loss: float(np.asarray(pair.threshold_under(loss))) for loss in LOSSES}
+    x = _window(pair, [at for at in lowest.values() if math.isfinite(at)])
     for number, loss in enumerate(LOSSES):
-        plus, minus = pair.loss_by_class(loss, x)
-        mean = prior * np.asarray(plus) + (1 - prior) * np.asarray(minus)
-        best = float(np.asarray(pair.threshold_under(loss)))
-        ratio = mean / mean.min()
-        left.plot(
-            x,
-            np.where(ratio < 2, ratio, np.nan),
-            label=f"{loss.replace('_', '/')}: least at {best:.3f}",
-            **line_style(number),
-        )
-        if math.isfinite(best):
-            left.axvline(best, ymax=0.65, linewidth=0.8, **line_style(number))
+        least, best = _mean_loss(pair, loss, lowest[loss], prior), lowest[loss]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = _mean_loss(pair, loss, x, prior) / least
+        shown = np.where(ratio < 2, ratio, np.nan)  # beyond, only the legend would be hidden
+        left.plot(x, shown, label=f"{loss.replace('_', '/')}: least at {_number(best)}", **line_style(number))
+        if x[0] <= best <= x[-1]:
+            left.axvline(best, ymax=0.65, linewidth=1.0, **line_style(number))
     left.set(xlabel="threshold", ylabel="mean loss ÷ its least", ylim=(0.9, 2.6), title="Four losses")
     left.legend(fontsize=8, loc="upper center", ncols=2)
     penalties = np.linspace(0, 1.1 * _saturation(pair), 201)
@@ -81,31 +78,62 @@ def pair_losses(pair: GaussianPair, radius: float) -> Figure:
 
 
 @styled
-def classes_by_training(classes: GaussianClasses, test_radius: float, most: float | None = None) -> Figure:
-    """Errors of both classes (left) and their variance, VCRA (right), against the radius trained with."""
+def classes_by_training(
+    classes: GaussianClasses, test_radius: float, train_radius: float = 0.0, most: float | None = None
+) -> Figure:
+    """Errors of both classes (left) and their variance, VCRA (right), against the radius trained with.
+
+    Both radii are marked. The variance is drawn on a logarithmic axis: where it falls to 0 the classes change places.
+    """
     figure, (left, right) = panels(1, 2)
     middle = (float(np.asarray(classes.mean_plus)) + float(np.asarray(classes.mean_minus))) / 2
-    end = 0.95 * middle if most is None else most
+    end = max(0.95 * middle, 1.05 * train_radius) if most is None else most
     radii = np.linspace(0, end, _POINTS)
     plus, minus = (np.asarray(each) for each in classes.class_errors(radii, test_radius))
     left.plot(radii, plus, label="class +", **line_style(0))
     left.plot(radii, minus, label="class −", **line_style(1))
     left.plot(radii, np.asarray(classes.risk(radii, test_radius)), label="all", **line_style(6))
     left.set(xlabel="ε trained with", ylabel=f"robust error at ε = {test_radius:g}", ylim=(0, None), title="Who pays")
-    left.legend(fontsize=8)
     right.plot(
         radii, np.asarray(classes.vcra(radii, test_radius)), label=f"VCRA at ε = {test_radius:g}", **line_style(2)
     )
     right.plot(radii, np.asarray(classes.vca(radii)), label="VCA, without attack", **line_style(3))
-    right.set(xlabel="ε trained with", ylabel="variance of the classes’ accuracy", ylim=(0, None), title="Unfairness")
-    right.legend(fontsize=8)
+    right.set(xlabel="ε trained with", ylabel="variance of the classes’ accuracy", title="Unfairness")
+    top = float(np.asarray(classes.vcra(radii, test_radius)).max())
+    if top > 0:
+        right.set(yscale="log", ylim=(1e-6 * top, 3 * top))
+    for axis in (left, right):
+        axis.axvline(test_radius, color="#888888", linewidth=1, linestyle=":", label="attacked with")
+        if train_radius:
+            axis.axvline(train_radius, color="#888888", linewidth=1, label="trained with, as asked")
+        axis.legend(fontsize=8)
     return figure
 
 
 def _draw_thresholds(axis: Axes, pair: GaussianPair, radius: float) -> None:
     for number, (name, at) in enumerate(thresholds_of(pair, radius).items()):
+        style = line_style((2, 7, 4)[number])
         if math.isfinite(at):
-            axis.axvline(at, label=f"{name}: {at:.3f}", linewidth=1.2, **line_style((2, 7, 4)[number]))
+            axis.axvline(at, label=f"{name}: {_number(at)}", linewidth=1.2, **style)
+        else:
+            axis.plot([], [], label=f"{name}: {_number(at)}, one class for everyone", **style)
+
+
+def _number(value: float) -> str:
+    return (f"{value:.3f}" if math.isfinite(value) else f"{value:+}").replace("-", "−").replace("inf", "∞")
+
+
+def _mean_loss(pair: GaussianPair, loss: str, at: Any, prior: float) -> Any:
+    plus, minus = pair.loss_by_class(loss, at)
+    return prior * np.asarray(plus) + (1 - prior) * np.asarray(minus)
+
+
+def _window(pair: GaussianPair, minima: list[float]) -> Floats:
+    """Around both classes and the minima that are not too far from them for anything to be seen."""
+    low, high, spread = (float(np.asarray(v)) for v in (pair.low, pair.high, pair.spread))
+    reach = max(high - low, 1.0) + spread
+    near = [at for at in minima if low - reach <= at <= high + reach]
+    return np.linspace(min(low, *near, low) - 0.5, max(high, *near, high) + 0.5, _POINTS)
 
 
 def _around(pair: GaussianPair) -> Floats:

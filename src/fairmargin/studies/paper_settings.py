@@ -33,8 +33,8 @@ class PaperSettings:
 # A further paper is one line here.
 PAPERS: Mapping[str, PaperSettings] = {
     "nanda": PaperSettings("Nanda 2020 and 2021", 50, 5e-4, momentum=0.9, batch=28),
-    "tran": PaperSettings("Tran 2022, Fashion-MNIST and CIFAR", 200, 0.1),
-    "tran-faces": PaperSettings("Tran 2022, UTKFace", 70, 1e-3),
+    "tran": PaperSettings("Tran 2024, Fashion-MNIST and CIFAR", 200, 0.1),
+    "tran-faces": PaperSettings("Tran 2024, UTKFace", 70, 1e-3),
     # The rate is divided by 10 after 60 and 80 of the 120 epochs; fewer epochs keep the shares.
     "ma": PaperSettings("Ma 2022 (FAT)", 120, 0.1, momentum=0.9, weight_decay=2e-4, schedule="steps:0.5,0.6667"),
     "mousavi": PaperSettings("Mousavi 2023 (FARMUR)", 120, 0.1, batch=64),

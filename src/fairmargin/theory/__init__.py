@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairmargin.theory.gaussian_classes import GaussianClasses as GaussianClasses
     from fairmargin.theory.gaussian_pair import GaussianPair as GaussianPair
+    from fairmargin.theory.generalisation import chance_beyond as chance_beyond
+    from fairmargin.theory.generalisation import mean_coin_gap as mean_coin_gap
     from fairmargin.theory.statement import Statement as Statement
 
 # Name -> the module that defines it; resolved when first used, as in the package itself.
-_DEFINED_IN = {"GaussianClasses": "gaussian_classes", "GaussianPair": "gaussian_pair", "Statement": "statement"}
+_DEFINED_IN = {
+    "GaussianClasses": "gaussian_classes",
+    "GaussianPair": "gaussian_pair",
+    "Statement": "statement",
+    "chance_beyond": "generalisation",
+    "mean_coin_gap": "generalisation",
+}
 
 __all__ = list(_DEFINED_IN)
 

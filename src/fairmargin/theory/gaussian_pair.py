@@ -78,7 +78,9 @@ class GaussianPair:
                 near, given[name], f"`{name}` must be at most {_LARGEST:g}, or −{_LARGEST:g}: beyond, digits are lost"
             )
         require((prior > 0) & (prior < 1), prior, "`prior` is the share of class + and must lie between 0 and 1")
-        require(high > low, high - low, "`high`, the mean of class +, must lie above `low`; their difference was")
+        require(
+            high > low, high - low, "`high`, the mean of class +, must lie above `low`, but high − low is not above 0"
+        )
         for name, array in given.items():
             object.__setattr__(self, name, plain(array))
 

@@ -140,7 +140,7 @@ def _of_penalties(pair: Pair, low: Floats, high: Floats, spread: Floats, wider: 
     doubled = _path(low, high, spread, 2 * penalties)
     slack = _SLACK * (1 + np.abs(low) + np.abs(high))
     found = [
-        ("path, the penalty as the printed sum", formula, "sum", "Eq. 3 sums over both classes, which makes λ twice λ"),
+        ("path, the penalty as the printed sum", formula, "sum", "Eq. 3 sums over both classes: λ counts twice"),
         ("path, the penalty as the larger term", formula, "max", "for two equal classes also half of the printed sum"),
         ("path, corrected: 2λ for λ", doubled, "sum", "saturates at half of the printed penalty"),
     ]

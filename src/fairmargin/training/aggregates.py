@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -47,6 +47,8 @@ class GapsToMean:
     2.0
     """
 
+    compares_groups: ClassVar[bool] = True
+
     def __call__(self, losses: Losses, state: State) -> Tensor:
         """The sum over the groups in the batch."""
         means, counts = losses.by_group()
@@ -72,6 +74,8 @@ class VarianceOfGroups:
     (1.0, 0.0984)
     """
 
+    compares_groups: ClassVar[bool] = True
+
     slots: int = 0
 
     def __call__(self, losses: Losses, state: State) -> Tensor:
@@ -92,6 +96,8 @@ class WeightedGroups:
     >>> WeightedGroups()(losses, {"log_weights": torch.tensor([0.25, 0.75]).log()}).item()
     2.5
     """
+
+    compares_groups: ClassVar[bool] = True
 
     def __call__(self, losses: Losses, state: State) -> Tensor:
         """The weights are constants: they are moved by the controller, not by the gradient."""
@@ -114,6 +120,8 @@ class GapToRest:
     >>> GapToRest("a")(losses, {}).item(), GapToRest()(losses, {}).item()
     (4.0, 8.0)
     """
+
+    compares_groups: ClassVar[bool] = True
 
     group: str | None = None
 

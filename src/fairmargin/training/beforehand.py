@@ -90,13 +90,16 @@ def check_method(method: TrainingMethod, epochs: int, model: nn.Module, watch: W
         if recipe not in recipes:
             recipes.append(recipe)
             _check_recipe(recipe, watch)
+    groups = watch.training[1]
     for recipe in recipes:
+        terms = [term for part in recipe.parts for term in part.terms]
+        compares = any(getattr(term.aggregate, "compares_groups", False) for term in terms)
+        if len(groups.labels) < 2 and (compares or isinstance(recipe.controller, Surveying)):
+            raise InputError(
+                f"{type(method).__name__} compares groups, and {groups.name!r} has one only: {groups.labels[0]!r}. Use "
+                "another partition, or a method that compares none, such as `erm` or `madry`."
+            )
         if isinstance(recipe.controller, Surveying):
-            if len(watch.training[1].labels) < 2:
-                raise InputError(
-                    f"{type(method).__name__} compares groups, and {watch.training[1].name!r} has one only: "
-                    f"{watch.training[1].labels[0]!r}. Use another partition."
-                )
             watch.survey(model, recipe.controller.on, recipe.controller.estimator, per_group=1)
             return
 

@@ -6,7 +6,7 @@ from fairmargin.attacks.catalog import parse_attack
 from fairmargin.core.radius import parse_radius
 from fairmargin.errors import InputError
 from fairmargin.training.checking import among, at_least_one, not_negative, positive
-from fairmargin.training.schedules import Schedule
+from fairmargin.training.schedules import Schedule, parse_schedule
 
 OPTIMIZERS = ("sgd", "adam")
 AUGMENTATIONS = ("none", "flip", "crop_flip")
@@ -23,7 +23,8 @@ class TrainingPlan:
     batch
         Samples of a step.
     schedule
-        How the rate changes.
+        How the rate changes: "constant", "cosine", "steps:0.5,0.75" (a tenth of it after each of these shares of the
+        epochs), or a `Schedule`.
     augmentation
         "none", "flip" (left and right), "crop_flip" (also moved by up to 4 pixels); images only.
     average
@@ -61,6 +62,13 @@ class TrainingPlan:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "watch_radius", parse_radius(self.watch_radius))
+        if isinstance(self.schedule, str):  # as the command line spells it
+            object.__setattr__(self, "schedule", parse_schedule(self.schedule))
+        if not isinstance(self.schedule, Schedule):
+            raise InputError(
+                f"`schedule` of TrainingPlan must be a text such as 'cosine' or 'steps:0.5,0.75'; given "
+                f"{self.schedule!r}."
+            )
         parse_attack(self.watch)
         positive(self, rate=self.rate)
         not_negative(

@@ -12,6 +12,7 @@ from torch import nn
 from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.measure import check_samples
+from fairmargin.errors import InputError
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.training.beforehand import check_arguments, check_method, check_watch, scores_of
 from fairmargin.training.catalog import describe_method
@@ -116,6 +117,8 @@ def train(
     True
     """
     plan = TrainingPlan() if plan is None else plan
+    if not isinstance(plan, TrainingPlan):
+        raise InputError(f"`plan` must be a `fm.TrainingPlan`; given a {type(plan).__name__}.")
     check_arguments(model, dataset, method, epochs)
     groups = groups_of(dataset, partition)
     there = None if validation is None else groups_there(validation, partition, groups, validation_partition)
