@@ -64,7 +64,7 @@ def test_a_result_comes_back_from_json_as_it_was():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda c: c.pop("format"), "not an audit to a precision"),
+        (lambda c: c.pop("format"), "no audit to a precision"),
         (lambda c: c.update(format=7), "format 7"),
         (lambda c: c.update(groups=[]), "damaged"),
         (lambda c: c.update(target="everyone"), "damaged"),
@@ -82,7 +82,7 @@ def test_what_is_damaged_is_refused_with_a_sentence(change, said):
 
 def test_no_json_at_all_is_refused_with_a_sentence():
     for text in ("", "[1]", "nothing", "3"):
-        with pytest.raises(InputError, match="not an audit to a precision"):
+        with pytest.raises(InputError, match="no audit to a precision"):
             PrecisionResult.from_json(text)
 
 

@@ -12,7 +12,10 @@ import pytest
 
 from tests.stories.examples import fairmargin, json_of, refused, succeeded
 
-START = "from fairmargin.cli import main; main()"
+# A process started in the background of a shell ignores Ctrl-C, and so do its children, unless told otherwise.
+START = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from fairmargin.cli import main; main()"
+)
 DEADLINE = 240  # seconds until a story is given up: no assertion is about time
 
 STUDY = """
