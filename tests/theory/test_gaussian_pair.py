@@ -446,7 +446,7 @@ def test_samples_follow_the_prior_the_means_and_the_seed():
         ((0.0, 1.0, 1e9), "`spread` must lie between 1e-06 and 1e"),
         ((0.0, 1e9, 1.0), "`high` must be at most"),
         ((1.0, 1.0, 2.0), "`high`, the mean of class \\+, must lie above `low`"),
-        ((1.0, 0.0, 2.0), "must lie above `low`; their difference was; given -1"),
+        ((1.0, 0.0, 2.0), "must lie above `low`, but high − low is not above 0; given -1"),
         ((0.0, 1.0, 2.0, 0.0), "`prior` is the share of class \\+"),
         ((0.0, 1.0, 2.0, 1.0), "`prior`"),
         ((0.0, 1.0, math.nan), "`spread` must be finite"),
