@@ -12,7 +12,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
-from fairmargin.errors import FairmarginError, InputError
+from fairmargin.errors import InputError
 from fairmargin.metrics.audit import audit
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import AuditResult
@@ -268,13 +268,20 @@ class Grid:
         settings = (plan.confidence, plan.resamples, plan.smallest_group, plan.seed)
         about = {"shards": record.shards, "partition": partition.name, "groups": groups, "plan": settings}
         path = self.folder.path / "compared" / f"{key_of(about | {'task': task.measure.parts()})}.json"
-        try:
-            return _KINDS[record.kind].from_json(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            pass  # not there yet, or damaged: the distances are what counts
+        known = _kept(path, _KINDS[record.kind])
+        if known is not None:
+            return known
         found = _compare(self.folder.distances(record), task.measure, partition, plan)
         atomic_write_text(path, found.to_json())
         return found
+
+
+def _kept(path: Path, kind: type[AuditResult] | type[RobustAccuracy]) -> Compared | None:
+    """What the file holds; None if it is not there yet, or damaged: the distances are what counts."""
+    try:
+        return kind.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _compare(distances: Distances, measure: Measure, partition: Partition, plan: AuditPlan) -> Compared:
