@@ -12,7 +12,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
-from fairmargin.errors import InputError
+from fairmargin.errors import FairmarginError, InputError
 from fairmargin.metrics.audit import audit
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import AuditResult
