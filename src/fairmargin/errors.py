@@ -13,6 +13,10 @@ class InputError(FairmarginError):
     """Data, labels, groups or options that do not fit together."""
 
 
+class MissingDataError(InputError):
+    """The files of a dataset are not on this machine."""
+
+
 class UnreachedError(FairmarginError):
     """An average was asked over samples some of which have no finite distance."""
 

@@ -29,6 +29,17 @@ def reproduce(
     out: Annotated[
         Path, typer.Option(help="Folder of the page PAPER.md; figures and numbers go to PAPER/ beside it.")
     ] = Path("fairmargin-papers"),
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Where the datasets lie; what is not there stays untested, and the page says so."),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Where networks are trained: serial, or processes:workers=2. The numbers are the same. If left out, "
+            "one process for smoke, else one a processor."
+        ),
+    ] = "",
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -42,17 +53,19 @@ def reproduce(
     [dim]# two toys, in seconds[/]
     fairmargin reproduce toy --scale smoke
 
-    [dim]# every theorem of a paper in many settings[/]
-    fairmargin reproduce tran --scale laptop --out results
+    [dim]# theorems and networks, with datasets that lie in ../data; trained networks stay in results/tran[/]
+    fairmargin reproduce tran --scale laptop --root ../data --out results
     """
+    from fairmargin.engine.catalog import parse_engine
     from fairmargin.studies.papers.catalog import paper_named
     from fairmargin.studies.papers.page import claim_as_json
     from fairmargin.studies.papers.paper import parse_scale
     from fairmargin.studies.papers.reproduce import reproduce as run
 
     chosen, size = paper_named(paper), parse_scale(scale)
+    workers = parse_engine(engine or ("serial" if size == "smoke" else "processes"))
     with progress(quiet or json_) as tell:
-        done = run(chosen, size, out, tell)
+        done = run(chosen, size, out, tell, engine=workers, root=root)
     if json_:
         print_json(
             {

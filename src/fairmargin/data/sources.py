@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fairmargin.data.cache import cache_folder
 from fairmargin.data.card import Card
-from fairmargin.errors import FairmarginError, InputError
+from fairmargin.errors import FairmarginError, InputError, MissingDataError
 
 _BLOCK = 2**20
 _LARGEST = 2**32  # no dataset has a single file beyond 4 GiB: more is an archive made to fill the memory
@@ -158,7 +158,7 @@ def locate(
             raise InputError(f"{start} cannot be searched for {name} ({error.strerror or error}).") from error
         if found is not None:
             return Source(found)
-    raise InputError(_what_to_put_where(name, card, start, root is None, archives))
+    raise MissingDataError(_what_to_put_where(name, card, start, root is None, archives))
 
 
 def _found(start: Path, folder: Callable[[Path], bool], archives: Sequence[str]) -> Path | None:

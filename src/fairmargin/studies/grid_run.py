@@ -24,7 +24,12 @@ from fairmargin.studies.study_file import StudyFile, write_study
 
 
 def run_study(
-    study: StudyFile, out: Path | str, *, engine: Engine | None = None, progress: Progress | None = None
+    study: StudyFile,
+    out: Path | str,
+    *,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    compare: bool = True,
 ) -> Grid:
     """Do all of a study that is not done yet, into the folder `out`, and return what it found.
 
@@ -42,6 +47,8 @@ def run_study(
         Where trainings and measurements run; in this process if left out.
     progress
         Told of everything: (what, done, total).
+    compare
+        Whether every partition is compared by every measurement, into results.csv; if not, only when it is asked for.
     """
     tell = progress or _silent
     plan = plan_study(study)
@@ -61,7 +68,8 @@ def run_study(
         train_missing(run)
         measure_missing(run)
         grid = Grid(study, folder, plan, run.records, samples, _failures(run), len(run.records) - before)
-        grid = _compare(grid, tell)
+        if compare:
+            grid = _compare(grid, tell)
         folder.write_failures([f"{each}\n{_trace(run, each)}".strip() for each in grid.failures])
     return grid
 
@@ -83,7 +91,7 @@ def _load(study: StudyFile, plan: Sequence[GridTask]) -> dict[str, GridSamples]:
         try:
             found[cell.data.name] = samples_of(cell)
         except InputError as error:
-            raise InputError(f"[[data]] {cell.data.name}: {error}") from None
+            raise type(error)(f"[[data]] {cell.data.name}: {error}") from None
     return {section.name: found[section.name] for section in study.data if section.name in found}
 
 

@@ -1,11 +1,13 @@
 """A paper as it is run here: its claims, and the parts that each answer some of them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from fairmargin.core.suggestion import suggest
+from fairmargin.engine.local import Serial
+from fairmargin.engine.task import Engine
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.studies.measuring import Progress
 from fairmargin.studies.papers.claims import Claim
@@ -36,12 +38,18 @@ class Assignment:
         The paper's claims by number, as printed.
     tell
         Called with (what is being done, how much is done, of how much).
+    engine
+        Where trainings and measurements run; the numbers do not depend on it.
+    root
+        Where the datasets lie; the user's cache if None.
     """
 
     scale: Scale
     folder: Path
     claims: Mapping[int, Claim]
     tell: Progress
+    engine: Engine = field(default_factory=Serial)
+    root: Path | None = None
 
     def by_scale(self, smoke: _Chosen, laptop: _Chosen, paper: _Chosen) -> _Chosen:
         """The one of three settings that belongs to the scale."""

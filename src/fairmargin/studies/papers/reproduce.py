@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairmargin.engine.local import Serial
+from fairmargin.engine.task import Engine
 from fairmargin.studies.measuring import Progress
 from fairmargin.studies.papers.claims import Claim
 from fairmargin.studies.papers.page import Shown, write_page
@@ -25,7 +27,15 @@ class Reproduced:
     pictures: tuple[Path, ...]
 
 
-def reproduce(paper: Paper, scale: Scale, out: Path, progress: Progress | None = None) -> Reproduced:
+def reproduce(
+    paper: Paper,
+    scale: Scale,
+    out: Path,
+    progress: Progress | None = None,
+    *,
+    engine: Engine | None = None,
+    root: Path | None = None,
+) -> Reproduced:
     """Run all parts of a paper and write its page.
 
     Guarantee: every claim of the paper has a row, tested or with the reason why not. The page is written after every
@@ -42,13 +52,18 @@ def reproduce(paper: Paper, scale: Scale, out: Path, progress: Progress | None =
         A folder; pages of several papers may share it.
     progress
         Called with (what is being done, how much is done, of how much).
+    engine
+        Where trainings and measurements run, in this process if left out; the numbers do not depend on it.
+    root
+        Where the datasets lie; the user's cache if left out.
     """
     tell = progress or _silent
     found: dict[str, Findings] = {}
     page = Path(out)
     for done, part in enumerate(paper.parts):
         tell(f"{paper.name}: {part.title}", done, len(paper.parts))
-        assignment = Assignment(scale, Path(out) / paper.name / part.name, paper.by_number, tell)
+        folder = Path(out) / paper.name / part.name
+        assignment = Assignment(scale, folder, paper.by_number, tell, engine or Serial(), root)
         found[part.name] = _carried_out(part, assignment)
         page = write_page(_shown(paper, scale, found), Path(out))
         tell(f"{paper.name}: {part.title}", done + 1, len(paper.parts))

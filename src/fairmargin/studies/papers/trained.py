@@ -1,0 +1,112 @@
+"""What the parts that train networks have in common: a study in the part's folder, and intervals over its seeds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from fairmargin.errors import InputError, MissingDataError
+from fairmargin.studies.grid_results import Grid
+from fairmargin.studies.grid_run import run_study
+from fairmargin.studies.papers.claims import Interval
+from fairmargin.studies.papers.paper import Assignment, NotPossibleHereError
+from fairmargin.studies.study_file import make_study_file
+
+
+def run_grid(assignment: Assignment, sections: Mapping[str, Any]) -> Grid:
+    """Carry out a study in the part's folder; what is there already is not done again.
+
+    Parameters
+    ----------
+    assignment
+        Of the part: its folder, its engine, where the datasets lie, and who is told of the progress.
+    sections
+        The study as its TOML file would be read: {"data": [{…}], "network": [{…}], "method": […], …, "seeds": [0]}.
+        Data without `root` are looked for where the assignment says.
+    """
+    data = [_rooted(section, assignment) for section in sections["data"]]
+    try:
+        grid = run_study(
+            make_study_file({**sections, "data": data}),
+            assignment.folder,
+            engine=assignment.engine,
+            progress=assignment.tell,
+            compare=False,  # thousands of resampled comparisons, of which a paper's claims need few
+        )
+    except MissingDataError as error:
+        raise NotPossibleHereError(str(error)) from error
+    if grid.failures:
+        # A row calculated from a part of the seeds would look like all of them.
+        raise InputError(
+            f"{len(grid.failures)} tasks of {assignment.folder} failed; run the command again once the reason is gone. "
+            f"The first: {grid.failures[0]}"
+        )
+    return grid
+
+
+def _rooted(section: Mapping[str, Any], assignment: Assignment) -> dict[str, Any]:
+    root = {} if assignment.root is None else {"root": str(assignment.root)}
+    return {**root, **section}
+
+
+@dataclass(frozen=True, slots=True)
+class SeedMean:
+    """The mean of one number a seed, and its 95 % interval by Student's t.
+
+    >>> print(over_seeds([0.30, 0.32, 0.31]).text(100, 1))
+    31.0 ± 2.5
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def interval(self) -> Interval:
+        """Both limits."""
+        return self.low, self.high
+
+    def text(self, scale: float = 1.0, digits: int = 3) -> str:
+        """The mean and half of the interval's width, times `scale`; the mean alone where there is one seed."""
+        mean = f"{scale * self.mean:.{digits}f}".replace("-", "−")
+        half = scale * (self.high - self.low) / 2
+        return f"{mean} ± {half:.{digits}f}" if np.isfinite(half) else mean
+
+
+def over_seeds(values: ArrayLike) -> SeedMean:
+    """The mean of one number a seed; of a single seed nothing is known but the number, so its interval is the line.
+
+    >>> over_seeds([2.0]).interval
+    (-inf, inf)
+    """
+    given = np.asarray(values, dtype=float)
+    if given.ndim != 1 or len(given) == 0 or not np.isfinite(given).all():
+        raise InputError(f"Expected one finite number a seed; given {given.tolist()!r}.")
+    if len(given) == 1:
+        return SeedMean(float(given[0]), -np.inf, np.inf)
+    half = stats.t.ppf(0.975, len(given) - 1) * given.std(ddof=1) / np.sqrt(len(given))
+    return SeedMean(float(given.mean()), float(given.mean() - half), float(given.mean() + half))
+
+
+def slope_over_seeds(x: Sequence[float], values: ArrayLike) -> SeedMean:
+    """Whether a number rises along a sweep: the slope of a line through each seed's values, over seeds.
+
+    One number a seed, so that the seeds' common settings do not count as evidence twice.
+
+    Parameters
+    ----------
+    x
+        Where the sweep was looked at.
+    values
+        One row a seed, one column for each of `x`.
+
+    >>> slope_over_seeds([0, 1, 2], [[0.0, 1.0, 2.0], [0.0, 1.1, 2.2]]).mean
+    1.05
+    """
+    rows = np.asarray(values, dtype=float)
+    if rows.ndim != 2 or rows.shape[1] != len(x) or len(x) < 2:
+        raise InputError(f"Expected a row a seed with {len(x)} values, at least 2; given the shape {rows.shape}.")
+    return over_seeds([round(float(np.polyfit(x, row, 1)[0]), 12) for row in rows])
