@@ -50,6 +50,12 @@ def network(seed=0):
     )  # dropout and running statistics: whatever a step remembers
 
 
+@pytest.fixture(autouse=True)
+def every_step_is_told(monkeypatch):
+    """So that a training can be ended after any of them."""
+    monkeypatch.setattr(loop, "_SECONDS_BETWEEN_WORDS", -1.0)
+
+
 def killed_after(steps):
     """A progress callback that ends the training after so many steps of this run."""
     seen = []
@@ -190,7 +196,7 @@ import sys, time
 from pathlib import Path
 from fairmargin.training import loop
 from tests.training.test_resume import run
-loop._SECONDS_BETWEEN_SAVES = -1.0
+loop._SECONDS_BETWEEN_SAVES = loop._SECONDS_BETWEEN_WORDS = -1.0
 slowly = lambda *_: time.sleep(0.05) if "slowly" in sys.argv else None
 run("moving average and validation", Path(sys.argv[1]), progress=slowly)
 """

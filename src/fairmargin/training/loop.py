@@ -24,6 +24,7 @@ from fairmargin.training.watching import Watch
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 _SECONDS_BETWEEN_SAVES = 30.0  # what a killed training loses at most, but for the step it was in
+_SECONDS_BETWEEN_WORDS = 0.1  # a small network's step takes no longer than saying how it went
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +92,7 @@ class Training:
             running.state = recipe.controller.before_epoch(running.state, running.epoch, self.epochs, survey)
         pools = [members(running.state, part.among, self.material.groups).cpu() for part in recipe.parts]
         orders = orders_of(pools, self.plan.batch, (self.plan.seed, running.epoch))
-        saved, steps = time.monotonic(), len(orders[0])
+        saved, told, steps = time.monotonic(), -math.inf, len(orders[0])
         while running.step < steps:
             began = time.monotonic()
             found = self._step(running, recipe, tuple(order[running.step] for order in orders), steps)
@@ -101,7 +102,9 @@ class Training:
             if self.folder is not None and time.monotonic() - saved > _SECONDS_BETWEEN_SAVES:
                 keep(running, self.folder, MIDWAY, self.identity)
                 saved = time.monotonic()
-            self.tell(_words(running, self.epochs), running.epoch * steps + running.step, self.epochs * steps)
+            if running.step == steps or time.monotonic() - told > _SECONDS_BETWEEN_WORDS:
+                self.tell(_words(running, self.epochs), running.epoch * steps + running.step, self.epochs * steps)
+                told = time.monotonic()
         return True
 
     def _step(self, running: Running, recipe: Recipe, which: tuple[Tensor, ...], steps: int) -> Summed | None:
@@ -117,7 +120,7 @@ class Training:
         running.module.train()
         running.optimizer.zero_grad(set_to_none=True)
         found = sum_up(running.module, recipe, batches, running.state, self.material.room, random)
-        if not torch.isfinite(found.total.detach()):
+        if not math.isfinite(float(found.total.detach())):
             return None
         if found.total.requires_grad:
             found.total.backward()  # type: ignore[no-untyped-call]

@@ -36,8 +36,7 @@ class CrossEntropy:
     def __call__(self, views: Views) -> Losses:
         """One value a sample."""
         scores = views.scores(self.view)
-        y = views.batch.y.repeat(len(scores) // len(views.batch))
-        return _each(functional.cross_entropy(scores, y, reduction="none"), views)
+        return _each(functional.cross_entropy(scores, _labels(scores, views), reduction="none"), views)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,7 @@ class Ramp:
     def __call__(self, views: Views) -> Losses:
         """One value a sample, in [0, 1]."""
         scores = views.scores(self.view)
-        y = views.batch.y.repeat(len(scores) // len(views.batch))
-        return _each((1 - margins(scores, y)).clamp(0, 1), views)
+        return _each((1 - margins(scores, _labels(scores, views))).clamp(0, 1), views)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +129,12 @@ def margins(scores: Tensor, y: Tensor) -> Tensor:
     """
     own = functional.one_hot(y, scores.shape[1]).bool()
     return scores[own] - scores.masked_fill(own, -torch.inf).amax(dim=1)
+
+
+def _labels(scores: Tensor, views: Views) -> Tensor:
+    """The class of each row: once for every copy of the batch."""
+    copies = len(scores) // len(views.batch)
+    return views.batch.y if copies == 1 else views.batch.y.repeat(copies)
 
 
 def _each(values: Tensor, views: Views) -> Losses:
