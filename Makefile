@@ -37,7 +37,7 @@ PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow check bench bench-resampling bench-distances bench-audits bench-tuning docs constraints clean chromium
+.PHONY: help demo test test-slow check bench bench-resampling bench-distances bench-audits bench-training bench-tuning docs constraints clean chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -58,7 +58,7 @@ check: $(DEV) ## Lint, format, types, and the direction of imports
 	  echo "-- $$tool"; $(BIN)/$$tool || failed="$$failed, $$tool"; \
 	done; [ -z "$$failed" ] || { echo "make check failed: $${failed#, }"; exit 1; }
 
-bench: bench-resampling bench-distances bench-audits ## Measure against peers and write docs/benchmarks*.md (hours the first time)
+bench: bench-resampling bench-distances bench-audits bench-training ## Measure against peers and write docs/benchmarks*.md (hours the first time)
 
 bench-resampling: $(BENCH)
 	@$(BENCH_BIN)/python benchmarks/resampling.py
@@ -72,6 +72,10 @@ bench-audits: $(BENCH)
 	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python -m benchmarks.smoothing
 	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python -m benchmarks.verified --samples 64
 	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python benchmarks/precision.py
+
+# Prints the table of docs/benchmarks-training.md.
+bench-training: $(BENCH)
+	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python -m benchmarks.training
 
 bench-tuning: $(BENCH)
 	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.tuning $(BENCH_ARGS)

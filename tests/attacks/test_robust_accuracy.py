@@ -16,6 +16,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
+from fairmargin.distances.catalog import ESTIMATORS
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.engine.task import Task
@@ -288,3 +289,38 @@ def test_an_attack_is_spelled_as_options_spell_it() -> None:
     assert spelled(parse_attack("pgd:steps=20")) == "pgd"
     assert spelled(Own(straight)) == "Own"
     assert parse_attack(spelled(parse_attack("pgd:step=1/8"))) == parse_attack("pgd:step=1/8")
+
+
+@pytest.mark.parametrize("name", ["plumb", "exact_linear", "first_order"])
+def test_an_estimator_of_distances_is_no_attack(name: str) -> None:
+    x, y, sex = samples(20)
+    with pytest.raises(InputError, match=r"which takes none. An estimator of distances goes to `fm.measure`"):
+        robust_accuracy((WEIGHT, BIAS), x, y, ESTIMATORS[name](), sex, radius=0.1)
+
+
+@pytest.mark.parametrize("seed", ["a", 1.5, None, True, 2**200])
+def test_what_is_no_seed_is_refused(seed) -> None:
+    x, y, sex = samples(20)
+    with pytest.raises(InputError, match="`seed` must be a whole number, such as 0; given"):
+        robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=0.1, seed=seed)
+
+
+def test_outputs_that_no_sample_has_for_its_class_are_noted_and_labels_without_output_refused() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((40, 4), dtype=np.float32), np.arange(40) % 3
+    groups = Partition.by("g", list("ab") * 20)
+    found = {
+        outputs: robust_accuracy(
+            torch.nn.Linear(4, outputs), x, y, parse_attack("fgsm"), groups, radius=0.1, plan=QUICK
+        )
+        for outputs in (3, 5, 12)
+    }
+    noted = {outputs: [each for each in kept.warnings if "classes apart" in each] for outputs, kept in found.items()}
+    assert noted[3] == []
+    assert noted[5] == [
+        "The model tells 5 classes apart, and the samples have 3 of them: none is of class 3, 4. Was it built for "
+        "these data?"
+    ]
+    assert "none is of class 3, 4, 5, 6, 7 and 4 more." in noted[12][0]
+    with pytest.raises(InputError, match=r"labels that are none of the model's classes in 13 of 40 samples"):
+        robust_accuracy(torch.nn.Linear(4, 2), x, y, parse_attack("fgsm"), groups, radius=0.1)

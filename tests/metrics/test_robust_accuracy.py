@@ -312,3 +312,24 @@ def test_radii_of_samples_are_shown_as_a_range() -> None:
     found = attacked(np.ones(4), np.ones(4), groups, radius=[0.1, 0.2, 0.3, 8 / 255])
     assert (found.smallest_radius, found.radius) == (8 / 255, 0.3)
     assert "8/255 to 0.3" in str(found)
+
+
+def test_the_gap_of_the_table_stands_beside_the_one_without_its_noise() -> None:
+    correct = np.ones(80, dtype=bool)
+    robust = np.array([True] * 30 + [False] * 10 + [True] * 10 + [False] * 30)
+    found = attacked(correct, robust, Partition.by("g", ["a"] * 40 + ["b"] * 40))
+    assert found.plain_gap == 0.5
+    assert found.overall.gap.value < 0.5
+    said = str(found)
+    assert f"gap in these samples 50.0%; without its noise {found.overall.gap.value:.1%} [" in said
+    assert "this interval is for whichever group is truly the worst, the one in the table for this group alone" in said
+    assert found.to_dict()["plain_gap"] == 0.5
+    assert found.to_dict()["overall"]["gap"]["value"] == found.overall.gap.value
+    assert "−50.0 points" in found["b"].finding
+    assert "-" not in found["b"].finding
+
+
+def test_a_single_group_has_no_gap_and_one_interval() -> None:
+    said = str(attacked([True] * 9, [True] * 4 + [False] * 5, Partition.by("g", ["a"] * 9)))
+    assert "gap undefined (one group alone has no spread)" in said
+    assert "whichever" not in said

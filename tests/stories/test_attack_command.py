@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fairmargin.attacks.outcomes import attack_shard
@@ -189,7 +190,7 @@ def test_a_folder_of_attacks_belongs_to_one_model(files: Path, tmp_path: Path) -
         (["--radius", "0.1", "--group", "colour"], "has no array 'colour'"),
         (["--radius", "0.1", "--cluster", "person"], "has no array 'person'"),
         (["--radius", "0.1", "--engine", "proceses"], "Unknown engine 'proceses'. Did you mean 'processes'?"),
-        (["--radius", "0.1", "--resamples", "3"], "`resamples` must be at least 200"),
+        (["--radius", "0.1", "--resamples", "3"], "--resamples must be at least 200"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence_before_anything_is_written(
@@ -228,3 +229,51 @@ def test_help_has_examples_and_the_catalog_is_listed() -> None:
     listed = json_of(fairmargin("list", "attacks", "--json"))["attacks"]
     assert "steps=20" in listed["pgd"]
     assert "Norms: l2, linf." in listed["pgd"]
+
+
+# All in one place, and what was looked at. ---------------------------------------------------------------------------
+
+
+def test_several_attacks_end_with_a_table_of_all_of_them(files: Path, tmp_path: Path) -> None:
+    options = ["--attack", "pgd:steps=2", "--attack", "fgsm", "--radius", "4/255", "--radius", "0.05", *QUICK]
+    said = succeeded(fairmargin(*image_attack(files, *options, "--out", tmp_path / "run"))).stdout
+    _, _, closing = said.partition("All attacks")
+    rows = [line.split() for line in closing.splitlines() if "L∞" in line]
+    assert [row[0] for row in rows] == ["pgd:steps=2"] * 2 + ["fgsm"] * 2 + ["pgd:steps=2"] * 2
+    assert [row[row.index("L∞") + 1] for row in rows] == ["4/255", "0.05"] * 3
+    for row, found in zip(rows, attacking.read_robust_accuracy(tmp_path / "run"), strict=True):
+        whole = found.overall
+        numbers = (whole.robust_accuracy.value, whole.worst_accuracy.value, found.plain_gap, whole.gap.value)
+        shown = [word for word in row if word.endswith("%")]
+        assert shown == [f"{number:.1%}" for number in numbers]
+        assert whole.worst_group in row
+    alone = ["--attack", "fgsm", "--radius", "0.05", *QUICK, "--out", tmp_path / "run"]
+    assert "All attacks" not in succeeded(fairmargin(*image_attack(files, *alone))).stdout
+
+
+def test_one_shard_is_no_shards(files: Path, tmp_path: Path) -> None:
+    command = people_attack(files, "--attack", "fgsm", "--radius", "0.1", "--out", tmp_path / "run")
+    succeeded(fairmargin(*command))
+    assert "1 shard was there already; 0 were attacked now." in succeeded(fairmargin(*command)).stdout
+
+
+@pytest.mark.parametrize(
+    ("split", "said"),
+    [
+        ([], "All of digits was looked at, the splits train and test together."),
+        (["--split", "train"], "The split 'train' holds training samples."),
+        (["--split", "test"], ""),
+    ],
+)
+def test_which_splits_were_looked_at_and_how_to_choose_is_noted(tmp_path: Path, split: list[str], said: str) -> None:
+    weight, bias = np.random.default_rng(0).normal(size=(10, 64)), np.zeros(10)
+    np.savez(tmp_path / "reader.npz", weight=weight, bias=bias)
+    source = ["--model", tmp_path / "reader.npz", "--data", "digits", "--per-group", 8, *QUICK, *split]
+    found = json_of(
+        fairmargin("attack", *source, "--attack", "fgsm", "--radius", "0.1", "--out", tmp_path / "a", "--json")
+    )
+    audited = succeeded(fairmargin("audit", *source, "--estimator", "exact_linear", "--out", tmp_path / "b")).stdout
+    about = [note for note in found["notes"] if "--split test looks at the test samples only." in note]
+    assert bool(about) == bool(said) == ("--split test" in " ".join(audited.split()))
+    assert all(note.startswith(said) for note in about)
+    assert said in " ".join(audited.split())

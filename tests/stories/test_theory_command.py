@@ -43,12 +43,12 @@ def test_a_class_that_always_wins_is_told_without_a_number(tmp_path):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["tran", "--spread", "0"], "spread"),
+        (["tran", "--spread", "0"], "--spread is a standard deviation"),
         (["tran", "--prior", "1.5"], "prior"),
         (["tran", "--low", "3", "--high", "1"], "high"),
         (["tran", "--radius", "far"], "A radius must be a number"),
         (["tran", "--radius", "-1"], "must not be negative"),
-        (["ma", "--std-plus", "-1"], "std_plus"),
+        (["ma", "--std-plus", "-1"], "--std-plus must be a standard deviation above 0; given -1."),
         (["ma", "--dim", "0"], "dim"),
         (["ma", "--test-radius", "1/0"], "divided by 0"),
     ],
@@ -61,3 +61,16 @@ def test_parameters_outside_of_the_model_are_refused_in_a_sentence(tmp_path, opt
 def test_a_file_in_the_way_is_named(tmp_path):
     (tmp_path / "out").write_text("here first")
     assert "out" in refused(fairmargin("theory", "tran", "--out", tmp_path / "out"))
+
+
+def test_the_parameters_are_part_of_the_json(tmp_path):
+    tran = json_of(fairmargin("theory", "tran", "--low", "-1", "--radius", "1/4", "--out", tmp_path, "--json"))
+    assert tran["parameters"] == {"low": -1.0, "high": 4.0, "spread": 1.5, "prior": 0.5, "radius": 0.25}
+    ma = json_of(fairmargin("theory", "ma", "--dim", "5", "--test-radius", "1/2", "--out", tmp_path, "--json"))
+    expected = {"mean_plus": 1.0, "mean_minus": 1.0, "std_plus": 1.0, "std_minus": 2.0, "dim": 5, "prior": 0.5}
+    assert ma["parameters"] == {**expected, "train_radius": 0.2, "test_radius": 0.5}
+
+
+def test_negative_numbers_have_a_minus_sign_and_no_hyphen(tmp_path):
+    said = succeeded(fairmargin("theory", "tran", "--low", "-1", "--high", "1", "--out", tmp_path)).stdout
+    assert "μ = −1, 1;" in said

@@ -1,6 +1,7 @@
 """`fairmargin train`: one command to weights, which `fairmargin audit` reads; it goes on, it stops, it says no."""
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
@@ -277,3 +279,109 @@ def test_a_file_that_is_audited_needs_data_that_were_not_trained_on(tmp_path: Pa
     command = ["train", "--data", tmp_path / "people.csv", "--label", LABEL, "--features", ",".join(FEATURES)]
     options = ["--arch", "logistic", "--epochs", 1, "--audit-epochs", "last", "--out", tmp_path / "run"]
     assert "--audit-on" in refused(fairmargin(*command, *options))
+
+
+def write_table(path: Path, features: int, label: str = "class") -> Path:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(random.random((60, features)), columns=[f"f{i}" for i in range(features)])
+    table["kind"] = random.choice(["a", "b"], 60)
+    table["label"] = random.choice(["no", "yes"], 60) if label == "class" else random.random(60)
+    table.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("features", [16, 17])
+def test_columns_of_a_table_are_no_picture_whatever_their_number(tmp_path: Path, features: int) -> None:
+    command = ["train", "--data", write_table(tmp_path / "t.csv", features), "--label", "label", "--group", "kind"]
+    said = refused(fairmargin(*command, "--arch", "small_cnn", "--epochs", 1, "--out", tmp_path / "run"))
+    assert f"`small_cnn` takes images, and {tmp_path / 't.csv'} holds rows of {features} numbers" in said
+    assert "Take `logistic`" in said
+    succeeded(fairmargin(*command, "--arch", "logistic", "--epochs", 1, "--out", tmp_path / "run", "--quiet"))
+
+
+def test_flat_arrays_are_taken_for_pictures_only_in_their_shape(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    x, y = random.random((40, 16)), np.arange(40) % 2
+    for name, shape in (("flat", (40, 16)), ("square", (40, 1, 4, 4))):
+        np.savez(tmp_path / f"{name}.npz", x=x.reshape(shape), y=y)
+    command = ["train", "--arch", "small_cnn", "--epochs", 1, "--out", tmp_path / "run", "--data"]
+    said = refused(fairmargin(*command, tmp_path / "flat.npz"))
+    assert "(samples, channels, height, width)" in said
+    succeeded(fairmargin(*command, tmp_path / "square.npz"))
+
+
+def test_a_label_that_is_measured_is_no_class(tmp_path: Path) -> None:
+    command = ["train", "--data", write_table(tmp_path / "t.csv", 3, "number"), "--label", "label", "--group", "kind"]
+    said = refused(fairmargin(*command, "--arch", "logistic", "--epochs", 1, "--out", tmp_path / "run"))
+    assert "The label is a number that was measured" in said
+    assert "60 different ones among 60 samples" in said
+
+
+def test_one_sample_of_each_class_leaves_none_for_validation(tmp_path: Path) -> None:
+    command = ["train", "--data", "digits", "--arch", "logistic", "--per-group", 1, "--epochs", 1, "--out"]
+    said = refused(fairmargin(*command, tmp_path / "run"))
+    assert "--validation 0.1 keeps a part of every class apart, and no class has 2 samples" in said
+    succeeded(fairmargin(*command, tmp_path / "run", "--validation", 0, "--quiet"))
+
+
+@pytest.mark.parametrize(("cross", "advice"), [("ink,digit", "out."), ("digit,class", "--cross digit,class,ink.")])
+def test_groups_by_one_column_and_by_several_are_not_both_to_be_had(tmp_path: Path, cross: str, advice: str) -> None:
+    said = refused(fairmargin(*digits("--group", "ink", "--cross", cross, "--out", tmp_path / "run")))
+    assert said.startswith(f"--group ink and --cross {cross} both name the groups, and a training has one partition.")
+    assert said.endswith(advice)
+
+
+def test_what_is_taken_from_a_paper_is_said(tmp_path: Path) -> None:
+    options = ["--settings-of", "ma", "--validation", 0]
+    told = succeeded(fairmargin(*digits(*options, "--out", tmp_path / "run", epochs=1))).stderr.splitlines()[0]
+    assert told == (
+        "Settings of Ma 2022 (FAT): rate 0.1, optimizer sgd, momentum 0.9, weight decay 0.0002, schedule "
+        "steps:0.5,0.6667. Given beside it: epochs 1, batch 32."
+    )
+    assert json_of(fairmargin(*digits(*options, "--out", tmp_path / "run", "--json", epochs=1)))["settings"] == told
+    assert json_of(fairmargin(*digits("--out", tmp_path / "own", "--json", epochs=1)))["settings"] == ""
+
+
+def test_what_never_learned_is_not_to_be_audited(tmp_path: Path) -> None:
+    done = fairmargin(*digits("--rate", 1e38, "--out", tmp_path / "run"))
+    assert done.exit_code == 1
+    assert "Stopped in epoch 1 after 1 step: " in done.stdout
+    assert "Audit them" not in done.stdout
+    assert "Nothing was learned; the weights it began with: " in done.stdout
+    found = json.loads(fairmargin(*digits("--rate", 1e38, "--out", tmp_path / "run", "--json")).stdout)
+    assert (found["audit_command"], found["history"]) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--rate", "-1", "--rate must be a positive number; given -1.0."),
+        ("--weight-decay", "-1", "--weight-decay must be a number, 0 or more; given -1.0."),
+        ("--watch-samples", "0", "--watch-samples must be a whole number, 1 or more; given 0."),
+        ("--momentum", "1", "--momentum must lie below 1; given 1."),
+        ("--augmentation", "flip", "--augmentation 'flip' is for images"),
+    ],
+)
+def test_errors_name_options_and_no_fields(tmp_path: Path, option: str, value: str, said: str) -> None:
+    sentence = refused(fairmargin(*digits(option, value, "--out", tmp_path / "run")))
+    assert sentence.startswith(said)
+    assert "TrainingPlan" not in sentence
+
+
+def test_notes_of_a_training_are_shown_and_in_the_json(tmp_path: Path) -> None:
+    command = digits("--set", "temperature=0", "--out", tmp_path / "run", method="adverm", epochs=1)
+    note = "`temperature` of `adverm` is 0: the indicator has no gradient, and the network is trained as by `erm`."
+    assert f"Note: {note}" in succeeded(fairmargin(*command)).stdout
+    assert note in json_of(fairmargin(*command, "--json"))["notes"]
+    assert "1 epoch was there already; 0 were trained now." in succeeded(fairmargin(*command)).stdout
+
+
+def test_audited_epochs_say_which_groups_have_too_few_samples(tmp_path: Path) -> None:
+    options = ["--audit-epochs", "last", "--estimator", "first_order", *QUICK, *FAST, "--audit-per-group"]
+    few = succeeded(fairmargin(*digits(*options, 12, "--group", "ink", "--out", tmp_path / "few"))).stdout
+    assert "Too few samples for a verdict: heavy, light, medium." in few
+    enough = succeeded(fairmargin(*digits(*options, 40, "--group", "ink", "--out", tmp_path / "run"))).stdout
+    assert "Too few samples" not in enough
+    table = enough.partition("σ by ink")[2]
+    assert re.search(r"−\d+\.\d%", table)
+    assert not re.search(r"-\d+\.\d%", table)

@@ -224,3 +224,39 @@ def test_a_plan_that_is_none_and_a_schedule_as_the_command_line_spells_it():
     assert TrainingPlan(schedule="steps:0.5,0.75").schedule == Schedule("steps", (0.5, 0.75))
     with pytest.raises(InputError, match="`schedule` of TrainingPlan must be a text"):
         TrainingPlan(schedule=3)
+
+
+class Aggregated:
+    """Cross-entropy with an aggregate of one's own."""
+
+    def __init__(self, aggregate):
+        self.aggregate = aggregate
+
+    def recipe(self, epoch, epochs):
+        return Recipe.of(Term(CrossEntropy(), self.aggregate, name="mine"))
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "returned"),
+    [
+        (lambda losses, state: losses.values, "a tensor of shape (60,)"),
+        (lambda losses, state: losses.by_group()[0], "a tensor of shape (3,)"),
+        (lambda losses, state: 1.0, "a float"),
+        (lambda losses, state: None, "a NoneType"),
+    ],
+)
+def test_an_aggregate_that_does_not_return_one_number(aggregate, returned):
+    with pytest.raises(ModelError) as error:
+        train(net(), blobs(), Aggregated(aggregate), epochs=1, plan=TrainingPlan(batch=60))
+    assert "the aggregate of the term 'mine', must return one number, a tensor of shape (); it returned " in str(
+        error.value
+    )
+    assert f"it returned {returned}. Take a sum or a mean of it." in str(error.value)
+
+
+def test_a_loss_that_does_not_return_one_number_a_sample():
+    def scores(views):
+        return views.scores("clean")
+
+    with pytest.raises(ModelError, match=r"must return `Losses`, one number a sample; it returned a tensor of shape"):
+        train(net(), blobs(), Returns(Recipe.of(Term(scores))), epochs=1)

@@ -1,5 +1,6 @@
 """What an attack at a fixed radius is."""
 
+import inspect
 import math
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -64,12 +65,26 @@ def check_attack(model: Classifier, attack: Attack) -> None:
     if isinstance(attack, type) or not isinstance(attack, Attack):
         given = f"the class `{attack.__name__}`" if isinstance(attack, type) else repr(attack)
         raise InputError(f"`attack` must be an attack such as `fm.ATTACKS['pgd']()`; given {given}.")
+    if not _takes_radius(attack):
+        raise InputError(
+            f"`attack` must be an attack such as `fm.ATTACKS['pgd']()`, called with a `radius`; given {attack!r}, "
+            "which takes none. An estimator of distances goes to `fm.measure`."
+        )
     if attack.needs not in model.offers:
         offered = ", ".join(sorted(model.offers))
         raise ModelError(
             f"`{type(attack).__name__}` needs from the model {_MISSING.get(attack.needs, attack.needs)}; "
             f"`{type(model).__name__}` offers {offered}. Choose another attack, or a model that has them."
         )
+
+
+def _takes_radius(attack: Attack) -> bool:
+    """Whether it can be called with a radius: estimators of distances have all else that attacks have."""
+    try:
+        taken = inspect.signature(attack).parameters.values()
+    except (TypeError, ValueError):  # written in another language, say: it will show when called
+        return True
+    return any(each.name == "radius" or each.kind is each.VAR_KEYWORD for each in taken)
 
 
 def check_share_of_radius(attack: object, **given: float) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,20 @@ import numpy as np
 from fairmargin.attacks.catalog import ATTACKS
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
+from fairmargin.attacks.unseen import unseen_classes
 from fairmargin.core.arrays import same_length
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.radius import as_radii
 from fairmargin.distances.measure import check_samples, concatenate, reported, shard_size
+from fairmargin.errors import InputError
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.protocol import encode_labels
+
+_SEEDS = 2**127  # a key has room for so many, of either sign
 
 
 def robust_accuracy(
@@ -76,8 +82,9 @@ def robust_accuracy(
     chosen = plan or AuditPlan()
     _check_lengths(x, partition, chosen)
     check_partition(partition)
-    outcome = attack_samples(model, x, y, attack, radius=radius, seed=seed, progress=progress)
-    return accuracy_under_attack(
+    classifier = as_classifier(model)
+    outcome = attack_samples(classifier, x, y, attack, radius=radius, seed=seed, progress=progress)
+    found = accuracy_under_attack(
         outcome.correct,
         outcome.unreached,
         partition,
@@ -86,6 +93,10 @@ def robust_accuracy(
         norm=outcome.norm,
         radius=radius,
         bound=outcome.bound,
+    )
+    return replace(
+        found,
+        warnings=(*found.warnings, *unseen_classes(classifier.classes, encode_labels(classifier, y), "the samples")),
     )
 
 
@@ -105,6 +116,7 @@ def attack_samples(
     """
     classifier = as_classifier(model)
     check_attack(classifier, attack)
+    _check_seed(seed)
     samples = x if hasattr(x, "shape") else np.asarray(x)
     positions = check_samples(classifier, samples, y)
     radii = as_radii(radius, len(positions))
@@ -128,6 +140,11 @@ def _check_lengths(x: Any, partition: Partition, plan: AuditPlan) -> None:
     if plan.control is not None:
         same_length(x=x, control=plan.control)
     plan.cluster_codes(len(x))
+
+
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not -_SEEDS <= seed < _SEEDS:
+        raise InputError(f"`seed` must be a whole number, such as 0; given {seed!r}.")
 
 
 def spelled(attack: Attack) -> str:

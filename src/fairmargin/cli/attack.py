@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fairmargin.studies.attacking import FinishedAttacks
     from fairmargin.studies.study import Study
 
+_PLANNED = ("confidence", "control", "cluster", "smallest_group", "resamples", "seed")  # what an error may speak of
 _COLOURS = {"less robust": "red", "more robust": "green"}
 
 
@@ -137,7 +138,8 @@ def attack(
             "seed": seed,
         }
     )
-    carry_out(study, attack_ or [], radius or [], out, engine, json_=json_, quiet=quiet)
+    with of.named_as_options(_PLANNED):
+        carry_out(study, attack_ or [], radius or [], out, engine, json_=json_, quiet=quiet)
 
 
 def carry_out(
@@ -156,23 +158,29 @@ def carry_out(
                 "measured_shards": finished.measured,
                 "reused_shards": finished.reused,
                 "robust_accuracy": [found.to_dict() for found in finished.found],
+                "notes": list(finished.notes),
             }
         )
     elif not quiet:
         for found in finished.found:
             show(found)
+        if len(finished.found) > 1:
+            show_together(finished.found)
         warnings = (warning for found in finished.found for warning in found.warnings)
         for note in dict.fromkeys((*warnings, *finished.notes)):  # each once, however many tables it is about
             output.print(f"[yellow]Note:[/] {shown(note)}")
         if finished.reused:
-            output.print(f"{finished.reused:,} shards were there already; {finished.measured:,} were attacked now.")
+            output.print(
+                f"{of.counted(finished.reused, 'shard was', 'shards were')} there already; "
+                f"{of.counted(finished.measured, 'was', 'were')} attacked now."
+            )
         output.print(f"Table: {finished.table}", soft_wrap=True)
     return finished
 
 
 def show(found: "RobustAccuracy") -> None:
     """A table of the groups, the worst one first, and the partition as a whole."""
-    from fairmargin.metrics.attacked import at_most
+    from fairmargin.metrics.attacked import at_most, points_text
     from fairmargin.metrics.robust_accuracy import summary_of
 
     hedge = at_most(found.bound).strip()
@@ -190,11 +198,40 @@ def show(found: "RobustAccuracy") -> None:
             f"{row.robust_error:.1%}",
             f"{robust.value:.1%}",
             f"{robust.low:.1%} to {robust.high:.1%}",
-            "–" if math.isnan(gap) else f"{100 * gap:+.1f}",
+            "–" if math.isnan(gap) else points_text(gap),
             p_text(row.p_adjusted),
             f"[{style}]{row.verdict}[/]" if style else row.verdict,
         )
     output.print(table)
     for line in summary_of(found):
         output.print(shown(line[:1].upper() + line[1:] + "."))
+    output.print()
+
+
+def show_together(found: "tuple[RobustAccuracy, ...]") -> None:
+    """All attacks at all radii in one table, a row each."""
+    from fairmargin.metrics.attacked import at_most
+
+    several = len({each.partition for each in found}) > 1
+    hedges = dict.fromkeys(at_most(each.bound).strip() for each in found)
+    robust = f"robust accuracy {'/'.join(hedges)}".strip()
+    heads = (*(["groups"] if several else []), "attack", "norm", "radius", robust, "worst group", "its accuracy")
+    words = ("groups", "attack", "norm", "worst group")
+    table = plain_table("All attacks", left=words, wrap=("attack", "worst group"))(
+        *heads, "gap in these samples", "without its noise"
+    )
+    for each in found:
+        whole = each.overall
+        table.add_row(
+            *([shown(each.partition)] if several else []),
+            shown(each.attack),
+            str(each.norm),
+            each.radius_text,
+            f"{whole.robust_accuracy.value:.1%}",
+            shown(whole.worst_group),
+            f"{whole.worst_accuracy.value:.1%}",
+            f"{each.plain_gap:.1%}",
+            f"{whole.gap.value:.1%}" if whole.gap.is_defined else "–",
+        )
+    output.print(table)
     output.print()

@@ -210,13 +210,13 @@ def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
     if not estimate.is_defined:
         return "undefined", "–"
     if math.isnan(estimate.low) or math.isnan(estimate.high):
-        return f"{estimate.value:+.1%}", "–"
-    return f"{estimate.value:+.1%}", f"{estimate.low:+.1%} to {estimate.high:+.1%}"
+        return percent_text(estimate.value), "–"
+    return percent_text(estimate.value), f"{percent_text(estimate.low)} to {percent_text(estimate.high)}"
 
 
 def percent_text(value: float) -> str:
     """A share with its sign; a dash where it is undefined."""
-    return f"{value:+.1%}" if math.isfinite(value) else "–"
+    return f"{value:+.1%}".replace("-", "−") if math.isfinite(value) else "–"
 
 
 def shown(text: str) -> str:

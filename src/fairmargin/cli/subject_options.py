@@ -1,11 +1,14 @@
 """Options of every command that takes a model to data: what to look at, and by which groups to compare."""
 
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Annotated
 
 import typer
 
-from fairmargin.errors import InputError
+from fairmargin.errors import FairmarginError, InputError
 
 _SUBJECT, _DATA, _MEASURING, _COMPARING = "What to look at", "Data", "Measuring", "Comparing"
 
@@ -63,7 +66,9 @@ Scale = Annotated[
     typer.Option(help="Length of a step: std (of each feature; the default of tables) or none.", rich_help_panel=_DATA),
 ]
 Bounds = Annotated[str, typer.Option(help="Where inputs may lie: low,high, for instance 0,1.", rich_help_panel=_DATA)]
-Split = Annotated[str, typer.Option(help="all, train or test, for named datasets.", rich_help_panel=_DATA)]
+Split = Annotated[
+    str, typer.Option(help="all, train or test, for named datasets; all if left out.", rich_help_panel=_DATA)
+]
 Root = Annotated[str, typer.Option(help="Folder or archive of a named dataset's files.", rich_help_panel=_DATA)]
 TaskName = Annotated[
     str, typer.Option(help="What is predicted, for datasets with several tasks.", rich_help_panel=_DATA)
@@ -145,6 +150,33 @@ SmallestGroup = Annotated[
 ]
 Resamples = Annotated[int, typer.Option(help="Draws by which intervals are simulated.", rich_help_panel=_COMPARING)]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same numbers.")]
+
+
+@contextmanager
+def named_as_options(fields: Iterable[str]) -> Iterator[None]:
+    """While it lasts, errors about these fields name them as options: `watch_radius` of TrainingPlan is --watch-radius.
+
+    >>> with named_as_options(["std_plus"]):
+    ...     raise InputError("`std_plus` must be above 0.")
+    Traceback (most recent call last):
+        ...
+    fairmargin.errors.InputError: --std-plus must be above 0.
+    """
+    pattern = rf"`({'|'.join(fields)})`(?: of [A-Z]\w+)?"
+    try:
+        yield
+    except FairmarginError as error:
+        said = re.sub(pattern, lambda found: "--" + found[1].replace("_", "-"), str(error))
+        raise type(error)(said) from None
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "shard was", "shards were"), counted(1200, "shard was", "shards were")
+    ('1 shard was', '1,200 shards were')
+    """
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def names_in(text: str) -> tuple[str, ...]:

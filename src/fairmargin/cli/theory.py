@@ -11,6 +11,7 @@ import typer
 from fairmargin.cli.audit import print_json
 from fairmargin.cli.console import output, plain_table, shown
 from fairmargin.cli.options import Json
+from fairmargin.cli.subject_options import named_as_options
 from fairmargin.core.radius import parse_radius
 
 if TYPE_CHECKING:
@@ -52,17 +53,19 @@ def tran(
     from fairmargin.report.theory_pictures import LOSSES, pair_densities, pair_losses, thresholds_of
     from fairmargin.theory.gaussian_pair import GaussianPair
 
-    pair, length = GaussianPair(low, high, spread, prior), parse_radius(radius)
+    parameters = {"low": low, "high": high, "spread": spread, "prior": prior}
+    with named_as_options(parameters):
+        pair, length = GaussianPair(**parameters), parse_radius(radius)
     statements = pair.statements(length)
     rows = {name: _at(pair, at, length) for name, at in thresholds_of(pair, length).items()}
     losses = {loss: float(np.asarray(pair.threshold_under(loss))) for loss in LOSSES}
     files = _written(out, {"tran-densities": pair_densities(pair, length), "tran-losses": pair_losses(pair, length)})
     if json_:
-        return _as_json({"thresholds": rows, "threshold_under": losses}, statements, files)
+        given = {**parameters, "radius": length}
+        return _as_json({"parameters": given, "thresholds": rows, "threshold_under": losses}, statements, files)
     columns = list(next(iter(rows.values())))
-    table = plain_table(f"μ = {low:g}, {high:g}; K = {spread:g}; share of + {prior:g}; ε = {length:g}", left=("",))(
-        "", *columns
-    )
+    title = f"μ = {low:g}, {high:g}; K = {spread:g}; share of + {prior:g}; ε = {length:g}"
+    table = plain_table(_minus(title), left=("",))("", *columns)
     for name, row in rows.items():
         table.add_row(name, *(_number(value) for value in row.values()))
     output.print(table)
@@ -100,7 +103,9 @@ def ma(
     from fairmargin.report.theory_pictures import classes_by_training
     from fairmargin.theory.gaussian_classes import GaussianClasses
 
-    classes = GaussianClasses(mean_plus, mean_minus, std_plus, std_minus, dim, prior)
+    parameters = {"mean_plus": mean_plus, "mean_minus": mean_minus, "std_plus": std_plus, "std_minus": std_minus}
+    with named_as_options([*parameters, "dim", "prior"]):
+        classes = GaussianClasses(**parameters, dim=dim, prior=prior)
     trained, tested = parse_radius(train_radius), parse_radius(test_radius)
     statements = classes.statements(trained, tested)
     rows = {}
@@ -116,11 +121,12 @@ def ma(
         }
     files = _written(out, {"ma-vcra": classes_by_training(classes, tested, trained)})
     if json_:
-        return _as_json({"classifiers": rows}, statements, files)
+        given = {**parameters, "dim": dim, "prior": prior, "train_radius": trained, "test_radius": tested}
+        return _as_json({"parameters": given, "classifiers": rows}, statements, files)
     title = (
         f"μ = {mean_plus:g}, {mean_minus:g}; σ = {std_plus:g}, {std_minus:g}; d = {dim}; attacked with ε = {tested:g}"
     )
-    table = plain_table(title, left=("",))("", *next(iter(rows.values())))
+    table = plain_table(_minus(title), left=("",))("", *next(iter(rows.values())))
     for name, row in rows.items():
         table.add_row(name, *(_number(value) for value in row.values()))
     output.print(table)
@@ -148,7 +154,11 @@ def _float(value: Any) -> float:
 def _number(value: float) -> str:
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
-    return (f"{value:.4f}" if abs(value) >= 0.001 or not value else f"{value:.2e}").replace("-", "−")
+    return _minus(f"{value:.4f}" if abs(value) >= 0.001 or not value else f"{value:.2e}")
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
 
 
 def _written(out: Path, figures: "dict[str, Figure]") -> list[Path]:

@@ -7,7 +7,7 @@ import typer
 
 from fairmargin.cli import subject_options as of
 from fairmargin.cli.audit import print_json
-from fairmargin.cli.console import command_line, errors
+from fairmargin.cli.console import command_line, errors, shown
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.cli.training_console import show_epoch, show_training, training_progress
 
@@ -216,12 +216,13 @@ def train(
     [dim]# then[/]
     fairmargin audit --model arch:small_cnn --weights run/model.safetensors --data digits --split test --out audit
     """
-    from fairmargin.studies.paper_settings import Wishes, descent
+    from fairmargin.studies.paper_settings import Wishes, descent, settings_sentence
     from fairmargin.studies.training_study import EpochQuestion, TrainingStudy, make_method, make_subject, watching
     from fairmargin.training.plan import TrainingPlan
 
     chosen = make_method(method, set_ or [])
-    steps = descent(Wishes(epochs, rate, optimizer, momentum, weight_decay, batch, schedule), settings_of)
+    wishes = Wishes(epochs, rate, optimizer, momentum, weight_decay, batch, schedule)
+    steps = descent(wishes, settings_of)
     attack, radius = watching(chosen, watch, watch_radius)
     subject = make_subject(
         arch,
@@ -249,33 +250,39 @@ def train(
             "cross": (of.crossed_in(cross),) if cross else (),
         },
     )
-    plan = TrainingPlan(
-        rate=steps.rate,
-        optimizer=steps.optimizer,
-        momentum=steps.momentum,
-        weight_decay=steps.weight_decay,
-        batch=steps.batch,
-        schedule=steps.schedule,
-        augmentation=augmentation,
-        average=average,
-        watch=attack,
-        watch_radius=radius,
-        watch_samples=watch_samples,
-        patience=patience,
-        keep_every=keep_every,
-        seed=seed,
-    )
+    with of.named_as_options(TrainingPlan.__dataclass_fields__):
+        plan = TrainingPlan(
+            rate=steps.rate,
+            optimizer=steps.optimizer,
+            momentum=steps.momentum,
+            weight_decay=steps.weight_decay,
+            batch=steps.batch,
+            schedule=steps.schedule,
+            augmentation=augmentation,
+            average=average,
+            watch=attack,
+            watch_radius=radius,
+            watch_samples=watch_samples,
+            patience=patience,
+            keep_every=keep_every,
+            seed=seed,
+        )
     asked = EpochQuestion(
         of.names_in(audit_epochs), audit_on, tuple(estimator or ()), audit_per_group, confidence, resamples
     )
     study = TrainingStudy(subject, chosen, steps.epochs, plan, validation, asked, tuple(log or ()))
-    carry_out(study, out, engine, json_=json_, quiet=quiet)
+    settings = settings_sentence(wishes, settings_of) if settings_of else ""
+    with of.named_as_options([*TrainingPlan.__dataclass_fields__, "confidence", "resamples"]):
+        carry_out(study, out, engine, settings, json_=json_, quiet=quiet)
 
 
-def carry_out(study: "TrainingStudy", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
-    """Trains, and shows what came of it."""
+def carry_out(study: "TrainingStudy", out: Path, engine: str, settings: str = "", *, json_: bool, quiet: bool) -> None:
+    """Trains, and shows what came of it; `settings` is what was taken from a paper, in a sentence."""
     from fairmargin.engine.catalog import parse_engine
     from fairmargin.studies.training_run import audit_arguments, run_training
+
+    if settings and not (quiet or json_):
+        errors.print(shown(settings), soft_wrap=True)
 
     def heard(epoch: "Epoch") -> None:
         if not (quiet or json_):
@@ -295,9 +302,9 @@ def carry_out(study: "TrainingStudy", out: Path, engine: str, *, json_: bool, qu
     except KeyboardInterrupt:
         errors.print("\nStopped. Whole epochs are kept: the same command goes on from here.")
         raise typer.Exit(INTERRUPTED) from None
-    command = audit_arguments(study, out, finished.classes)
+    command = audit_arguments(study, out, finished.classes) if finished.result.history else []
     if json_:
-        print_json(as_json(finished, command))
+        print_json(as_json(finished, command) | {"settings": settings})
     elif not quiet:
         show_training(finished, f"{study.plan.watch} at radius {study.plan.watch_radius:.4g}", out, command)
     if finished.diverged:
@@ -320,6 +327,7 @@ def as_json(finished: "FinishedTraining", command: list[str]) -> dict[str, Any]:
         "diverged": finished.diverged,
         "history": encode(result.history),
         "audit_command": command,
+        "notes": list(finished.notes),
         "audits": [],
         "agreement": [],
     }

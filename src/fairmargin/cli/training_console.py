@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fairmargin.cli.console import errors, output, plain_table, shown, sigma_texts
+from fairmargin.cli.subject_options import counted
 
 if TYPE_CHECKING:
     from fairmargin.metrics.results import Estimate
@@ -81,7 +82,11 @@ def show_training(finished: "FinishedTraining", watched: str, out: Path, command
         output.print(f"[yellow]{shown(result.stopped)}[/]")
     already = len(result.history) - finished.trained_now
     if already:
-        output.print(f"{already:,} epochs were there already; {finished.trained_now:,} were trained now.")
+        now = counted(finished.trained_now, "was", "were")
+        output.print(f"{counted(already, 'epoch was', 'epochs were')} there already; {now} trained now.")
+    if not result.history:  # the weights are those it began with: there is nothing to audit
+        output.print(f"Nothing was learned; the weights it began with: {shown(str(finished.weights))}", soft_wrap=True)
+        return
     output.print(f"Weights: {shown(str(finished.weights))}", soft_wrap=True)
     if result.best_epoch:
         output.print(f"The best epoch's: {shown(str(out / 'best.safetensors'))}", soft_wrap=True)
@@ -113,6 +118,8 @@ def _show_table(finished: "FinishedTraining", watched: str) -> None:
 
 def show_epoch_audits(found: "EpochAudits") -> None:
     """σ of every group at every epoch, and whether the epochs agree."""
+    from fairmargin.metrics.results import TOO_FEW
+
     for estimator in dict.fromkeys(each.estimator for each in found.audits):
         audits = [each for each in found.audits if each.estimator == estimator]
         result = audits[0].result
@@ -126,6 +133,9 @@ def show_epoch_audits(found: "EpochAudits") -> None:
         for row in result:
             table.add_row(shown(row.group), *(_with_interval(each.result[row.group].sigma) for each in audits))
         output.print(table)
+        few = [row.group for row in result if row.verdict == TOO_FEW]
+        if few:
+            output.print(f"[yellow]Too few samples for a verdict:[/] {shown(', '.join(few))}. Read their σ with care.")
         for each in found.agreements:
             if each.estimator == estimator:
                 output.print(shown(agreement_sentence(each)))
@@ -146,7 +156,7 @@ def agreement_sentence(found: "EpochAgreement") -> str:
 
 def _with_interval(sigma: "Estimate") -> str:
     value, interval = sigma_texts(sigma)
-    return value if interval == "–" else f"{value} ({interval})"
+    return (value if interval == "–" else f"{value} ({interval})").replace("-", "−")
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

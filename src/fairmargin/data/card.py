@@ -56,6 +56,8 @@ class Card:
         What can be predicted, the default first; empty if there is only one task.
     sized
         Whether the samples are images that `size` can resize.
+    flattened
+        Whether the rows are square pictures, one pixel after the other.
     """
 
     title: str
@@ -68,6 +70,7 @@ class Card:
     files: tuple[OfficialFile, ...] = ()
     tasks: tuple[str, ...] = ()
     sized: bool = False
+    flattened: bool = False
 
 
 @dataclass(frozen=True, slots=True)

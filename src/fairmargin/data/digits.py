@@ -16,6 +16,7 @@ CARD = Card(
     licence="CC BY 4.0 (UCI repository); it comes with scikit-learn.",
     ethics="Digits of 43 writers; nothing is known of them.",
     citation="E. Alpaydin, C. Kaynak, Optical Recognition of Handwritten Digits, UCI repository, 1998.",
+    flattened=True,
 )
 
 

@@ -59,7 +59,9 @@ def started(network: Network, x: Any, y: Ints) -> Started:
     """The samples as the model sees them, and what it says of them."""
     # By way of numpy, which knows more kinds of numbers than torch (other byte orders, for instance).
     kind = np.float64 if network.dtype is torch.float64 else np.float32
-    rows = torch.as_tensor(np.array(x, dtype=kind), device=network.device).to(network.dtype).flatten(1)
+    with np.errstate(over="ignore"):  # too large for single precision becomes infinity: the scores show it
+        held = np.array(x, dtype=kind)
+    rows = torch.as_tensor(held, device=network.device).to(network.dtype).flatten(1)
     labels = torch.as_tensor(np.array(y), device=network.device)
     (scores,) = by_tiles(network, lambda tile: (finite(network.plain(tile)),), rows)
     return Started(rows, labels, scores, torch.nonzero(scores.argmax(dim=1) == labels)[:, 0])

@@ -107,6 +107,15 @@ def share_text(estimate: Estimate) -> str:
     return f"{estimate.value:.1%} [{estimate.low:.1%}, {estimate.high:.1%}]"
 
 
+def points_text(gap: float) -> str:
+    """A difference of shares in points of percent, with its sign.
+
+    >>> points_text(0.05), points_text(-0.123)
+    ('+5.0', '−12.3')
+    """
+    return f"{100 * gap:+.1f}".replace("-", "−")
+
+
 def flat(row: GroupUnderAttack) -> dict[str, Any]:
     """A group as the columns of a table."""
     columns: dict[str, Any] = {"group": row.group, "size": row.size, "wrong": row.wrong, "fooled": row.fooled}

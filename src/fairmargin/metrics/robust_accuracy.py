@@ -42,6 +42,9 @@ class RobustAccuracy:
         On which side of the truth robust accuracy lies: UPPER for attacks, LOWER for certificates.
     control, clustered, method
         As in an audit: what was held constant, whether samples were taken as clusters, how intervals were made.
+
+    `plain_gap`, `plain_vcra` and `plain_vca` are of the observed accuracies, as papers print them; `overall` has the
+    same without what noise adds.
     """
 
     partition: str
@@ -148,10 +151,28 @@ def summary_of(found: RobustAccuracy) -> list[str]:
         f"all samples: natural error {whole.natural_error:.1%} + boundary error {whole.boundary_error:.1%} = robust "
         f"error {whole.robust_error:.1%}; robust accuracy {hedge}{share_text(whole.robust_accuracy)}",
         f"mean over groups {hedge}{share_text(whole.mean_accuracy)}; worst group {whole.worst_group!r}, "
-        f"{hedge}{share_text(whole.worst_accuracy)}",
-        f"gap {share_text(whole.gap)}; VCRA {whole.vcra} (with its noise, {found.plain_vcra:.4g}); VCA {whole.vca} "
+        f"{hedge}{share_text(whole.worst_accuracy)}{_whose_interval(found)}",
+        f"{gap_text(found)}; VCRA {whole.vcra} (with its noise, {found.plain_vcra:.4g}); VCA {whole.vca} "
         f"({found.plain_vca:.4g}); coefficient of variation {whole.variation}{p}",
     ]
+
+
+def gap_text(found: RobustAccuracy) -> str:
+    """Largest minus smallest robust accuracy: as the table shows it, and what is left of it without noise.
+
+    The largest of several noisy numbers minus the smallest is too large on average, even where all groups are equal.
+    """
+    gap = found.overall.gap
+    if not gap.is_defined:
+        return f"gap {share_text(gap)}"
+    return f"gap in these samples {found.plain_gap:.1%}; without its noise {share_text(gap)}"
+
+
+def _whose_interval(found: RobustAccuracy) -> str:
+    """Why the interval of the worst group is another one here than in its row."""
+    if len(found.groups) < 2:
+        return ""
+    return " (this interval is for whichever group is truly the worst, the one in the table for this group alone)"
 
 
 def _p_text(p: float) -> str:

@@ -1,7 +1,7 @@
 """What an attack did to a group, as sentences."""
 
 from fairmargin.core.bound import Bound
-from fairmargin.metrics.attacked import EveryoneUnderAttack, GroupUnderAttack, at_most, share_text
+from fairmargin.metrics.attacked import EveryoneUnderAttack, GroupUnderAttack, at_most, points_text, share_text
 from fairmargin.metrics.contrast import Contrasts
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate
@@ -31,7 +31,7 @@ def finding_of(
         return f"{label}: {size}; not comparable ({gap.reason or 'too many samples lie in strata that lack one side'})."
     than = "than the rest" if verdict in (LESS_ROBUST, MORE_ROBUST) else "from the rest"
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
-    points = f"{100 * gap.value:+.1f} points [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+    points = f"{points_text(gap.value)} points [{points_text(gap.low)}, {points_text(gap.high)}]"
     return f"{label}: {verdict} {than}; {size}, {points} against the rest ({p})."
 
 

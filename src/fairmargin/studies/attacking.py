@@ -8,7 +8,7 @@ RUN/robust_accuracy.json  the results, and how they came about; robust_accuracy.
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from fairmargin.attacks.catalog import attack_in_options, describe_attack, parse
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.attacks.robust_accuracy import spelled
+from fairmargin.attacks.unseen import unseen_classes
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.radius import parse_radius
@@ -82,7 +83,7 @@ def run_attacks(
     tell = progress or _silent
     chosen = {spelled(attack): attack for attack in map(parse_attack, attacks or (DEFAULT,))}
     lengths = _lengths(radii)
-    loaded = load_study(study, tell)
+    loaded = _with_notes(load_study(study, tell))
     partitions, plan = partitions_of(study, loaded), audit_plan(study, loaded)
     _check(loaded, chosen.values(), lengths)
     folder = RunFolder(Path(out))
@@ -103,6 +104,14 @@ def run_attacks(
         found = _compared(outcomes, partitions, plan, tell)
         _write(folder.path, found, _provenance(study, loaded, command) | {"outcomes": kept})
     return FinishedAttacks(folder.path, found, loaded.notes, measured, reused)
+
+
+def _with_notes(loaded: Loaded) -> Loaded:
+    """What was loaded, with a note on classes that the model answers and no sample has."""
+    assert loaded.model is not None
+    assert loaded.positions is not None
+    unseen = unseen_classes(loaded.model.classes, loaded.positions, "the samples")
+    return replace(loaded, notes=(*loaded.notes, *unseen))
 
 
 def _compared(

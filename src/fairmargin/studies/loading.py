@@ -164,13 +164,20 @@ def seen_in_training(study: Study, dataset: Dataset) -> tuple[str, ...]:
     table = len(dataset.x.shape) == 2
     if study.training_data:
         warning = overlap_warning(overlap(dataset, _training_data(study, study.training_data)), table=table)
-    elif study.data not in DATASETS or not DATASETS[study.data].card.files:
+    elif study.data not in DATASETS:
         return ()
     elif study.split != "test":
-        warning = (
-            f"The split {study.split!r} holds training samples. A model that was trained on them lies farther from "
-            "them than from unseen ones: audit the split 'test'."
+        which = (
+            f"All of {study.data} was looked at, the splits train and test together"
+            if study.split == "all"
+            else f"The split {study.split!r} holds training samples"
         )
+        warning = (
+            f"{which}. A model that was trained on samples lies farther from them than from unseen ones: --split test "
+            "looks at the test samples only."
+        )
+    elif not DATASETS[study.data].card.files:
+        return ()
     else:
         try:
             warning = overlap_warning(overlap(dataset, _training_data(study, f"{study.data}:train")), table=table)

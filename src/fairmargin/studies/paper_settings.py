@@ -30,6 +30,8 @@ class PaperSettings:
     schedule: str | None = None
 
 
+_OPTIMIZER = "sgd"  # of all of them
+
 # A further paper is one line here.
 PAPERS: Mapping[str, PaperSettings] = {
     "nanda": PaperSettings("Nanda 2020 and 2021", 50, 5e-4, momentum=0.9, batch=28),
@@ -76,6 +78,30 @@ class Descent:
     weight_decay: float
     batch: int
     schedule: Schedule
+
+
+def settings_sentence(wishes: Wishes, paper: str) -> str:
+    """What was taken from a paper, what was said beside it, and what it leaves open.
+
+    >>> print(settings_sentence(Wishes(epochs=12), "tran"))  # doctest: +NORMALIZE_WHITESPACE
+    Settings of Tran 2024, Fashion-MNIST and CIFAR: rate 0.1, optimizer sgd. Given beside it: epochs 12. Usual here,
+    since the paper does not say: momentum 0.9, weight decay 0, batch 128, schedule constant.
+    """
+    known, found = settings_of(paper), descent(wishes, paper)
+    told: dict[str, list[str]] = {"taken": [], "given": [], "usual": []}
+    for name in Descent.__dataclass_fields__:
+        given, printed = getattr(wishes, name), getattr(known, name, _OPTIMIZER)
+        source = "given" if given is not None else "taken" if printed is not None else "usual"
+        told[source].append(f"{name.replace('_', ' ')} {_spelled(getattr(found, name))}")
+    heads = {"taken": f"Settings of {known.title}", "given": "Given beside it"}
+    heads["usual"] = "Usual here, since the paper does not say"
+    return " ".join(f"{heads[source]}: {', '.join(words)}." for source, words in told.items() if words)
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, Schedule):
+        return value.spelling
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def descent(wishes: Wishes, paper: str = "") -> Descent:

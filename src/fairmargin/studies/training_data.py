@@ -17,7 +17,7 @@ from fairmargin.data.card import SPLITS, Progress
 from fairmargin.data.catalog import DATASETS
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import InputError, ModelError
-from fairmargin.models.architectures.catalog import build_architecture
+from fairmargin.models.architectures.catalog import ARCHITECTURES, build_architecture
 from fairmargin.models.loading import load_model
 from fairmargin.models.torch_model import from_torch
 from fairmargin.models.weights import load_weights
@@ -51,6 +51,7 @@ def load_training_data(study: TrainingStudy, tell: Progress) -> TrainingData:
         raise InputError(
             f"The data have one class only, {only!s}: there is nothing to tell apart. Check the label column."
         )
+    _check_labels(whole)
     named = len(whole.class_names) or len(study.subject.class_names)
     outputs = named or (int(whole.y.max()) + 1 if whole.y.dtype.kind in "iu" else len(np.unique(whole.y)))
     share = study.share
@@ -59,7 +60,27 @@ def load_training_data(study: TrainingStudy, tell: Progress) -> TrainingData:
     if not share:
         return TrainingData(whole, None, outputs)
     kept = held_out(whole.y, whole.partition(study.groups), share)
+    if not kept.any():
+        raise InputError(
+            f"--validation {study.validation} keeps a part of every class apart, and no class has 2 samples: there are "
+            f"{len(whole):,} samples of as many classes. Raise --per-group, write --validation 0, or check the label "
+            "column."
+        )
     return TrainingData(whole.take(~kept), whole.take(kept), outputs)
+
+
+def _check_labels(dataset: Dataset) -> None:
+    """Refuse labels that are measured, not named: with hardly two alike there are no classes to tell apart."""
+    y = dataset.y
+    if y.dtype.kind != "f":
+        return
+    fractions, values = y[y % 1 != 0], len(np.unique(y))
+    if fractions.size and 2 * values > len(y):
+        raise InputError(
+            f"The label is a number that was measured ({fractions[0]:g}, for instance; {values:,} different ones among "
+            f"{len(y):,} samples), and a network tells classes apart. Check --label, or make classes of it first: "
+            "above and below a threshold, say."
+        )
 
 
 def load_beside(study: TrainingStudy, place: str, training: Dataset, tell: Progress, *, per_group: int = 0) -> Dataset:
@@ -142,7 +163,9 @@ def build_network(study: TrainingStudy, data: TrainingData) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(study.plan.seed)
         if subject.model.startswith(ARCHITECTURE):
-            network: object = build_architecture(subject.model.removeprefix(ARCHITECTURE), shape, data.outputs)
+            name = subject.model.removeprefix(ARCHITECTURE)
+            _check_pictures(name, subject.data, data.training)
+            network: object = build_architecture(name, shape, data.outputs)
             if subject.weights:
                 assert isinstance(network, nn.Module)
                 load_weights(network, Path(subject.weights), trust=subject.trust_model, user="the data")
@@ -155,6 +178,23 @@ def build_network(study: TrainingStudy, data: TrainingData) -> nn.Module:
         )
     mean, std, device = subject.mean or None, subject.std or None, subject.device or None
     return from_torch(network, classes=range(data.outputs), mean=mean, std=std, device=device).module
+
+
+def _check_pictures(name: str, place: str, dataset: Dataset) -> None:
+    """Refuse a network for images where samples are rows of numbers: columns that stand side by side are no picture.
+
+    Datasets of the catalog may be pictures in rows: their card says so.
+    """
+    features = dataset.x.shape[1:]
+    if len(features) != 1 or name not in ARCHITECTURES or not ARCHITECTURES[name].images:
+        return
+    if place in DATASETS and DATASETS[place].card.flattened:
+        return
+    raise ModelError(
+        f"`{name}` takes images, and {place} holds rows of {features[0]:,} numbers: neighbours in a table are no "
+        "neighbours in a picture. Take `logistic`, or a network of your own (--model path/to/file.py:make); if the "
+        "rows are pictures, save them as an array `x` of the shape (samples, channels, height, width)."
+    )
 
 
 def weights_of(module: nn.Module, subject: Study) -> nn.Module:

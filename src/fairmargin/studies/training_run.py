@@ -50,7 +50,7 @@ class FinishedTraining:
     audits
         Of some epochs, where asked.
     notes
-        Sentences about the data.
+        Sentences about the data and the training.
     classes
         The names of the classes in the order of the network's scores, where they have names.
     """
@@ -132,7 +132,8 @@ def run_training(
     if audited is not None and not diverged:
         found = audit_epochs(study, data, audited, result, engine, tell)
     training = data.training
-    return FinishedTraining(result, len(finished_now), diverged, found, training.notes, training.class_names)
+    notes = (*training.notes, *result.notes)
+    return FinishedTraining(result, len(finished_now), diverged, found, notes, training.class_names)
 
 
 def audit_arguments(study: TrainingStudy, out: Path, classes: tuple[str, ...] = ()) -> list[str]:

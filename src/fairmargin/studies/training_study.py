@@ -75,6 +75,13 @@ class TrainingStudy:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise InputError(f"--epochs must be 1 or more; given {self.epochs}.")
+        if self.subject.groups and self.subject.cross:
+            group, crossed = self.subject.groups[0], self.subject.cross[0]
+            all_crossed = "" if group in crossed else f", or cross all of them: --cross {','.join((*crossed, group))}"
+            raise InputError(
+                f"--group {group} and --cross {','.join(crossed)} both name the groups, and a training has one "
+                f"partition. Leave one of them out{all_crossed}."
+            )
         if self.share == 0 and self.plan.patience:
             raise InputError(
                 "--patience watches validation data, and --validation 0 leaves none. Leave one of them out."

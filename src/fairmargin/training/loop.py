@@ -198,8 +198,9 @@ def _no_longer_better(running: Running, epochs: int) -> str:
 
 def _not_a_number(running: Running) -> str:
     where = f"after epoch {running.epoch}" if running.epoch else "at the start"
+    steps = f"{running.step:,} step{'' if running.step == 1 else 's'}"
     return (
-        f"Stopped in epoch {running.epoch + 1} after {running.step:,} steps: the loss or a weight is not a number. The "
+        f"Stopped in epoch {running.epoch + 1} after {steps}: the loss or a weight is not a number. The "
         f"weights are those {where}. Lower the rate, or the weight of the method's further terms."
     )
 

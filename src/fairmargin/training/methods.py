@@ -82,6 +82,13 @@ class AdvERM:
         object.__setattr__(self, "radius", parse_radius(self.radius))
         positive(self, radius=self.radius)
 
+    @property
+    def remark(self) -> str:
+        """What a person should know who trains with these settings."""
+        if self.temperature:
+            return ""
+        return "`temperature` of `adverm` is 0: the indicator has no gradient, and the network is trained as by `erm`."
+
     def recipe(self, epoch: int, epochs: int) -> Recipe:
         """Cross-entropy and the gap."""
         sure = Withstanding(self.radius, self.temperature, self.published)

@@ -35,6 +35,15 @@ class Schedule:
         if any(not 0 < share < 1 for share in self.at):
             raise InputError(f"The rate drops after shares of all epochs, between 0 and 1; given {list(self.at)}.")
 
+    @property
+    def spelling(self) -> str:
+        """As options spell it.
+
+        >>> Schedule("steps", (0.5, 0.75)).spelling
+        'steps:0.5,0.75'
+        """
+        return f"{self.kind}:{','.join(f'{share:g}' for share in self.at)}" if self.at else self.kind
+
     def factor(self, epoch: float, epochs: int) -> float:
         """By what the rate is multiplied; an epoch may have a fraction."""
         if self.kind == "cosine":

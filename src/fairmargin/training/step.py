@@ -10,7 +10,7 @@ from fairmargin.errors import ModelError
 from fairmargin.training.aggregates import State
 from fairmargin.training.batch import Batch, Losses, Space
 from fairmargin.training.controllers import Controller
-from fairmargin.training.recipe import Part, Recipe
+from fairmargin.training.recipe import Part, Recipe, Term
 from fairmargin.training.views import CLEAN, MOVED, Views
 
 
@@ -79,11 +79,43 @@ def _values(part: Part, views: Views, state: State, controller: Controller | Non
     values = []
     for term in part.terms:
         if term.loss not in known:
-            known[term.loss] = term.loss(views)
+            known[term.loss] = _checked_losses(term, views)
             if controller is not None and len(known) == 1:
                 state = controller.after_losses(state, known[term.loss])
-        values.append(term.weight * term.aggregate(known[term.loss], state))
+        values.append(term.weight * _checked_value(term, term.aggregate(known[term.loss], state)))
     return values, state
+
+
+def _checked_losses(term: Term, views: Views) -> Losses:
+    """The losses of the samples, or a sentence about what a loss of one's own returned instead."""
+    losses = term.loss(views)
+    if not isinstance(losses, Losses):
+        raise ModelError(
+            f"`{_name(term.loss)}`, the loss of the term {term.name!r}, must return `Losses`, one number a "
+            f"sample; it returned {_told(losses)}."
+        )
+    return losses
+
+
+def _checked_value(term: Term, value: object) -> Tensor:
+    """The number that an aggregate made of the losses, or a sentence about what it returned instead."""
+    if not isinstance(value, Tensor) or value.ndim:
+        raise ModelError(
+            f"`{_name(term.aggregate)}`, the aggregate of the term {term.name!r}, must return one number, a "
+            f"tensor of shape (); it returned {_told(value)}. Take a sum or a mean of it."
+        )
+    return value
+
+
+def _name(piece: object) -> str:
+    """Of a class's object or of a function."""
+    return str(getattr(piece, "__name__", type(piece).__name__))
+
+
+def _told(returned: object) -> str:
+    if isinstance(returned, Tensor):
+        return f"a tensor of shape {tuple(returned.shape)}"
+    return f"a {type(returned).__name__}"
 
 
 def _answers(views: Views) -> Tensor:

@@ -13,6 +13,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
+from fairmargin.models.normalized import Normalized
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.training.beforehand import check_arguments, check_method, check_watch, scores_of
 from fairmargin.training.catalog import describe_method
@@ -21,6 +22,7 @@ from fairmargin.training.groups import groups_of, groups_there
 from fairmargin.training.history import Epoch, as_frame
 from fairmargin.training.loop import Progress, Training
 from fairmargin.training.material import as_material, class_values
+from fairmargin.training.notes import notes_on
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import TrainingMethod
 from fairmargin.training.running import identity_of
@@ -47,6 +49,8 @@ class TrainingResult:
         Where checkpoints lie, if they were kept.
     best_module
         The network after the best epoch; None without validation data.
+    notes
+        What a person should know before quoting a number.
     """
 
     module: nn.Module
@@ -56,6 +60,10 @@ class TrainingResult:
     stopped: str
     folder: Path | None = None
     best_module: nn.Module | None = None
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"TrainingResult({', '.join(_in_short(self))})"
 
     def to_frame(self) -> pd.DataFrame:
         """One row an epoch."""
@@ -135,6 +143,7 @@ def train(
     positions = check_samples(classifier, dataset.x, dataset.y)
     check_watch(watch, model, plan.patience)
     check_method(method, epochs, model, watch)
+    notes = notes_on(method, watch, positions)
     material = as_material(dataset, positions, groups, classifier.dtype, classifier.device)
     about = {"method": describe_method(method), "plan": asdict(plan), "epochs": epochs}
     folder = None if out is None else TrainingFolder(Path(out))
@@ -153,7 +162,9 @@ def train(
     module = running.shown.eval()
     if folder is not None:
         folder.write_weights(folder.path / FINAL, module)
-        folder.write_about({**about, "data": dataset.name, "stopped": stopped, "best_epoch": running.best})
+        folder.write_about(
+            {**about, "data": dataset.name, "stopped": stopped, "best_epoch": running.best, "notes": notes}
+        )
     return TrainingResult(
         module,
         watch.classifier(module),
@@ -162,7 +173,21 @@ def train(
         stopped,
         folder.path if folder else None,
         _with_weights(module, running.best_weights),
+        notes,
     )
+
+
+def _in_short(found: TrainingResult) -> list[str]:
+    """What one wants to know of a training at first sight: the network itself would fill pages."""
+    module = found.module.model if isinstance(found.module, Normalized) else found.module
+    told = [type(module).__name__, f"{len(found.history)} epoch{'' if len(found.history) == 1 else 's'}"]
+    if found.history:
+        last = found.history[-1]
+        told += [f"loss {last.loss:.4g}", f"accuracy {last.accuracy:.1%}"]
+        told.append(f"worst group {last.worst_group!r} {last.worst_accuracy:.1%}")
+    told += [f"best epoch {found.best_epoch}"] if found.best_epoch else []
+    told += ["stopped early"] if found.stopped else []
+    return [*told, f"in {str(found.folder)!r}"] if found.folder else told
 
 
 def _with_weights(module: nn.Module, weights: dict[str, torch.Tensor]) -> nn.Module | None:

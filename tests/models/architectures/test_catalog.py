@@ -229,3 +229,9 @@ def test_listing_the_networks_loads_no_torch():
 
 def test_no_title_is_too_long_for_a_line():
     assert max(len(entry.title) for entry in ARCHITECTURES.values()) <= 80
+
+
+@pytest.mark.parametrize(("name", "others"), [("small_cnn", "`resnet8`"), ("lenet5", "`small_cnn` or `resnet8`")])
+def test_what_is_too_large_for_the_images_does_not_recommend_itself(name, others):
+    with pytest.raises(ModelError, match=rf"take a network for small images such as {others}\.$"):
+        build_architecture(name, (1, 3, 3), 2)

@@ -41,10 +41,15 @@ def features_left(name: str, layers: Callable[[int], nn.Module], shape: Shape) -
             raise ModelError(f"`{name}` cannot take images with {shape[0]} channels, of no size up to {_LARGEST}.")
         raise ModelError(
             f"`{name}` needs images of at least {smallest}×{smallest} pixels; given {shape[1]}×{shape[2]}, which one "
-            "of its layers would shrink to nothing. Load the images larger, or take a network for small images such as "
-            "`small_cnn` or `resnet8`."
+            f"of its layers would shrink to nothing. Load the images larger, or take {_for_small_images(name)}."
         )
     return left
+
+
+def _for_small_images(name: str) -> str:
+    """Networks to take instead, none of which is the one that was asked for."""
+    others = " or ".join(f"`{other}`" for other in ("small_cnn", "resnet8") if other != name)
+    return f"a network for small images such as {others}"
 
 
 def _smallest(layers: nn.Module, channels: int) -> int:
