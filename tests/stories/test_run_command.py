@@ -1,21 +1,25 @@
-"""`fairmargin run`: a study from a file to one table; it plans, it is killed and goes on, it says no."""
+"""`fairmargin run`: a study from a file to one table and one page; it plans, is killed and goes on, it says no."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from tests.stories.examples import fairmargin, json_of, refused, succeeded
+from tests.stories.waiting import DRAWN, wait_until
 
 # A process started in the background of a shell ignores Ctrl-C, and so do its children, unless told otherwise.
 START = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from fairmargin.cli import main; main()"
 )
+GUIDE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
 DEADLINE = 240  # seconds until a story is given up: no assertion is about time
 
 STUDY = """
@@ -75,6 +79,7 @@ def test_it_ends_with_a_table_that_a_second_call_only_reads(whole: Path, study: 
     done = succeeded(fairmargin("run", study, "--out", whole))
     assert "0 tasks were done now; 10 were there already." in done.stdout
     assert f"Table: {whole / 'results.csv'}" in done.stdout
+    assert f"Report: {whole / 'report.html'}" in done.stdout
     assert "Who fares worst" in done.stdout
     assert (whole / "results.csv").read_bytes() == before
     table = pd.read_csv(whole / "results.csv")
@@ -107,6 +112,7 @@ def test_a_plan_says_what_is_done_already(whole: Path, study: Path) -> None:
 def test_json_holds_every_row_of_the_table(whole: Path, study: Path) -> None:
     found = json_of(fairmargin("run", study, "--out", whole, "--json"))
     assert found["failures"] == []
+    assert found["report"] == str(whole / "report.html")
     assert [row["finding"] for row in found["results"]] == pd.read_csv(whole / "results.csv").finding.tolist()
 
 
@@ -119,12 +125,39 @@ def test_a_task_that_fails_is_named_and_the_others_are_done(study: Path, tmp_pat
     assert line.startswith("Failed: digits, small_cnn, adverm, seed 0 (3 tasks need it): ")
     assert "no group 'nobody'" in line
     assert set(pd.read_csv(tmp_path / "run" / "results.csv").method) == {"erm"}
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "What could not be done" in page
+    assert "digits, small_cnn, adverm, seed 0 (3 tasks need it)" in page
+
+
+def test_the_study_of_the_guide_is_one_and_its_plan_can_be_made(tmp_path: Path) -> None:
+    (shown,) = re.findall(r"^```toml\n(.*?)^```$", GUIDE, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "study.toml").write_text(shown, encoding="utf-8")
+    planned = json_of(fairmargin("run", tmp_path / "study.toml", "--plan", "--out", tmp_path / "run", "--json"))
+    kinds = [task["kind"] for task in planned["tasks"]]
+    assert (kinds.count("train"), kinds.count("measure"), kinds.count("attack")) == (12, 24, 24)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_opens_without_a_complaint_and_fits_the_screen(browser_page: Any, whole: Path, width: int) -> None:
+    browser_page.set_viewport_size({"width": width, "height": 844})
+    browser_page.goto((whole / "report.html").as_uri())
+    wait_until(browser_page, DRAWN)
+    assert browser_page.complaints == []
+    assert browser_page.requested == [(whole / "report.html").as_uri()]
+    assert browser_page.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser_page.locator(".plot .heatmaplayer image, .plot .hm image").count() == 2  # one for each estimator
+    linked = browser_page.evaluate("Array.from(document.querySelectorAll('#run a')).map((link) => link.href)")
+    assert linked == [(whole / name).as_uri() for name in ("results.csv", "study.toml")]
 
 
 # Killed. -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_killed_study_goes_on_and_ends_with_the_identical_table(whole: Path, study: Path, tmp_path: Path) -> None:
+def test_a_killed_study_goes_on_and_ends_with_the_identical_table_and_page(
+    whole: Path, study: Path, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-c", START, "run", str(study), "--out", str(run), "--quiet"]
     process, started = subprocess.Popen(command, stderr=subprocess.PIPE), time.monotonic()
@@ -138,9 +171,11 @@ def test_a_killed_study_goes_on_and_ends_with_the_identical_table(whole: Path, s
         process.kill()
         process.wait()
     assert not (run / "results.csv").exists()
+    assert not (run / "report.html").exists()
     kept = {path: path.stat().st_mtime_ns for path in (*run.rglob("shards/*/*.parquet"), *run.rglob("epoch-*"))}
     succeeded(fairmargin("run", study, "--out", run))
-    assert (run / "results.csv").read_bytes() == (whole / "results.csv").read_bytes()
+    for name in ("results.csv", "report.html"):
+        assert (run / name).read_bytes() == (whole / name).read_bytes()
     assert {path: path.stat().st_mtime_ns for path in kept} == kept  # nothing of it was done again
 
 

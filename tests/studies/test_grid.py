@@ -16,7 +16,7 @@ from fairmargin.attacks.catalog import parse_attack
 from fairmargin.attacks.robust_accuracy import attack_samples
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.measure import measure
-from fairmargin.engine.local import Processes
+from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError, StoreError
 from fairmargin.models.torch_model import from_torch
 from fairmargin.studies.grid import GridTask, cells_of, plan_study
@@ -66,6 +66,14 @@ def keys(tasks: tuple[GridTask, ...], kind: str = "") -> set[str]:
 
 def rows(folder: Path) -> bytes:
     return (folder / "results.csv").read_bytes()
+
+
+def page(folder: Path) -> str:
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def compared(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "compared").iterdir()}
 
 
 # Planning. -----------------------------------------------------------------------------------------------------------
@@ -226,6 +234,52 @@ def test_the_table_has_a_row_for_every_network_epoch_measurement_and_group(whole
     assert kept["finding"].tolist() == table["finding"].tolist()
 
 
+def test_the_report_tells_of_every_network_estimator_attack_and_epoch(whole: Grid) -> None:
+    said = page(whole.folder.path)
+    for shown in ("madry", "exact_linear", "deepfool", "pgd:steps=3 at radius 16/255", "digits", "epoch 1", "2 seeds"):
+        assert shown in said
+    assert "Adversarial training: the cross-entropy of inputs attacked by PGD." in said
+    assert str(whole.folder.path) not in said  # a page is the same wherever it is made
+    assert "What could not be done" not in said
+
+
+def test_a_comparison_runs_in_the_engine_and_one_that_fails_does_not_lose_the_others(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (copied / "compared").iterdir():
+        path.unlink()
+    ran: list[str] = []
+
+    class Watched(Serial):
+        def run(self, tasks: Any) -> Any:
+            for task, result in super().run(tasks):
+                ran.append(task.key)
+                yield task, result
+
+    def fail(*_arguments: object, **_settings: object) -> None:
+        raise ZeroDivisionError("no luck")
+
+    monkeypatch.setattr("fairmargin.studies.grid_comparing.accuracy_under_attack", fail)
+    done = run_study(WHOLE, copied, engine=Watched())
+    assert len(ran) == 4 * (1 + 2 + 2)
+    assert len(done.failures) == 4 * 2
+    assert (
+        done.failures[0].name == "digits, logistic, erm, seed 0: pgd:steps=3 at radius 16/255, the last epoch, by ink"
+    )
+    assert done.failures[0].reason == "ZeroDivisionError: no luck"
+    assert "in fail" in (copied / "failures.txt").read_text()  # where it arose
+    assert set(pd.read_csv(copied / "results.csv").kind) == {"measure"}
+    assert "8 tasks could not be done" in page(copied)
+
+
+def test_without_comparing_there_is_neither_table_nor_report(tmp_path: Path) -> None:
+    asked = study(distance=[{"estimator": "exact_linear"}], attack=[])
+    grid = run_study(asked, tmp_path / "run", compare=False)
+    assert not (tmp_path / "run" / "results.csv").exists()
+    assert not grid.folder.report.exists()
+    assert grid.audit("ink").partition == "ink"
+
+
 def test_partitions_can_be_crossed_and_small_groups_merged(whole: Grid) -> None:
     crossed = whole.partition("digits", "class & ink")
     assert crossed.name == "class & ink"
@@ -259,6 +313,7 @@ def test_a_study_that_is_done_is_only_read(whole: Grid, copied: Path) -> None:
     again = run_study(read_study(copied / "study.toml"), copied)
     assert again.done_now == 0
     assert rows(copied) == rows(whole.folder.path)
+    assert page(copied) == page(whole.folder.path)
     assert {path: path.stat().st_mtime_ns for path in copied.rglob("*.safetensors")} == before
 
 
@@ -292,6 +347,8 @@ def test_two_processes_at_a_time_give_the_same_numbers(whole: Grid, tmp_path: Pa
     told: set[str] = set()
     run_study(WHOLE, tmp_path / "run", engine=Processes(2), progress=lambda what, _done, _total: told.add(what))
     assert rows(tmp_path / "run") == rows(whole.folder.path)
+    assert page(tmp_path / "run") == page(whole.folder.path)
+    assert compared(tmp_path / "run") == compared(whole.folder.path)
     assert {"networks to train", "epochs of all trainings", "measuring", "comparing groups"} <= told
     left, right = (sorted(folder.rglob("model.safetensors")) for folder in (tmp_path / "run", whole.folder.path))
     for one, other in zip(left, right, strict=True):
@@ -323,6 +380,8 @@ def test_a_task_that_fails_does_not_lose_the_others(tmp_path: Path) -> None:
     assert failure.waiting == 1
     assert set(done.to_frame().method) == {"erm"}
     assert "no group 'nobody'" in (tmp_path / "run" / "failures.txt").read_text()
+    assert "One task could not be done" in page(tmp_path / "run")
+    assert "digits, logistic, nobody, seed 0 (1 tasks need it)" in page(tmp_path / "run")
     with pytest.raises(InputError, match=r"There is no result of digits, logistic, nobody.*no group 'nobody'"):
         done.distances(method="nobody")
     mended = study(method=[{"method": "erm"}], distance=[{"estimator": "exact_linear"}], attack=[])
@@ -334,6 +393,7 @@ def test_a_training_whose_loss_is_no_number_is_a_failure(tmp_path: Path) -> None
     asked = study(training={"epochs": 2, "batch": 16, "rate": 1e38}, distance=[{"estimator": "ddn"}], attack=[])
     (failure,) = run_study(asked, tmp_path / "run").failures
     assert "no longer a number" in failure.reason or "not a number" in failure.reason
+    assert "nothing could be compared" in page(tmp_path / "run")
 
 
 def test_what_a_network_cannot_serve_is_refused_before_anything_is_trained(tmp_path: Path) -> None:

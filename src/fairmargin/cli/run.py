@@ -1,4 +1,4 @@
-"""`fairmargin run`: a study in a file, from data and methods to one table."""
+"""`fairmargin run`: a study in a file, from data and methods to one table and one report."""
 
 import math
 from collections import Counter
@@ -40,7 +40,8 @@ def run(
 ) -> None:
     """Carries out a study: trains every network once, measures it by every estimator and attack, compares groups.
 
-    A study is data × networks × methods × seeds, measured at some epochs. Every task is kept as soon as it is done.
+    A study is data × networks × methods × seeds, measured at some epochs. Every task is kept as soon as it is done. At
+    the end the folder holds results.csv, one row for each number and group, and report.html, one page for people.
 
     Example, in study.toml:
 
@@ -154,6 +155,7 @@ def show_grid(grid: "Grid") -> None:
     there = len({task.key for task in grid.tasks if task.key in grid.records}) - grid.done_now
     output.print(f"{grid.done_now:,} tasks were done now; {there:,} were there already.")
     output.print(f"Table: {shown(str(grid.folder.path / 'results.csv'))}", soft_wrap=True)
+    output.print(f"Report: {shown(str(grid.folder.report))}", soft_wrap=True)
 
 
 def _show_worst(frame: "pd.DataFrame") -> None:
@@ -183,6 +185,7 @@ def as_json(grid: "Grid") -> dict[str, Any]:
     rows = grid.to_frame().to_dict(orient="records")
     return {
         "run": str(grid.folder.path),
+        "report": str(grid.folder.report),
         "done_now": grid.done_now,
         "failures": [{"task": each.name, "reason": each.reason} for each in grid.failures],
         "notes": list(grid.notes),

@@ -5,7 +5,7 @@ RUN/tasks/         one file for each finished task: what its result rests on, wh
 RUN/trainings/     one folder for each network, see `TrainingFolder`
 RUN/shards/        distances and outcomes of attacks
 RUN/compared/      groups compared, with intervals
-RUN/results.csv    the same as one table; RUN/failures.txt, what could not be done and why
+RUN/results.csv    the same as one table; RUN/report.html, as one page; RUN/failures.txt, what could not be done and why
 """
 
 import json
@@ -23,7 +23,7 @@ from fairmargin.store.folder import Store
 from fairmargin.studies.grid import TRAIN, Cell, GridTask, key_of
 from fairmargin.training.checkpoints import FINAL
 
-STUDY, RESULTS, FAILURES = "study.toml", "results.csv", "failures.txt"
+STUDY, RESULTS, REPORT, FAILURES = "study.toml", "results.csv", "report.html", "failures.txt"
 _OTHERS = ("study.json", "attack_study.json", "training_run.json")
 
 
@@ -69,6 +69,11 @@ class GridFolder:
     """RUN of a study."""
 
     path: Path
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.path / REPORT
 
     def open(self) -> Store:
         """The store, in a folder that belongs to studies alone."""

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import pandas as pd
@@ -13,34 +12,27 @@ from fairmargin.core.partition import Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import FairmarginError, InputError
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import AuditResult
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
-from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.models.torch_model import TorchClassifier
-from fairmargin.store.atomic import atomic_write_text
-from fairmargin.studies.grid import ATTACK, MEASURE, Cell, GridTask, Measure, cells_of, epoch_of, key_of
+from fairmargin.studies.grid import ATTACK, MEASURE, Cell, GridTask, cells_of, epoch_of
 from fairmargin.studies.grid_choice import cell_meant, task_meant
+from fairmargin.studies.grid_comparing import Compared, Comparison
 from fairmargin.studies.grid_folder import GridFolder, Record
 from fairmargin.studies.grid_samples import GridSamples, partition_of
 from fairmargin.studies.grid_work import network_at
-from fairmargin.studies.measuring import Progress
 from fairmargin.studies.study_file import StudyFile
-from fairmargin.studies.study_sections import DistanceSection
 from fairmargin.studies.study_training import BEST, LAST
-
-Compared = AuditResult | RobustAccuracy
-_KINDS: Mapping[str, type[AuditResult] | type[RobustAccuracy]] = {MEASURE: AuditResult, ATTACK: RobustAccuracy}
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """A task that could not be done, why, and how many others wait for it."""
+    """A task that could not be done, why, how many others wait for it, and where an unexpected error arose."""
 
     name: str
     reason: str
     waiting: int = 0
+    trace: str = ""
 
     def __str__(self) -> str:
         also = f" ({self.waiting} tasks need it)" if self.waiting else ""
@@ -191,7 +183,7 @@ class Grid:
     ) -> AuditResult:
         """Groups compared by their distances; kept, so that it is calculated once."""
         cell = self._cell(data, architecture, method, seed)
-        found = self._compared(task_meant(self._on(cell, MEASURE), cell, epoch, estimator, None), partition)
+        found = self._comparison(task_meant(self._on(cell, MEASURE), cell, epoch, estimator, None), partition).found()
         assert isinstance(found, AuditResult)
         return found
 
@@ -209,27 +201,30 @@ class Grid:
     ) -> RobustAccuracy:
         """Groups compared under attack; kept, so that it is calculated once."""
         cell = self._cell(data, architecture, method, seed)
-        found = self._compared(task_meant(self._on(cell, ATTACK), cell, epoch, attack, radius), partition)
+        found = self._comparison(task_meant(self._on(cell, ATTACK), cell, epoch, attack, radius), partition).found()
         assert isinstance(found, RobustAccuracy)
         return found
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each network, epoch, estimator or attack, partition and group; see `comparisons`."""
-        frames = [found for _, found in self.comparisons() if isinstance(found, pd.DataFrame)]
+        """One row for each network, epoch, estimator or attack, partition and group; what failed has none."""
+        frames = []
+        for _, task, comparison in self.comparisons():
+            try:
+                frames.append(self.rows(task, comparison.found()))
+            except FairmarginError:
+                continue  # it is among the failures
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
-    def comparisons(self, progress: Progress | None = None) -> Iterator[tuple[str, pd.DataFrame | FairmarginError]]:
-        """The rows of every measurement and partition, or why there are none, with a name that says whose they are."""
-        done = [task for task in self.tasks if task.measure is not None and task.key in self.records]
-        for number, task in enumerate(done, 1):
-            for name in task.cell.data.partitions:
-                try:
-                    rows = _labelled(self._compared(task, name), task, self._trained(task.cell))
-                    yield f"{task.name}, by {name}", rows
-                except FairmarginError as error:
-                    yield f"{task.name}, by {name}", error
-            if progress is not None:
-                progress("comparing groups", number, len(done))
+    def comparisons(self) -> Iterator[tuple[str, GridTask, Comparison]]:
+        """Every measurement that is there with every partition, and a name that says whose it is."""
+        for task in self.tasks:
+            if task.measure is not None and task.key in self.records:
+                for name in task.cell.data.partitions:
+                    yield f"{task.name}, by {name}", task, self._comparison(task, name)
+
+    def rows(self, task: GridTask, found: Compared) -> pd.DataFrame:
+        """The rows of a comparison, after columns that say whose they are."""
+        return _labelled(found, task, self._trained(task.cell))
 
     def _trained(self, cell: Cell) -> Trained | None:
         if cell.settings is None:
@@ -259,44 +254,10 @@ class Grid:
             raise InputError(f"The study has no data {data!r}. {suggest(str(data), self.samples)}")
         return data
 
-    def _compared(self, task: GridTask, name: str) -> Compared:
-        """Groups compared, from the file that holds it or else anew."""
-        record, partition = self._record(task), self.partition(task.cell.data.name, name)
+    def _comparison(self, task: GridTask, name: str) -> Comparison:
         assert task.measure is not None
-        plan = self.study.audit_plan()
-        groups = sha256(repr(partition.labels).encode() + partition.membership.tobytes()).hexdigest()
-        settings = (plan.confidence, plan.resamples, plan.smallest_group, plan.seed)
-        about = {"shards": record.shards, "partition": partition.name, "groups": groups, "plan": settings}
-        path = self.folder.path / "compared" / f"{key_of(about | {'task': task.measure.parts()})}.json"
-        known = _kept(path, _KINDS[record.kind])
-        if known is not None:
-            return known
-        found = _compare(self.folder.distances(record), task.measure, partition, plan)
-        atomic_write_text(path, found.to_json())
-        return found
-
-
-def _kept(path: Path, kind: type[AuditResult] | type[RobustAccuracy]) -> Compared | None:
-    """What the file holds; None if it is not there yet, or damaged: the distances are what counts."""
-    try:
-        return kind.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
-def _compare(distances: Distances, measure: Measure, partition: Partition, plan: AuditPlan) -> Compared:
-    if isinstance(measure.section, DistanceSection):
-        return audit(distances, partition, plan)
-    return accuracy_under_attack(
-        distances.correct,
-        distances.unreached,
-        partition,
-        plan,
-        attack=measure.section.attack,
-        norm=distances.norm,
-        radius=measure.radius,
-        bound=distances.bound,
-    )
+        partition = self.partition(task.cell.data.name, name)
+        return Comparison(self.folder, self._record(task), task.measure, partition, self.study.audit_plan())
 
 
 def _labelled(found: Compared, task: GridTask, trained: Trained | None) -> pd.DataFrame:

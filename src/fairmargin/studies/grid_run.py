@@ -12,8 +12,10 @@ from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.studies.grid import GridTask, key_of, plan_study
+from fairmargin.studies.grid_comparing import compare_missing
 from fairmargin.studies.grid_folder import RESULTS, STUDY, GridFolder
 from fairmargin.studies.grid_measuring import measure_missing
+from fairmargin.studies.grid_report import write_grid_report
 from fairmargin.studies.grid_results import Grid, TaskFailure
 from fairmargin.studies.grid_samples import GridSamples, listening, load_samples
 from fairmargin.studies.grid_state import GridState, origin
@@ -44,11 +46,12 @@ def run_study(
     out
         The folder.
     engine
-        Where trainings and measurements run; in this process if left out.
+        Where trainings, measurements and comparisons run; in this process if left out.
     progress
         Told of everything: (what, done, total).
     compare
-        Whether every partition is compared by every measurement, into results.csv; if not, only when it is asked for.
+        Whether every partition is compared by every measurement, into results.csv and report.html; if not, only when
+        it is asked for.
     """
     tell = progress or _silent
     plan = plan_study(study)
@@ -69,19 +72,26 @@ def run_study(
         measure_missing(run)
         grid = Grid(study, folder, plan, run.records, samples, _failures(run), len(run.records) - before)
         if compare:
-            grid = _compare(grid, tell)
-        folder.write_failures([f"{each}\n{_trace(run, each)}".strip() for each in grid.failures])
+            grid = _compare(grid, run.engine, tell)
+        folder.write_failures([f"{each}\n{each.trace}".strip() for each in grid.failures])
     return grid
 
 
-def _compare(grid: Grid, tell: Progress) -> Grid:
-    """Write the table of all comparisons; those that cannot be made are failures like others."""
-    found = list(grid.comparisons(tell))
-    frames = [rows for _, rows in found if isinstance(rows, pd.DataFrame)]
+def _compare(grid: Grid, engine: Engine, tell: Progress) -> Grid:
+    """Write the table of all comparisons and the report; those that cannot be made are failures like others."""
+    asked = list(grid.comparisons())
+    failed = compare_missing([comparison for *_, comparison in asked], engine, tell)
+    reasons = ((name, failed.get(comparison.key)) for name, _, comparison in asked)
+    lost = (TaskFailure(name, why.failure, trace=why.trace) for name, why in reasons if why is not None)
+    made = ((task, comparison) for _, task, comparison in asked if comparison.key not in failed)
+    frames = [grid.rows(task, comparison.found()) for task, comparison in made]
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     atomic_write_text(grid.folder.path / RESULTS, table.to_csv(index=False))
-    failed = (TaskFailure(name, str(why)) for name, why in found if not isinstance(why, pd.DataFrame))
-    return replace(grid, failures=(*grid.failures, *failed))
+    grid = replace(grid, failures=(*grid.failures, *lost))
+    tell("writing the report", 0, 1)
+    write_grid_report(grid, table)
+    tell("writing the report", 1, 1)
+    return grid
 
 
 def _load(study: StudyFile, plan: Sequence[GridTask]) -> dict[str, GridSamples]:
@@ -130,11 +140,9 @@ def _find_done(run: GridState) -> None:
 def _failures(run: GridState) -> tuple[TaskFailure, ...]:
     named = {task.key: task for task in run.tasks}
     waiting = {key: sum(key in task.needs for task in run.tasks) for key in run.failures}
-    return tuple(TaskFailure(named[key].name, reason, waiting[key]) for key, reason in run.failures.items())
-
-
-def _trace(run: GridState, failure: TaskFailure) -> str:
-    return next((run.traces.get(task.key, "") for task in run.tasks if task.name == failure.name), "")
+    return tuple(
+        TaskFailure(named[key].name, reason, waiting[key], run.traces[key]) for key, reason in run.failures.items()
+    )
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

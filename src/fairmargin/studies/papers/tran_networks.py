@@ -1,0 +1,154 @@
+"""Tran's claims about networks: sweeps over the fairness penalty, fair and robust training, and the pair of faces."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from string import ascii_lowercase
+
+from fairmargin.studies.papers.claims import Claim
+from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
+from fairmargin.studies.papers.tran_networks_hardening import Hardened, hardening_rows, run_hardening
+from fairmargin.studies.papers.tran_networks_pair import Pair, look_for_pair, pair_rows
+from fairmargin.studies.papers.tran_networks_pictures import hardening_picture, pair_picture
+from fairmargin.studies.papers.tran_sweep import COLLAPSED, Sweep, run_sweep
+from fairmargin.studies.papers.tran_sweep_claims import sweep_numbers, sweep_rows
+from fairmargin.studies.papers.tran_sweep_pictures import (
+    along_weights_picture,
+    boundary_errors_picture,
+    group_loss_table,
+    groups_picture,
+)
+from fairmargin.studies.papers.tran_sweep_scales import hardening, sweeps
+from fairmargin.studies.papers.tran_sweep_study import Subject
+
+_ETHICS = (
+    "Faces: predicting age or race from a face is itself a flawed task, and its categories are the dataset's coding, "
+    "not people's own words; these data serve to test the method, and a tension of fairness and robustness is no "
+    "reason to build less fair or less safe models."
+)
+_BARS = "Bars reach from the least to the largest seed."
+
+
+def run(assignment: Assignment) -> Findings:
+    """Every sweep and the grid; data that are not at hand leave their own rows untested."""
+    claims = assignment.claims
+    rows: list[Claim] = []
+    done: list[Sweep] = []
+    pair: Pair | None = None
+    for plan in sweeps(assignment):
+        try:
+            sweep, grids = run_sweep(assignment, plan)
+        except NotPossibleHereError as error:
+            rows += [_untested(claims[number], plan.subject, str(error)) for number in sweep_numbers(plan)]
+            continue
+        done.append(sweep)
+        rows += sweep_rows(claims, sweep)
+        if plan.pair:
+            pair = look_for_pair(sweep, grids)
+            rows += pair_rows(claims[16], pair) if pair else [_nothing_fair(claims[16])]
+    grid = hardening(assignment)
+    hardened: Hardened | None = None
+    try:
+        hardened = run_hardening(assignment, grid)
+        rows += hardening_rows(claims, hardened)
+    except NotPossibleHereError as error:
+        rows.append(_untested(claims[13], grid.subject, str(error)))
+    return Findings(lettered(rows), _pictures(done, hardened, pair), _notes(done, hardened))
+
+
+PART = Part("networks", "networks under a fairness penalty", frozenset({9, 10, 11, 12, 13, 14, 16}), run)
+
+
+def lettered(rows: Sequence[Claim]) -> tuple[Claim, ...]:
+    """The rows in the order of their claims, with letters where a claim has several.
+
+    >>> blank = [Claim("tran", number, "", "", "closely") for number in (9, 10, 9)]
+    >>> [row.name for row in lettered(blank)]
+    ['9a', '9b', '10']
+    """
+    several = Counter(row.number for row in rows)
+    seen: Counter[int] = Counter()
+    found = []
+    for row in sorted(rows, key=lambda each: each.number):
+        letter = ascii_lowercase[seen[row.number]] if several[row.number] > 1 else ""
+        seen[row.number] += 1
+        found.append(replace(row, letter=letter))
+    return tuple(found)
+
+
+def _untested(claim: Claim, subject: Subject, reason: str) -> Claim:
+    return replace(claim.untested(reason), text=f"{claim.text.rstrip('.')}: {subject.title}.")
+
+
+def _nothing_fair(claim: Claim) -> Claim:
+    return claim.found(
+        "", "undecided", remark="Networks collapsed into one answer: there is no pair of models to compare."
+    )
+
+
+def _pictures(done: Sequence[Sweep], hardened: Hardened | None, pair: Pair | None) -> tuple[Picture, ...]:
+    found = []
+    if done:
+        found += [
+            Picture(
+                "sweep",
+                "Natural error, violation of accuracy parity, softmax margin and real distance against the penalty λ. "
+                f"{_BARS} A cross marks a λ at which networks collapsed into one answer.",
+                along_weights_picture(done),
+            ),
+            Picture(
+                "boundary-errors",
+                f"Boundary errors under RFGSM, cross-entropy beside the ramp loss. {_BARS}",
+                boundary_errors_picture(done),
+            ),
+            Picture("by-group", "Accuracy and mean distance of each group, means over seeds.", groups_picture(done)),
+            Picture(
+                "group-loss",
+                "Plain training, the penalty and the worst group's loss: means and 95 % intervals over seeds; the "
+                "boundary error is a mean over all radii.",
+                group_loss_table(done),
+            ),
+        ]
+    if hardened is not None:
+        caption = f"Trained to be fair and robust at once: errors over the radius trained with and λ. {_BARS}"
+        found.append(Picture("fair-and-robust", caption, hardening_picture(hardened)))
+    if pair is not None:
+        caption = (
+            f"{pair.title}: the same noise on a regular and a fair model, the first sample of which only the fair "
+            "model's answer flips, and how often each of the four cases happens."
+        )
+        found.append(Picture("pair", caption, pair_picture(pair)))
+    return tuple(found)
+
+
+def _notes(done: Sequence[Sweep], hardened: Hardened | None) -> tuple[str, ...]:
+    notes = []
+    for sweep in done:
+        subject = sweep.plan.subject
+        notes.append(
+            f"{sweep.title}: `{subject.network}`, {sweep.trained_on:,} training samples, seeds "
+            f"{', '.join(map(str, subject.seeds))}; {sweep.tested_on:,} test samples for errors and softmax margins, "
+            f"{sweep.measured_on:,} for distances (`{sweep.plan.estimator}`)."
+        )
+    if hardened is not None:
+        plan = hardened.plan
+        notes.append(
+            f"Fair and robust: {plan.subject.title}, `{plan.subject.network}`, {hardened.trained_on:,} training and "
+            f"{hardened.tested_on:,} test samples, {plan.steps} steps of PGD in training."
+        )
+    if done:
+        notes += [
+            "Every network of a seed starts from the same plainly trained one: from random weights the ramp loss has "
+            "no gradient where a margin is below 0, nearly everywhere, and short trainings with the printed λ end in "
+            "one answer. All methods then have the same further epochs, λ = 0 too.",
+            "Distances and softmax margins are of all samples, measured with the prediction as label, as the theorems "
+            "have them; distances are upper bounds by gradients, of equally many samples of each group, weighted by "
+            "the groups' shares. The violation is the largest |err_a − err| of a "
+            "group. RFGSM is Tramèr's, one step of half of the radius after a random one of the other half.",
+            f"A network that gives one answer to more than {COLLAPSED:.0%} of the samples counts as collapsed; a λ at "
+            "which one seed collapsed is left out of verdicts and stays in the figures. Intervals are 95 % over seeds "
+            "(Student's t): they speak of other trainings, on the same test samples.",
+        ]
+    if any(sweep.plan.subject.data["dataset"] == "utkface" for sweep in done):
+        notes.append(_ETHICS)
+    return tuple(notes)

@@ -1,0 +1,114 @@
+"""Fair and robust at once: errors over the grid of the radius trained with, ε_*, and the penalty λ."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats
+from fairmargin.core.radius import parse_radius
+from fairmargin.metrics.accuracy import error_split, parity_violation
+from fairmargin.studies.papers.claims import Claim, Verdict, by_direction
+from fairmargin.studies.papers.paper import Assignment
+from fairmargin.studies.papers.trained import SeedMean, slope_over_seeds
+from fairmargin.studies.papers.tran_sweep_study import HardeningPlan, hardening_methods, penalised, run_subject
+
+_PERCENT = 100.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hardened:
+    """Errors by seed, radius trained with, and λ; `robust` has a fourth axis for the radii attacked at."""
+
+    plan: HardeningPlan
+    natural: Floats
+    violation: Floats
+    robust: Floats
+    trained_on: int
+    tested_on: int
+
+
+def run_hardening(assignment: Assignment, plan: HardeningPlan) -> Hardened:
+    """Train and attack all networks of the grid."""
+    grids = run_subject(assignment, "fair-and-robust", plan.subject, hardening_methods(plan))
+    partition = grids[0].partition(None, plan.subject.groups)
+    natural, violation, robust = [], [], []
+    for grid in grids:
+        for radius in plan.trained_radii:
+            for weight in plan.subject.weights:
+                method = penalised(radius, weight)
+                outcomes = [grid.outcome(method=method, radius=each) for each in plan.subject.radii]
+                natural.append(1 - outcomes[0].correct.mean())
+                violation.append(max(parity_violation(outcomes[0], partition).values()))
+                robust.append([error_split(each.correct, each.unreached).robust for each in outcomes])
+    shape = len(grids), len(plan.trained_radii), len(plan.subject.weights)
+    trained = next(iter(grids[0].samples.values())).trained
+    return Hardened(
+        plan,
+        np.reshape(natural, shape),
+        np.reshape(violation, shape),
+        np.reshape(robust, (*shape, -1)),
+        0 if trained is None else len(trained.training),
+        len(grids[0].dataset()),
+    )
+
+
+def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
+    """Both halves of the claim."""
+    claim, plan = claims[13], found.plan
+    title = plan.subject.title
+    falls, rises = by_weight(plan, found.robust.mean(axis=3)), by_weight(plan, found.natural)
+    pooled = slope_over_seeds(_shares(plan), _PERCENT * found.natural.mean(axis=2))
+    least, most = plan.trained_radii[0], plan.trained_radii[-1]
+    span = f"ε_* from {least} to {most}"
+    worst = max(falls.values(), key=lambda each: each.high)
+    remark = (
+        f"Robust errors by RFGSM, mean over ε = {', '.join(plan.subject.radii)}; change along a line through each "
+        "seed's values. “For every λ”: each λ has its own interval, and all must lie below 0; the one shown is that of "
+        "the highest. The paper has UTKFace by race and VGG-13."
+    )
+    return [
+        claim.found(
+            f"robust error, {span}: " + "; ".join(f"λ = {w:g}: {_signed(s)} points" for w, s in falls.items()),
+            for_every([by_direction(each.interval, "below") for each in falls.values()]),
+            interval=worst.interval,
+            text=f"A larger training radius gives a lower robust error for every λ: {title}.",
+            remark=remark,
+        ),
+        claim.found(
+            f"natural error, {span}: {_signed(pooled)} points, mean over λ ("
+            + "; ".join(f"λ = {w:g}: {_signed(s)}" for w, s in rises.items())
+            + ")",
+            by_direction(pooled.interval, "above"),
+            interval=pooled.interval,
+            text=f"A larger training radius gives a higher natural error: {title}.",
+        ),
+    ]
+
+
+def by_weight(plan: HardeningPlan, values: Floats) -> dict[float, SeedMean]:
+    """How much a number (seed × ε_* × λ) changes from the least to the largest ε_*, in points, for every λ."""
+    return {
+        weight: slope_over_seeds(_shares(plan), _PERCENT * values[:, :, i])
+        for i, weight in enumerate(plan.subject.weights)
+    }
+
+
+def for_every(verdicts: list[Verdict]) -> Verdict:
+    """A claim about all: it holds if each does, and does not if one does not.
+
+    >>> for_every(["holds", "holds"]), for_every(["holds", "undecided"]), for_every(["undecided", "does not hold"])
+    ('holds', 'undecided', 'does not hold')
+    """
+    if "does not hold" in verdicts:
+        return "does not hold"
+    return "holds" if verdicts and set(verdicts) == {"holds"} else "undecided"
+
+
+def _shares(plan: HardeningPlan) -> list[float]:
+    radii = [parse_radius(radius) for radius in plan.trained_radii]
+    return [radius / (radii[-1] - radii[0]) for radius in radii]
+
+
+def _signed(mean: SeedMean) -> str:
+    return ("+" if mean.mean >= 0 else "") + mean.text(digits=1)

@@ -1,0 +1,87 @@
+"""How far samples lie from the boundary whatever their label: the distance of Tran's theorems, and its stand-in."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats, Ints
+from fairmargin.data.dataset import Dataset
+from fairmargin.distances.catalog import parse_estimator
+from fairmargin.distances.measure import concatenate, measure
+from fairmargin.distances.softmax_margin import SoftmaxMargin
+from fairmargin.models.referenced import References
+from fairmargin.models.torch_model import TorchClassifier
+from fairmargin.store.folder import Store
+from fairmargin.studies.grid_results import Grid
+from fairmargin.studies.grid_samples import references_of
+from fairmargin.studies.measuring import Plan, Workshop, measure_missing, plan_tasks
+from fairmargin.studies.papers.paper import Assignment
+
+Place = tuple[int, str]  # seed and method
+
+
+def predictions(grids: Sequence[Grid]) -> dict[Place, Ints]:
+    """What every network says of the test samples."""
+    return {
+        (trained.seed, trained.method): trained.classifier().predict(grid.dataset().x)
+        for grid in grids
+        for trained in grid.networks()
+    }
+
+
+def margins(grids: Sequence[Grid]) -> dict[Place, Floats]:
+    """p₍₁₎ − p₍₂₎ of every test sample, misclassified ones too, as Tran plots it."""
+    found = {}
+    for grid in grids:
+        x = np.asarray(grid.dataset().x[:])
+        for trained in grid.networks():
+            model = trained.classifier()
+            lead = measure(model, x, model.predict(x), SoftmaxMargin(), progress=False)
+            found[trained.seed, trained.method] = lead.values
+    return found
+
+
+def boundary_distances(
+    assignment: Assignment, grids: Sequence[Grid], estimator: str, per_group: int, groups: str
+) -> tuple[Dataset, dict[Place, Floats]]:
+    """Distances of some test samples of each group, measured with the prediction as label: E[Δ] is over all samples.
+
+    Kept in the folder of the assignment, and measured where its engine runs. Where nothing was found the distance is
+    at least as far as was looked, and that is given.
+
+    Parameters
+    ----------
+    assignment
+        Of the sweep.
+    grids
+        One a seed, on the same data.
+    estimator
+        As options spell it.
+    per_group, groups
+        How many samples of each group of which partition.
+    """
+    some = grids[0].dataset().sample(per_group, groups)
+    references = references_of(next(iter(grids[0].samples.values())))
+    plans = {
+        (trained.seed, trained.method): _plan(trained.classifier(), some, estimator, references)
+        for grid in grids
+        for trained in grid.networks()
+    }
+    store = Store.open(assignment.folder / "distances", create=True)
+    with store.lock():
+        workshop = Workshop(store, assignment.engine, assignment.tell)
+        measure_missing(list(plans.values()), workshop, "measuring distances to the boundary")
+    return some, {place: _values(store, plan) for place, plan in plans.items()}
+
+
+def _plan(model: TorchClassifier, some: Dataset, estimator: str, references: References) -> Plan:
+    said = model.predict(some.x)
+    # Labels are part of a dataset's fingerprint, and so of the name under which a distance is kept.
+    labelled = Dataset(some.x, said, domain=some.domain, name=some.name)
+    tasks = plan_tasks(model, labelled, said, parse_estimator(estimator), 0, references)
+    return Plan(tuple(tasks), {"estimator": estimator, "label": "predicted"})
+
+
+def _values(store: Store, plan: Plan) -> Floats:
+    found = concatenate([store.read(key) for key in plan.keys])
+    return found.values if found.tried is None else np.where(np.isinf(found.values), found.tried, found.values)
