@@ -59,7 +59,8 @@ def test_the_toys_show_bias_that_accuracy_does_not(rows):
 
 
 def test_tran_holds_but_for_the_penalty_that_counts_twice(rows):
-    found = {name: row for name, row in rows("tran").items() if row["verdict"] != "not tested"}
+    theory = {1, 2, 3, 4, 5, 6, 7, 8, 15}
+    found = {name: row for name, row in rows("tran").items() if row["number"] in theory}
     assert {name for name, row in found.items() if row["verdict"] != "holds"} == {"7a", "15b"}
     assert found["7a"]["ours"] == "0 of 200 settings"
     assert f"θ* = {GaussianPair(-1.0, 1.0, 10.0).natural_threshold():.3f}" in found["1"]["remark"]

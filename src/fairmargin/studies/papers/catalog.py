@@ -4,7 +4,18 @@ from collections.abc import Mapping
 
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
-from fairmargin.studies.papers import indicator, linear_distances, ma_theory, toy, tran_theory
+from fairmargin.studies.papers import (
+    adverm_networks,
+    farmur_networks,
+    indicator,
+    linear_distances,
+    ma_networks,
+    ma_theory,
+    nanda_networks,
+    toy,
+    tran_networks,
+    tran_theory,
+)
 from fairmargin.studies.papers.paper import Paper
 from fairmargin.studies.papers.printed_farmur import FARMUR
 from fairmargin.studies.papers.printed_ma import MA
@@ -22,14 +33,21 @@ PAPERS: Mapping[str, Paper] = {
     paper.name: paper
     for paper in (
         Paper("toy", "Nanda’s toys", _NANDA_2021, NANDA_2021[:2], (toy.PART,), {}),
-        Paper("nanda", "Fairness through robustness (2021)", _NANDA_2021, NANDA_2021, (toy.PART,), {}),
+        Paper(
+            "nanda",
+            "Fairness through robustness (2021)",
+            _NANDA_2021,
+            NANDA_2021,
+            (toy.PART, nanda_networks.PART),
+            {},
+        ),
         Paper(
             "nanda2020",
             "Fairness through robustness (2020, AdvERM)",
             "V. Nanda, S. Dooley, S. Singla, S. Feizi, J. P. Dickerson, “Fairness Through Robustness: Investigating "
             "Robustness Disparity in Deep Learning”, arXiv, 2020.",
             NANDA_2020,
-            (indicator.PART,),
+            (adverm_networks.PART, indicator.PART),
             {8: _ADIENCE},
         ),
         Paper(
@@ -38,7 +56,7 @@ PAPERS: Mapping[str, Paper] = {
             "C. Tran, K. Zhu, P. Van Hentenryck, F. Fioretto, “On the Effects of Fairness to Adversarial "
             "Vulnerability”, 2024.",
             TRAN,
-            (tran_theory.PART,),
+            (tran_theory.PART, tran_networks.PART),
             {},
         ),
         Paper(
@@ -46,7 +64,7 @@ PAPERS: Mapping[str, Paper] = {
             "On the tradeoff between robustness and fairness",
             "X. Ma, Z. Wang, W. Liu, “On the Tradeoff Between Robustness and Fairness”, NeurIPS 2022.",
             MA,
-            (ma_theory.PART,),
+            (ma_theory.PART, ma_networks.PART),
             {17: _WIDE},
         ),
         Paper(
@@ -55,7 +73,7 @@ PAPERS: Mapping[str, Paper] = {
             "S. A. Mousavi, H. Mousavi, M. Daneshtalab, “FARMUR: Fair Adversarial Retraining to Mitigate Unfairness in "
             "Robustness”, 2023.",
             FARMUR,
-            (linear_distances.PART,),
+            (farmur_networks.PART, linear_distances.PART),
             {},
         ),
     )

@@ -1,0 +1,120 @@
+"""How far a group's robustness curve lies from that of the rest, before and after AdvERM."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.errors import InputError
+from fairmargin.metrics.audit import common_cap
+from fairmargin.studies.papers.adverm_studies import Setting, Target
+from fairmargin.studies.papers.claims import Verdict
+from fairmargin.studies.papers.trained import SeedMean, over_seeds
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A group against the rest, on one network.
+
+    Parameters
+    ----------
+    between
+        The area between both curves, ∫ |I_P(τ) − I_rest(τ)| dτ.
+    relative
+        The same over ∫ I_rest(τ) dτ, which does not shrink merely because all distances do.
+    sigma
+        (∫ I_P − ∫ I_rest) / ∫ I_rest: its sign says who is more robust.
+    accuracy
+        Of everyone.
+    """
+
+    between: float
+    relative: float
+    sigma: float
+    accuracy: float
+
+
+def gap_of(distances: Distances, partition: Partition, group: str) -> Gap:
+    """The gap of one group; misclassified samples count with distance 0, as in the paper's curves.
+
+    Where no misclassified input was found for some sample, all distances are capped at what is known of everyone. A
+    network that has collapsed, so that nobody else is right or no boundary was found at all, has no gap: NaN.
+
+    >>> from fairmargin.core.bound import Bound
+    >>> from fairmargin.core.norm import Norm
+    >>> found = Distances([3.0, 1.0, 1.0, 1.0], [True] * 4, Bound.EXACT, Norm.L2)
+    >>> gap_of(found, Partition.by("sex", ["F", "F", "M", "M"]), "F")
+    Gap(between=1.0, relative=1.0, sigma=1.0, accuracy=1.0)
+    """
+    if group not in partition.labels:
+        raise InputError(f"Partition {partition.name!r} has no group {group!r}, only {', '.join(partition.labels)}.")
+    inside = partition.membership == partition.labels.index(group)
+    accuracy = float(distances.correct.mean())
+    found = (distances.values > 0) & ~distances.unreached
+    if not found.any() or not distances.correct[~inside].any():
+        return Gap(math.nan, math.nan, math.nan, accuracy)
+    values = np.minimum(distances.values, common_cap(distances, math.inf)[0])
+    own, rest = values[inside], values[~inside]
+    between = float(stats.wasserstein_distance(own, rest))  # in one dimension, the area between two such curves
+    return Gap(between, between / float(rest.mean()), float(own.mean() / rest.mean() - 1), accuracy)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """Plain networks and those of AdvERM for one group, a pair for each seed.
+
+    Parameters
+    ----------
+    setting, target
+        Data, network, group and the regulariser's weight.
+    before, after
+        The gaps, a seed each.
+    plain, regularised
+        The distances behind them.
+    partition
+        Of the samples measured.
+    """
+
+    setting: Setting
+    target: Target
+    before: tuple[Gap, ...]
+    after: tuple[Gap, ...]
+    plain: tuple[Distances, ...]
+    regularised: tuple[Distances, ...]
+    partition: Partition
+
+    @property
+    def name(self) -> str:
+        """For people: "CIFAR-10, small_cnn, truck, α = 1"."""
+        return f"{self.setting.title}, {self.target.group}, α = {self.target.weight:g}"
+
+    @property
+    def collapsed(self) -> int:
+        """How many networks have no gap, since they give one answer to everything."""
+        return sum(math.isnan(gap.relative) for gap in (*self.before, *self.after))
+
+    def difference(self, of: str) -> SeedMean:
+        """After minus before of one number of the gap, over seeds: each seed's networks start from the same weights."""
+        if of != "accuracy" and self.collapsed:
+            return SeedMean(math.nan, math.nan, math.nan)
+        return over_seeds([getattr(b, of) - getattr(a, of) for a, b in zip(self.before, self.after, strict=True)])
+
+    def means(self, of: str) -> tuple[float, float]:
+        """Its mean before and after."""
+        before, after = (float(np.mean([getattr(gap, of) for gap in gaps])) for gaps in (self.before, self.after))
+        return before, after
+
+
+def by_all(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of a claim about every one of several cases: one against it decides, and all must hold.
+
+    >>> by_all(["holds", "holds"]), by_all(["holds", "undecided"]), by_all(["undecided", "does not hold"])
+    ('holds', 'undecided', 'does not hold')
+    """
+    if "does not hold" in verdicts:
+        return "does not hold"
+    return "holds" if verdicts and all(verdict == "holds" for verdict in verdicts) else "undecided"

@@ -1,0 +1,112 @@
+"""What takes longer, finding the vulnerable groups or retraining? Both timed in one process, one after the other."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fairmargin.data.dataset import Dataset
+from fairmargin.distances.catalog import parse_estimator
+from fairmargin.distances.measure import measure
+from fairmargin.models.torch_model import TorchClassifier
+from fairmargin.store.atomic import atomic_write_text
+from fairmargin.studies.grid_results import Grid, Trained
+from fairmargin.studies.papers.claims import Claim, by_direction
+from fairmargin.studies.papers.farmur_studies import ADVERSARIAL, EQUATION_8, FAIR, Setting
+from fairmargin.studies.papers.paper import Assignment
+from fairmargin.studies.papers.trained import over_seeds
+from fairmargin.training.farmur import Farmur
+from fairmargin.training.train import train
+
+_RETRAINING = 20  # epochs in the paper
+_FILE = "seconds.json"
+
+
+def cost_ratios(assignment: Assignment, grid: Grid, samples: int) -> list[float]:
+    """Seconds to measure a training sample by Eq. 8 over those to retrain on it for 20 epochs, a network each.
+
+    Times change from run to run: they are kept, so that the same folder gives the same page.
+
+    Parameters
+    ----------
+    assignment
+        Of the part; what was timed before lies in its folder.
+    grid
+        The trained networks.
+    samples
+        Of the training data, on which both are timed.
+    """
+    path = grid.folder.path / _FILE
+    networks = [each for each in grid.networks() if each.method == ADVERSARIAL]
+    about = [each.cell.key for each in networks] + [str(samples)]
+    known = _kept(path, about)
+    if known is not None:
+        return known
+    found = []
+    for place, trained in enumerate(networks):
+        assignment.tell("farmur: time of finding and retraining", place, len(networks))
+        found.append(_ratio(grid, trained, samples))
+    assignment.tell("farmur: time of finding and retraining", len(networks), len(networks))
+    atomic_write_text(path, json.dumps({"of": about, "ratios": found}) + "\n")
+    return found
+
+
+def cost_row(claim: Claim, ratios: Sequence[float], setting: Setting) -> Claim:
+    """Whether finding takes longer: a ratio above 1."""
+    ratio = over_seeds(ratios)
+    return claim.found(
+        f"{setting.title}: finding takes {ratio.text(1, 2)} times as long as retraining",
+        by_direction(ratio.interval, "above", 1.0),
+        interval=ratio.interval,
+        printed="6 against 4 GPU hours, 1.5 times",
+        remark="Finding: Eq. 8 for every training sample, in batches. Retraining: 20 epochs of FARMUR's second phase "
+        "on as many samples, as in the paper. Both are timed on the same samples, one after the other in one process, "
+        "for each seed's adversarially trained network; `farmur` here finds the groups by at most 200 samples of each, "
+        f"which takes less. {setting.instead}".rstrip(),
+    )
+
+
+def _ratio(grid: Grid, trained: Trained, samples: int) -> float:
+    material = grid.samples[trained.data].trained
+    assert material is not None
+    some = material.training.take(slice_of(material.training, samples))
+    model = trained.classifier()
+    measure(model, some.x[:2], some.y[:2], parse_estimator(EQUATION_8), progress=False)  # what is loaded only once
+    began = time.perf_counter()
+    measure(model, some.x, some.y, parse_estimator(EQUATION_8), progress=False)
+    finding = time.perf_counter() - began
+    return finding / (_RETRAINING * _epoch_seconds(grid, trained, model, some))
+
+
+def slice_of(dataset: Dataset, samples: int) -> list[int]:
+    """Positions of so many samples, spread over all, so that every group is among them.
+
+    >>> import numpy as np
+    >>> from fairmargin.core.domain import Domain
+    >>> slice_of(Dataset(np.zeros((6, 2)), [0] * 6, {}, Domain(0, 1)), 3)
+    [0, 2, 4]
+    """
+    step = max(1, len(dataset) // samples)
+    return list(range(0, len(dataset), step))[:samples]
+
+
+def _epoch_seconds(grid: Grid, trained: Trained, model: TorchClassifier, some: Dataset) -> float:
+    """One epoch of the second phase: the second of two, the first being plain TRADES."""
+    section = next(method for method in grid.study.method if method.name == FAIR)
+    settings = grid.study.settings(section)
+    method = settings.method
+    assert isinstance(method, Farmur)
+    brief = replace(method, since=0.5, samples=5)  # who is vulnerable is not what is timed here
+    plan = replace(settings.plan, seed=trained.seed)
+    done = train(model.module, some, brief, epochs=2, partition=trained.cell.groups, plan=plan)
+    return done.history[-1].seconds
+
+
+def _kept(path: Path, about: list[str]) -> list[float] | None:
+    """What was timed on the same networks; None if nothing was, or the file is damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return [float(value) for value in found["ratios"]] if found["of"] == about else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,138 @@
+"""FARMUR's experiments: networks trained naturally, adversarially and by FARMUR, held against the printed table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fairmargin.studies.grid_results import Grid
+from fairmargin.studies.papers.claims import Claim
+from fairmargin.studies.papers.farmur_cost import cost_ratios, cost_row
+from fairmargin.studies.papers.farmur_estimators import estimator_rows, views_of
+from fairmargin.studies.papers.farmur_given import ESTIMATOR, Given, find_given, given_rows, missing_rows
+from fairmargin.studies.papers.farmur_measures import Trio, trio
+from fairmargin.studies.papers.farmur_pictures import curves_picture, table_picture
+from fairmargin.studies.papers.farmur_rows import ROWS, accuracy_rows, change_rows
+from fairmargin.studies.papers.farmur_studies import METHODS, Setting, settings
+from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
+from fairmargin.studies.papers.trained import run_grid
+
+_NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12)
+# Which rows of the table speak of which claims; without their data the claims have no row of their own.
+_SPEAKING = {6: ("lenet", "alexnet"), 7: ("cifar10",), 8: ("utkface",), 9: ("lenet",), 12: ("utkface",)}
+_FACES = (
+    "Predicting age from a face is a flawed task, and race is the dataset's coding, not people's own words: these "
+    "networks test the method, and what they show (whom an attacker would reach first) can be misused."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Done:
+    """A setting whose networks are there."""
+
+    setting: Setting
+    grid: Grid
+    trio: Trio
+
+
+def run(assignment: Assignment) -> Findings:
+    """Train, measure, and compare; data that are not there leave their own rows untested."""
+    done: list[_Done] = []
+    missing: dict[str, str] = {}
+    for setting in settings(assignment.scale):
+        try:
+            done.append(_carried_out(assignment, setting))
+        except NotPossibleHereError as error:
+            missing[setting.row] = str(error)
+    trios = [each.trio for each in done]
+    claims = assignment.claims
+    found = [*change_rows(claims, trios), *accuracy_rows(claims, trios)]
+    for each in done:
+        if each.setting.row == "lenet":
+            found += estimator_rows(claims[9], views_of(each.grid, each.setting), each.setting)
+        if each.setting.row == "utkface":
+            ratios = cost_ratios(assignment, each.grid, assignment.by_scale(100, 400, 4_000))
+            found.append(cost_row(claims[12], ratios, each.setting))
+    found += untested(assignment, found, missing)
+    given = _given(assignment)
+    found += missing_rows(claims, given) if isinstance(given, str) else given_rows(claims, given)
+    return Findings(tuple(found), _pictures(trios), _notes(trios, given, assignment))
+
+
+PART = Part("networks", "networks trained in three ways", frozenset(_NUMBERS), run)
+
+
+def _carried_out(assignment: Assignment, setting: Setting) -> _Done:
+    grid = run_grid(replace(assignment, folder=assignment.folder / setting.data["dataset"]), setting.sections)
+    distances = {
+        method: tuple(
+            grid.distances(method=method, seed=seed, estimator=setting.estimator) for seed in range(setting.seeds)
+        )
+        for method in METHODS
+    }
+    return _Done(setting, grid, trio(setting, grid.partition(None, setting.partition), distances))
+
+
+def _given(assignment: Assignment) -> Given | str:
+    try:
+        return find_given(assignment)
+    except NotPossibleHereError as error:
+        return str(error)
+
+
+def untested(assignment: Assignment, found: Sequence[Claim], missing: Mapping[str, str]) -> list[Claim]:
+    """A row for each claim and each line of the table whose data are not there; none where another line has told."""
+    rows = []
+    for number in _NUMBERS:
+        absent = [row for row in _SPEAKING.get(number, ROWS) if row in missing]
+        claim = assignment.claims[number]
+        if number not in _SPEAKING:
+            rows += [replace(claim.untested(missing[row]), letter="abcd"[ROWS.index(row)]) for row in absent]
+        elif absent and all(row.number != number for row in found):
+            rows.append(claim.untested(missing[absent[0]]))
+    return rows
+
+
+def _pictures(trios: Sequence[Trio]) -> tuple[Picture, ...]:
+    if not trios:
+        return ()
+    return (
+        Picture(
+            "farmur-curves",
+            "The share of each group that is right and farther than τ from the boundary, by how the network was "
+            "trained (first seed). A thin line for each group; the thick dashed one is their mean, whose area is "
+            "Rob(f).",
+            curves_picture(trios),
+        ),
+        Picture(
+            "farmur-table",
+            "Accuracy, Rob(f), V_f and V_f / Rob(f)² by how the network was trained: a small mark for each seed, a "
+            "large one for their mean, and a cross for what the paper prints for its own, larger networks.",
+            table_picture(trios),
+        ),
+    )
+
+
+def _notes(trios: Sequence[Trio], given: Given | str, assignment: Assignment) -> tuple[str, ...]:
+    said = []
+    for each in trios:
+        setting = each.setting
+        size = setting.data.get("train_per_group")
+        said.append(
+            f"{setting.title}: {setting.training.get('epochs', 120)} epochs, the last sixth of them retraining, "
+            f"{f'{size} training samples a group' if size else 'all training samples'}, {len(each.partition):,} test "
+            f"samples, {setting.seeds} seeds; TRADES with β = {setting.beta:g} (not printed), an L∞ radius of 0.031 as "
+            f"printed for every dataset and {setting.steps} steps; distances by `{setting.estimator}` (L2)."
+        )
+    if not isinstance(given, str):
+        said.append(f"The networks of others: {len(given.partition):,} test samples, distances by `{ESTIMATOR}` (L2).")
+    if trios:
+        said.append(
+            "Intervals (95 %, Student's t over seeds) are of the difference between two trainings of one seed; V_f is "
+            "freed of what drawing some samples of each group adds to it."
+        )
+        said.append(
+            "V_f grows with the square of the distances: where adversarial training doubles them, it quadruples even "
+            "if groups stay in proportion. V_f / Rob(f)² stands beside it."
+        )
+    if assignment.scale != "smoke" and any(each.setting.row == "utkface" for each in trios):
+        said.append(_FACES)
+    return tuple(said)

@@ -1,0 +1,273 @@
+"""Nanda's networks: do attacks, smoothing and epochs agree, who is weak in all of them, and what does noise cost?"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from string import ascii_lowercase
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats
+from fairmargin.core.distances import Distances
+from fairmargin.metrics.bias import Over
+from fairmargin.metrics.exact_intervals import binomial_interval
+from fairmargin.studies.papers.claims import Claim, Interval, Side, Verdict, by_agreement, by_direction, by_number
+from fairmargin.studies.papers.nanda_linear import NO_FACES, WARNING, counted, explained
+from fairmargin.studies.papers.nanda_settings import (
+    CARLINI,
+    DEEPFOOL,
+    FIRST,
+    LAST,
+    LESS_NOISE,
+    LITTLE_NOISE,
+    MIDDLE,
+    NOISE,
+    SMOOTHING,
+    Setting,
+)
+from fairmargin.studies.papers.nanda_signs import (
+    Agreement,
+    Measured,
+    agreement,
+    counting,
+    mean_of_both,
+    named,
+    sigma_of,
+    sigmas,
+)
+from fairmargin.studies.papers.trained import SeedMean
+
+Look = tuple[str, str]  # estimator, epoch
+_PRINTED = {"cifar10": ("75.00", "76.67"), "utkface": ("74.24", "72.73"), "cifar100": ("53.83", "54.00"),
+            "cifar100-super": ("65.83", "66.67"), "adience": ("83.33", "79.63")}  # fmt: skip
+_ON_PAR = 0.02  # of accuracy
+_WEAK_AND_STRONG: tuple[tuple[str, str, Side], ...] = (
+    ("class", "40–59", "below"), ("race", "Black", "below"), ("class", "0–14", "above"), ("race", "Asian", "above"),
+)  # fmt: skip
+
+
+def network_rows(
+    claims: Mapping[int, Claim],
+    settings: Sequence[Setting],
+    found: Sequence[Measured],
+    missing: Mapping[str, str],
+    what: str,
+    middle: Sequence[str] = (DEEPFOOL, CARLINI),
+) -> list[Claim]:
+    """Rows 8 to 10, 12, 13, 15 and 16; `what` says with which networks, `middle` what is measured at that epoch."""
+    trained = [each for each in found if each.networks]
+    if not trained:
+        reason = next(iter(missing.values()), "no network was trained")
+        return [claims[number].untested(reason) for number in (8, 9, 10, 12, 13, 15, 16)]
+    epochs = "Epochs of one training are not independent."
+    return [
+        _signs_row(claims[8], trained, (DEEPFOOL, LAST), (CARLINI, LAST), "", f"{what} Both bounds are of f."),
+        _signs_row(claims[9], trained, (DEEPFOOL, FIRST), (DEEPFOOL, LAST), "a", f"{what} {epochs}", "637 of 755"),
+        _signs_row(claims[9], trained, (CARLINI, FIRST), (CARLINI, LAST), "b", f"{what} {epochs}", "621 of 755"),
+        *_middle_rows(claims[10], trained, middle, f"{what} {epochs}"),
+        *smoothing_rows(claims[12], settings, trained, missing),
+        *face_rows(claims[13], trained, missing),
+        *noise_rows(claims[15], trained),
+        *model_rows(claims[16], trained),
+    ]
+
+
+def network_agreement(found: Sequence[Measured], first: Look, second: Look, over: Over = "all") -> Agreement:
+    """How often σ has the same sign in two looks at the same networks."""
+    return agreement(
+        {
+            each.title: [
+                tuple(sigmas(each.distances(network, seed, *look), each.partitions, over) for look in (first, second))  # type: ignore[misc]
+                for network in each.networks
+                for seed in each.seeds
+            ]
+            for each in found
+        }
+    )
+
+
+def _signs_row(
+    claim: Claim, found: Sequence[Measured], first: Look, second: Look, letter: str, remark: str, printed: str = ""
+) -> Claim:
+    both, narrow = (network_agreement(found, first, second, over) for over in ("all", "correct"))
+    text = claim.text if not letter else f"{claim.text[:-1]}, by {first[0]}."
+    return claim.found(
+        counted(both),
+        by_agreement(both.interval, both.chance),
+        interval=both.interval,
+        chance=both.level,
+        letter=letter,
+        text=text,
+        printed=printed or claim.printed,
+        remark=f"{explained(both)} Misclassified samples count with distance 0, and both sides share them; over "
+        f"correct samples only: {narrow.share:.1%}. {remark}",
+    )
+
+
+def _middle_rows(claim: Claim, found: Sequence[Measured], middle: Sequence[str], remark: str) -> list[Claim]:
+    rows = []
+    for letter, by, printed in (("a", DEEPFOOL, "671 of 755"), ("b", CARLINI, "665 of 755")):
+        if by in middle:
+            rows.append(_signs_row(claim, found, (by, MIDDLE), (by, LAST), letter, remark, printed))
+            continue
+        reason = f"{by}, being slow, is measured after the first and the last epoch only at this scale"
+        text = f"{claim.text[:-1]}, by {by}."
+        rows.append(replace(claim.untested(reason), letter=letter, text=text, printed=printed))
+    return rows
+
+
+def smoothing_rows(
+    claim: Claim, settings: Sequence[Setting], found: Sequence[Measured], missing: Mapping[str, str]
+) -> list[Claim]:
+    """Smoothing against both attacks, on each dataset; intervals over its networks."""
+    known = {each.name: each for each in found}
+    rows: list[Claim] = []
+    for setting in settings:
+        for by, printed in zip((DEEPFOOL, CARLINI), _PRINTED.get(setting.name, ("", "")), strict=True):
+            letter = ascii_lowercase[len(rows)]
+            text = f"Smoothing agrees with {by} on the sign of σ, {setting.title}."
+            shown = f"{printed} %" if printed else ""
+            if setting.name not in known:
+                reason = missing.get(setting.name, "no network is trained on it here: too few faces are at hand")
+                rows.append(replace(claim.untested(reason), letter=letter, text=text, printed=shown))
+                continue
+            both = network_agreement([known[setting.name]], (SMOOTHING, LAST), (by, LAST))
+            rows.append(
+                claim.found(
+                    f"{both.share:.1%} of {both.groups} groups" if both.groups else counted(both),
+                    by_agreement(both.interval, both.chance),
+                    interval=both.interval,
+                    chance=both.level,
+                    letter=letter,
+                    text=text,
+                    printed=shown,
+                    remark=f"Over {both.units}, which were measured on the same samples. {WARNING}",
+                )
+            )
+    return rows
+
+
+def face_rows(claim: Claim, found: Sequence[Measured], missing: Mapping[str, str]) -> list[Claim]:
+    """Groups of UTKFace that are less, or more, robust in all networks, by smoothing as in the paper."""
+    faces = next((each for each in found if each.name == "utkface"), None)
+    if faces is None:
+        return [claim.untested(missing.get("utkface", NO_FACES))]
+    rows = []
+    for letter, (attribute, group, side) in zip(ascii_lowercase, _WEAK_AND_STRONG, strict=False):
+        mask = dict(iter(next(each for each in faces.partitions if each.name == attribute)))[group]
+        by = {
+            name: {
+                network: sigma_of([faces.distances(network, seed, name) for seed in faces.seeds], mask)
+                for network in faces.networks
+            }
+            for name in (SMOOTHING, DEEPFOOL)
+        }
+        said = (f"{network} {value.text(digits=2)}" for network, value in by[SMOOTHING].items())
+        attack = (f"{network} {value.text(digits=2)}" for network, value in by[DEEPFOOL].items())
+        verdict = in_all([value.interval for value in by[SMOOTHING].values()], side)
+        rows.append(
+            claim.found(
+                "; ".join(said),
+                verdict,
+                letter=letter,
+                text=f"UTKFace, {group}: {'less' if side == 'below' else 'more'} robust in all models.",
+                remark=f"σ by smoothing; {int(mask.sum()):,} of {len(mask):,} faces; seeds and samples are both in "
+                f"each interval. It holds if all lie on that side of 0, and does not if one lies on the other. By "
+                f"DeepFool: {'; '.join(attack)}.",
+            )
+        )
+    return rows
+
+
+def in_all(intervals: Sequence[Interval], side: Side) -> Verdict:
+    """Whether all numbers lie on one side of 0: one that surely does not decides against it.
+
+    >>> in_all([(0.1, 0.2), (0.3, 0.4)], "above"), in_all([(0.1, 0.2), (-0.4, -0.3)], "above")
+    ('holds', 'does not hold')
+    """
+    answers = {by_direction(interval, side) for interval in intervals}
+    return "does not hold" if "does not hold" in answers else "undecided" if "undecided" in answers else "holds"
+
+
+def noise_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
+    """What the vote under noise loses in accuracy, with the paper's number as noise of pixels, and with half of it."""
+    rows: list[Claim] = []
+    for each in found:
+        for by, noise in ((SMOOTHING, NOISE), (LESS_NOISE, LITTLE_NOISE)):
+            plain, voted = (_correct(each, name) for name in (DEEPFOOL, by))
+            lost = _at_least(mean_of_both(voted - plain), voted.shape[1])
+            rows.append(
+                claim.found(
+                    f"{plain.mean():.1%} → {voted.mean():.1%}: {lost.text(100, 1)} points",
+                    by_number(lost.interval, 0.0, _ON_PAR),
+                    interval=lost.interval,
+                    letter=ascii_lowercase[len(rows)],
+                    text=f"The smoothed classifier is as accurate as the plain one: {each.title}, noise {noise:g}.",
+                    remark="Noise of pixels in [0, 1]; the networks were not trained with noise. "
+                    + ("" if by == SMOOTHING else "The paper adds 0.125 after dividing CIFAR by 0.5, which is this. ")
+                    + f"On par: within ±{_ON_PAR:.0%}. Seeds and samples are both in the interval.",
+                )
+            )
+    return rows
+
+
+def _at_least(found: SeedMean, samples: int) -> SeedMean:
+    """No difference among so many samples is no certainty: never narrower than the interval of 0 hits among them."""
+    least = binomial_interval(0, samples, 0.95)[1]
+    return SeedMean(found.mean, min(found.low, found.mean - least), max(found.high, found.mean + least))
+
+
+def _correct(each: Measured, by: str) -> Floats:
+    """Whether the samples are classified correctly, a row for each network of each seed."""
+    looks = [each.distances(network, seed, by).correct for network in each.networks for seed in each.seeds]
+    return np.array(looks, dtype=np.float64)
+
+
+def model_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
+    """In how many groups all architectures have the same sure sign, and in how many two have opposite ones."""
+    same, opposite, groups = [], [], 0
+    for each in found:
+        signs = sure_signs(each, lambda network, seed, each=each: each.distances(network, seed, DEEPFOOL))  # type: ignore[misc]
+        groups += len(signs)
+        for group, of in signs.items():
+            if 0 not in of and len(set(of)) == 1:
+                same.append(f"{each.title} {group}")
+            if {-1, 1} <= set(of):
+                opposite.append(f"{each.title} {group}")
+    remark = (
+        "σ by DeepFool. A network's sign is sure if the interval of σ over samples, corrected for all groups and "
+        "networks of the dataset, excludes 0 for every seed, with at least five robust samples on both "
+        "sides. That no group is found decides nothing."
+    )
+    return [
+        claim.found(
+            f"{len(names)} of {groups} groups{': ' + _some(names) if names else ''}",
+            "holds" if names else "undecided",
+            letter=letter,
+            text=text,
+            remark=remark,
+        )
+        for letter, names, text in (
+            ("a", same, "Bias depends on data: in some groups σ has the same sign in all models."),
+            ("b", opposite, "Bias depends on the model: in some groups σ has different signs."),
+        )
+    ]
+
+
+def sure_signs(each: Measured, look: Callable[[str, int], Distances]) -> dict[str, tuple[int, ...]]:
+    """For each group the sign of σ in each network, 0 where it is not sure for every seed."""
+    masks = {
+        named(part.name, label): mask for part in each.partitions for label, mask in part if label in counting(part)
+    }
+    confidence = 1 - 0.05 / (len(masks) * len(each.networks) * len(each.seeds))
+    found = {}
+    for group, mask in masks.items():
+        signs = []
+        for network in each.networks:
+            limits = [sigma_of([look(network, seed)], mask, confidence).interval for seed in each.seeds]
+            signs.append(1 if all(low > 0 for low, _ in limits) else -1 if all(high < 0 for _, high in limits) else 0)
+        found[group] = tuple(signs)
+    return found
+
+
+def _some(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (" …" if len(names) > most else "")

@@ -1,0 +1,260 @@
+"""What Nanda's experiments are run with: datasets, networks and estimators at each scale, as sections of studies."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairmargin.studies.papers.paper import Scale
+
+EXACT, DEEPFOOL, CARLINI, SMOOTHING = "exact", "DeepFool", "C&W", "smoothing"
+OLD_DEEPFOOL, OLD_CARLINI, LESS_NOISE = "DeepFool as published", "C&W as published", "less noise"
+FIRST, MIDDLE, LAST = "first", "middle", "last"
+NOISE, LITTLE_NOISE = 0.125, 0.0625  # the paper adds .125 to CIFAR divided by .5, which is .0625 of the pixels
+LOGISTIC = "logistic regression"
+PRETRAINED = ", pre-trained"
+TITLES = {"lenet5": "LeNet-5", "small_cnn": "small CNN", "resnet8": "ResNet-8", "logistic": "linear network"}
+_HALF = [0.5, 0.5, 0.5]
+_IMAGENET = ("resnet50_imagenet", "vgg19", "densenet121", "squeezenet1_0")  # AlexNet takes no 32 × 32 pictures
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A dataset of the paper at one scale.
+
+    Parameters
+    ----------
+    name, title
+        In the catalog, and for people.
+    partitions, sensitive
+        Into which groups it is parted, and which of the partitions are by a sensitive attribute.
+    median
+        The printed median distance under logistic regression; NaN if there is none.
+    linear, data
+        What is said of the samples for logistic regressions and for networks; no networks if `data` is empty.
+    scratch, warm
+        Architectures that begin at random, and with weights learnt elsewhere.
+    source
+        The dataset on which these weights are learnt; "imagenet" for torchvision's.
+    """
+
+    name: str
+    title: str
+    partitions: tuple[str, ...] = ("class",)
+    sensitive: tuple[str, ...] = ()
+    median: float = float("nan")
+    linear: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    scratch: tuple[str, ...] = ()
+    warm: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long is trained and how hard is searched at a scale."""
+
+    seeds: tuple[int, ...]
+    linear_training: Mapping[str, Any]
+    training: Mapping[str, Any]
+    linear_estimators: Mapping[str, str]
+    estimators: Mapping[str, str]
+    carlini_epochs: tuple[str, ...]
+
+    @property
+    def at_the_middle(self) -> tuple[str, ...]:
+        """The attacks that are measured after the middle epoch."""
+        return (DEEPFOOL, CARLINI) if MIDDLE in self.carlini_epochs else (DEEPFOOL,)
+
+
+def effort(scale: Scale) -> Effort:
+    """Of a scale."""
+    return _EFFORTS[scale]
+
+
+def settings(scale: Scale) -> tuple[Setting, ...]:
+    """The datasets of a scale; one from which another's weights come goes before it."""
+    return _SETTINGS[scale]
+
+
+def linear_sections(setting: Setting, scale: Scale) -> dict[str, Any]:
+    """The study of a dataset's logistic regressions, measured exactly and by all that estimates."""
+    work = _EFFORTS[scale]
+    return {
+        "title": f"Nanda 2021: logistic regression on {setting.title}",
+        "seeds": list(work.seeds),
+        "training": dict(work.linear_training),
+        "data": [_data(setting, setting.linear)],
+        "network": [{"name": LOGISTIC, "architecture": "logistic"}],
+        "method": [{"method": "erm"}],
+        "distance": [{"name": name, "estimator": spelled} for name, spelled in work.linear_estimators.items()],
+    }
+
+
+def network_sections(setting: Setting, scale: Scale, starts: Mapping[str, str]) -> dict[str, Any]:
+    """The study of a dataset's networks; `starts` are files of weights by architecture, for those that begin warm."""
+    work = _EFFORTS[scale]
+    epochs: dict[str, Sequence[str]] = {DEEPFOOL: (FIRST, MIDDLE, LAST), CARLINI: work.carlini_epochs}
+    if setting.warm:
+        epochs[SMOOTHING] = (FIRST, LAST)
+    return {
+        "title": f"Nanda 2021: networks on {setting.title}",
+        "seeds": list(work.seeds),
+        "training": dict(work.training),
+        "data": [_data(setting, setting.data)],
+        "network": [
+            *({"name": title(name), "architecture": name} for name in setting.scratch),
+            *(
+                {"name": title(name) + PRETRAINED, "architecture": name, "start": path}
+                for name, path in starts.items()
+            ),
+        ],
+        "method": [{"method": "erm"}],
+        "distance": [
+            {"name": name, "estimator": spelled, "epochs": list(epochs.get(name, (LAST,)))}
+            for name, spelled in work.estimators.items()
+        ],
+    }  # fmt: skip
+
+
+def title(architecture: str) -> str:
+    """An architecture's name for people, which is no name of the catalog."""
+    return TITLES.get(architecture, architecture.replace("_", " ").capitalize())
+
+
+def _data(setting: Setting, said: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": setting.name,
+        "dataset": setting.name,
+        "partitions": list(setting.partitions),
+        "validation": 0.0,
+    } | {**said}
+
+
+def _smoothing(noise: float, draws: int, pilot: int, planned: bool) -> str:
+    return f"smoothing:sigma={noise},draws={draws},pilot={pilot},planned={str(planned).lower()}"
+
+
+_CARLINI = "carlini_wagner:steps={},searches={}"
+_PUBLISHED = {
+    OLD_DEEPFOOL: "deepfool:published=true",
+    OLD_CARLINI: "carlini_wagner:published=true,steps=100,searches=5",
+}
+
+_EFFORTS: Mapping[Scale, Effort] = {
+    "smoke": Effort(
+        (0, 1),
+        {"epochs": 6, "rate": 0.1, "momentum": 0.9, "batch": 32},
+        {"epochs": 4, "rate": 0.1, "momentum": 0.9, "batch": 32},
+        {
+            EXACT: "exact_linear",
+            DEEPFOOL: "deepfool",
+            CARLINI: _CARLINI.format(10, 2),
+            SMOOTHING: _smoothing(NOISE, 40, 10, planned=True),
+            OLD_DEEPFOOL: "deepfool:published=true,steps=20",
+            OLD_CARLINI: "carlini_wagner:published=true,steps=10,searches=2",
+        },
+        {
+            DEEPFOOL: "deepfool:rivals=3,steps=20",
+            CARLINI: _CARLINI.format(8, 2),
+            SMOOTHING: _smoothing(NOISE, 40, 10, planned=True),
+            LESS_NOISE: _smoothing(LITTLE_NOISE, 10, 10, planned=False),
+        },
+        (FIRST, MIDDLE, LAST),
+    ),
+    "laptop": Effort(
+        (0, 1, 2),
+        {"epochs": 10, "rate": 0.01, "momentum": 0.9, "batch": 64},
+        {"epochs": 8, "rate": 0.01, "momentum": 0.9, "batch": 28},
+        {
+            EXACT: "exact_linear",
+            DEEPFOOL: "deepfool",
+            CARLINI: _CARLINI.format(50, 4),
+            SMOOTHING: _smoothing(NOISE, 300, 30, planned=True),
+            **_PUBLISHED,
+        },
+        {
+            DEEPFOOL: "deepfool:rivals=4",
+            CARLINI: _CARLINI.format(25, 3),
+            SMOOTHING: _smoothing(NOISE, 150, 25, planned=True),
+            LESS_NOISE: _smoothing(LITTLE_NOISE, 10, 25, planned=False),
+        },
+        (FIRST, LAST),
+    ),
+    "paper": Effort(
+        (0, 1, 2),
+        {"settings_of": "nanda"},
+        {"settings_of": "nanda"},
+        {
+            EXACT: "exact_linear",
+            DEEPFOOL: "deepfool",
+            CARLINI: _CARLINI.format(1000, 5),
+            SMOOTHING: _smoothing(NOISE, 100_000, 100, planned=False),
+            **_PUBLISHED,
+        },
+        {
+            DEEPFOOL: "deepfool",
+            CARLINI: _CARLINI.format(1000, 5),
+            SMOOTHING: _smoothing(NOISE, 100_000, 100, planned=False),
+            LESS_NOISE: _smoothing(LITTLE_NOISE, 10, 100, planned=False),
+        },
+        (FIRST, MIDDLE, LAST),
+    ),
+}  # fmt: skip
+
+_FACES = ("class", "race", "gender")
+_NORMALISED = {"mean": _HALF, "std": _HALF}
+_SMALL = ("lenet5", "small_cnn", "resnet8")
+_SMALL_FACES = {**_NORMALISED, "size": 32}
+
+_SETTINGS: Mapping[Scale, tuple[Setting, ...]] = {
+    "smoke": (
+        Setting(
+            "digits", "digits", ("class", "ink"), ("ink",), linear={"train_per_group": 60, "test_per_group": 15},
+            data={"train_per_group": 60, "test_per_group": 6}, scratch=("small_cnn", "logistic"), warm=("small_cnn",),
+            source="digits",
+        ),
+    ),
+    "laptop": (
+        Setting(
+            "cifar10", "CIFAR-10", median=0.40, linear={**_NORMALISED, "test_per_group": 100},
+            data={**_NORMALISED, "train_per_group": 400, "test_per_group": 50}, scratch=_SMALL,
+        ),
+        Setting(
+            "cifar100", "CIFAR-100", median=0.10, linear={**_NORMALISED, "test_per_group": 20},
+            data={**_NORMALISED, "train_per_group": 40, "test_per_group": 10}, scratch=_SMALL,
+        ),
+        Setting(
+            "cifar100-super", "CIFAR-100 superclasses", median=0.06, linear={**_NORMALISED, "test_per_group": 50},
+            data={**_NORMALISED, "train_per_group": 200, "test_per_group": 25}, scratch=_SMALL,
+        ),
+        Setting(
+            "utkface", "UTKFace", _FACES, ("race", "gender"), 0.12, linear=_SMALL_FACES,
+            data={**_SMALL_FACES, "train_per_group": 800, "test_per_group": 150, "by": "race"}, scratch=_SMALL,
+            warm=("lenet5", "small_cnn"), source="cifar10",
+        ),
+        Setting("adience", "Adience", ("class", "gender"), ("gender",), 0.38, linear=_SMALL_FACES),
+    ),
+    "paper": (
+        Setting(
+            "cifar10", "CIFAR-10", median=0.40, linear=_NORMALISED, data=_NORMALISED,
+            scratch=("deep_cnn", "pyramidnet110"), warm=_IMAGENET, source="imagenet",
+        ),
+        Setting(
+            "cifar100", "CIFAR-100", median=0.10, linear=_NORMALISED, data=_NORMALISED,
+            scratch=("deep_cnn_cifar100", "pyramidnet164"), warm=_IMAGENET, source="imagenet",
+        ),
+        Setting(
+            "cifar100-super", "CIFAR-100 superclasses", median=0.06, linear=_NORMALISED, data=_NORMALISED,
+            scratch=("deep_cnn_cifar100", "pyramidnet164"), warm=_IMAGENET, source="imagenet",
+        ),
+        Setting(
+            "utkface", "UTKFace", _FACES, ("race", "gender"), 0.12, linear={"size": 200}, data={"size": 200},
+            scratch=("utk_cnn",), warm=("alexnet", *_IMAGENET), source="imagenet",
+        ),
+        Setting(
+            "adience", "Adience", ("class", "gender"), ("gender",), 0.38, linear={"size": 224},
+            data={"size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]},
+            scratch=("adience_cnn",), warm=("alexnet", *_IMAGENET), source="imagenet",
+        ),
+    ),
+}  # fmt: skip

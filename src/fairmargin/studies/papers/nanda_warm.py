@@ -1,0 +1,155 @@
+"""Networks that begin with weights learnt elsewhere, and whether they bring a bias along."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.errors import InputError
+from fairmargin.models.architectures.catalog import build_architecture
+from fairmargin.models.architectures.pretrained import pretrained
+from fairmargin.models.weights import load_weights
+from fairmargin.store.atomic import atomic_write_bytes
+from fairmargin.studies.grid_results import Grid
+from fairmargin.studies.grid_work import weights_at
+from fairmargin.studies.papers.claims import Claim, by_agreement, by_direction
+from fairmargin.studies.papers.nanda_linear import counted, explained
+from fairmargin.studies.papers.nanda_settings import FIRST, LAST, SMOOTHING
+from fairmargin.studies.papers.nanda_signs import NEGLIGIBLE, Measured, agreement, sigmas
+from fairmargin.studies.papers.trained import over_seeds
+
+_SHUFFLES = 100
+_HEAD_SEED = 0
+
+
+def start_from(grid: Grid, architecture: str, shape: Sequence[int], classes: int, path: Path) -> Path:
+    """A file of weights: those of a study's first network of that architecture, with a new last layer.
+
+    Guarantee: the same bytes whenever it is made; samples must be of the shape that the network was trained on.
+    """
+    source = next(each for each in grid.networks() if each.architecture == architecture and not each.cell.network.start)
+    assert source.folder is not None
+    samples = grid.samples[source.data]
+    if tuple(samples.test.x.shape[1:]) != tuple(shape):
+        raise InputError(
+            f"Weights learnt on samples of shape {tuple(samples.test.x.shape[1:])} cannot begin a training on {shape}."
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_HEAD_SEED)
+        taught = build_architecture(architecture, shape, samples.outputs)
+        fresh = build_architecture(architecture, shape, classes)
+    load_weights(taught, weights_at(source.folder, LAST))
+    return _kept(with_new_head(taught, fresh), path)
+
+
+def start_from_imagenet(architecture: str, shape: Sequence[int], classes: int, path: Path) -> Path:
+    """The same with torchvision's weights, learnt on ImageNet."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_HEAD_SEED)
+        return _kept(pretrained(architecture, tuple(shape), classes).state_dict(), path)
+
+
+def with_new_head(taught: nn.Module, fresh: nn.Module) -> dict[str, Tensor]:
+    """All weights of the first network but those of its last linear layer, which are the second's.
+
+    >>> taught, fresh = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 3)), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 5))
+    >>> weights = with_new_head(taught, fresh)
+    >>> bool((weights["0.weight"] == taught[0].weight).all()), tuple(weights["1.weight"].shape)
+    (True, (5, 2))
+    """
+    head = [name for name, part in fresh.named_modules() if isinstance(part, nn.Linear)][-1]
+    new = fresh.state_dict()
+    return {name: new[name] if name.startswith(f"{head}.") else part for name, part in taught.state_dict().items()}
+
+
+def _kept(weights: Mapping[str, Tensor], path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write_bytes(path, save({name: part.contiguous() for name, part in weights.items()}))
+    return path.resolve()
+
+
+def warm_rows(claim: Claim, found: Sequence[Measured], reason: str) -> list[Claim]:
+    """Bias after the first epoch, from scratch and pre-trained, and whether the latter's stays; by smoothing."""
+    faces = [each for each in found if each.warm]
+    measured = next((each for each in faces if each.name == "utkface"), faces[0] if faces else None)
+    if measured is None:
+        return [claim.untested(reason or "no network that began with weights learnt elsewhere was trained")]
+    cold = [network for network in measured.networks if network not in measured.warm]
+    early, late, warm = (
+        np.array([[_excess(measured, network, seed, epoch) for network in some] for seed in measured.seeds])
+        for some, epoch in ((cold, FIRST), (cold, LAST), (measured.warm, FIRST))
+    )
+    scratch, taught = over_seeds(early.mean(axis=1)), over_seeds(warm.mean(axis=1))
+    more = over_seeds(warm.mean(axis=1) - early.mean(axis=1))
+    both = agreement(
+        {
+            measured.title: [
+                tuple(  # type: ignore[misc]
+                    sigmas(measured.distances(network, seed, SMOOTHING, epoch), measured.partitions)
+                    for epoch in (FIRST, LAST)
+                )
+                for network in measured.warm
+                for seed in measured.seeds
+            ]
+        }
+    )
+    how = (
+        f"{measured.title}, σ by smoothing. Mean |σ| over groups, less what shuffled groups of the same sizes give "
+        f"({_SHUFFLES} times): noise alone makes |σ| positive. Pre-trained: {', '.join(measured.warm)}; from scratch: "
+        f"{', '.join(cold)}. All pre-trained ones of an architecture begin with the same weights."
+    )
+    return [
+        claim.found(
+            f"{scratch.text()} after the first epoch, {late.mean():.3f} after the last",
+            by_direction(scratch.interval, "below", NEGLIGIBLE),
+            interval=scratch.interval,
+            letter="a",
+            text="A network trained from scratch shows σ ≈ 0 after the first epoch.",
+            remark=f"{how} ≈ 0: below {NEGLIGIBLE:g}.",
+        ),
+        claim.found(
+            f"{taught.text()} pre-trained, {more.text()} more than from scratch",
+            by_direction(more.interval, "above"),
+            interval=more.interval,
+            letter="b",
+            text="A pre-trained network shows more bias after the first epoch than one from scratch.",
+            remark=how,
+        ),
+        claim.found(
+            counted(both),
+            by_agreement(both.interval, both.chance),
+            interval=both.interval,
+            chance=both.level,
+            letter="c",
+            text="The bias of a pre-trained network persists: σ has the same sign after the first and the last epoch.",
+            remark=explained(both),
+        ),
+    ]
+
+
+def _excess(measured: Measured, network: str, seed: int, epoch: str) -> float:
+    return excess_bias(measured.distances(network, seed, SMOOTHING, epoch), measured.partitions)
+
+
+def excess_bias(distances: Distances, partitions: Sequence[Partition]) -> float:
+    """Mean |σ| over all groups, less the mean of the same after shuffling who belongs where; 0 if nobody is robust.
+
+    >>> same = Distances(np.ones(60), np.ones(60, bool), "exact", "L2")
+    >>> excess_bias(same, [Partition.by("class", np.arange(60) % 3)])
+    0.0
+    """
+    stream = np.random.default_rng(0)
+    shuffled = [
+        _mean_size(distances.take(stream.permutation(len(distances))), partitions) for _ in range(_SHUFFLES)
+    ]  # fmt: skip
+    return _mean_size(distances, partitions) - float(np.mean(shuffled))
+
+
+def _mean_size(distances: Distances, partitions: Sequence[Partition]) -> float:
+    sizes = np.abs([value for value in sigmas(distances, partitions).values() if value == value])
+    return float(sizes.mean()) if len(sizes) else 0.0
