@@ -71,7 +71,7 @@ def test_tran_holds_but_for_the_penalty_that_counts_twice(rows):
 
 
 def test_ma_is_refuted_where_it_is_false_and_nowhere_else(rows):
-    found = {name: row for name, row in rows("ma").items() if row["verdict"] != "not tested"}
+    found = {name: row for name, row in rows("ma").items() if row["number"] <= 6}
     assert {name for name, row in found.items() if row["verdict"] != "holds"} == {"1a", "1c", "2a", "3", "6"}
     assert "8.92·10⁻⁴" in found["2a"]["remark"]
     assert float(found["3"]["ours"].rsplit(" ", 1)[1]) == pytest.approx(2.0, abs=0.02)

@@ -98,7 +98,7 @@ def _of_run(
 def _table(found: "list[tuple[str, str, Power]]", sigma: float, chance: float) -> Table:
     words = ("estimator", "partition", "group")
     table = plain_table(f"Detected with probability {chance:.0%}", left=words, wrap=words)(
-        *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {sigma:+.0%}"
+        *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {sigma:+.0%}".replace("-", "−")
     )
     for estimator, partition, row in found:
         needed = row.samples_needed

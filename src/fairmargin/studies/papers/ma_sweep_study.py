@@ -16,7 +16,7 @@ ATTACKS: Mapping[str, str] = {
 }
 TESTS = (16, 20)  # radii attacked with, in steps of a byte, as all radii here
 WEIGHT = 0.1  # λ of the published code
-_SEEDS = (0, 1, 2, 3)
+_SEEDS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +144,11 @@ _SMOKE = Sweep(
 )
 _SMOKE_FURTHER = replace(_SMOKE, radii={MADRY: _ENDS, FAT: _ENDS}, weights=())
 # Pictures of half the width: four times as fast, and a small network learns something at 16/255 in half a minute. The
-# paper does not normalise; this network then withstands 15 % instead of 18 % at 16/255.
+# paper does not normalise; in one pilot it made no difference that could be told from chance (18.8 against 17.6 % under
+# PGD-20). Seed 0 was the pilots', which chose these settings: it is left out.
 _SMALL = {"size": 16, "test_per_group": 200, "validation": 0.0, "mean": [0.5] * 3, "std": [0.25] * 3}
 _LAPTOP = Sweep(
-    data={"dataset": "cifar10", "train_per_group": 600, **_SMALL},
+    data={"dataset": "cifar10", "train_per_group": 500, **_SMALL},
     networks=("small_cnn",),
     radii={MADRY: _ALL, TRADES: _ALL, FAT: _ALL, FAT_TRADES: (8, 16)},
     steps=3,
