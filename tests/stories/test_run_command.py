@@ -88,6 +88,12 @@ def test_it_ends_with_a_table_that_a_second_call_only_reads(whole: Path, study: 
     assert succeeded(fairmargin("run", whole / "study.toml", "--out", whole, "--quiet")).stdout == ""
 
 
+def test_commands_on_audits_say_what_the_folder_of_a_study_is(whole: Path) -> None:
+    said = refused(fairmargin("report", whole))
+    assert "holds a study of many networks, not an audit" in said
+    assert f"fairmargin run {whole / 'study.toml'} --out {whole}" in said
+
+
 def test_a_plan_lists_the_tasks_and_does_nothing(study: Path, tmp_path: Path) -> None:
     planned = json_of(fairmargin("run", study, "--plan", "--out", tmp_path / "run", "--json"))
     assert [task["kind"] for task in planned["tasks"]] == ["train", "measure", "measure", "measure", "attack"] * 2

@@ -127,6 +127,11 @@ class RunFolder:
         folder = cls(Path(path))
         Store.open(folder.path, create=False)
         if not folder._file("study.json").is_file():
+            if folder._file("study.toml").is_file():
+                raise StoreError(
+                    f"{path} holds a study of many networks, not an audit. Its page is {folder.report}; "
+                    f"`fairmargin run {folder._file('study.toml')} --out {path}` writes it again, and repeats nothing that is done."
+                )
             raise StoreError(
                 f"{path} holds no finished stage of an audit. Run `fairmargin audit … --out {path}` first."
             )
