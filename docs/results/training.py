@@ -45,6 +45,7 @@ CANDIDATES = {
     "fat_trades": [f"fat_trades:weight={weight},beta=3,{ATTACK}" for weight in (0.1, 0.5, 2)],
     "farmur": [f"farmur:beta={beta},{ATTACK}" for beta in (3, 6)],
 }
+COLLAPSED = 0.15  # a natural accuracy below: one class for everyone
 NATURAL = {"erm", "penalty", "adverm"}  # chosen by the worst class's natural accuracy, the others by its robust one
 
 
@@ -206,6 +207,17 @@ def page(
         classes = {str(final[Task(setting, s, "test")]["worst_class"]) for s in SEEDS}
         cells = [spread(values[key], scale, digits) for key, scale, digits in columns]
         rows.append(f"| `{name}` | {' | '.join(cells)} | {', '.join(sorted(classes))} |")
+    each = [
+        f"| `{name}` | "
+        + " | ".join(
+            f"collapsed ({100 * found['natural']:.1f})"
+            if found["natural"] < COLLAPSED
+            else f"{100 * found['natural']:.1f} / {100 * found['robust']:.1f} / {100 * found['worst_robust']:.1f}"
+            for found in (final[Task(setting, seed, "test")] for seed in SEEDS)
+        )
+        + " |"
+        for name, setting in settled.items()
+    ]
     choices = []
     for settings in CANDIDATES.values():
         for setting in settings:
@@ -220,7 +232,7 @@ def page(
         keys = ("pgd", "autoattack", "worst_pgd", "worst_autoattack")
         checked.append(f"| `{name}` | " + " | ".join(spread([each[key] for each in own], 100) for key in keys) + " |")
     text = (HERE / "training.template.md").read_text(encoding="utf-8")
-    for word, lines in (("ROWS", rows), ("CHOICES", choices), ("CHECKED", checked)):
+    for word, lines in (("ROWS", rows), ("EACH", each), ("CHOICES", choices), ("CHECKED", checked)):
         text = text.replace(f"{{{word}}}", "\n".join(lines))
     return text
 

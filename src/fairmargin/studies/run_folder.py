@@ -130,7 +130,8 @@ class RunFolder:
             if folder._file("study.toml").is_file():
                 raise StoreError(
                     f"{path} holds a study of many networks, not an audit. Its page is {folder.report}; "
-                    f"`fairmargin run {folder._file('study.toml')} --out {path}` writes it again, and repeats nothing that is done."
+                    f"`fairmargin run {folder._file('study.toml')} --out {path}` writes it again, and "
+                    "repeats nothing that is done."
                 )
             raise StoreError(
                 f"{path} holds no finished stage of an audit. Run `fairmargin audit … --out {path}` first."
