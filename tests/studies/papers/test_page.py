@@ -69,6 +69,13 @@ def test_a_verdict_in_direction_only_says_so():
     assert "**holds**, in direction only" in markdown(shown)
 
 
+def test_the_page_says_that_data_came_from_a_folder_but_not_from_which(tmp_path):
+    done = reproduce(small(WATER), "laptop", tmp_path, root=tmp_path / "secret")
+    text = done.page.read_text(encoding="utf-8")
+    assert "`fairmargin reproduce small --scale laptop --root DATA`" in text
+    assert "secret" not in text
+
+
 def test_the_same_run_gives_the_same_bytes(tmp_path):
     for folder in ("first", "second"):
         reproduce(small(WATER, FIRE), "smoke", tmp_path / folder)

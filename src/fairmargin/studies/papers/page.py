@@ -31,6 +31,8 @@ class Shown:
         What was run, in sentences.
     versions
         Of all that numbers depend on.
+    rooted
+        Whether datasets were read from a folder that was named.
     """
 
     paper: Paper
@@ -39,11 +41,13 @@ class Shown:
     pictures: Sequence[Picture]
     notes: Sequence[str]
     versions: dict[str, str]
+    rooted: bool = False
 
     @property
     def command(self) -> str:
-        """What makes the page."""
-        return f"fairmargin reproduce {self.paper.name} --scale {self.scale}"
+        """What makes the page; DATA stands for a folder, whose path is this machine's own affair."""
+        root = " --root DATA" if self.rooted else ""
+        return f"fairmargin reproduce {self.paper.name} --scale {self.scale}{root}"
 
 
 def write_page(shown: Shown, out: Path) -> Path:

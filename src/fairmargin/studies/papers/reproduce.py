@@ -65,11 +65,11 @@ def reproduce(
         folder = Path(out) / paper.name / part.name
         assignment = Assignment(scale, folder, paper.by_number, tell, engine or Serial(), root)
         found[part.name] = _carried_out(part, assignment)
-        page = write_page(_shown(paper, scale, found), Path(out))
+        page = write_page(_shown(paper, scale, found, root), Path(out))
         tell(f"{paper.name}: {part.title}", done + 1, len(paper.parts))
     if not paper.parts:
-        page = write_page(_shown(paper, scale, found), Path(out))
-    shown = _shown(paper, scale, found)
+        page = write_page(_shown(paper, scale, found, root), Path(out))
+    shown = _shown(paper, scale, found, root)
     pictures = tuple(Path(out) / paper.name / f"{picture.name}.svg" for picture in shown.pictures)
     return Reproduced(paper, tuple(shown.claims), page, pictures)
 
@@ -112,10 +112,10 @@ def _carried_out(part: Part, assignment: Assignment) -> Findings:
     return findings
 
 
-def _shown(paper: Paper, scale: Scale, found: Mapping[str, Findings]) -> Shown:
+def _shown(paper: Paper, scale: Scale, found: Mapping[str, Findings], root: Path | None) -> Shown:
     pictures: Sequence[Picture] = [picture for findings in found.values() for picture in findings.pictures]
     notes = [note for findings in found.values() for note in findings.notes]
-    return Shown(paper, scale, rows(paper, found), pictures, notes, versions())
+    return Shown(paper, scale, rows(paper, found), pictures, notes, versions(), rooted=root is not None)
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:
