@@ -226,4 +226,5 @@ def test_a_class_that_does_not_occur_in_the_data_still_has_its_output(weights, t
         np.savez(tmp_path / f"{name}.npz", x=x, y=y)
         common = ("audit", "--model", "arch:small_cnn", "--weights", weights, "--data", tmp_path / f"{name}.npz")
         options = ("--bounds", "0,1", "--estimator", "first_order", "--no-accelerate", *more, *QUICK)
-        succeeded(fairmargin(*common, *options, "--out", tmp_path / name))
+        found = json_of(fairmargin(*common, *options, "--out", tmp_path / name, "--json"))
+        assert "rows of 64 numbers were read as grey pictures of 8 × 8 pixels" in " ".join(found["notes"])

@@ -243,7 +243,8 @@ def carry_out_precisely(study: "Study", out: Path, engine: str, *, json_: bool, 
     with progress(quiet or json_) as tell:
         finished = run_to_precision(study, out, parse_engine(engine), command=command_line(), progress=tell)
     if json_:
-        print_json({"run": str(out), **precision_as_json(finished.folder.report, finished.found)})
+        notes = list(finished.folder.read_precision().notes)
+        print_json({"run": str(out), **precision_as_json(finished.folder.report, finished.found), "notes": notes})
     elif not quiet:
         for found in finished.found:
             show_precise(found)
@@ -269,6 +270,7 @@ def as_json(finished: "Finished") -> dict[str, Any]:
         "adequacy": [adequacy_as_json(stored) for stored in finished.adequacies],
         "brackets": [bracket_as_json(stored) for stored in finished.brackets],
         "certificates": [certificates_as_json(stored) for stored in finished.certificates],
+        "notes": list(finished.folder.read_manifest().notes),
     }
 
 

@@ -24,6 +24,7 @@ from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
 from fairmargin.metrics.plan import AuditPlan
+from fairmargin.models.architectures.catalog import ARCHITECTURES
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.loading import load_model
 from fairmargin.models.protocol import Classifier
@@ -133,6 +134,12 @@ def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[s
         order = ", ".join(f"{i} {name}" for i, name in enumerate(labels[:20])) + (", …" if len(labels) > 20 else "")
         how = "as --class-names says" if study.class_names else "in sorted order; --class-names a,b,… gives another"
         notes.append(f"Outputs of the network were taken for these classes ({how}): {order}.")
+    if len(shape) == 1 and study.data not in DATASETS and _is_for_images(study.model):
+        side = math.isqrt(shape[0])
+        notes.append(
+            f"{study.model} takes images: rows of {shape[0]:,} numbers were read as grey pictures of {side} × {side} "
+            "pixels. If they are columns of a table, neighbours mean nothing, and this is not the network for them."
+        )
     if not study.weights and ":" in study.model:
         notes.append(f"No --weights were given: the network is audited as {study.model} returns it.")
     return model, tuple(notes)
@@ -214,6 +221,11 @@ def _load_table(study: Study) -> Loaded:
 def _is_folder_of_images(study: Study) -> bool:
     path = Path(study.data)
     return study.data not in DATASETS and (path.is_dir() or path.suffix.lower() == ".zip")
+
+
+def _is_for_images(spec: str) -> bool:
+    name = spec.removeprefix("arch:")
+    return name != spec and name in ARCHITECTURES and ARCHITECTURES[name].images
 
 
 def _is_torch_module(model: object) -> bool:

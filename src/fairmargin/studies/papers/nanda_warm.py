@@ -80,29 +80,22 @@ def warm_rows(claim: Claim, found: Sequence[Measured], reason: str) -> list[Clai
     if measured is None:
         return [claim.untested(reason or "no network that began with weights learnt elsewhere was trained")]
     cold = [network for network in measured.networks if network not in measured.warm]
+    how = (
+        f"{measured.title}, σ by smoothing. Mean |σ| over groups, less what shuffled groups of the same sizes give "
+        f"({_SHUFFLES} times): noise alone makes |σ| positive. Pre-trained: {', '.join(measured.warm)}; from scratch: "
+        f"{', '.join(cold)}. All pre-trained ones of an architecture begin with the same weights."
+    )
+    return [*_early_rows(claim, measured, cold, how), _stays(claim, measured)]
+
+
+def _early_rows(claim: Claim, measured: Measured, cold: Sequence[str], how: str) -> list[Claim]:
+    """Rows a and b: how much bias there is after the first epoch."""
     early, late, warm = (
         np.array([[_excess(measured, network, seed, epoch) for network in some] for seed in measured.seeds])
         for some, epoch in ((cold, FIRST), (cold, LAST), (measured.warm, FIRST))
     )
     scratch, taught = over_seeds(early.mean(axis=1)), over_seeds(warm.mean(axis=1))
     more = over_seeds(warm.mean(axis=1) - early.mean(axis=1))
-    both = agreement(
-        {
-            measured.title: [
-                tuple(  # type: ignore[misc]
-                    sigmas(measured.distances(network, seed, SMOOTHING, epoch), measured.partitions)
-                    for epoch in (FIRST, LAST)
-                )
-                for network in measured.warm
-                for seed in measured.seeds
-            ]
-        }
-    )
-    how = (
-        f"{measured.title}, σ by smoothing. Mean |σ| over groups, less what shuffled groups of the same sizes give "
-        f"({_SHUFFLES} times): noise alone makes |σ| positive. Pre-trained: {', '.join(measured.warm)}; from scratch: "
-        f"{', '.join(cold)}. All pre-trained ones of an architecture begin with the same weights."
-    )
     return [
         claim.found(
             f"{scratch.text()} after the first epoch, {late.mean():.3f} after the last",
@@ -120,16 +113,29 @@ def warm_rows(claim: Claim, found: Sequence[Measured], reason: str) -> list[Clai
             text="A pre-trained network shows more bias after the first epoch than one from scratch.",
             remark=how,
         ),
-        claim.found(
-            counted(both),
-            by_agreement(both.interval, both.chance),
-            interval=both.interval,
-            chance=both.level,
-            letter="c",
-            text="The bias of a pre-trained network persists: σ has the same sign after the first and the last epoch.",
-            remark=explained(both),
-        ),
     ]
+
+
+def _stays(claim: Claim, measured: Measured) -> Claim:
+    """Row c: whether the signs after the first epoch are those after the last."""
+    pairs = [
+        (
+            sigmas(measured.distances(network, seed, SMOOTHING, FIRST), measured.partitions),
+            sigmas(measured.distances(network, seed, SMOOTHING, LAST), measured.partitions),
+        )
+        for network in measured.warm
+        for seed in measured.seeds
+    ]
+    both = agreement({measured.title: pairs})
+    return claim.found(
+        counted(both),
+        by_agreement(both.interval, both.chance),
+        interval=both.interval,
+        chance=both.level,
+        letter="c",
+        text="The bias of a pre-trained network persists: σ has the same sign after the first and the last epoch.",
+        remark=explained(both),
+    )
 
 
 def _excess(measured: Measured, network: str, seed: int, epoch: str) -> float:
