@@ -246,3 +246,9 @@ def test_references_change_nothing_for_who_is_found_anyway_nor_for_estimators_th
 def test_references_that_cannot_be_are_refused_before_anything_is_measured(references):
     with pytest.raises(InputError, match="`references`"):
         measure(CLIFF, LEFT, [0] * 20, DeepFool(), references=references)
+
+
+@pytest.mark.parametrize("seed", ["a", None, 1.5, True, 2**130])
+def test_a_seed_that_is_no_whole_number_is_refused(seed):
+    with pytest.raises(InputError, match="`seed` must be a whole number"):
+        measure(PAIR, np.zeros((2, 2)), [0, 1], Recorder(), seed=seed)

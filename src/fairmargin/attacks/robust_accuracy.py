@@ -13,17 +13,15 @@ from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.attacks.unseen import unseen_classes
 from fairmargin.core.arrays import same_length
 from fairmargin.core.distances import Distances
+from fairmargin.core.keys import check_seed
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.radius import as_radii
 from fairmargin.distances.measure import check_samples, concatenate, reported, shard_size
-from fairmargin.errors import InputError
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.protocol import encode_labels
-
-_SEEDS = 2**127  # a key has room for so many, of either sign
 
 
 def robust_accuracy(
@@ -116,7 +114,7 @@ def attack_samples(
     """
     classifier = as_classifier(model)
     check_attack(classifier, attack)
-    _check_seed(seed)
+    check_seed(seed)
     samples = x if hasattr(x, "shape") else np.asarray(x)
     positions = check_samples(classifier, samples, y)
     radii = as_radii(radius, len(positions))
@@ -140,11 +138,6 @@ def _check_lengths(x: Any, partition: Partition, plan: AuditPlan) -> None:
     if plan.control is not None:
         same_length(x=x, control=plan.control)
     plan.cluster_codes(len(x))
-
-
-def _check_seed(seed: object) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not -_SEEDS <= seed < _SEEDS:
-        raise InputError(f"`seed` must be a whole number, such as 0; given {seed!r}.")
 
 
 def spelled(attack: Attack) -> str:

@@ -6,6 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.core.arrays import Ints, Keys, same_length
+from fairmargin.errors import InputError
+
+_SEEDS = 2**127  # a key has room for so many, of either sign
 
 
 def sample_keys(x: npt.NDArray[np.generic], y: Ints, seed: int = 0) -> Keys:
@@ -26,3 +29,15 @@ def sample_keys(x: npt.NDArray[np.generic], y: Ints, seed: int = 0) -> Keys:
         for row, label in zip(rows, labels, strict=True)
     )
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def check_seed(seed: object) -> None:
+    """Refuse what is no seed.
+
+    >>> check_seed("a")
+    Traceback (most recent call last):
+        ...
+    fairmargin.errors.InputError: `seed` must be a whole number, such as 0; given 'a'.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not -_SEEDS <= seed < _SEEDS:
+        raise InputError(f"`seed` must be a whole number, such as 0; given {seed!r}.")

@@ -11,7 +11,7 @@ import numpy as np
 from fairmargin.core.arrays import Ints
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
-from fairmargin.core.keys import sample_keys
+from fairmargin.core.keys import check_seed, sample_keys
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
@@ -74,6 +74,7 @@ def measure(
     >>> measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], ExactLinear()).values.tolist()
     [1.0, 4.0]
     """
+    check_seed(seed)
     classifier = as_classifier(model)
     check_estimator(classifier, estimator)
     samples = x if hasattr(x, "shape") else _array(x)
