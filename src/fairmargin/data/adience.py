@@ -1,7 +1,9 @@
 """Adience: photographs of faces from Flickr, with age and gender."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +26,10 @@ _FACES = "faces.tar.gz"  # as its makers publish the images, beside the fold fil
 _TEST_FOLD = 4
 GENDERS = ("male", "female")
 _UNKNOWN = "unknown"
-_BY_PERSON = SENTENCE.format(unit="identity").rstrip(".") + ", so that nobody is on both sides."
+_BY_PERSON = (
+    SENTENCE.format(unit="identity").rstrip(".")
+    + ", so that nobody is on both sides; of 500 draws the one that parts ages and genders most nearly so."
+)
 
 CARD = Card(
     title="Adience, 19,370 faces from Flickr albums with age group and gender",
@@ -63,7 +68,7 @@ def load_adience(request: Request) -> Dataset:
     )
     codes = {name: np.asarray(arrays[name], dtype=np.int64) for name in ("age", "gender", "fold")}
     labelled = codes[request.task] >= 0
-    inside, how = _split(request.split, codes["fold"], arrays["person"])
+    inside, how = _split(request.split, codes, arrays["person"])
     return image_dataset(
         "adience",
         arrays,
@@ -120,14 +125,15 @@ def _keep(writer: CacheWriter, kept: Index, listed: int) -> None:
     writer.keep("counts", np.array([listed, kept.repeated]))
 
 
-def _split(split: Split, folds: Ints, people: npt.NDArray[np.str_]) -> tuple[Bools, tuple[str, ...]]:
-    """Which samples are in the split, and how that was decided."""
+def _split(split: Split, codes: Mapping[str, Ints], people: npt.NDArray[Any]) -> tuple[Bools, tuple[str, ...]]:
+    """Which samples are in the split, and how that was decided: the same for every task."""
+    folds = codes["fold"]
     if split == "all":
         return np.ones(len(folds), dtype=np.bool_), ()
     if len(np.unique(folds)) == _TEST_FOLD + 1:
         return (folds == _TEST_FOLD) == (split == "test"), ("Split: folds 0–3 train, fold 4 tests.",)
     inside = np.zeros(len(folds), dtype=np.bool_)
-    inside[seeded_split(len(folds), split, np.asarray(people))] = True
+    inside[seeded_split(len(folds), split, np.asarray(people), codes["age"] * len(AGES) + codes["gender"])] = True
     return inside, (f"Not all five folds are here. {_BY_PERSON}",)
 
 

@@ -23,13 +23,14 @@ def water(assignment):
     figure, (axis,) = panels()
     axis.plot([0, 1], [0, 1])
     assignment.tell("pouring", 1, 1)
-    wet = assignment.claims[1].found("0.5", "holds", interval=(0.25, float("inf")), chance=0.5, remark="Touched.")
+    wet = assignment.claims[1].found("0.5", "holds", interval=(0.25, 0.75), chance=0.5, remark="Touched.")
     return Findings((wet,), (Picture("drops", "Drops of\nwater", figure),), ("One glass.",))
 
 
 def fire(assignment):
     claim = assignment.claims[2]
-    return Findings((claim.found("b", "undecided", letter="b"), claim.found("a", "does not hold", letter="a")))
+    unsure = claim.found("b", "undecided", letter="b", interval=(0.25, float("inf")), remark="Felt.")
+    return Findings((unsure, claim.found("a", "does not hold", letter="a", remark="Felt.")))
 
 
 WATER, FIRE = Part("water", "pouring", frozenset({1}), water), Part("fire", "burning", frozenset({2}), fire)
@@ -53,14 +54,23 @@ def test_every_claim_has_a_row_and_those_not_tested_say_why(tmp_path):
 def test_the_page_shows_interval_chance_remark_and_figure(tmp_path):
     done = reproduce(small(WATER), "smoke", tmp_path)
     text = done.page.read_text(encoding="utf-8")
-    assert "| 1 | Water \\| is wet. | yes | 0.5 [0.25, ∞] (by chance 50.0%) | **holds** |" in text
+    assert "| 1 | Water \\| is wet. | yes | 0.5 [25.0%, 75.0%] (by chance 50.0%) | **holds** |" in text
     assert "- **1** Touched." in text
     assert "![Drops of water](small/drops.svg)" in text
     assert "`fairmargin reproduce small --scale smoke`" in text
     assert [path.is_file() for path in done.pictures] == [True]
     found = json.loads((tmp_path / "small" / "claims.json").read_text(encoding="utf-8"))
-    assert found["claims"][0]["interval"] == [0.25, "inf"]
+    assert found["claims"][0]["interval"] == [0.25, 0.75]
     assert found["scale"] == "smoke"
+
+
+def test_an_interval_may_have_no_end_and_what_holds_for_several_rows_is_said_once(tmp_path):
+    text = reproduce(small(FIRE), "smoke", tmp_path).page.read_text(encoding="utf-8")
+    assert "| 2b | Fire is hot. | 1,000 K | b [0.25, ∞] | **undecided**, in direction only |" in text
+    assert "- **2a, 2b** Felt." in text
+    assert text.count("Felt.") == 1
+    found = json.loads((tmp_path / "small" / "claims.json").read_text(encoding="utf-8"))
+    assert found["claims"][2]["interval"] == [0.25, "inf"]
 
 
 def test_a_verdict_in_direction_only_says_so():

@@ -39,7 +39,7 @@ from fairmargin.studies.papers.trained import SeedMean
 Look = tuple[str, str]  # estimator, epoch
 _PRINTED = {"cifar10": ("75.00", "76.67"), "utkface": ("74.24", "72.73"), "cifar100": ("53.83", "54.00"),
             "cifar100-super": ("65.83", "66.67"), "adience": ("83.33", "79.63")}  # fmt: skip
-_ON_PAR = 0.02  # of accuracy
+_ON_PAR = 2.0  # points of accuracy
 _WEAK_AND_STRONG: tuple[tuple[str, str, Side], ...] = (
     ("class", "40–59", "below"), ("race", "Black", "below"), ("class", "0–14", "above"), ("race", "Asian", "above"),
 )  # fmt: skip
@@ -171,8 +171,9 @@ def face_rows(claim: Claim, found: Sequence[Measured], missing: Mapping[str, str
                 letter=letter,
                 text=f"UTKFace, {group}: {'less' if side == 'below' else 'more'} robust in all models.",
                 remark=f"σ by smoothing; {int(mask.sum()):,} of {len(mask):,} faces; seeds and samples are both in "
-                f"each interval. It holds if all lie on that side of 0, and does not if one lies on the other. By "
-                f"DeepFool: {'; '.join(attack)}.",
+                f"each interval (none where fewer than five faces of the group, or of the rest, are robust). It holds "
+                f"if all lie on that side of 0, and does not if one lies on the other. "
+                f"By DeepFool: {'; '.join(attack)}.",
             )
         )
     return rows
@@ -193,26 +194,26 @@ def noise_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
     rows: list[Claim] = []
     for each in found:
         for by, noise in ((SMOOTHING, NOISE), (LESS_NOISE, LITTLE_NOISE)):
-            plain, voted = (_correct(each, name) for name in (DEEPFOOL, by))
+            plain, voted = (100 * _correct(each, name) for name in (DEEPFOOL, by))
             lost = _at_least(mean_of_both(voted - plain), voted.shape[1])
             rows.append(
                 claim.found(
-                    f"{plain.mean():.1%} → {voted.mean():.1%}: {lost.text(100, 1)} points",
+                    f"{plain.mean():.1f} % → {voted.mean():.1f} %: {lost.text(digits=1)} points",
                     by_number(lost.interval, 0.0, _ON_PAR),
                     interval=lost.interval,
                     letter=ascii_lowercase[len(rows)],
                     text=f"The smoothed classifier is as accurate as the plain one: {each.title}, noise {noise:g}.",
                     remark="Noise of pixels in [0, 1]; the networks were not trained with noise. "
                     + ("" if by == SMOOTHING else "The paper adds 0.125 after dividing CIFAR by 0.5, which is this. ")
-                    + f"On par: within ±{_ON_PAR:.0%}. Seeds and samples are both in the interval.",
+                    + f"On par: within ±{_ON_PAR:g} points. Seeds and samples are both in the interval.",
                 )
             )
     return rows
 
 
 def _at_least(found: SeedMean, samples: int) -> SeedMean:
-    """No difference among so many samples is no certainty: never narrower than the interval of 0 hits among them."""
-    least = binomial_interval(0, samples, 0.95)[1]
+    """No difference among so many samples is no certainty: never narrower than that of 0 hits, in points."""
+    least = 100 * binomial_interval(0, samples, 0.95)[1]
     return SeedMean(found.mean, min(found.low, found.mean - least), max(found.high, found.mean + least))
 
 

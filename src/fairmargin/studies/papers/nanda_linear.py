@@ -95,7 +95,7 @@ def median_rows(
         accuracy = np.mean([measured.linear(seed, EXACT).correct.mean() for seed in measured.seeds])
         rows.append(
             claim.found(
-                f"{np.mean([np.median(values) for values in right]):.3f}, accuracy {accuracy:.1%}",
+                f"accuracy {accuracy:.1%}, median {np.mean([np.median(values) for values in right]):.3f}",
                 by_number(interval, setting.median, _CLOSE * setting.median) if printed else "undecided",
                 interval=interval,
                 letter=letter,

@@ -126,8 +126,8 @@ def _measured(setting: Setting, work: Effort, linear: Grid, grid: Grid | None, w
 def _what(assignment: Assignment, work: Effort) -> str:
     return assignment.by_scale(
         "Networks: a small CNN and a linear one on the embedded digits, a test of the command, not of the claim.",
-        f"Networks: LeNet-5, a small CNN and ResNet-8, trained {work.training.get('epochs')} epochs on 4,000 pictures, "
-        "far smaller than the paper's.",
+        f"Networks: LeNet-5, a small CNN and ResNet-8, trained {work.training.get('epochs')} epochs on 8,000 pictures "
+        "(UTKFace 6,000), far smaller than the paper's.",
         "Networks as in the paper.",
     )
 

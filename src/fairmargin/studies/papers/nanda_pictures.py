@@ -138,8 +138,9 @@ def _grid_of(count: int, most: int = _COLUMNS) -> tuple[Figure, list[Axes]]:
 
 
 def _reach(distances: Sequence[Distances]) -> float:
-    finite = np.concatenate([each.values[np.isfinite(each.values)] for each in distances])
-    return max(float(np.quantile(finite, _BROAD)), 1e-6)
+    """Where the axis ends; misclassified samples, at 0, say nothing of it."""
+    away = np.concatenate([each.values[np.isfinite(each.values) & (each.values > 0)] for each in distances])
+    return float(np.quantile(away, _BROAD)) if len(away) else 1.0
 
 
 def _name_axes(axis: Axes, title: str) -> None:

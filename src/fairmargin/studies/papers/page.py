@@ -89,7 +89,7 @@ def markdown(shown: Shown) -> str:
     remarks = [claim for claim in shown.claims if claim.remark and claim.verdict != "not tested"]
     if remarks:
         lines += ["", "## Remarks", ""]
-        lines += [f"- **{claim.name}** {claim.remark}" for claim in remarks]
+        lines += [f"- **{', '.join(names)}** {remark}" for remark, names in _by_remark(remarks).items()]
     if shown.notes:
         lines += ["", "## What was run", ""]
         lines += [f"- {note}" for note in shown.notes]
@@ -135,10 +135,20 @@ def _summary(claims: Sequence[Claim]) -> str:
     return f"{len(claims)} rows: {said}."
 
 
+def _by_remark(claims: Sequence[Claim]) -> dict[str, list[str]]:
+    """The rows of each remark, in order: what holds for ten rows is said once."""
+    found: dict[str, list[str]] = {}
+    for claim in claims:
+        found.setdefault(claim.remark, []).append(claim.name)
+    return found
+
+
 def _row(claim: Claim) -> str:
     ours = claim.ours
     if claim.interval is not None:
-        ours += f" [{number(claim.interval[0])}, {number(claim.interval[1])}]"
+        # What is held against chance is a share, and told in per cent.
+        low, high = (number(limit) if claim.chance is None else f"{limit:.1%}" for limit in claim.interval)
+        ours += f" [{low}, {high}]"
     if claim.chance is not None:
         ours += f" (by chance {claim.chance:.1%})"
     verdict = f"not tested ({claim.remark})" if claim.verdict == "not tested" else f"**{claim.verdict}**"

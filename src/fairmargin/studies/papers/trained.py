@@ -73,7 +73,7 @@ class SeedMean:
 
     def text(self, scale: float = 1.0, digits: int = 3) -> str:
         """The mean and half of the interval's width, times `scale`; the mean alone where there is one seed."""
-        mean = f"{scale * self.mean:.{digits}f}".replace("-", "−")
+        mean = f"{round(scale * self.mean, digits) + 0.0:.{digits}f}".replace("-", "−")  # + 0.0: no "−0.000"
         half = scale * (self.high - self.low) / 2
         return f"{mean} ± {half:.{digits}f}" if np.isfinite(half) else mean
 
