@@ -8,7 +8,7 @@ from fairmargin.report.pictures import panels
 from fairmargin.studies.papers.catalog import PAPERS
 from fairmargin.studies.papers.claims import Claim
 from fairmargin.studies.papers.page import Shown, json_text, markdown
-from fairmargin.studies.papers.paper import Findings, NotPossibleHereError, Paper, Part, Picture
+from fairmargin.studies.papers.paper import Findings, NotPossibleHereError, Paper, Part, Picture, Table
 from fairmargin.studies.papers.reproduce import reproduce, rows
 
 CLAIMS = (
@@ -79,6 +79,22 @@ def test_a_verdict_in_direction_only_says_so():
     assert "**holds**, in direction only" in markdown(shown)
 
 
+def test_tables_stand_on_the_page_and_in_json(tmp_path):
+    def told(assignment):
+        wet = assignment.claims[1].found("yes", "holds")
+        return Findings((wet,), tables=(Table("drops", "Drops, counted.", ("a|b", "n"), (("x", "1"), ("y", "2"))),))
+
+    text = reproduce(small(Part("water", "pouring", frozenset({1}), told)), "smoke", tmp_path).page.read_text("utf-8")
+    assert "## Tables\n\nDrops, counted.\n\n| a\\|b | n |\n|---|---|\n| x | 1 |\n| y | 2 |\n" in text
+    found = json.loads((tmp_path / "small" / "claims.json").read_text(encoding="utf-8"))
+    assert found["tables"][0]["rows"] == [["x", "1"], ["y", "2"]]
+
+
+def test_a_table_with_a_row_that_is_too_short_is_a_defect():
+    with pytest.raises(ValueError, match="2 columns, and a row of 1"):
+        Table("drops", "", ("a", "b"), (("1",),))
+
+
 def test_the_page_says_that_data_came_from_a_folder_but_not_from_which(tmp_path):
     done = reproduce(small(WATER), "laptop", tmp_path, root=tmp_path / "secret")
     text = done.page.read_text(encoding="utf-8")
@@ -146,5 +162,6 @@ def test_json_has_no_date_and_no_path(tmp_path):
         "notes",
         "paper",
         "scale",
+        "tables",
         "versions",
     }

@@ -12,6 +12,7 @@ from fairmargin.studies.papers.farmur_measures import Trio, trio
 from fairmargin.studies.papers.farmur_pictures import curves_picture, table_picture
 from fairmargin.studies.papers.farmur_rows import ROWS, accuracy_rows, change_rows
 from fairmargin.studies.papers.farmur_studies import METHODS, Setting, settings
+from fairmargin.studies.papers.farmur_tables import trainings_table
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin.studies.papers.trained import run_grid
 
@@ -54,7 +55,8 @@ def run(assignment: Assignment) -> Findings:
     found += untested(assignment, found, missing)
     given = _given(assignment)
     found += missing_rows(claims, given) if isinstance(given, str) else given_rows(claims, given)
-    return Findings(tuple(found), _pictures(trios), _notes(trios, given, assignment))
+    tables = (trainings_table(trios),) if trios else ()
+    return Findings(tuple(found), _pictures(trios), _notes(trios, given, assignment), tables)
 
 
 PART = Part("networks", "networks trained in three ways", frozenset(_NUMBERS), run)

@@ -10,9 +10,9 @@ from fairmargin.studies.papers.page import number
 from fairmargin.studies.papers.trained import SeedMean
 
 ROWS = ("lenet", "alexnet", "cifar10", "utkface")  # the order of the table, and of the letters
-_LITTLE = 0.10  # a drop of Rob(f) by less is little; the largest printed one is 6.3 %
-_POINTS = 0.004  # the printed accuracies on MNIST differ by at most so much
-_POINT = 0.01  # elsewhere a difference of less than a point counts as the printed one
+_LITTLE = 10.0  # a drop of Rob(f) by less, in %, is little; the largest printed one is 6.3 %
+_POINTS = 0.4  # the printed accuracies on MNIST differ by at most so much
+_POINT = 1.0  # elsewhere a difference of less than a point counts as the printed one
 _IMPLAUSIBLE = (
     " The printed 93.58 % of TRADES looks implausible: its own authors print 84.92 % at this radius, for a larger "
     "network."
@@ -75,7 +75,7 @@ def _fairness_row(claim: Claim, trio: Trio) -> Claim:
 
 def _drop_row(claim: Claim, trio: Trio) -> Claim:
     printed = TABLE[trio.setting.row].robustness
-    change = trio.relative_change(ADVERSARIAL, FAIR, "robustness")
+    change = trio.relative_change(ADVERSARIAL, FAIR, "robustness").times(100)
     before, after = (trio.mean(method, "robustness") for method in (ADVERSARIAL, FAIR))
     return claim.found(
         f"{trio.setting.title}: {_times(before, after)}{_percent(change)}",
@@ -83,7 +83,7 @@ def _drop_row(claim: Claim, trio: Trio) -> Claim:
         interval=_shown(change),
         printed=f"−{1 - printed[2] / printed[1]:.1%}",
         letter=letter_of(trio),
-        remark=f"“Little” is a drop by less than {_LITTLE:.0%}; the interval is of the share. {trio.setting.instead}",
+        remark=f"“Little” is a drop by less than {_LITTLE:g} %; the interval is in %. {trio.setting.instead}",
     )
 
 
@@ -91,7 +91,7 @@ def accuracy_rows(claims: Mapping[int, Claim], trios: Sequence[Trio]) -> list[Cl
     """Claims 6 to 8: the accuracies of the table, as differences from one training to another."""
     found = []
     for trio in trios:
-        row, printed = trio.setting.row, [share / 100 for share in TABLE[trio.setting.row].accuracy]
+        row, printed = trio.setting.row, TABLE[trio.setting.row].accuracy
         place = dict(zip((NATURAL, ADVERSARIAL, FAIR), printed, strict=True))
         # Which claim, what is compared with what, the letter, and how much a difference may differ from the printed.
         asked = {
@@ -102,18 +102,18 @@ def accuracy_rows(claims: Mapping[int, Claim], trios: Sequence[Trio]) -> list[Cl
         }[row]
         for claim, before, after, letter, centre, tolerance in asked:
             difference = place[after] - place[before]
-            change = trio.change(before, after, "accuracy")
+            change = trio.change(before, after, "accuracy").times(100)
             shares = " → ".join(f"{trio.mean(method, 'accuracy'):.2%}" for method in (before, after))
             aim = difference if centre is None else centre
             found.append(
                 claims[claim].found(
-                    f"{trio.setting.title}, {before} → {after}: {shares}, {change.text(100, 2)} points",
+                    f"{trio.setting.title}, {before} → {after}: {shares}, {change.text(digits=2)} points",
                     by_number(change.interval, aim, tolerance),
                     interval=change.interval,
-                    printed=f"{place[before]:.2%} → {place[after]:.2%}",
+                    printed=f"{place[before]:.2f}% → {place[after]:.2f}%",
                     letter=letter,
                     remark=f"Differences are compared, since smaller networks and data reach less: it holds if the "
-                    f"change, a share, lies within {100 * tolerance:g} points of {_points(aim)}."
+                    f"change lies within {tolerance:g} points of {_points(aim)}."
                     f"{_IMPLAUSIBLE if (claim, letter) == (7, 'a') else ''} {trio.setting.instead}".rstrip(),
                 )
             )
@@ -137,8 +137,8 @@ def _times(before: float, after: float) -> str:
 
 
 def _percent(change: SeedMean) -> str:
-    return "" if math.isnan(change.mean) else f", {change.mean:+.1%}".replace("-", "−")
+    return "" if math.isnan(change.mean) else f", {change.mean:+.1f} %".replace("-", "−")
 
 
-def _points(share: float) -> str:
-    return f"{100 * share:+.2f}".replace("-", "−") if share else "none"
+def _points(change: float) -> str:
+    return f"{change:+.2f}".replace("-", "−") if change else "none"

@@ -21,6 +21,7 @@ from fairmargin.studies.papers.ma_networks_rows import TEST, class_rows, sweep_r
 from fairmargin.studies.papers.ma_sweep_learned import guarded, places_of
 from fairmargin.studies.papers.ma_sweep_measures import Swept, mean_accuracy, read_grid
 from fairmargin.studies.papers.ma_sweep_study import FAT, FAT_TRADES, MADRY, TRADES, Sweep, further_sweep, main_sweep
+from fairmargin.studies.papers.ma_tables import cells_table, classes_table
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin.studies.papers.trained import run_grid
 
@@ -43,7 +44,8 @@ def run(assignment: Assignment) -> Findings:
         *further,
         *guarded(on_trades_rows(claims[16], swept, remark, ("e", "f")), swept, places_of(swept, TRADES, FAT_TRADES)),
     ]
-    return Findings(tuple(rows), _pictures(swept, by_class), (note_on(swept), *notes, _NOTE, *_chosen(assignment)))
+    said = (note_on(swept), *notes, _NOTE, *_chosen(assignment))
+    return Findings(tuple(rows), _pictures(swept, by_class), said, (cells_table(swept), classes_table(by_class)))
 
 
 PART = Part("networks", "adversarial training at rising radii", frozenset(range(7, 17)), run)

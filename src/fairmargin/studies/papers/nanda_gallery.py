@@ -61,13 +61,12 @@ def gallery(
         caption = f"The same by sensitive attribute: logistic regression, exact distances, seed {seed}."
         pictures.append(Picture("attribute-curves", caption, group_curves(sensitive)))
     pictures += [picture for each in found if each.networks for picture in _of_networks(each, by_name[each.name], work)]
-    comparisons = _comparisons(found, work)
     pictures.append(
         Picture(
             "sign-agreement",
             "How often two σ have the same sign: the mean and its interval over datasets (or over networks where there "
             f"are fewer than three), each dataset, the level of chance, and what the paper prints. {WARNING}",
-            agreement_picture({name: (both, _PRINTED_SHARES.get(name)) for name, both in comparisons.items()}),
+            agreement_picture(comparisons(found, work)),
         )
     )
     pictures.append(_pair(found[0], linear[found[0].name], seed))
@@ -114,7 +113,12 @@ def _mean_sigmas(each: Measured, network: str, by: str, epoch: str) -> Sigmas:
     return {group: float(np.mean([one[group] for one in found])) for group in found[0]}
 
 
-def _comparisons(found: Sequence[Measured], work: Effort) -> dict[str, Agreement]:
+def comparisons(found: Sequence[Measured], work: Effort) -> dict[str, tuple[Agreement, float | None]]:
+    """Every pair of signs that is compared, with the share that the paper prints, if it does."""
+    return {name: (both, _PRINTED_SHARES.get(name)) for name, both in _compared(found, work).items()}
+
+
+def _compared(found: Sequence[Measured], work: Effort) -> dict[str, Agreement]:
     rows = {f"exact – {by}": exact_agreement(found, by) for by in (DEEPFOOL, CARLINI, SMOOTHING)}
     trained = [each for each in found if each.networks]
     if not trained:

@@ -10,7 +10,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.errors import InputError, ModelError
 from fairmargin.studies.grid_results import Grid
 from fairmargin.studies.papers.nanda_claims import network_rows
-from fairmargin.studies.papers.nanda_gallery import gallery
+from fairmargin.studies.papers.nanda_gallery import comparisons, gallery
 from fairmargin.studies.papers.nanda_linear import WARNING, linear_rows
 from fairmargin.studies.papers.nanda_settings import (
     DEEPFOOL,
@@ -25,6 +25,7 @@ from fairmargin.studies.papers.nanda_settings import (
     title,
 )
 from fairmargin.studies.papers.nanda_signs import Measured
+from fairmargin.studies.papers.nanda_tables import accuracy_table, agreement_table
 from fairmargin.studies.papers.nanda_warm import start_from, start_from_imagenet, warm_rows
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Part
 from fairmargin.studies.papers.trained import run_grid
@@ -65,7 +66,12 @@ def run(assignment: Assignment) -> Findings:
         ),
         *warm_rows(assignment.claims[14], found, cold or missing.get("utkface", "")),
     ]  # fmt: skip
-    return Findings(tuple(rows), tuple(gallery(chosen, found, linear, work)), tuple(_notes(assignment, chosen, found)))
+    return Findings(
+        tuple(rows),
+        tuple(gallery(chosen, found, linear, work)),
+        tuple(_notes(assignment, chosen, found)),
+        (accuracy_table(found), agreement_table(comparisons(found, work))),
+    )
 
 
 PART = Part("networks", "logistic regressions and networks", frozenset(range(3, 17)), run)

@@ -9,7 +9,7 @@ from typing import Any
 from fairmargin.report.pictures import write_picture
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.studies.papers.claims import Claim, Verdict
-from fairmargin.studies.papers.paper import Paper, Picture, Scale
+from fairmargin.studies.papers.paper import Paper, Picture, Scale, Table
 
 _VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "undecided", "not tested")
 _TESTABLE = {"closely": "", "direction": "in direction only", "not here": "not here"}
@@ -33,6 +33,8 @@ class Shown:
         Of all that numbers depend on.
     rooted
         Whether datasets were read from a folder that was named.
+    tables
+        In order.
     """
 
     paper: Paper
@@ -42,6 +44,7 @@ class Shown:
     notes: Sequence[str]
     versions: dict[str, str]
     rooted: bool = False
+    tables: Sequence[Table] = ()
 
     @property
     def command(self) -> str:
@@ -93,6 +96,11 @@ def markdown(shown: Shown) -> str:
     if shown.notes:
         lines += ["", "## What was run", ""]
         lines += [f"- {note}" for note in shown.notes]
+    if shown.tables:
+        lines += ["", "## Tables"]
+        for table in shown.tables:
+            lines += ["", table.caption, "", _cells(table.columns), "|" + "---|" * len(table.columns)]
+            lines += [_cells(row) for row in table.rows]
     if shown.pictures:
         lines += ["", "## Figures", ""]
         for picture in shown.pictures:
@@ -109,6 +117,7 @@ def json_text(shown: Shown) -> str:
         "versions": shown.versions,
         "claims": [claim_as_json(claim) for claim in shown.claims],
         "notes": list(shown.notes),
+        "tables": [asdict(table) for table in shown.tables],
         "figures": [
             {"file": f"{shown.paper.name}/{picture.name}.svg", "caption": picture.caption} for picture in shown.pictures
         ],
@@ -155,7 +164,11 @@ def _row(claim: Claim) -> str:
     testable = _TESTABLE[claim.testable]
     if testable and claim.verdict != "not tested":
         verdict += f", {testable}"
-    cells = (claim.name, claim.text, claim.printed or "–", ours or "–", verdict)
+    return _cells((claim.name, claim.text, claim.printed or "–", ours or "–", verdict))
+
+
+def _cells(cells: Sequence[str]) -> str:
+    """A line of a Markdown table."""
     return "| " + " | ".join(_one_line(cell).replace("|", "\\|") for cell in cells) + " |"
 
 

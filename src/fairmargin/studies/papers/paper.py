@@ -65,13 +65,33 @@ class Picture:
     figure: "Figure"
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the page, ours beside the printed: its name for programs, what it shows, and all cells as text.
+
+    >>> Table("small", "One row.", ("a", "b"), (("1", "2"),)).rows
+    (('1', '2'),)
+    """
+
+    name: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"Table {self.name!r} has {len(self.columns)} columns, and a row of {len(row)} cells.")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """What a part found: rows of the table, pictures, and sentences on what was run."""
+    """What a part found: rows of the claims' table, pictures, sentences on what was run, and further tables."""
 
     claims: tuple[Claim, ...]
     pictures: tuple[Picture, ...] = ()
     notes: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

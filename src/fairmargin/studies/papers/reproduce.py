@@ -115,7 +115,8 @@ def _carried_out(part: Part, assignment: Assignment) -> Findings:
 def _shown(paper: Paper, scale: Scale, found: Mapping[str, Findings], root: Path | None) -> Shown:
     pictures: Sequence[Picture] = [picture for findings in found.values() for picture in findings.pictures]
     notes = [note for findings in found.values() for note in findings.notes]
-    return Shown(paper, scale, rows(paper, found), pictures, notes, versions(), rooted=root is not None)
+    tables = [table for findings in found.values() for table in findings.tables]
+    return Shown(paper, scale, rows(paper, found), pictures, notes, versions(), rooted=root is not None, tables=tables)
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

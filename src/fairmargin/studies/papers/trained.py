@@ -71,6 +71,10 @@ class SeedMean:
         """Both limits."""
         return self.low, self.high
 
+    def times(self, factor: float) -> "SeedMean":
+        """In another unit: a share in points, for instance; the factor is positive."""
+        return SeedMean(factor * self.mean, factor * self.low, factor * self.high)
+
     def text(self, scale: float = 1.0, digits: int = 3) -> str:
         """The mean and half of the interval's width, times `scale`; the mean alone where there is one seed."""
         mean = f"{round(scale * self.mean, digits) + 0.0:.{digits}f}".replace("-", "−")  # + 0.0: no "−0.000"
