@@ -22,6 +22,7 @@ from fairmargin.studies.papers.farmur_networks import PART
 from fairmargin.studies.papers.farmur_pictures import curves_picture, table_picture
 from fairmargin.studies.papers.farmur_rows import accuracy_rows, change_rows
 from fairmargin.studies.papers.farmur_studies import ADVERSARIAL, FAIR, METHODS, NATURAL, TABLE, settings
+from fairmargin.studies.papers.farmur_tables import trainings_table
 from fairmargin.studies.papers.paper import SCALES, Assignment, NotPossibleHereError
 from fairmargin.studies.papers.printed_farmur import FARMUR
 from fairmargin.studies.study_file import make_study_file
@@ -211,6 +212,21 @@ def test_times_that_were_taken_once_are_not_taken_again(tmp_path):
     assert cost_ratios(assignment, grid, 10) == [0.5, 0.25]
     with pytest.raises(AttributeError):  # for other samples they are taken again, which these networks cannot
         cost_ratios(assignment, grid, 11)
+
+
+def test_the_table_has_a_row_for_every_training_with_the_printed_numbers():
+    table = trainings_table([AS_PRINTED, CONTRARY])
+    assert [row[1] for row in table.rows] == 2 * list(METHODS)
+    natural = dict(zip(table.columns, table.rows[0], strict=True))
+    assert natural["accuracy %"] == "100.0"
+    assert natural["Rob(f)"].startswith("0.7")
+    assert table.rows[0][3::2] == ("99.08", "0.79", "0.014", "0.0224")
+
+
+def test_a_network_that_answers_one_thing_is_named_so_in_the_table():
+    stuck = Distances(np.full(4 * SIZE, np.inf), np.ones(4 * SIZE, dtype=bool), "upper", "l2", tried=np.ones(4 * SIZE))
+    found = {method: [stuck] * 3 for method in METHODS}
+    assert trainings_table([trio(SETTINGS["lenet"], GROUPS, found)]).rows[0][4] == "one answer for all"
 
 
 def test_pictures_have_a_panel_for_every_training_and_number():

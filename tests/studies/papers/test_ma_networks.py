@@ -40,6 +40,7 @@ from fairmargin.studies.papers.ma_sweep_study import (
     main_sweep,
     weighted,
 )
+from fairmargin.studies.papers.ma_tables import cells_table, classes_table
 from fairmargin.studies.papers.paper import SCALES, Assignment, NotPossibleHereError
 from fairmargin.studies.papers.printed_ma import MA
 from fairmargin.studies.study_file import make_study_file
@@ -325,6 +326,24 @@ def test_without_cifar100_only_its_own_row_stays_untested(tmp_path, monkeypatch)
 def test_pictures_can_be_drawn_even_of_networks_that_withstand_nothing():
     nothing = swept(lambda m, r: 0.0, lambda m, r: 0.0)
     assert len(ma_networks._pictures(nothing, nothing)) == 5
+
+
+def test_every_cell_of_the_table_stands_beside_the_printed_one():
+    table = cells_table(swept(rising, rising))
+    assert len(table.rows) == 3 * 2 * 4
+    rows = {row[:3]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    last = rows["C&W", "20/255", "16/255"]
+    assert (last["madry printed"], last["fat printed"]) == ("12.65", "12.99")  # of two columns of one name the second
+    assert table.rows[0][3:7] == (table.rows[0][3], "1.90", table.rows[0][5], "1.76")
+    spread, mean = rising("madry", 16), rising("madry", 16)
+    assert last["VCRA ·10⁻², madry"] == f"{100 * spread**2:.2f}"
+    assert last["robust %, trades"] == f"{100 * mean:.1f}"
+
+
+def test_classes_are_listed_with_their_change_and_the_printed_one():
+    table = classes_table(swept(rising, level, noise=0.01))
+    assert [row[-1] for row in table.rows] == ["–"] * 3 + ["−4.2", "−3.8"] + ["–"] * 2 + ["+11.5", "+28.2", "–"]
+    assert all("±" in row[-2] for row in table.rows)
 
 
 def test_remarks_say_with_what_the_claim_was_tested(tmp_path):

@@ -20,6 +20,7 @@ from fairmargin.studies.papers.nanda_claims import (
     noise_rows,
     smoothing_rows,
 )
+from fairmargin.studies.papers.nanda_gallery import comparisons
 from fairmargin.studies.papers.nanda_linear import by_order, difference_rows, median_interval, median_rows, sign_rows
 from fairmargin.studies.papers.nanda_linear import face_rows as linear_face_rows
 from fairmargin.studies.papers.nanda_networks import PART
@@ -33,6 +34,7 @@ from fairmargin.studies.papers.nanda_settings import (
     OLD_DEEPFOOL,
     SMOOTHING,
     Setting,
+    effort,
     linear_sections,
     network_sections,
     settings,
@@ -46,6 +48,7 @@ from fairmargin.studies.papers.nanda_signs import (
     sigma_of,
     sigmas,
 )
+from fairmargin.studies.papers.nanda_tables import accuracy_table, agreement_table
 from fairmargin.studies.papers.nanda_warm import excess_bias, warm_rows, with_new_head
 from fairmargin.studies.papers.paper import SCALES
 from fairmargin.studies.papers.printed_nanda import NANDA_2021
@@ -328,3 +331,23 @@ def test_weights_come_from_data_that_were_run_before():
     for setting in settings("laptop"):
         assert not setting.warm or names.index(setting.source) < names.index(setting.name)
     assert PART.numbers == frozenset(range(3, 17))
+
+
+def test_tables_list_every_model_and_every_comparison_with_its_level_of_chance():
+    found = [measured(WEAK, name, networks=("one", "two")) for name in ("utkface", "cifar10", "cifar100")]
+    accuracy = accuracy_table(found)
+    assert [row[1] for row in accuracy.rows] == 3 * ["logistic regression", "one", "two"]
+    assert [row[-1] for row in accuracy.rows[:2]] == ["–", "66.25–70.73 (6 networks)"]
+    table = agreement_table(comparisons(found, effort("laptop")))
+    rows = {row[0]: row for row in table.rows}
+    assert rows["exact – DeepFool"][1] == "82.8%"
+    assert rows["DeepFool – C&W"][2].startswith("100.0% [")
+    assert table.columns[4:] == ("UTKFACE", "CIFAR10", "CIFAR100")
+    assert all(cell.startswith("100.0% (") for cell in rows["DeepFool – C&W"][4:])
+    assert "too much should not be read into" in table.caption
+
+
+def test_the_axis_of_a_curve_does_not_end_at_the_mistakes():
+    mostly_wrong = Distances([0.0] * 99 + [2.0], [False] * 99 + [True], "exact", "L2")
+    (axis, *_) = group_curves([("few", mostly_wrong, Partition.by("class", [0, 1] * 50))]).axes
+    assert axis.get_xlim()[1] >= 2
