@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.studies.grid import plan_study
 from fairmargin.studies.papers import tran_networks, tran_sweep_study
@@ -30,6 +31,7 @@ from fairmargin.studies.papers.tran_sweep_study import (
     starting_sections,
     sweep_methods,
 )
+from fairmargin.studies.papers.tran_tables import group_loss_table
 from fairmargin.studies.study_file import make_study_file
 
 CLAIMS = {claim.number: claim for claim in TRAN}
@@ -109,7 +111,7 @@ def test_a_penalty_at_which_a_network_collapsed_is_left_out_and_named(tmp_path):
     row = lettered(sweep_rows(CLAIMS, swept(tmp_path, plain)))[0]
     assert row.verdict == "holds"
     assert "at λ = 0, 0.5;" in row.ours
-    assert row.remark == "Left out, collapsed into one answer: λ = 1 (1 of 3 seeds)."
+    assert row.remark == "Left out, collapsed: λ = 1 (1 of 3 seeds)."
 
 
 @pytest.mark.parametrize("gone", [(0,), (1, 2), (0, 1, 2)])
@@ -122,8 +124,30 @@ def test_where_too_little_is_left_nothing_is_decided(tmp_path, gone):
 
 
 def test_one_answer_to_nearly_everything_is_a_collapse():
-    assert collapsed(np.array([1] * 96 + [0] * 4))
-    assert not collapsed(np.array([1] * 95 + [0] * 5))
+    classes, right = Partition.by("class", [0, 1] * 50), np.ones(100, dtype=bool)
+    assert collapsed(np.array([1] * 96 + [0] * 4), right, classes)
+    assert not collapsed(np.array([1] * 95 + [0] * 5), right, classes)
+
+
+def test_a_network_that_is_right_no_more_often_than_by_chance_has_collapsed_too():
+    """Who is wrong already cannot be lost: its boundary error near 0 would pass for robustness."""
+    classes, answers = Partition.by("class", [0] * 90 + [1] * 10), np.array([0, 1] * 50)
+    half, more = answers == classes.membership, answers == classes.membership
+    more[0] = more[1] = True
+    assert half.mean() == 0.5
+    assert collapsed(answers, half, classes)
+    assert not collapsed(answers, more, classes)
+
+
+def test_a_ramp_that_collapsed_is_named_where_it_is_left_out(tmp_path):
+    rows = {row.name: row for row in lettered(sweep_rows(CLAIMS, swept(tmp_path, curves(), curves(gone=(2,)))))}
+    assert rows["14a"].remark.endswith("Left out, collapsed: with ramp λ = 1 (1 of 3 seeds).")
+
+
+def test_trainings_stand_side_by_side_in_a_table(tmp_path):
+    table = group_loss_table([swept(tmp_path, curves(natural=0.2))])
+    assert [row[1] for row in table.rows] == ["plain", "penalty λ = 1", "worst group’s loss"]
+    assert all("±" in row[2] for row in table.rows)
 
 
 def hardened(tmp_path, robust, natural):

@@ -65,8 +65,7 @@ def _draw_example(axes: "np.ndarray[tuple[int], np.dtype[np.object_]]", example:
     shown = 0.5 + noise / (2 * max(float(np.abs(noise).max()), 1e-12))
     if example.person:
         before, after = coarse(before), coarse(after)
-    how = ", coarsely" if example.person else ""
-    titles = (f"label: {example.truth}{how}", "noise, magnified", f"with noise{how}")
+    titles = (f"label: {example.truth}", "noise, magnified", "with noise")
     for axis, picture, title in zip(axes[:3], (before, shown, after), titles, strict=True):
         axis.imshow(np.clip(picture, 0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         axis.set_title(title, fontsize=10)

@@ -31,7 +31,7 @@ class Curves:
     boundary
         The share that is right but not under RFGSM; a third axis for the radii.
     collapsed
-        Networks that give one answer to nearly everything.
+        Networks that give one answer to nearly everything, or are no better than chance.
     """
 
     weights: tuple[float, ...]
@@ -102,13 +102,18 @@ def run_sweep(assignment: Assignment, plan: SweepPlan) -> tuple[Sweep, tuple[Gri
     return Sweep(plan, curves, group_loss, groups, size, len(grids[0].dataset()), len(some)), grids
 
 
-def collapsed(answers: Ints) -> bool:
-    """Whether one answer is given to nearly every sample.
+def collapsed(answers: Ints, correct: Bools, classes: Partition) -> bool:
+    """Whether one answer is given to nearly every sample, or classes are right no more often than by chance.
 
-    >>> collapsed(np.array([3] * 99 + [1])), collapsed(np.array([0, 1]))
+    Who is wrong already cannot be lost: such a network has next to no boundary error, and the praise would be for that.
+
+    >>> half, classes = np.array([0, 1, 0, 1]), Partition.by("class", [0, 0, 1, 1])
+    >>> collapsed(half, half == classes.membership, classes), collapsed(half, np.array([True] * 3 + [False]), classes)
     (True, False)
     """
-    return bool(np.bincount(answers).max() > COLLAPSED * len(answers))
+    same = bool(np.bincount(answers).max() > COLLAPSED * len(answers))
+    shares = list(accuracy_by_group(correct, classes).values())
+    return same or float(np.mean(shares)) <= 1 / len(shares)
 
 
 def as_many(few: Partition, whole: Partition) -> Floats:
@@ -145,7 +150,7 @@ def _curves(
 ) -> Curves:
     said, lead, far = by_place
     seeds, radii = plan.subject.seeds, plan.subject.radii
-    partition = grids[0].partition(None, plan.subject.groups)
+    partition, classes = (grids[0].partition(None, name) for name in (plan.subject.groups, "class"))
 
     def table(of: Mapping[Place, float]) -> Floats:
         return np.array([[of[seed, method] for method in methods] for seed in seeds])
@@ -158,7 +163,12 @@ def _curves(
         table(lead),
         table(far),
         np.array([[[_boundary(grid, method, radius) for radius in radii] for method in methods] for grid in grids]),
-        np.array([[collapsed(said[seed, method]) for method in methods] for seed in seeds]),
+        np.array(
+            [
+                [collapsed(said[seed, method], hits, classes) for method, hits in zip(methods, row, strict=True)]
+                for seed, row in zip(seeds, correct, strict=True)
+            ]
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from fairmargin.studies.papers.tran_sweep import Curves, Sweep
 from fairmargin.studies.papers.tran_sweep_study import CROSS_ENTROPY, RAMP, SweepPlan
 
 _PERCENT = 100.0
-_NONE_LEFT = "Networks collapsed into one answer: there is nothing to compare."
+_NONE_LEFT = "Networks collapsed: there is nothing to compare."
 # claim, field, words, unit, scale of the numbers, side, text of the row where it is not the claim's own
 _ALONG: tuple[tuple[int, str, str, str, float, Side, str], ...] = (
     (9, "natural", "natural error", "%", _PERCENT, "above", ""),
@@ -106,7 +106,7 @@ def ramp_against(claim: Claim, plain: Curves, ramp: Curves, field: str, text: st
     """The ramp loss less cross-entropy, over every λ > 0 at which neither collapsed (and over all radii)."""
     both = [i for i in plain.sound if i in ramp.sound and plain.weights[i] > 0]
     if not both:
-        return claim.found("", "undecided", text=text, remark=_NONE_LEFT)
+        return claim.found("", "undecided", text=text, remark=f"{_NONE_LEFT} {_left_out(ramp, 'with ramp ')}".strip())
     less: Floats = _PERCENT * (getattr(ramp, field)[:, both] - getattr(plain, field)[:, both])
     difference = over_seeds(less.reshape(len(less), -1).mean(axis=1))
     violation = [_PERCENT * float(curves.violation[:, both].mean()) for curves in (plain, ramp)]
@@ -116,7 +116,8 @@ def ramp_against(claim: Claim, plain: Curves, ramp: Curves, field: str, text: st
         interval=difference.interval,
         text=text,
         remark=f"Its price: the violation is {violation[1]:.1f} % with ramp and {violation[0]:.1f} % with "
-        f"cross-entropy at the same λ = {_listed([plain.weights[i] for i in both])}.",
+        f"cross-entropy at the same λ = {_listed([plain.weights[i] for i in both])}. "
+        f"{_left_out(ramp, 'with ramp ')}".strip(),
     )
 
 
@@ -124,13 +125,13 @@ def _titled(text: str, sweep: Sweep) -> str:
     return f"{text.rstrip('.')}: {sweep.title}."
 
 
-def _left_out(curves: Curves) -> str:
+def _left_out(curves: Curves, how: str = "") -> str:
     gone = [
-        f"λ = {weight:g} ({int(count)} of {len(curves.collapsed)} seeds)"
+        f"{how}λ = {weight:g} ({int(count)} of {len(curves.collapsed)} seeds)"
         for weight, count in zip(curves.weights, curves.collapsed.sum(axis=0), strict=True)
         if count
     ]
-    return f"Left out, collapsed into one answer: {', '.join(gone)}." if gone else ""
+    return f"Left out, collapsed: {', '.join(gone)}." if gone else ""
 
 
 def _path(words: str, unit: str, values: Floats, weights: list[float]) -> str:

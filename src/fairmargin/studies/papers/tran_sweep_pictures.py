@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from fairmargin.core.arrays import Floats
 from fairmargin.core.radius import parse_radius
 from fairmargin.report.pictures import COLOURS, MARKERS, line_style, panels, styled
-from fairmargin.studies.papers.trained import over_seeds
 from fairmargin.studies.papers.tran_sweep import Curves, Sweep
 from fairmargin.studies.papers.tran_sweep_study import CROSS_ENTROPY, GROUP_LOSS, RAMP, penalised
 
@@ -47,7 +46,7 @@ def boundary_errors_picture(sweeps: Sequence[Sweep]) -> Figure:
     for row, sweep in enumerate(sweeps):
         pair = axes[2 * row : 2 * row + 2]
         in_255, radii = _radii(sweep.plan.subject.radii)
-        top = 100 * max(float(curves.boundary.mean(axis=0).max()) for curves in sweep.curves.values())
+        top = 100 * max(float(curves.boundary.max()) for curves in sweep.curves.values())
         for axis, loss in zip(pair, (CROSS_ENTROPY, RAMP), strict=True):
             if loss not in sweep.curves:
                 axis.set_axis_off()
@@ -56,7 +55,7 @@ def boundary_errors_picture(sweeps: Sequence[Sweep]) -> Figure:
             for i, weight in enumerate(curves.weights):
                 _with_intervals(axis, radii, 100 * curves.boundary[:, i], f"λ = {weight:g}", i)
             unit = "radius ε (1/255, L∞)" if in_255 else "radius ε (L∞)"
-            axis.set(xlabel=unit, ylabel="boundary error (%)", ylim=(0, 1.15 * top))
+            axis.set(xlabel=unit, ylabel="boundary error (%)", ylim=(0, 1.05 * top))
             axis.set_title(f"{sweep.title}, {WORDS[loss]}", fontsize=10)
     _legend_below(figure, axes[0], 5)
     return figure
@@ -90,38 +89,6 @@ def groups_picture(sweeps: Sequence[Sweep]) -> Figure:
         low, high = axes[2 * row + 1].get_ylim()
         axes[2 * row + 1].set_ylim(low, 1.2 * high)
     return figure
-
-
-@styled
-def group_loss_table(sweeps: Sequence[Sweep]) -> Figure:
-    """Plain training, the largest sound penalty and the worst group's loss as a table of means ± intervals."""
-    head = ("data", "training", "error %", "violation %", "softmax margin", "distance L2", "boundary error %")
-    lines = []
-    for sweep in sweeps:
-        plain = sweep.curves[CROSS_ENTROPY]
-        last = (plain.fair or (0,))[-1]
-        penalty = ((f"penalty λ = {plain.weights[last]:g}", plain, last),) if last else ()
-        for name, curves, column in (("plain", plain, 0), *penalty, ("worst group’s loss", sweep.group_loss, 0)):
-            lines.append((sweep.title if name == "plain" else "", name, *_cells(curves, column)))
-    figure, (axis,) = panels(1, 1, width=10.5, height=0.6 + 0.28 * len(lines))
-    axis.set_axis_off()
-    table = axis.table(cellText=lines, colLabels=head, loc="center", cellLoc="left", colLoc="left", edges="horizontal")
-    table.auto_set_font_size(False)
-    table.set_fontsize(8.5)
-    table.auto_set_column_width(list(range(len(head))))
-    table.scale(1, 1.25)
-    return figure
-
-
-def _cells(curves: Curves, column: int) -> tuple[str, ...]:
-    numbers = (
-        (curves.natural[:, column], 100.0, 1),
-        (curves.violation[:, column], 100.0, 1),
-        (curves.margin[:, column], 1.0, 3),
-        (curves.distance[:, column], 1.0, 3),
-        (curves.boundary[:, column].mean(axis=1), 100.0, 1),
-    )
-    return tuple(over_seeds(values).text(scale, digits) for values, scale, digits in numbers)
 
 
 def _draw(axis: Axes, curves: Curves, values: Floats, label: str, number: int) -> None:
