@@ -82,7 +82,9 @@ def _untested(claim: Claim, subject: Subject, reason: str) -> Claim:
 
 
 def _nothing_fair(claim: Claim) -> Claim:
-    return claim.found("", "undecided", remark="Networks collapsed: there is no pair of models to compare.")
+    return claim.found(
+        "networks collapsed", "undecided", remark="Networks collapsed: there is no pair of models to compare."
+    )
 
 
 def _pictures(done: Sequence[Sweep], hardened: Hardened | None, pair: Pair | None) -> tuple[Picture, ...]:

@@ -69,7 +69,9 @@ def fair_against_plain(claim: Claim, curves: Curves, text: str, radii: tuple[str
     """Boundary errors at λ > 0 less those at 0: over λ and radii, where largest, and among correct samples."""
     fair = list(curves.fair)
     if not fair:
-        return claim.found("", "undecided", text=text, remark=f"{_NONE_LEFT} {_left_out(curves)}".strip())
+        return claim.found(
+            "networks collapsed", "undecided", text=text, remark=f"{_NONE_LEFT} {_left_out(curves)}".strip()
+        )
     more = _PERCENT * (curves.boundary[:, fair] - curves.boundary[:, :1])
     difference = over_seeds(more.mean(axis=(1, 2)))
     cells = more.mean(axis=0)
@@ -90,7 +92,7 @@ def group_loss_against_plain(claim: Claim, plain: Curves, group_loss: Curves, sw
     """Boundary errors of networks trained by the worst group's loss less those at λ = 0."""
     text = _titled("Boundary errors of networks trained by the worst group’s loss are larger", sweep)
     if plain.collapsed[:, 0].any() or group_loss.collapsed.any():
-        return claim.found("", "undecided", text=text, printed="Appendix E", remark=_NONE_LEFT)
+        return claim.found("networks collapsed", "undecided", text=text, printed="Appendix E", remark=_NONE_LEFT)
     difference = over_seeds(_PERCENT * (group_loss.boundary[:, 0] - plain.boundary[:, 0]).mean(axis=1))
     return claim.found(
         f"{_signed(difference, '%')} points on average over ε",
@@ -106,7 +108,9 @@ def ramp_against(claim: Claim, plain: Curves, ramp: Curves, field: str, text: st
     """The ramp loss less cross-entropy, over every λ > 0 at which neither collapsed (and over all radii)."""
     both = [i for i in plain.sound if i in ramp.sound and plain.weights[i] > 0]
     if not both:
-        return claim.found("", "undecided", text=text, remark=f"{_NONE_LEFT} {_left_out(ramp, 'with ramp ')}".strip())
+        return claim.found(
+            "networks collapsed", "undecided", text=text, remark=f"{_NONE_LEFT} {_left_out(ramp, 'with ramp ')}".strip()
+        )
     less: Floats = _PERCENT * (getattr(ramp, field)[:, both] - getattr(plain, field)[:, both])
     difference = over_seeds(less.reshape(len(less), -1).mean(axis=1))
     violation = [_PERCENT * float(curves.violation[:, both].mean()) for curves in (plain, ramp)]
