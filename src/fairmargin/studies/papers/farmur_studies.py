@@ -112,7 +112,7 @@ def settings(scale: Scale) -> tuple[Setting, ...]:
     """Every network of a scale, in the order of the printed table.
 
     >>> [setting.title for setting in settings("laptop")]
-    ['MNIST, lenet5', 'MNIST, small_cnn', 'CIFAR-10, small_cnn', 'UTKFace by race, small_cnn']
+    ['MNIST, lenet5', 'MNIST, small_cnn', 'CIFAR-10, resnet8', 'UTKFace by race, small_cnn']
     """
     return {"smoke": _smoke, "laptop": _laptop, "paper": _paper}[scale]()
 
@@ -152,8 +152,8 @@ def _laptop() -> tuple[Setting, ...]:
             ("lenet", "MNIST", "lenet5", "class", digits, 500, several, "5,000 of 60,000 training pictures."),
             ("alexnet", "MNIST", "small_cnn", "class", digits, 250, few,
              "small_cnn stands for AlexNet, with 2,500 of 60,000 training pictures."),
-            ("cifar10", "CIFAR-10", "small_cnn", "class", objects, 350, few,
-             "small_cnn stands for ResNet-18, with 3,500 of 50,000 training pictures."),
+            ("cifar10", "CIFAR-10", "resnet8", "class", objects, 350, few,
+             "ResNet-8 stands for ResNet-18, with 3,500 of 50,000 training pictures."),
             ("utkface", "UTKFace by race", "small_cnn", "race", faces, 500, few,
              "small_cnn stands for the UTK Classifier, with 2,500 training faces of 32 pixels, as many of each race."),
         )
