@@ -155,7 +155,7 @@ def test_says_why_an_import_path_gives_no_model(tmp_path, name, message):
     [
         ("no_such_package.models:net", "Importing 'no_such_package.models' failed"),
         ("no/such/file.py:net", "There is no file"),
-        ("model.onnx", "Cannot tell what model"),
+        ("model.tflite", "Cannot tell what model"),
         ("", "Cannot tell what model"),
         ("module:", "Cannot tell what model"),
     ],

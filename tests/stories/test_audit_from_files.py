@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from skl2onnx import to_onnx
 
 import fairmargin as fm
 from fairmargin.metrics.results import VERDICTS
@@ -69,6 +70,23 @@ def test_a_table_and_a_model_of_weights(folder, tmp_path):
     assert rows["F"]["verdict"] == "less robust"
     assert rows["M"]["verdict"] == "more robust"
     assert rows["F"]["size"] + rows["M"]["size"] == len(people())
+
+
+def test_the_same_model_from_an_onnx_file_needs_no_trust_and_has_the_same_audit(folder, tmp_path):
+    model = to_onnx(fitted(folder / "people.csv"), np.zeros((1, len(FEATURES)), dtype=np.float32))
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    expected, found = (
+        audited(
+            json_of(
+                fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / name, "--json", model=name))
+            ),
+            "sex",
+        )
+        for name in ("model.npz", "model.onnx")
+    )
+    assert {group: row["verdict"] for group, row in found.items()} == {"F": "less robust", "M": "more robust"}
+    for group, row in expected.items():
+        assert found[group]["sigma"]["value"] == pytest.approx(row["sigma"]["value"], rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["table.parquet", "table.csv"])

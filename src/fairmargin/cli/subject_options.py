@@ -15,7 +15,7 @@ _SUBJECT, _DATA, _MEASURING, _COMPARING = "What to look at", "Data", "Measuring"
 Model = Annotated[
     str,
     typer.Option(
-        help="A file (.npz with weight and bias, .skops, .joblib, .pkl, .pt, .pt2), an import path "
+        help="A file (.npz with weight and bias, .onnx, .skops, .joblib, .pkl, .pt, .pt2), an import path "
         "(package.module:name or path/to/file.py:name), or arch:NAME with --weights. See `fairmargin list "
         "architectures`.",
         rich_help_panel=_SUBJECT,

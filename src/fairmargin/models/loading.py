@@ -20,9 +20,9 @@ from fairmargin.models.user_file import imported
 _ARCHITECTURE = "arch:"
 _CONVERT = 'np.savez("model.npz", weight=..., bias=..., classes=...)'
 _SUPPORTED = (
-    "Expected a file .npz (arrays weight, bias and optionally classes), .skops, .joblib, .pkl or .pickle; arch:NAME "
-    "with a file of weights; an import path such as package.module:name or path/to/file.py:name; or, trusted, a torch "
-    "module in a file .pt, .pth, .pt2 or .ts"
+    "Expected a file .npz (arrays weight, bias and optionally classes), .onnx, .skops, .joblib, .pkl or .pickle; "
+    "arch:NAME with a file of weights; an import path such as package.module:name or path/to/file.py:name; or, "
+    "trusted, a torch module in a file .pt, .pth, .pt2 or .ts"
 )
 
 
@@ -42,7 +42,7 @@ def load_model(
     Parameters
     ----------
     spec
-        "model.npz", "model.skops", "model.joblib", "model.pkl", "arch:resnet20", "package.module:name",
+        "model.npz", "model.onnx", "model.skops", "model.joblib", "model.pkl", "arch:resnet20", "package.module:name",
         "path/to/file.py:name", or a torch module: "model.pt", "model.pt2", "model.ts".
     trust
         Whether files that can run code when read (.joblib, .pkl, .pickle, .skops with unknown types, whole torch
@@ -224,6 +224,12 @@ def _read_skops(path: Path, trust: bool) -> object:
     return io.load(path, trusted=unknown)
 
 
+def _read_onnx(path: Path, trust: bool) -> object:
+    from fairmargin.models.onnx_model import read_onnx
+
+    return read_onnx(path)
+
+
 def _read_torch(path: Path, trust: bool) -> object:
     from torch import nn
 
@@ -262,6 +268,7 @@ _READERS = {
     ".joblib": _read_pickle,
     ".pkl": _read_pickle,
     ".pickle": _read_pickle,
+    ".onnx": _read_onnx,
     ".skops": _read_skops,
     **dict.fromkeys(SUFFIXES, _read_torch),
 }
