@@ -144,7 +144,7 @@ def test_epochs_whose_number_depends_on_the_seed_go_by_what_they_were_asked_as()
 
 
 def test_the_answer_says_who_is_reached_first_in_how_many_networks_and_what_methods_change(text):
-    assert "No: in all 8 trained networks not every group is equally hard to fool, as far as attacks can tell." in text
+    assert "In all 8 trained networks not every group is equally hard to fool, as far as attacks can tell." in text
     assert "By “class”, “a” lies closest to the boundary in all 8 trained networks (34 % closer than everyone" in text
     assert "it is also fooled most often under pgd at radius 0.1, in all 8." in text
     assert "Against erm, madry lowers accuracy by 2.0 points on average (lower in 4 of 4 pairs)" in text

@@ -119,8 +119,12 @@ def test_an_unknown_paper_or_scale_gets_a_suggestion_and_writes_nothing(tmp_path
     assert not (tmp_path / "out").exists()
 
 
+def answered(assignment, *numbers):
+    return Findings(tuple(assignment.claims[number].found("seen", "holds") for number in numbers))
+
+
 def quick(assignment):
-    return Findings(tuple(assignment.claims[number].found("seen", "holds") for number in (1, 2)))
+    return answered(assignment, 1, 2)
 
 
 def stop(assignment):
@@ -144,6 +148,41 @@ def test_stopping_keeps_what_is_finished_and_says_what_is_not(tmp_path, monkeypa
     page = (tmp_path / "nanda.md").read_text(encoding="utf-8")
     assert page.count("**holds**") == 2
     assert page.count("stopped before this part") == 2
+
+
+def test_a_run_that_is_stopped_leaves_the_page_of_an_earlier_one_that_came_further(tmp_path, monkeypatch):
+    whole = Part("networks", "training", frozenset({5, 6}), lambda given: answered(given, 5, 6))
+    monkeypatch.setitem(PAPERS, "nanda", replace(PAPERS["nanda"], parts=(QUICK, whole)))
+    succeeded(fairmargin("reproduce", "nanda", "--out", tmp_path))
+    before = (tmp_path / "nanda.md").read_bytes()
+    monkeypatch.setitem(PAPERS, "nanda", replace(PAPERS["nanda"], parts=(QUICK, STOP)))
+    assert fairmargin("reproduce", "nanda", "--out", tmp_path).exit_code == 130
+    assert (tmp_path / "nanda.md").read_bytes() == before
+
+
+def test_a_page_of_another_scale_is_not_written_over(tmp_path, monkeypatch):
+    monkeypatch.setitem(PAPERS, "nanda", replace(PAPERS["nanda"], parts=(QUICK,)))
+    succeeded(fairmargin("reproduce", "nanda", "--scale", "laptop", "--engine", "serial", "--out", tmp_path))
+    before = (tmp_path / "nanda.md").read_bytes()
+    sentence = refused(fairmargin("reproduce", "nanda", "--out", tmp_path))
+    assert "holds what came out at --scale laptop, and --scale smoke would write over it" in sentence
+    assert (tmp_path / "nanda.md").read_bytes() == before
+
+
+@pytest.mark.parametrize("place", ["nowhere", "file"])
+def test_a_folder_of_datasets_that_is_none_is_refused_at_once(tmp_path, place):
+    (tmp_path / "file").write_text("no folder")
+    root, out = tmp_path / place, tmp_path / "out"
+    assert "There is no folder" in refused(fairmargin("reproduce", "toy", "--root", root, "--out", out))
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("scale", "times"), [("smoke", 1), ("laptop", 0)])
+def test_a_page_of_smoke_says_what_its_verdicts_are_worth(tmp_path, monkeypatch, scale, times):
+    monkeypatch.setitem(PAPERS, "nanda", replace(PAPERS["nanda"], parts=(QUICK,)))
+    succeeded(fairmargin("reproduce", "nanda", "--scale", scale, "--engine", "serial", "--out", tmp_path))
+    page = (tmp_path / "nanda.md").read_text(encoding="utf-8")
+    assert page.count("no evidence for or against the paper") == times
 
 
 def test_quiet_means_quiet_and_rows_not_tested_are_counted(tmp_path, monkeypatch):

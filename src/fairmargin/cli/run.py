@@ -159,6 +159,8 @@ def show_grid(grid: "Grid") -> None:
 
 
 def _show_worst(frame: "pd.DataFrame") -> None:
+    from fairmargin.metrics.robust_accuracy import spelled_radius
+
     names = ["data", "network", "method", "epoch", "by", "radius", "partition"]
     heads = ("data", "network", "method", "epoch", "by", "partition", "seeds", "worst group", "σ", "robust accuracy")
     table = plain_table("Who fares worst, on average over seeds", left=(*heads[:6], "worst group"), wrap=heads[:5])(
@@ -172,7 +174,7 @@ def _show_worst(frame: "pd.DataFrame") -> None:
         worst = "–" if of_group.isna().all() else str(of_group.idxmin())
         value = of_group.min()
         cells = ("", f"{value:.1%}") if attacked else (f"{value:+.1%}", "")
-        said = f"{by} at {radius:.4g}" if attacked else by
+        said = f"{by} at {spelled_radius(radius)}" if attacked else by
         told = (data, network, method, epoch, said, partition, rows["seed"].nunique(), worst)
         table.add_row(*(shown(str(each)) for each in told), *(cells if worst != "–" else ("–", "–")))
     output.print(table)

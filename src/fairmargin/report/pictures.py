@@ -82,6 +82,12 @@ def line_style(number: int) -> dict[str, Any]:
 
 
 @styled
+def legend_below(axis: Axes, columns: int = 2) -> None:
+    """A panel's legend under it, where it hides nothing."""
+    axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
+
+
+@styled
 def heat_map(
     axis: Axes,
     values: Sequence[Sequence[float]],

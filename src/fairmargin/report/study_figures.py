@@ -10,7 +10,7 @@ from fairmargin.report.study_numbers import Board
 # From Okabe and Ito's orange over white to their blue, which colour-blind people tell apart; the page's verdicts use
 # the same two.
 _SCALE = ((0.0, "#BF5000"), (0.25, "#F2C6A5"), (0.5, "#FFFFFF"), (0.75, "#A9CCE6"), (1.0, "#0A639C"))
-_STRONGEST, _FAINTEST = 1.0, 0.05  # |σ| at which the colour ends: no further than ±100 %, no nearer than ±5 %
+_STRONGEST, _FAINTEST = 1.0, 0.25  # |σ| at which the colour ends: no further than ±100 %, no nearer than ±25 %
 _ROW_HEIGHT, _LOW_ROW_HEIGHT = 28, 17
 _MANY_GROUPS = 30
 _MANY_COLUMNS = 14  # more of them leave no room for numbers
@@ -20,7 +20,7 @@ _NOWHERE = "#EDEDED"
 def sigma_heat_map(board: Board) -> go.Figure:
     """Mean σ over seeds, groups × networks: orange lies closer to the boundary than the rest, blue farther.
 
-    White is σ = 0. Colours end at ±100 %, or where the numbers do; what is undefined stays grey.
+    White is σ = 0. Colours end where the numbers do, between ±25 % and ±100 %; what is undefined stays grey.
 
     Parameters
     ----------

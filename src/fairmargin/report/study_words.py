@@ -71,7 +71,7 @@ def answer(parts: Sequence[tuple[str, str, Sequence[Board]]], methods: Sequence[
     bounds = {main_board(some).measurement.bound for *_, some in parts}
     qualifier = _QUALIFIER[bounds.pop()] if len(bounds) == 1 else ""
     of = f"all {judged}" if unequal == judged else f"{unequal} of {judged}"
-    first = f"No: in {of} trained networks not every group is equally hard to fool{qualifier}."
+    first = f"In {of} trained networks not every group is equally hard to fool{qualifier}."
     several = len({data for data, *_ in parts}) > 1
     places = [_in_short(data if several else "", partition, some) for data, partition, some in parts]
     more = [] if len(places) <= 4 else [f"{len(places) - 4} more partitions are told of below."]

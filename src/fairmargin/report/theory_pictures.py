@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fairmargin.core.arrays import Floats
-from fairmargin.report.pictures import COLOURS, line_style, panels, styled
+from fairmargin.report.pictures import COLOURS, legend_below, line_style, panels, styled
 from fairmargin.theory.gaussian_classes import GaussianClasses
 from fairmargin.theory.gaussian_pair import GaussianPair
 
@@ -39,13 +39,13 @@ def pair_densities(pair: GaussianPair, radius: float) -> Figure:
         left.fill_between(x, 0, height, color=COLOURS[number], alpha=0.12)
     _draw_thresholds(left, pair, radius)
     left.set(xlabel="x", ylabel="density × share of the class", title="Two classes, three thresholds")
-    left.set_ylim(0, 1.4 * left.get_ylim()[1])
-    left.legend(fontsize=8, loc="upper center", ncols=2)
+    left.set_ylim(bottom=0)
+    legend_below(left)
     right.plot(x, np.asarray(pair.natural_error(x)), label="natural error", **line_style(6))
     right.plot(x, np.asarray(pair.robust_error(x, radius)), label=f"robust error, ε = {radius:g}", **line_style(3))
     _draw_thresholds(right, pair, radius)
     right.set(xlabel="threshold", ylabel="share of samples", ylim=(0, None), title="What each threshold costs")
-    right.legend(fontsize=8)
+    legend_below(right)
     return figure
 
 

@@ -35,6 +35,8 @@ SECTIONS: Mapping[str, type[Section]] = {
     "distance": DistanceSection,
     "attack": AttackSection,
 }
+_EXAMPLES = {"data": "[data.digits]", "network": "[network.small_cnn]"}
+_EXPECTED = {"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"}
 _PATHS = {"data": ("root", "train", "test"), "network": ("weights", "start")}
 
 
@@ -99,7 +101,7 @@ class StudyFile(BaseModel):
         self.audit_plan()
         for name in ("data", "network"):
             if not getattr(self, name):
-                raise InputError(f"there is no [[{name}]]: add one.")
+                raise InputError(f"there is no section [{name}.…]: add one, for instance {_EXAMPLES[name]}.")
         if not self.seeds or min(self.seeds) < 0 or len(set(self.seeds)) < len(self.seeds):
             raise InputError(f"`seeds` are different numbers, 0 or more, at least one; given {list(self.seeds)}.")
         if not self.method and not all(network.weights for network in self.network):
@@ -115,7 +117,9 @@ class StudyFile(BaseModel):
         try:
             return settings_of(method, self.training)
         except InputError as error:
-            raise InputError(f"[[method]] {method.name}: {error}") from None
+            said = str(error).replace(" of TrainingPlan", "")
+            shared = any(f"`{name}`" in said and getattr(method, name) is None for name in _training_of(self.training))
+            raise InputError(f"{'[training]' if shared else f'[[method]] {method.name}'}: {said}") from None
 
     def _check_methods(self) -> None:
         """Whether every method has all its settings, and keeps the epochs that are to be measured."""
@@ -160,6 +164,11 @@ class StudyFile(BaseModel):
         return AuditPlan(
             confidence=self.confidence, resamples=self.resamples, smallest_group=self.smallest_group, seed=0
         )
+
+
+def _training_of(section: TrainingSection) -> tuple[str, ...]:
+    """The fields that `[training]` gives a value."""
+    return tuple(name for name in type(section).model_fields if getattr(section, name) not in (None, ""))
 
 
 def applies(only: Sequence[str], name: str) -> bool:
@@ -260,6 +269,8 @@ def _sentence(error: ValidationError) -> str:
     field = ".".join(map(str, problem["loc"][:1]))
     if problem["type"] == "missing":
         return f"`{field}` is missing."
+    if problem["type"] in _EXPECTED:
+        return f"`{field}`: expected {_EXPECTED[problem['type']]}; given {problem['input']!r}."
     return f"`{field}`: {message[:1].lower()}{message[1:]}; given {problem['input']!r}."
 
 

@@ -81,7 +81,11 @@ class _OfCatalog(Section):
 
     @classmethod
     def _known(cls, given: Mapping[str, Any]) -> list[str]:
-        return [*cls._own(str(given.get(cls.subject) or given.get("name") or "")), *cls.model_fields]
+        about = str(given.get(cls.subject) or given.get("name") or "")
+        name = about.partition(":")[0].strip()
+        if name and name not in cls.catalog:  # whose fields nobody knows: the name is what is wrong
+            raise InputError(f"Unknown {cls.catalog.noun} `{name}`. {suggest(name, cls.catalog)}")
+        return [*cls._own(about), *cls.model_fields]
 
     @classmethod
     def _own(cls, about: str) -> list[str]:

@@ -72,7 +72,8 @@ def table_picture(trios: Sequence[Trio]) -> Figure:
             axis.margins(y=0.15)
             if of != "accuracy":
                 axis.set_ylim(bottom=0.0)
-        axes[len(asked) * row].set_title(trio.setting.title, fontsize=10)
+        title = trio.setting.title if trio.setting.row != "alexnet" else f"{trio.setting.title} (printed: AlexNet)"
+        axes[len(asked) * row].set_title(title, fontsize=10)
     cross = Line2D([], [], color="#000000", marker="x", linestyle="none", label="printed")
     seeds = Line2D([], [], color="#666666", marker="o", linestyle="none", label="ours, mean over seeds")
     figure.legend(handles=[seeds, cross], fontsize=9, loc="outside lower center", ncols=2)

@@ -51,7 +51,7 @@ def _row(
 ) -> Claim:
     before, after = (trio.mean(method, of) for method in methods)
     return claim.found(
-        f"{trio.setting.title}: {_times(before, after)}",
+        f"{trio.setting.title}: {_times(before, after)}{_by(change)}",
         by_direction(change.interval, side),
         interval=_shown(change),
         printed=printed,
@@ -113,7 +113,7 @@ def accuracy_rows(claims: Mapping[int, Claim], trios: Sequence[Trio]) -> list[Cl
                     printed=f"{place[before]:.2f}% → {place[after]:.2f}%",
                     letter=letter,
                     remark=f"Differences are compared, since smaller networks and data reach less: it holds if the "
-                    f"change lies within {tolerance:g} points of {_points(aim)}."
+                    f"change lies within {tolerance:g} point{'' if tolerance == 1 else 's'} of {_points(aim)}."
                     f"{_IMPLAUSIBLE if (claim, letter) == (7, 'a') else ''} {trio.setting.instead}".rstrip(),
                 )
             )
@@ -136,8 +136,15 @@ def _times(before: float, after: float) -> str:
     return f"{number(before)} → {number(after)}" + (f" ({after / before:.2f}×)" if before else "")
 
 
+def _by(change: SeedMean) -> str:
+    """What the interval is of."""
+    return "" if math.isnan(change.mean) else f", by {'+' if change.mean > 0 else ''}{number(change.mean)}"
+
+
 def _percent(change: SeedMean) -> str:
-    return "" if math.isnan(change.mean) else f", {change.mean:+.1f} %".replace("-", "−")
+    return (
+        "" if math.isnan(change.mean) else f"; the mean of each seed’s change is {change.mean:+.1f} %".replace("-", "−")
+    )
 
 
 def _points(change: float) -> str:

@@ -112,10 +112,10 @@ def note_on(swept: Swept) -> str:
     )
     per_class = data.get("train_per_group") or "all"
     return (
-        f"{sweep.name}: {trained} trainings of {sweep.network}, {per_class} training samples a class, "
+        f"{sweep.name}: {trained} trainings of {sweep.network}, {per_class} training samples of each class, "
         f"{training.get('epochs', 120)} epochs, {sweep.steps} steps of {sweep.step:g}·ε_train in training, seeds "
-        f"{', '.join(map(str, sweep.seeds))}; {int(swept.sizes.min())} test samples a class at least. Accuracy without "
-        f"an attack: {clean}."
+        f"{', '.join(map(str, sweep.seeds))}; {int(swept.sizes.min())} test samples of each class at least. Accuracy "
+        f"without an attack: {clean}."
     )
 
 

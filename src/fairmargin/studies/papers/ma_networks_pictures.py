@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fairmargin.core.arrays import Floats
-from fairmargin.report.pictures import COLOURS, MARKERS, line_style, panels, styled
+from fairmargin.report.pictures import COLOURS, MARKERS, legend_below, line_style, panels, styled
 from fairmargin.studies.papers.ma_networks_fat import weight_values
 from fairmargin.studies.papers.ma_networks_rows import CHANGES, TEST
 from fairmargin.studies.papers.ma_sweep_measures import Swept, mean_accuracy, variation, vcra, worst_class
@@ -117,7 +117,7 @@ def classes_picture(swept: Swept) -> Figure:
     low, high = right.get_xlim()
     right.set_xlim(max(low, -105.0), min(high, 105.0))  # two seeds may give intervals far beyond what can be
     right.set(title="change", xlabel=f"points, from ε_train = {radii[0]}/255 to {radii[-1]}/255")
-    right.legend(fontsize=8, loc="best")
+    legend_below(right)
     return figure
 
 

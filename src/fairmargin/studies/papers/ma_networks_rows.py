@@ -63,7 +63,7 @@ def sweep_rows(claims: Mapping[int, Claim], swept: Swept, remark: str) -> list[C
 _RELATIVE = "coefficient of variation"
 _WHY_RELATIVE = (
     "√VCRA ÷ mean robust accuracy. VCRA is forced towards 0 where hardly anything withstands the attack, so that it "
-    "must rise when accuracy rises from there; this does not."
+    "must rise when accuracy rises from there; the ratio need not."
 )
 
 

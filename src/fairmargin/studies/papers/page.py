@@ -12,6 +12,10 @@ from fairmargin.studies.papers.claims import Claim, Verdict
 from fairmargin.studies.papers.paper import Paper, Picture, Scale, Table
 
 _VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "undecided", "not tested")
+_SMOKE = (
+    "At this scale it is shown that everything runs, on small or embedded data with networks of seconds; verdicts on "
+    "networks are no evidence for or against the paper."
+)
 _TESTABLE = {"closely": "", "direction": "in direction only", "not here": "not here"}
 
 
@@ -71,6 +75,15 @@ def write_page(shown: Shown, out: Path) -> Path:
     return page
 
 
+def read_page(paper: Paper, out: Path) -> dict[str, Any] | None:
+    """What an earlier run wrote there, as `json_text` gave it; None if there is nothing that can be read."""
+    try:
+        found = json.loads((out / paper.name / "claims.json").read_text(encoding="utf-8"))
+        return found if {"scale", "claims"} <= found.keys() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 def markdown(shown: Shown) -> str:
     """The page as Markdown; pictures are linked relative to it."""
     paper = shown.paper
@@ -84,6 +97,7 @@ def markdown(shown: Shown) -> str:
         + ".",
         "",
         _summary(shown.claims),
+        *(["", _SMOKE] if shown.scale == "smoke" else []),
         "",
         "| | claim | printed | ours | verdict |",
         "|---|---|---|---|---|",
@@ -162,7 +176,7 @@ def _row(claim: Claim) -> str:
         ours += f" (by chance {claim.chance:.1%})"
     verdict = f"not tested ({claim.remark})" if claim.verdict == "not tested" else f"**{claim.verdict}**"
     testable = _TESTABLE[claim.testable]
-    if testable and claim.verdict != "not tested":
+    if testable and claim.verdict in ("holds", "does not hold"):
         verdict += f", {testable}"
     return _cells((claim.name, claim.text, claim.printed or "–", ours or "–", verdict))
 

@@ -1,14 +1,15 @@
 """Running a paper part by part: after each the page is written, so that an interruption leaves what is finished."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairmargin.engine.local import Serial
 from fairmargin.engine.task import Engine
+from fairmargin.errors import InputError
 from fairmargin.studies.measuring import Progress
 from fairmargin.studies.papers.claims import Claim
-from fairmargin.studies.papers.page import Shown, write_page
+from fairmargin.studies.papers.page import Shown, read_page, write_page
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Paper, Part, Picture, Scale
 from fairmargin.studies.preparing import versions
 
@@ -40,7 +41,8 @@ def reproduce(
 
     Guarantee: every claim of the paper has a row, tested or with the reason why not. The page is written after every
     part; if the run is stopped, finished parts are on it, and others are named as not reached. A second run finds what
-    parts kept in `out/PAPER/PART`.
+    parts kept in `out/PAPER/PART`, and leaves a page alone until it has reached as much. A page of another scale is
+    never written over.
 
     Parameters
     ----------
@@ -57,21 +59,45 @@ def reproduce(
     root
         Where the datasets lie; the user's cache if left out.
     """
+    if root is not None and not Path(root).is_dir():
+        raise InputError(
+            f"There is no folder '{root}' of datasets (--root, `root=`). Name the one in which they lie, or leave it "
+            "out."
+        )
     tell = progress or _silent
     found: dict[str, Findings] = {}
-    page = Path(out)
+    page, before = Path(out) / f"{paper.name}.md", _reached_before(paper, scale, Path(out))
     for done, part in enumerate(paper.parts):
         tell(f"{paper.name}: {part.title}", done, len(paper.parts))
         folder = Path(out) / paper.name / part.name
         assignment = Assignment(scale, folder, paper.by_number, tell, engine or Serial(), root)
         found[part.name] = _carried_out(part, assignment)
-        page = write_page(_shown(paper, scale, found, root), Path(out))
+        shown = _shown(paper, scale, found, root)
+        if _reached(claim.remark for claim in shown.claims) >= before or len(found) == len(paper.parts):
+            page = write_page(shown, Path(out))
         tell(f"{paper.name}: {part.title}", done + 1, len(paper.parts))
     if not paper.parts:
         page = write_page(_shown(paper, scale, found, root), Path(out))
     shown = _shown(paper, scale, found, root)
     pictures = tuple(Path(out) / paper.name / f"{picture.name}.svg" for picture in shown.pictures)
     return Reproduced(paper, tuple(shown.claims), page, pictures)
+
+
+def _reached_before(paper: Paper, scale: Scale, out: Path) -> int:
+    """How many rows an earlier run of that scale reached; a page of another scale is refused."""
+    there = read_page(paper, out)
+    if there is None:
+        return 0
+    if there["scale"] != scale:
+        raise InputError(
+            f"'{out / paper.name}.md' holds what came out at --scale {there['scale']}, and --scale {scale} would write "
+            f"over it. Name another folder with --out, or --scale {there['scale']} to go on there."
+        )
+    return _reached(row["remark"] for row in there["claims"])
+
+
+def _reached(remarks: Iterable[str]) -> int:
+    return sum(remark != _NOT_REACHED for remark in remarks)
 
 
 def rows(paper: Paper, found: Mapping[str, Findings]) -> tuple[Claim, ...]:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from fairmargin.core.arrays import Floats
 from fairmargin.core.radius import parse_radius
-from fairmargin.report.pictures import COLOURS, MARKERS, line_style, panels, styled
+from fairmargin.report.pictures import COLOURS, MARKERS, legend_below, line_style, panels, styled
 from fairmargin.studies.papers.trained import over_seeds
 from fairmargin.studies.papers.tran_networks_hardening import Hardened
 from fairmargin.studies.papers.tran_networks_pair import CASES, Example, Pair
@@ -29,7 +29,7 @@ def hardening_picture(found: Hardened) -> Figure:
         for i, weight in enumerate(weights):
             _line(axis, trained, 100 * values[:, :, i], f"λ = {weight:g}", i)
         axis.set(xlabel=f"radius trained with, ε_* ({_unit(plan.trained_radii)})", ylabel=words)
-        axis.legend(fontsize=8)
+        legend_below(axis)
     axes[0].set_title(plan.subject.title)
     top = 100 * float(found.robust.max())
     for i, weight in enumerate(weights):
@@ -38,7 +38,7 @@ def hardening_picture(found: Hardened) -> Figure:
             _line(axis, attacked, 100 * found.robust[:, j, i], f"ε_* = {radius}", j)
         axis.set(xlabel=f"radius of RFGSM, ε ({_unit(plan.subject.radii)})", ylabel="robust error (%)")
         axis.set(title=f"λ = {weight:g}", ylim=(0, 1.05 * top))
-        axis.legend(fontsize=8, loc="lower right")
+        legend_below(axis)
     for spare in (*axes[2:columns], *axes[columns + len(weights) :]):
         spare.set_axis_off()
     return figure

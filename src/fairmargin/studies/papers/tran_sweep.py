@@ -105,7 +105,8 @@ def run_sweep(assignment: Assignment, plan: SweepPlan) -> tuple[Sweep, tuple[Gri
 def collapsed(answers: Ints, correct: Bools, classes: Partition) -> bool:
     """Whether one answer is given to nearly every sample, or classes are right no more often than by chance.
 
-    Who is wrong already cannot be lost: such a network has next to no boundary error, and the praise would be for that.
+    What is misclassified already cannot be lost to an attack: such a network has next to no boundary error, and
+    the praise would be for that.
 
     >>> half, classes = np.array([0, 1, 0, 1]), Partition.by("class", [0, 0, 1, 1])
     >>> collapsed(half, half == classes.membership, classes), collapsed(half, np.array([True] * 3 + [False]), classes)

@@ -83,7 +83,8 @@ def fair_against_plain(claim: Claim, curves: Curves, text: str, radii: tuple[str
         by_direction(difference.interval, "above"),
         interval=difference.interval,
         text=text,
-        remark=f"Who is wrong already cannot be lost: of the samples that are right, {lost[0]:.1f} % flip at λ = 0 and "
+        remark=f"A sample that is misclassified without an attack has no boundary error: of those that are not, "
+        f"{lost[0]:.1f} % flip at λ = 0 and "
         f"{lost[fair].mean():.1f} % at λ > 0. {_left_out(curves)}".strip(),
     )
 

@@ -14,7 +14,7 @@ from fairmargin.studies.papers.tran_samples import sampled
 from fairmargin.theory.gaussian_pair import GaussianPair
 
 _TWICE = (
-    "Eq. 3 sums the penalty over both classes, which makes λ twice λ: it arrives at half of the printed λ, and stays. "
+    "Eq. 3 sums the penalty over both classes, so that λ counts twice: θ_f is reached at half of the printed λ. "
     "At μ = 0 and 4, K = 1.5, λ = 0.1 the least penalised error lies at 1.6000, which is θ_f; the printed formula has "
     "1.6762."
 )
@@ -103,8 +103,8 @@ def run(assignment: Assignment) -> Findings:
         ),
     )
     notes = (
-        f"Theorems: {count:,} random settings inside the printed premises (D from 0.5 to 8, ε from 0 to D/2, ln K even "
-        "up to its limit); a check by closed forms, not a proof.",
+        f"Theorems: {count:,} random settings inside the printed premises (D from 0.5 to 8, ε from 0 to D/2, ln K "
+        "uniformly up to its limit); a check by closed forms, not a proof.",
         f"Audit: {samples:,} samples of μ = 0 and 4, K = 3, ε = 0.8, exact distances with the model's own prediction "
         "as label, so that misclassified samples count.",
     )
