@@ -152,8 +152,8 @@ def _laptop() -> tuple[Setting, ...]:
             ("lenet", "MNIST", "lenet5", "class", digits, 500, several, "5,000 of 60,000 training pictures."),
             ("alexnet", "MNIST", "small_cnn", "class", digits, 250, few,
              "small_cnn stands for AlexNet, with 2,500 of 60,000 training pictures."),
-            ("cifar10", "CIFAR-10", "resnet8", "class", objects, 350, few,
-             "ResNet-8 stands for ResNet-18, with 3,500 of 50,000 training pictures."),
+            ("cifar10", "CIFAR-10", "resnet8", "class", objects, 200, few,
+             "ResNet-8 stands for ResNet-18, with 2,000 of 50,000 training pictures."),
             ("utkface", "UTKFace by race", "small_cnn", "race", faces, 500, few,
              "small_cnn stands for the UTK Classifier, with 2,500 training faces of 32 pixels, as many of each race."),
         )
