@@ -21,6 +21,7 @@ from fairmargin.studies.papers.nanda_settings import (
     SMOOTHING,
     Effort,
     Setting,
+    measured_epochs,
 )
 from fairmargin.studies.papers.nanda_signs import Agreement, Measured, Sigmas, sigmas
 from fairmargin.studies.papers.paper import Picture
@@ -66,7 +67,7 @@ def gallery(
             "sign-agreement",
             "How often two σ have the same sign: the mean and its interval over datasets (or over networks where there "
             f"are fewer than three), each dataset, the level of chance, and what the paper prints. {WARNING}",
-            agreement_picture(comparisons(found, work)),
+            agreement_picture(comparisons(found)),
         )
     )
     pictures.append(_pair(found[0], linear[found[0].name], seed))
@@ -74,14 +75,12 @@ def gallery(
 
 
 def _of_networks(each: Measured, setting: Setting, work: Effort) -> list[Picture]:
-    epochs = {DEEPFOOL: (FIRST, MIDDLE, LAST), CARLINI: work.carlini_epochs}
-    epochs[SMOOTHING] = (FIRST, LAST) if each.warm or setting.warm else (LAST,)
     maps = {
         by: (
             [f"{network}, {epoch}" for epoch in words for network in each.networks],
             [_mean_sigmas(each, network, by, epoch) for epoch in words for network in each.networks],
         )
-        for by, words in epochs.items()
+        for by, words in measured_epochs(setting).items()
     }
     pictures = [
         Picture(
@@ -113,12 +112,12 @@ def _mean_sigmas(each: Measured, network: str, by: str, epoch: str) -> Sigmas:
     return {group: float(np.mean([one[group] for one in found])) for group in found[0]}
 
 
-def comparisons(found: Sequence[Measured], work: Effort) -> dict[str, tuple[Agreement, float | None]]:
+def comparisons(found: Sequence[Measured]) -> dict[str, tuple[Agreement, float | None]]:
     """Every pair of signs that is compared, with the share that the paper prints, if it does."""
-    return {name: (both, _PRINTED_SHARES.get(name)) for name, both in _compared(found, work).items()}
+    return {name: (both, _PRINTED_SHARES.get(name)) for name, both in _compared(found).items()}
 
 
-def _compared(found: Sequence[Measured], work: Effort) -> dict[str, Agreement]:
+def _compared(found: Sequence[Measured]) -> dict[str, Agreement]:
     rows = {f"exact – {by}": exact_agreement(found, by) for by in (DEEPFOOL, CARLINI, SMOOTHING)}
     trained = [each for each in found if each.networks]
     if not trained:
@@ -128,7 +127,7 @@ def _compared(found: Sequence[Measured], work: Effort) -> dict[str, Agreement]:
         rows[f"{SMOOTHING} – {by}"] = network_agreement(trained, (SMOOTHING, LAST), (by, LAST))
     for by in (DEEPFOOL, CARLINI):
         rows[f"first – last epoch ({by})"] = network_agreement(trained, (by, FIRST), (by, LAST))
-    for by in work.at_the_middle:
+    for by in (DEEPFOOL, CARLINI):
         rows[f"middle – last epoch ({by})"] = network_agreement(trained, (by, MIDDLE), (by, LAST))
     return rows
 

@@ -44,7 +44,7 @@ _MANNERS = {
     OLD_DEEPFOOL: "Every step overshoots by 5 %, and there is no search back.",
     OLD_CARLINI: "There is neither a search back nor a fallback.",
 }
-_FEW = "Adience: only 1,586 of some 19,500 faces are at hand, of 93 people in 3 albums."
+FEW_FACES = "Adience: only 1,586 of some 19,500 faces are at hand, of 93 people in 3 albums."
 
 
 def linear_rows(
@@ -104,7 +104,7 @@ def median_rows(
                 remark=f"Of samples that are classified correctly; the interval spans those of {len(right)} seeds. It "
                 f"counts as the printed one within {_CLOSE:.0%}. Distances grow with the number of pixels, and "
                 "depend on how long is trained, which the paper does not say."
-                + (f" {_FEW}" if setting.name == "adience" else ""),
+                + (f" {FEW_FACES}" if setting.name == "adience" else ""),
             )
         )
     rows.append(_order_row(claim, settings, limits, ascii_lowercase[len(rows)]))

@@ -58,12 +58,6 @@ class Effort:
     training: Mapping[str, Any]
     linear_estimators: Mapping[str, str]
     estimators: Mapping[str, str]
-    carlini_epochs: tuple[str, ...]
-
-    @property
-    def at_the_middle(self) -> tuple[str, ...]:
-        """The attacks that are measured after the middle epoch."""
-        return (DEEPFOOL, CARLINI) if MIDDLE in self.carlini_epochs else (DEEPFOOL,)
 
 
 def effort(scale: Scale) -> Effort:
@@ -93,9 +87,7 @@ def linear_sections(setting: Setting, scale: Scale) -> dict[str, Any]:
 def network_sections(setting: Setting, scale: Scale, starts: Mapping[str, str]) -> dict[str, Any]:
     """The study of a dataset's networks; `starts` are files of weights by architecture, for those that begin warm."""
     work = _EFFORTS[scale]
-    epochs: dict[str, Sequence[str]] = {DEEPFOOL: (FIRST, MIDDLE, LAST), CARLINI: work.carlini_epochs}
-    if setting.warm:
-        epochs[SMOOTHING] = (FIRST, LAST)
+    epochs = measured_epochs(setting)
     return {
         "title": f"Nanda 2021: networks on {setting.title}",
         "seeds": list(work.seeds),
@@ -114,6 +106,12 @@ def network_sections(setting: Setting, scale: Scale, starts: Mapping[str, str]) 
             for name, spelled in work.estimators.items()
         ],
     }  # fmt: skip
+
+
+def measured_epochs(setting: Setting) -> Mapping[str, Sequence[str]]:
+    """After which epochs each estimator looks at a dataset's networks; one that is not named, after the last."""
+    smoothed = (FIRST, LAST) if setting.warm else (LAST,)
+    return {DEEPFOOL: (FIRST, MIDDLE, LAST), CARLINI: (FIRST, MIDDLE, LAST), SMOOTHING: smoothed}
 
 
 def title(architecture: str) -> str:
@@ -159,7 +157,6 @@ _EFFORTS: Mapping[Scale, Effort] = {
             SMOOTHING: _smoothing(NOISE, 40, 10, planned=True),
             LESS_NOISE: _smoothing(LITTLE_NOISE, 10, 10, planned=False),
         },
-        (FIRST, MIDDLE, LAST),
     ),
     "laptop": Effort(
         (0, 1, 2),
@@ -179,7 +176,6 @@ _EFFORTS: Mapping[Scale, Effort] = {
             SMOOTHING: _smoothing(NOISE, 150, 25, planned=True),
             LESS_NOISE: _smoothing(LITTLE_NOISE, 10, 25, planned=False),
         },
-        (FIRST, LAST),
     ),
     "paper": Effort(
         (0, 1, 2),
@@ -198,7 +194,6 @@ _EFFORTS: Mapping[Scale, Effort] = {
             SMOOTHING: _smoothing(NOISE, 100_000, 100, planned=False),
             LESS_NOISE: _smoothing(LITTLE_NOISE, 10, 100, planned=False),
         },
-        (FIRST, MIDDLE, LAST),
     ),
 }  # fmt: skip
 
@@ -233,7 +228,10 @@ _SETTINGS: Mapping[Scale, tuple[Setting, ...]] = {
             data={**_SMALL_FACES, "train_per_group": 1200, "test_per_group": 150, "by": "race"}, scratch=_SMALL,
             warm=("lenet5", "small_cnn"), source="cifar10",
         ),
-        Setting("adience", "Adience", ("class", "gender"), ("gender",), 0.38, linear=_SMALL_FACES),
+        Setting(
+            "adience", "Adience", ("class", "gender"), ("gender",), 0.38, linear=_SMALL_FACES, data=_SMALL_FACES,
+            scratch=_SMALL,
+        ),
     ),
     "paper": (
         Setting(
