@@ -146,15 +146,15 @@ def _laptop() -> tuple[Setting, ...]:
     return tuple(
         Setting(
             row, f"{words}, {network}", partition, {**data, "train_per_group": per_group}, training, network, steps=5,
-            estimators=estimators, instead=instead,
+            estimators=estimators, instead=instead, seeds=seeds,
         )
-        for row, words, network, partition, data, per_group, estimators, instead in (
-            ("lenet", "MNIST", "lenet5", "class", digits, 500, several, "5,000 of 60,000 training pictures."),
-            ("alexnet", "MNIST", "small_cnn", "class", digits, 250, few,
+        for row, words, network, partition, data, per_group, estimators, seeds, instead in (
+            ("lenet", "MNIST", "lenet5", "class", digits, 500, several, 5, "5,000 of 60,000 training pictures."),
+            ("alexnet", "MNIST", "small_cnn", "class", digits, 250, few, 5,
              "small_cnn stands for AlexNet, with 2,500 of 60,000 training pictures."),
-            ("cifar10", "CIFAR-10", "resnet8", "class", objects, 200, few,
+            ("cifar10", "CIFAR-10", "resnet8", "class", objects, 200, few, 3,
              "ResNet-8 stands for ResNet-18, with 2,000 of 50,000 training pictures."),
-            ("utkface", "UTKFace by race", "small_cnn", "race", faces, 500, few,
+            ("utkface", "UTKFace by race", "small_cnn", "race", faces, 500, few, 3,
              "small_cnn stands for the UTK Classifier, with 2,500 training faces of 32 pixels, as many of each race."),
         )
     )  # fmt: skip

@@ -13,7 +13,7 @@ from fairmargin.studies.papers.page import Shown, read_page, write_page
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Paper, Part, Picture, Scale
 from fairmargin.studies.preparing import versions
 
-_NOT_REACHED = "the run was stopped before this part"
+NOT_REACHED = "the run was stopped before this part"
 _NOT_HERE = "not with the data and machines at hand"
 _NO_PART = "no part of this command trains the networks for it yet"
 
@@ -97,7 +97,7 @@ def _reached_before(paper: Paper, scale: Scale, out: Path) -> int:
 
 
 def _reached(remarks: Iterable[str]) -> int:
-    return sum(remark != _NOT_REACHED for remark in remarks)
+    return sum(remark != NOT_REACHED for remark in remarks)
 
 
 def rows(paper: Paper, found: Mapping[str, Findings]) -> tuple[Claim, ...]:
@@ -118,7 +118,7 @@ def rows(paper: Paper, found: Mapping[str, Findings]) -> tuple[Claim, ...]:
 
 def _reason(paper: Paper, claim: Claim, waiting: set[int]) -> str:
     if claim.number in waiting:
-        return _NOT_REACHED
+        return NOT_REACHED
     if claim.number in paper.waiting:
         return paper.waiting[claim.number]
     return _NOT_HERE if claim.testable == "not here" else _NO_PART
