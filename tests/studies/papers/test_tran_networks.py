@@ -20,7 +20,7 @@ from fairmargin.studies.papers.tran_networks_pictures import hardening_picture, 
 from fairmargin.studies.papers.tran_sweep import Curves, GroupNumbers, Sweep, collapsed
 from fairmargin.studies.papers.tran_sweep_claims import sweep_numbers, sweep_rows
 from fairmargin.studies.papers.tran_sweep_pictures import along_weights_picture, boundary_errors_picture
-from fairmargin.studies.papers.tran_sweep_scales import hardening, sweeps
+from fairmargin.studies.papers.tran_sweep_scales import hardenings, sweeps
 from fairmargin.studies.papers.tran_sweep_study import (
     CROSS_ENTROPY,
     GROUP_LOSS,
@@ -150,15 +150,17 @@ def test_trainings_stand_side_by_side_in_a_table(tmp_path):
     assert all("±" in row[2] for row in table.rows)
 
 
-def hardened(tmp_path, robust, natural):
-    """Two radii trained with, two λ; `robust` is by how much the robust error changes for each λ."""
-    plan = hardening(assigned("smoke", tmp_path))
+def hardened(tmp_path, robust, natural, gone=()):
+    """Two radii trained with, two λ; `robust` is by how much the robust error changes for each λ; `gone`, collapsed."""
+    (plan,) = hardenings(assigned("smoke", tmp_path))
     plan = replace(plan, subject=replace(plan.subject, weights=(0.0, 1.0), seeds=(0, 1, 2)))
     seeds = np.array([-0.001, 0.0, 0.001])[:, None, None]
     steps = np.array([0.0, 1.0])[None, :, None]
     attacked = 0.5 + steps * np.array(robust)[None, None, :] * (1 + seeds)
     clean = 0.2 + steps * natural * np.ones((1, 1, 2)) * (1 + seeds)
-    return Hardened(plan, clean, clean, np.stack([attacked, attacked], axis=3), 10, 20)
+    collapsed = np.zeros(clean.shape, dtype=bool)
+    collapsed[0, 1, list(gone)] = True
+    return Hardened(plan, clean, clean, np.stack([attacked, attacked], axis=3), collapsed, 10, 20)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +175,18 @@ def hardened(tmp_path, robust, natural):
 def test_robust_errors_must_fall_for_every_penalty(tmp_path, robust, natural, expected):
     found = hardened(tmp_path, robust, natural)
     assert [row.verdict for row in hardening_rows(CLAIMS, found)] == expected
-    change = by_weight(found.plan, found.robust.mean(axis=3))
+    change = by_weight(found, found.robust.mean(axis=3))
     assert [round(each.mean, 6) for each in change.values()] == [100 * each for each in robust]
     assert for_every([]) == "undecided"
+
+
+def test_a_penalty_at_which_a_hardened_network_collapsed_is_named_and_left_out(tmp_path):
+    rows = hardening_rows(CLAIMS, hardened(tmp_path, (-0.2, 0.1), 0.1, gone=(1,)))
+    assert [row.verdict for row in rows] == ["holds", "holds"]  # λ = 1, where errors rise, decides nothing
+    assert all(row.remark.endswith("Left out, collapsed: λ = 1 (1 of 6 networks).") for row in rows)
+    assert all("λ = 1" not in row.ours for row in rows)
+    none = hardening_rows(CLAIMS, hardened(tmp_path, (-0.2, -0.1), 0.1, gone=(0, 1)))
+    assert [(row.ours, row.verdict) for row in none] == [("networks collapsed", "undecided")] * 2
 
 
 def shares(more):
@@ -209,9 +220,10 @@ def test_pictures_are_drawn_without_an_example_and_without_ramp(tmp_path):
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_studies_of_every_scale_can_be_planned(tmp_path, scale):
     assignment = assigned(scale, tmp_path)
-    chosen, grid = sweeps(assignment), hardening(assignment)
+    chosen, grids = sweeps(assignment), hardenings(assignment)
     assert {number for plan in chosen for number in sweep_numbers(plan)} | {13} == PART.numbers
-    for subject, methods in [(p.subject, sweep_methods(p)) for p in chosen] + [(grid.subject, hardening_methods(grid))]:
+    both = [(p.subject, sweep_methods(p)) for p in chosen] + [(g.subject, hardening_methods(g)) for g in grids]
+    for subject, methods in both:
         assert subject.weights[0] == 0
         assert all(one < other for one, other in pairwise(subject.weights))
         assert len(plan_study(make_study_file(starting_sections(subject)))) == 2 * len(subject.seeds)

@@ -17,7 +17,7 @@ from fairmargin.studies.papers.tran_sweep_pictures import (
     boundary_errors_picture,
     groups_picture,
 )
-from fairmargin.studies.papers.tran_sweep_scales import hardening, sweeps
+from fairmargin.studies.papers.tran_sweep_scales import hardenings, sweeps
 from fairmargin.studies.papers.tran_sweep_study import Subject
 from fairmargin.studies.papers.tran_tables import group_loss_table
 
@@ -46,13 +46,14 @@ def run(assignment: Assignment) -> Findings:
         if plan.pair:
             pair = look_for_pair(sweep, grids)
             rows += pair_rows(claims[16], pair) if pair else [_nothing_fair(claims[16])]
-    grid = hardening(assignment)
-    hardened: Hardened | None = None
-    try:
-        hardened = run_hardening(assignment, grid)
-        rows += hardening_rows(claims, hardened)
-    except NotPossibleHereError as error:
-        rows.append(_untested(claims[13], grid.subject, str(error)))
+    hardened: list[Hardened] = []
+    for grid in hardenings(assignment):
+        try:
+            hardened.append(run_hardening(assignment, grid))
+        except NotPossibleHereError as error:
+            rows.append(_untested(claims[13], grid.subject, str(error)))
+            continue
+        rows += hardening_rows(claims, hardened[-1])
     tables = (group_loss_table(done),) if done else ()
     return Findings(lettered(rows), _pictures(done, hardened, pair), _notes(done, hardened), tables)
 
@@ -87,7 +88,7 @@ def _nothing_fair(claim: Claim) -> Claim:
     )
 
 
-def _pictures(done: Sequence[Sweep], hardened: Hardened | None, pair: Pair | None) -> tuple[Picture, ...]:
+def _pictures(done: Sequence[Sweep], hardened: Sequence[Hardened], pair: Pair | None) -> tuple[Picture, ...]:
     found = []
     if done:
         found += [
@@ -104,9 +105,11 @@ def _pictures(done: Sequence[Sweep], hardened: Hardened | None, pair: Pair | Non
             ),
             Picture("by-group", "Accuracy and mean distance of each group, means over seeds.", groups_picture(done)),
         ]
-    if hardened is not None:
-        caption = f"Trained to be fair and robust at once: errors over the radius trained with and λ. {_BARS}"
-        found.append(Picture("fair-and-robust", caption, hardening_picture(hardened)))
+    for each in hardened:
+        caption = (
+            f"{each.title}, trained to be fair and robust at once: errors over the radius trained with and λ. {_BARS}"
+        )
+        found.append(Picture(f"fair-and-robust-{each.plan.subject.name}", caption, hardening_picture(each)))
     if pair is not None:
         caption = (
             f"{pair.title}: the same noise on a regular and a fair model, the first sample of which only the fair "
@@ -117,7 +120,7 @@ def _pictures(done: Sequence[Sweep], hardened: Hardened | None, pair: Pair | Non
     return tuple(found)
 
 
-def _notes(done: Sequence[Sweep], hardened: Hardened | None) -> tuple[str, ...]:
+def _notes(done: Sequence[Sweep], hardened: Sequence[Hardened]) -> tuple[str, ...]:
     notes = []
     for sweep in done:
         subject = sweep.plan.subject
@@ -126,12 +129,11 @@ def _notes(done: Sequence[Sweep], hardened: Hardened | None) -> tuple[str, ...]:
             f"{', '.join(map(str, subject.seeds))}; {sweep.tested_on:,} test samples for errors and softmax margins, "
             f"{sweep.measured_on:,} for distances (`{sweep.plan.estimator}`)."
         )
-    if hardened is not None:
-        plan = hardened.plan
-        notes.append(
-            f"Fair and robust: {plan.subject.title}, `{plan.subject.network}`, {hardened.trained_on:,} training and "
-            f"{hardened.tested_on:,} test samples, {plan.steps} steps of PGD in training."
-        )
+    notes += [
+        f"Fair and robust: {each.title}, `{each.plan.subject.network}`, {each.trained_on:,} training and "
+        f"{each.tested_on:,} test samples, {each.plan.steps} steps of PGD in training."
+        for each in hardened
+    ]
     if done:
         notes += [
             "Every network of a seed starts from the same plainly trained one: from random weights the ramp loss has "

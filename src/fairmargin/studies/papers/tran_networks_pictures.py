@@ -30,7 +30,7 @@ def hardening_picture(found: Hardened) -> Figure:
             _line(axis, trained, 100 * values[:, :, i], f"λ = {weight:g}", i)
         axis.set(xlabel=f"radius trained with, ε_* ({_unit(plan.trained_radii)})", ylabel=words)
         legend_below(axis)
-    axes[0].set_title(plan.subject.title)
+    axes[0].set_title(found.title)
     top = 100 * float(found.robust.max())
     for i, weight in enumerate(weights):
         axis = axes[columns + i]

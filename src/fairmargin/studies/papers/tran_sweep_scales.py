@@ -17,17 +17,17 @@ def sweeps(assignment: Assignment) -> tuple[SweepPlan, ...]:
     return assignment.by_scale(_smoke, _laptop, _paper)()
 
 
-def hardening(assignment: Assignment) -> HardeningPlan:
-    """The grid over (ε_*, λ) of a scale."""
-    return assignment.by_scale(_smoke_grid, _laptop_grid, _paper_grid)()
+def hardenings(assignment: Assignment) -> tuple[HardeningPlan, ...]:
+    """The grids over (ε_*, λ) of a scale."""
+    return assignment.by_scale(_smoke_grids, _laptop_grids, _paper_grids)()
 
 
 def _smoke() -> tuple[SweepPlan, ...]:
     return (SweepPlan(_digits((0.0, 0.5), 2), _BOTH, "plumb:steps=4", 4, pair="0.1"),)
 
 
-def _smoke_grid() -> HardeningPlan:
-    return HardeningPlan(_digits((0.0, 0.5), 1), ("0.02", "0.1"), 2)
+def _smoke_grids() -> tuple[HardeningPlan, ...]:
+    return (HardeningPlan(_digits((0.0, 0.5), 1), ("0.02", "0.1"), 2),)
 
 
 def _digits(weights: tuple[float, ...], epochs: int) -> Subject:
@@ -43,34 +43,40 @@ def _briefly(epochs: int) -> dict[str, Any]:
 
 
 def _laptop() -> tuple[SweepPlan, ...]:
-    # Drawn by gender: races and ages keep their shares, which are as unequal as in the paper.
-    faces = {"dataset": "utkface", "size": 32, "by": "gender", "train_per_group": 5_000, "test_per_group": 500}
-    start, training, plumb = _briefly(8), _briefly(4), "plumb:steps=12"
-    race, age, cifar = (
-        Subject(name, title, data, groups, "small_cnn", start, training, _WEIGHTS, _COLOUR)
-        for name, title, data, groups in (
-            ("utkface-race", "UTKFace by race", {**faces, "task": "race"}, "race"),
-            ("utkface-age", "UTKFace by age in decades", {**faces, "task": "age9"}, "age9"),
-            ("cifar10", "CIFAR-10", {"dataset": "cifar10", "train_per_group": 1_000, "test_per_group": 100}, "class"),
-        )
-    )
+    plumb, objects = "plumb:steps=12", {"dataset": "cifar10", "train_per_group": 1_000, "test_per_group": 100}
+    age = _small("utkface-age", "UTKFace by age in decades", _faces("age9", 5_000), "age9")
     return (
-        SweepPlan(race, _BOTH, plumb, 40),
+        SweepPlan(_race(5_000), _BOTH, plumb, 40),
         SweepPlan(age, (CROSS_ENTROPY,), plumb, 20, pair="2/255"),
-        SweepPlan(_fashion(1_000, start, training), _BOTH, plumb, 20),
-        SweepPlan(cifar, _BOTH, plumb, 20),
+        SweepPlan(_fashion(1_000), _BOTH, plumb, 20),
+        SweepPlan(_small("cifar10", "CIFAR-10", objects, "class"), _BOTH, plumb, 20),
     )
 
 
-def _fashion(per_class: int, start: dict[str, Any], training: dict[str, Any]) -> Subject:
+def _laptop_grids() -> tuple[HardeningPlan, ...]:
+    found = []
+    for subject, radii in ((_race(2_500), ("2/255", "4/255", "8/255")), (_fashion(500), ("4/255", "8/255", "16/255"))):
+        found.append(HardeningPlan(replace(subject, weights=_PUBLISHED, radii=radii), radii, 3))
+    return tuple(found)
+
+
+def _race(per_gender: int) -> Subject:
+    return _small("utkface-race", "UTKFace by race", _faces("race", per_gender), "race")
+
+
+def _faces(task: str, per_gender: int) -> dict[str, Any]:
+    """Drawn by gender: races and ages keep their shares, which are as unequal as in the paper."""
+    size = {"size": 32, "train_per_group": per_gender, "test_per_group": 500}
+    return {"dataset": "utkface", "task": task, "by": "gender", **size}
+
+
+def _fashion(per_class: int) -> Subject:
     data = {"dataset": "fashion-mnist", "train_per_group": per_class, "test_per_group": 100}
-    return Subject("fashion-mnist", "Fashion-MNIST", data, "class", "lenet5", start, training, _WEIGHTS, _GREY)
+    return replace(_small("fashion-mnist", "Fashion-MNIST", data, "class"), network="lenet5", radii=_GREY)
 
 
-def _laptop_grid() -> HardeningPlan:
-    radii = ("4/255", "8/255", "16/255")
-    subject = replace(_fashion(500, _briefly(8), _briefly(4)), weights=_PUBLISHED, radii=radii)
-    return HardeningPlan(subject, radii, 3)
+def _small(name: str, title: str, data: dict[str, Any], groups: str) -> Subject:
+    return Subject(name, title, data, groups, "small_cnn", _briefly(8), _briefly(4), _WEIGHTS, _COLOUR)
 
 
 def _paper_subject(name: str, title: str, data: dict[str, Any], network: str, radii: tuple[str, ...]) -> Subject:
@@ -106,8 +112,8 @@ def _paper() -> tuple[SweepPlan, ...]:
     )
 
 
-def _paper_grid() -> HardeningPlan:
-    return HardeningPlan(_paper_race(), ("1/255", "2/255", "4/255", "8/255"), 10)
+def _paper_grids() -> tuple[HardeningPlan, ...]:
+    return (HardeningPlan(_paper_race(), ("1/255", "2/255", "4/255", "8/255"), 10),)
 
 
 def _paper_race() -> Subject:

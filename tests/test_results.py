@@ -1,0 +1,53 @@
+"""The committed pages of the papers: run to the end at laptop scale, with all that they speak of, and counted right."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairmargin.studies.papers.catalog import PAPERS
+from fairmargin.studies.papers.reproduce import NOT_REACHED
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+EACH = pytest.mark.parametrize("name", PAPERS)
+VERDICTS = ("holds", "does not hold", "undecided", "not tested")
+
+
+def kept(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((RESULTS / name / "claims.json").read_text(encoding="utf-8"))
+    return content
+
+
+@EACH
+def test_every_paper_was_run_to_its_end_at_laptop_scale(name: str):
+    page = kept(name)
+    assert page["scale"] == "laptop"
+    assert {row["number"] for row in page["claims"]} == {claim.number for claim in PAPERS[name].claims}
+    assert not [row["name"] for row in page["claims"] if row["remark"] == NOT_REACHED]
+    assert f"`{page['command']}`" in (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+
+
+@EACH
+def test_every_row_says_what_came_out_or_why_nothing_did(name: str):
+    for row in kept(name)["claims"]:
+        assert row["verdict"] in VERDICTS
+        assert row["remark"] if row["verdict"] == "not tested" else row["ours"], row["name"]
+
+
+@EACH
+def test_figures_on_the_page_are_the_figures_beside_it(name: str):
+    page = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    shown = re.findall(r"!\[[^]]*\]\(([^)]+)\)", page)
+    assert shown == [figure["file"] for figure in kept(name)["figures"]]
+    assert set(shown) == {f"{name}/{path.name}" for path in (RESULTS / name).glob("*.svg")}
+
+
+@EACH
+def test_the_overview_counts_the_rows_of_every_page(name: str):
+    overview = (RESULTS / "README.md").read_text(encoding="utf-8")
+    line = next(line for line in overview.splitlines() if line.startswith(f"| [{name}]({name}.md) |"))
+    rows = kept(name)["claims"]
+    counted = [sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS]
+    assert [int(cell) for cell in line.split("|")[3:8]] == [len(rows), *counted]
