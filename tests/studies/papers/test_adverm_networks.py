@@ -32,14 +32,14 @@ def change(after, *, faces=False, role="truck", plain=2.0):
     setting = Setting("f", "CIFAR-10, small_cnn", faces, "class", 0.3, (), {}, {}, "small_cnn", "plumb")
     before = tuple(distances(plain, 1.0, seed) for seed in range(3))
     later = tuple(distances(after, 1.0, seed + 10) for seed in range(3))
-    gaps = (tuple(gap_of(each, GROUPS, "truck") for each in some) for some in (before, later))
+    gaps = (tuple(gap_of(each, GROUPS, "truck", 0.3) for each in some) for some in (before, later))
     return Change(setting, Target(role, "truck", 0.1), *gaps, before, later, GROUPS)
 
 
 def test_the_area_between_the_curves_is_that_of_two_step_functions():
     # By hand: I_P falls at 1 and 3, I_rest at 2 and 4; they differ by a half between 1 and 2, and between 3 and 4.
     found = Distances([1.0, 3.0, 2.0, 4.0], [True] * 4, "exact", "l2")
-    gap = gap_of(found, Partition.by("g", ["a", "a", "b", "b"]), "a")
+    gap = gap_of(found, Partition.by("g", ["a", "a", "b", "b"]), "a", 0.3)
     assert gap.between == pytest.approx(1.0)
     assert gap.relative == pytest.approx(1 / 3)
     assert gap.sigma == pytest.approx(2 / 3 - 1)
@@ -47,28 +47,35 @@ def test_the_area_between_the_curves_is_that_of_two_step_functions():
 
 def test_curves_that_cross_have_a_gap_although_their_areas_are_the_same():
     found = Distances([1.0, 3.0, 2.0, 2.0], [True] * 4, "exact", "l2")
-    gap = gap_of(found, Partition.by("g", ["a", "a", "b", "b"]), "a")
+    gap = gap_of(found, Partition.by("g", ["a", "a", "b", "b"]), "a", 0.3)
     assert gap.sigma == pytest.approx(0.0)
     assert gap.between == pytest.approx(1.0)
+
+
+def test_the_bias_at_the_radius_counts_correct_samples_only():
+    # Beyond 0.3: one of two correct in "a", the only correct one in "b".
+    found = Distances([0.2, 1.0, 0.0, 1.0], [True, True, False, True], "exact", "l2")
+    gap = gap_of(found, Partition.by("g", ["a", "a", "b", "b"]), "a", 0.3)
+    assert gap.bias == pytest.approx(0.5)
 
 
 def test_the_relative_gap_does_not_shrink_when_all_distances_do():
     whole = distances(2.0, 1.0, 0)
     half = Distances(whole.values / 2, whole.correct, "upper", "l2")
-    large, small = (gap_of(each, GROUPS, "truck") for each in (whole, half))
+    large, small = (gap_of(each, GROUPS, "truck", 0.3) for each in (whole, half))
     assert small.between == pytest.approx(large.between / 2)
     assert small.relative == pytest.approx(large.relative)
 
 
 def test_samples_that_nothing_reached_are_capped_and_do_not_make_the_gap_infinite():
     found = Distances([1.0, math.inf, 2.0, 1.0], [True] * 4, "upper", "l2", tried=[1.0, 1.5, 2.0, 1.0])
-    gap = gap_of(found, Partition.by("g", ["a", "a", "b", "b"]), "a")
+    gap = gap_of(found, Partition.by("g", ["a", "a", "b", "b"]), "a", 0.3)
     assert gap.between == pytest.approx(0.0)  # beyond 1.5 nothing is known of everyone
 
 
 def test_a_network_that_answers_one_thing_has_no_gap_and_decides_nothing():
     constant = Distances(np.where(np.arange(120) < 40, np.inf, 0.0), np.arange(120) < 40, "upper", "l2")
-    gap = gap_of(constant, GROUPS, "truck")
+    gap = gap_of(constant, GROUPS, "truck", 0.3)
     assert math.isnan(gap.relative)
     assert gap.accuracy == pytest.approx(1 / 3)
     sound = change(1.0)
@@ -81,7 +88,7 @@ def test_a_network_that_answers_one_thing_has_no_gap_and_decides_nothing():
 
 def test_a_group_that_is_not_there_is_named():
     with pytest.raises(InputError, match="no group 'lorry', only"):
-        gap_of(distances(1.0, 1.0, 0), GROUPS, "lorry")
+        gap_of(distances(1.0, 1.0, 0), GROUPS, "lorry", 0.3)
 
 
 @pytest.mark.parametrize(
@@ -159,3 +166,8 @@ def test_without_any_data_every_claim_is_untested_with_the_reason(tmp_path, monk
     assert {claim.number for claim in found.claims} == PART.numbers
     assert {claim.remark for claim in found.claims} == {"the data are not here"}
     assert found.pictures == ()
+
+
+def test_a_row_says_what_became_of_the_bias_that_the_regulariser_looks_at():
+    found = {row.name: row for row in rows(CLAIMS, [change(1.0)], {True: "no faces"})}
+    assert "At τ = 0.3 and among correct samples, which the regulariser pulls together" in found["1"].remark

@@ -11,6 +11,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.metrics.audit import common_cap
+from fairmargin.metrics.bias import robustness_bias
 from fairmargin.studies.papers.adverm_studies import Setting, Target
 from fairmargin.studies.papers.claims import Verdict
 from fairmargin.studies.papers.trained import SeedMean, over_seeds
@@ -28,6 +29,8 @@ class Gap:
         The same over ∫ I_rest(τ) dτ, which does not shrink merely because all distances do.
     sigma
         (∫ I_P − ∫ I_rest) / ∫ I_rest: its sign says who is more robust.
+    bias
+        RB(P, τ) at the radius that AdvERM looks at, among correct samples: what its regulariser pulls together.
     accuracy
         Of everyone.
     """
@@ -35,11 +38,12 @@ class Gap:
     between: float
     relative: float
     sigma: float
+    bias: float
     accuracy: float
 
 
-def gap_of(distances: Distances, partition: Partition, group: str) -> Gap:
-    """The gap of one group; misclassified samples count with distance 0, as in the paper's curves.
+def gap_of(distances: Distances, partition: Partition, group: str, radius: float) -> Gap:
+    """The gap of one group; misclassified samples count with distance 0, as in the paper's curves, but not in the bias.
 
     Where no misclassified input was found for some sample, all distances are capped at what is known of everyone. A
     network that has collapsed, so that nobody else is right or no boundary was found at all, has no gap: NaN.
@@ -47,8 +51,8 @@ def gap_of(distances: Distances, partition: Partition, group: str) -> Gap:
     >>> from fairmargin.core.bound import Bound
     >>> from fairmargin.core.norm import Norm
     >>> found = Distances([3.0, 1.0, 1.0, 1.0], [True] * 4, Bound.EXACT, Norm.L2)
-    >>> gap_of(found, Partition.by("sex", ["F", "F", "M", "M"]), "F")
-    Gap(between=1.0, relative=1.0, sigma=1.0, accuracy=1.0)
+    >>> gap_of(found, Partition.by("sex", ["F", "F", "M", "M"]), "F", radius=2.0)
+    Gap(between=1.0, relative=1.0, sigma=1.0, bias=0.5, accuracy=1.0)
     """
     if group not in partition.labels:
         raise InputError(f"Partition {partition.name!r} has no group {group!r}, only {', '.join(partition.labels)}.")
@@ -56,11 +60,12 @@ def gap_of(distances: Distances, partition: Partition, group: str) -> Gap:
     accuracy = float(distances.correct.mean())
     found = (distances.values > 0) & ~distances.unreached
     if not found.any() or not distances.correct[~inside].any():
-        return Gap(math.nan, math.nan, math.nan, accuracy)
+        return Gap(math.nan, math.nan, math.nan, math.nan, accuracy)
     values = np.minimum(distances.values, common_cap(distances, math.inf)[0])
     own, rest = values[inside], values[~inside]
     between = float(stats.wasserstein_distance(own, rest))  # in one dimension, the area between two such curves
-    return Gap(between, between / float(rest.mean()), float(own.mean() / rest.mean() - 1), accuracy)
+    bias = robustness_bias(distances, partition, radius)[group]
+    return Gap(between, between / float(rest.mean()), float(own.mean() / rest.mean() - 1), bias, accuracy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,7 +45,9 @@ def changes_of(grid: Grid, setting: Setting) -> list[Change]:
     found = []
     for target in setting.targets:
         after = tuple(grid.distances(method=target.method, seed=seed) for seed in seeds)
-        gaps = [tuple(gap_of(each, partition, target.group) for each in some) for some in (plain, after)]
+        gaps = [
+            tuple(gap_of(each, partition, target.group, setting.radius) for each in some) for some in (plain, after)
+        ]
         found.append(Change(setting, target, gaps[0], gaps[1], plain, after, partition))
     return found
 
@@ -87,7 +89,17 @@ def _gap_row(claim: Claim, change: Change) -> Claim:
         narrowed(change),
         interval=change.difference("relative").interval,
         remark=f"{_sign(change)} The area between both curves itself goes {_arrow(between, '.4f')} "
-        f"({change.difference('between').text(1, 4)}). {change.setting.instead}".rstrip(),
+        f"({change.difference('between').text(1, 4)}). {_at_radius(change)} {change.setting.instead}".rstrip(),
+    )
+
+
+def _at_radius(change: Change) -> str:
+    """What the regulariser itself looks at: it may do that and leave the curves, which count mistakes, apart."""
+    before, after = (100 * share for share in change.means("bias"))
+    difference = change.difference("bias").times(100)
+    return (
+        f"At τ = {change.setting.radius:g} and among correct samples, which the regulariser pulls together, both "
+        f"shares differ by {before:.1f} → {after:.1f} points ({difference.text(digits=1)})."
     )
 
 

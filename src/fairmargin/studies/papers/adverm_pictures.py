@@ -64,7 +64,8 @@ def gaps_picture(changes: Sequence[Change]) -> Figure:
                 axis.plot(values, np.full(len(values), y), markersize=4, alpha=0.5, **style)
                 axis.plot(values.mean(), y, markersize=9, label=when if place == 0 else None, **style)
         axis.set_xlabel(name)
-    axes[0].set_xlim(left=0.0)
+    axes[0].set_xscale("log")  # a regulariser that is too strong opens gaps of another size
+    axes[0].xaxis.set_major_formatter("{x:g}")
     axes[0].set_yticks(range(len(changes)), [change.name for change in changes])
     axes[0].invert_yaxis()
     figure.legend(*axes[1].get_legend_handles_labels(), fontsize=9, loc="outside lower center", ncols=2)
