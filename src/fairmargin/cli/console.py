@@ -4,6 +4,7 @@ import math
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -33,15 +34,16 @@ class _Output(Console):
 output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
+_A_MINUTE = 60.0
 _FEW = 3  # groups of which nothing is certain that get a sentence each
 _COLOURS = {"less robust": "red", "more robust": "green"}
 
 
 @contextmanager
 def progress(quiet: bool) -> "Iterator[Tell]":
-    """A progress bar on standard error that disappears when done; nothing at all when quiet."""
+    """A progress bar on standard error that disappears when done, or lines in a log; nothing at all when quiet."""
     if quiet or not errors.is_terminal:
-        yield lambda what, done, total: None
+        yield silent if quiet else lines_in_a_log()
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True) as bars:
@@ -53,6 +55,23 @@ def progress(quiet: bool) -> "Iterator[Tell]":
             bars.update(known[what], completed=done, total=total)  # type: ignore[arg-type]
 
         yield tell
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Told of progress, and says nothing."""
+
+
+def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
+    """Where no bar can be drawn: a line a minute at most, so that the log of a long run shows that it lives."""
+    last = clock()
+
+    def tell(what: str, done: int, total: int) -> None:
+        nonlocal last
+        if clock() - last >= _A_MINUTE:
+            last = clock()
+            errors.print(f"{shown(what)}: {done} of {total}", soft_wrap=True)
+
+    return tell
 
 
 def show_audits(audits: "Sequence[StoredAudit]") -> None:

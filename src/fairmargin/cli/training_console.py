@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fairmargin.cli.console import errors, output, plain_table, shown, sigma_texts
+from fairmargin.cli.console import errors, lines_in_a_log, output, plain_table, shown, sigma_texts, silent
 from fairmargin.cli.subject_options import counted
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ class Listeners:
 
 @contextmanager
 def training_progress(quiet: bool) -> Iterator[Listeners]:
-    """Bars on standard error that disappear when done; one for the whole training, whose words change."""
+    """Bars on standard error that disappear when done, one for the whole training, whose words change; or lines in a
+    log."""
     if quiet or not errors.is_terminal:
-        yield Listeners(_silent, _silent)
+        tell = silent if quiet else lines_in_a_log()
+        yield Listeners(tell, tell)
         return
     # The time left is that of the last minutes: an epoch's look at validation data is slower than its steps.
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn())
@@ -157,7 +159,3 @@ def agreement_sentence(found: "EpochAgreement") -> str:
 def _with_interval(sigma: "Estimate") -> str:
     value, interval = sigma_texts(sigma)
     return (value if interval == "–" else f"{value} ({interval})").replace("-", "−")
-
-
-def _silent(_what: str, _done: int, _total: int) -> None:
-    return None
