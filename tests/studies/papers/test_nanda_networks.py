@@ -277,6 +277,12 @@ def test_noise_alone_is_no_bias():
     assert excess_bias(distances(0, WEAK), PARTS) > 0.2
 
 
+def test_one_group_that_is_alone_with_its_robustness_does_not_outweigh_all_others():
+    alone = Distances(np.where(CLASSES.membership == 0, 1.0, 0.001), np.ones(COUNT, dtype=bool), "upper", "l2")
+    assert sigmas(alone, [CLASSES])[CLASSES.labels[0]] > 900
+    assert excess_bias(alone, [CLASSES]) <= 1
+
+
 def test_a_network_starts_with_all_weights_but_the_last_layer():
     taught, fresh = (nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, classes)) for classes in (2, 2))
     weights = with_new_head(taught, fresh)

@@ -24,6 +24,7 @@ from fairmargin.studies.papers.nanda_signs import NEGLIGIBLE, Measured, agreemen
 from fairmargin.studies.papers.trained import over_seeds
 
 _SHUFFLES = 100
+_MOST = 1.0  # σ of a group whose rest is all but at the boundary has no limit
 _HEAD_SEED = 0
 
 
@@ -82,8 +83,10 @@ def warm_rows(claim: Claim, found: Sequence[Measured], reason: str) -> list[Clai
     cold = [network for network in measured.networks if network not in measured.warm]
     how = (
         f"{measured.title}, σ by smoothing. Mean |σ| over groups, less what shuffled groups of the same sizes give "
-        f"({_SHUFFLES} times): noise alone makes |σ| positive. Pre-trained: {', '.join(measured.warm)}; from scratch: "
-        f"{', '.join(cold)}. All pre-trained ones of an architecture begin with the same weights."
+        f"({_SHUFFLES} times): noise alone makes |σ| positive. A σ above {_MOST:g} counts as {_MOST:g}, since none can "
+        "lie below −1 (so since a first run, in which one σ of 157 outweighed all others). Pre-trained: "
+        f"{', '.join(measured.warm)}; from scratch: {', '.join(cold)}. All pre-trained ones of an architecture begin "
+        "with the same weights."
     )
     return [*_early_rows(claim, measured, cold, how), _stays(claim, measured)]
 
@@ -143,7 +146,7 @@ def _excess(measured: Measured, network: str, seed: int, epoch: str) -> float:
 
 
 def excess_bias(distances: Distances, partitions: Sequence[Partition]) -> float:
-    """Mean |σ| over all groups, less the mean of the same after shuffling who belongs where; 0 if nobody is robust.
+    """Mean of min(|σ|, 1) over all groups, less the same after shuffling who belongs where; 0 if nobody is robust.
 
     >>> same = Distances(np.ones(60), np.ones(60, bool), "exact", "L2")
     >>> excess_bias(same, [Partition.by("class", np.arange(60) % 3)])
@@ -158,4 +161,4 @@ def excess_bias(distances: Distances, partitions: Sequence[Partition]) -> float:
 
 def _mean_size(distances: Distances, partitions: Sequence[Partition]) -> float:
     sizes = np.abs([value for value in sigmas(distances, partitions).values() if value == value])
-    return float(sizes.mean()) if len(sizes) else 0.0
+    return float(np.minimum(sizes, _MOST).mean()) if len(sizes) else 0.0
