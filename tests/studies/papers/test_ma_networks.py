@@ -107,6 +107,16 @@ def test_variance_and_accuracy_that_fall_with_the_radius_do_not_hold():
     }
 
 
+def test_a_row_says_of_how_many_classes_nothing_withstands():
+    found = swept(rising, lambda m, r: 0.3 + r / 100, 0.002)
+    shares = {place: values.copy() for place, values in found.shares.items()}
+    shares[MADRY, 16][..., :3] = 0.0
+    rows = {row.name: row for row in sweep_rows(CLAIMS, replace(found, shares=shares), "")}
+    assert "Trained with 16/255, 3 of 10 classes withstand nothing" in rows["7a"].remark
+    assert "withstand nothing" not in rows["10a"].remark
+    assert rows["8"].ours.endswith(" points per 4/255")  # a change of per cent
+
+
 def test_noise_alone_decides_nothing():
     found = sweep_rows(CLAIMS, swept(level, level, 0.05), "")
     assert sum(row.verdict == "undecided" for row in found) >= len(found) - 2
@@ -349,5 +359,5 @@ def test_classes_are_listed_with_their_change_and_the_printed_one():
 def test_remarks_say_with_what_the_claim_was_tested(tmp_path):
     chosen = main_sweep(assignment("laptop", tmp_path))
     said = ma_networks.remark_on(assignment("laptop", tmp_path), chosen, chosen.network)
-    assert "small_cnn on cifar10 shrunk to 16×16" in said
+    assert "small_cnn on CIFAR-10 shrunk to 16×16" in said
     assert "nothing about the claim" in ma_networks.remark_on(assignment("smoke", tmp_path), chosen, "small_cnn")

@@ -85,7 +85,7 @@ def _further(assignment: Assignment) -> tuple[list[Claim], tuple[str, ...]]:
         return [replace(claim.untested(str(error)), letter="a", text="The same on CIFAR-100.")], ()
     remark = remark_on(assignment, sweep, sweep.network)
     if sweep.name.endswith("-super"):
-        remark += " Its 20 superclasses: of the 100 classes there are only 50 training pictures each."
+        remark += " Of each of its 100 classes only 50 training pictures are at hand, too few to learn them apart."
     rows = further_rows(claim, swept, remark, ("a", "b", "c", "d"))
     return guarded(rows, swept, places_of(swept, MADRY, FAT)), (note_on(swept),)
 
@@ -95,9 +95,9 @@ def remark_on(assignment: Assignment, sweep: Sweep, network: str) -> str:
     if assignment.scale == "smoke":
         return _SMOKE
     if assignment.scale == "paper":
-        return f"{network} on {sweep.name}, the paper’s settings, {len(sweep.seeds)} seeds."
+        return f"{network} on {sweep.title}, the paper’s settings, {len(sweep.seeds)} seeds."
     size = f" shrunk to {sweep.data['size']}×{sweep.data['size']} pixels" if sweep.data.get("size") else ""
-    return f"{network} on {sweep.name}{size}, {len(sweep.seeds)} seeds, instead of the paper’s residual network."
+    return f"{network} on {sweep.title}{size}, {len(sweep.seeds)} seeds, instead of the paper’s residual network."
 
 
 def note_on(swept: Swept) -> str:
@@ -112,7 +112,7 @@ def note_on(swept: Swept) -> str:
     )
     per_class = data.get("train_per_group") or "all"
     return (
-        f"{sweep.name}: {trained} trainings of {sweep.network}, {per_class} training samples of each class, "
+        f"{sweep.title}: {trained} trainings of {sweep.network}, {per_class} training samples of each class, "
         f"{training.get('epochs', 120)} epochs, {sweep.steps} steps of {sweep.step:g}·ε_train in training, seeds "
         f"{', '.join(map(str, sweep.seeds))}; {int(swept.sizes.min())} test samples of each class at least. Accuracy "
         f"without an attack: {clean}."
@@ -120,7 +120,7 @@ def note_on(swept: Swept) -> str:
 
 
 def _pictures(swept: Swept, by_class: Swept) -> tuple[Picture, ...]:
-    name, network = swept.sweep.name, swept.sweep.network
+    name, network = swept.sweep.title, swept.sweep.network
     return (
         Picture(
             "radii",

@@ -9,7 +9,17 @@ from fairmargin.studies.papers.claims import Claim, by_agreement, by_direction, 
 from fairmargin.studies.papers.ma_networks_rows import TEST, decided, ends, signed
 from fairmargin.studies.papers.ma_sweep_cells import relative_change, share_of_cells
 from fairmargin.studies.papers.ma_sweep_measures import Place, Swept, attack_number, mean_accuracy, vcra
-from fairmargin.studies.papers.ma_sweep_study import FAT, FAT_TRADES, MADRY, MARGIN, PGD, TRADES, WEIGHT, weighted
+from fairmargin.studies.papers.ma_sweep_study import (
+    CALLED,
+    FAT,
+    FAT_TRADES,
+    MADRY,
+    MARGIN,
+    PGD,
+    TRADES,
+    WEIGHT,
+    weighted,
+)
 from fairmargin.studies.papers.trained import over_seeds, slope_over_seeds
 
 CHANCE = 0.5
@@ -87,8 +97,8 @@ def _rate_rows(claim: Claim, plain: Floats, fair: Floats, remark: str) -> list[C
 
 
 _CELLS = (
-    "A cell is ε_train × attack × ε_test. Cells are not independent: the interval is over seeds (one share each), and "
-    "never narrower than that of as many coin flips as there are pairs of networks."
+    "A cell is ε_train × attack × ε_test, of each seed. Cells are not independent: the interval is over seeds (one "
+    "share each), and never narrower than that of as many coin flips as there are pairs of networks."
 )
 
 
@@ -162,23 +172,23 @@ def further_rows(claim: Claim, swept: Swept, remark: str, letters: Sequence[str]
     radii = swept.sweep.radii[MADRY]
     rows = []
     spread, rate = 100 * vcra(swept.at(MADRY, PGD, TEST), swept.sizes), 100 * mean_accuracy(swept.at(MADRY, PGD, TEST))
-    for values, name, unit, letter in (
-        (spread, "VCRA", "·10⁻²", letters[0]),
-        (rate, "Robust accuracy", " %", letters[1]),
+    for values, name, (unit, changes), letter in (
+        (spread, "VCRA", ("·10⁻²", "·10⁻²"), letters[0]),
+        (rate, "Robust accuracy", (" %", " points"), letters[1]),
     ):
         change = over_seeds(values[:, -1] - values[:, 0])
         rows.append(
             claim.found(
-                f"{ends(values, unit)}; {signed(change)}{unit}",
+                f"{ends(values, unit)}; {signed(change)}{changes}",
                 by_direction(change.interval, "above"),
                 interval=change.interval,
                 letter=letter,
-                text=f"{name} of {MADRY} on {swept.sweep.name} rises from ε_train = {radii[0]}/255 to {radii[-1]}/255 "
-                f"(PGD-20 {TEST}/255).",
+                text=f"{name} of {CALLED[MADRY]} on {swept.sweep.title} rises from ε_train = {radii[0]}/255 to "
+                f"{radii[-1]}/255 (PGD-20 {TEST}/255).",
                 remark=remark,
             )
         )
-    return rows + _against(claim, swept, (MADRY, FAT), radii, f"FAT on {swept.sweep.name}", remark, letters[2:])
+    return rows + _against(claim, swept, (MADRY, FAT), radii, f"FAT on {swept.sweep.title}", remark, letters[2:])
 
 
 def _against(

@@ -8,7 +8,7 @@ from fairmargin.core.arrays import Floats
 from fairmargin.studies.papers.claims import Claim, Interval, Side, Verdict, by_direction
 from fairmargin.studies.papers.ma_sweep_learned import guarded, places_of
 from fairmargin.studies.papers.ma_sweep_measures import Swept, mean_accuracy, variation, vcra, worst_class
-from fairmargin.studies.papers.ma_sweep_study import FGSM, MADRY, MARGIN, PGD, TRADES
+from fairmargin.studies.papers.ma_sweep_study import CALLED, FGSM, MADRY, MARGIN, PGD, TRADES
 from fairmargin.studies.papers.trained import SeedMean, over_seeds, slope_over_seeds
 
 STEP = 4  # slopes are told for so many steps of a byte
@@ -34,24 +34,27 @@ def sweep_rows(claims: Mapping[int, Claim], swept: Swept, remark: str) -> list[C
     def relative(shares: Floats) -> Floats:
         return variation(shares, swept.sizes)
 
-    measures: dict[str, tuple[Measure, str]] = {
-        "VCRA": (spread, "·10⁻²"),
-        "robust accuracy": (accuracy, " %"),
-        _RELATIVE: (relative, ""),
+    # the measure, its unit, and that of its changes
+    measures: dict[str, tuple[Measure, str, str]] = {
+        "VCRA": (spread, "·10⁻²", "·10⁻²"),
+        "robust accuracy": (accuracy, " %", " points"),
+        _RELATIVE: (relative, "", ""),
     }
 
+    explained = {"VCRA": "", "robust accuracy": "", _RELATIVE: _WHY_RELATIVE}
+
     def row(number: int, letter: str, method: str, attack: str, name: str) -> Claim:
-        measure, unit = measures[name]
+        measure, unit, changes = measures[name]
         radii = swept.sweep.radii[method]
         values = measure(swept.at(method, attack, TEST))
         slope = slope_of(radii, values)
         verdict, interval = decided(slope, "above")
-        said = f"{name[:1].upper()}{name[1:]} of {method} rises with ε_train under {attack} {TEST}/255."
+        said = f"{name[:1].upper()}{name[1:]} of {CALLED[method]} rises with ε_train under {attack} {TEST}/255."
         return claims[number].found(
-            f"{ends(values, unit)}; slope {signed(slope)}{unit} per {STEP}/255",
+            f"{ends(values, unit)}; slope {signed(slope)}{changes} per {STEP}/255",
             verdict,
             interval=interval,
-            remark=f"{remark} {_WHY_RELATIVE}" if (number, letter) == (7, "b") else remark,
+            remark=" ".join(filter(None, (remark, explained[name], given_up(swept, method, attack)))),
             letter=letter,
             text=f"(ours) {said}" if name == _RELATIVE else said,
             printed=_PRINTED.get((method, attack, name), ""),
@@ -63,8 +66,18 @@ def sweep_rows(claims: Mapping[int, Claim], swept: Swept, remark: str) -> list[C
 _RELATIVE = "coefficient of variation"
 _WHY_RELATIVE = (
     "√VCRA ÷ mean robust accuracy. VCRA is forced towards 0 where hardly anything withstands the attack, so that it "
-    "must rise when accuracy rises from there; the ratio need not."
+    "must rise when accuracy rises from there; the ratio need not, and in print it falls."
 )
+
+
+def given_up(swept: Swept, method: str, attack: str) -> str:
+    """A class of which nothing withstands is spread, too: how many there are after the largest radius."""
+    shares = swept.at(method, attack, TEST)[:, -1].mean(axis=0)
+    none = int((shares == 0).sum())
+    if not none:
+        return ""
+    radius = swept.sweep.radii[method][-1]
+    return f"Trained with {radius}/255, {none} of {len(shares)} classes withstand nothing: part of the spread is that."
 
 
 _ROWS = (
@@ -141,6 +154,7 @@ def class_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
     """Row 11: four classes that are said to lose or to gain, and how the worst class fares."""
     shares = 100 * swept.at(MADRY, FGSM, TEST)
     least, most = swept.sweep.radii[MADRY][0], swept.sweep.radii[MADRY][-1]
+    remark = f"{remark} {given_up(swept, MADRY, FGSM)}".strip()
     rows = []
     for letter, (name, (place, side, printed)) in zip("abcd", CHANGES.items(), strict=True):
         change = over_seeds(shares[:, -1, place] - shares[:, 0, place])

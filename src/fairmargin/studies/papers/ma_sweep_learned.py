@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from fairmargin.studies.papers.claims import Claim
 from fairmargin.studies.papers.ma_sweep_measures import Place, Swept, mean_accuracy
-
-BETTER_THAN_GUESSING = 1.5  # times the accuracy of guessing, without an attack
+from fairmargin.studies.papers.trained import BETTER_THAN_GUESSING
 
 
 def places_of(swept: Swept, *methods: str) -> tuple[Place, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 from fairmargin.studies.papers.paper import Assignment
 
 MADRY, TRADES, FAT, FAT_TRADES = "madry", "trades", "fat", "fat_trades"
+CALLED = {MADRY: "Madry’s method", TRADES: "TRADES"}
 FGSM, PGD, MARGIN = "FGSM", "PGD-20", "C&W"
 # What the paper's numbers were made with: its "FGSM" steps from a random start, its "C&W" is PGD on the margin.
 ATTACKS: Mapping[str, str] = {
@@ -17,6 +18,7 @@ ATTACKS: Mapping[str, str] = {
 TESTS = (16, 20)  # radii attacked with, in steps of a byte, as all radii here
 WEIGHT = 0.1  # λ of the published code
 _SEEDS = (1, 2, 3, 4)
+_TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cifar100-super": "CIFAR-100’s superclasses"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,11 @@ class Sweep:
     def name(self) -> str:
         """Of the data."""
         return str(self.data["dataset"])
+
+    @property
+    def title(self) -> str:
+        """The data's name for people."""
+        return _TITLES.get(self.name, self.name)
 
     @property
     def network(self) -> str:

@@ -40,7 +40,7 @@ _RATE: Mapping[str, Mapping[int, tuple[float, ...]]] = {
 }
 _MISPRINTS = (
     "In print, Table 1 has 21.71 and 42.94 where Table 4 has 21.74 and 42.97 (Madry, FGSM), and its column of "
-    "WRN-32-10 under FGSM 20/255 repeats PGD-20 16/255."
+    "WRN-32-10 under FGSM 20/255 repeats PGD-20 16/255 in three of four rows."
 )
 
 
@@ -63,7 +63,7 @@ def cells_table(swept: Swept) -> Table:
                         cells += [f"{printed[method][radius][place]:.2f}"] if method in printed else []
                 rows.append(tuple(cells))
     caption = (
-        f"Every cell: {swept.sweep.network} on {swept.sweep.name}, mean over {len(swept.sweep.seeds)} seeds ± half of "
+        f"Every cell: {swept.sweep.network} on {swept.sweep.title}, mean over {len(swept.sweep.seeds)} seeds ± half of "
         f"its 95 % interval; printed: ResNet-18 on CIFAR-10 (Tables 3 and 4). {_MISPRINTS}"
     )
     return Table("cells", caption, tuple(columns), tuple(rows))

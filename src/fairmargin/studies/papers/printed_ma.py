@@ -57,7 +57,7 @@ MA = (
         "ma",
         17,
         "The rows of WRN-32-10.",
-        "its FGSM 20/255 column repeats PGD-20 16/255",
+        "its FGSM 20/255 column repeats PGD-20 16/255 in three of four rows",
         _NOT_HERE,
     ),
 )

@@ -24,7 +24,7 @@ TRAN = (
     Claim("tran", 9, "The natural error rises with λ.", "Figure 4", _DIRECTION),
     Claim("tran", 10, "The violation of accuracy parity falls with λ.", "Figure 4", _DIRECTION),
     Claim("tran", 11, "The distance to the boundary (as softmax margin) falls with λ.", "Figure 4", _DIRECTION),
-    Claim("tran", 12, "Boundary errors of fair models are larger.", "by up to 9 %", _DIRECTION),
+    Claim("tran", 12, "Boundary errors of fair models are larger.", "by up to 9 % (Figure 5)", _DIRECTION),
     Claim(
         "tran",
         13,

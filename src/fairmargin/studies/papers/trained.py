@@ -15,6 +15,7 @@ from fairmargin.studies.papers.claims import Interval
 from fairmargin.studies.papers.paper import Assignment, NotPossibleHereError
 from fairmargin.studies.study_file import make_study_file
 
+BETTER_THAN_GUESSING = 1.5  # times the accuracy of guessing: a network below it has learned nothing
 _SAME = 1e-9  # numbers that differ by less are equal but for rounding
 
 

@@ -7,6 +7,7 @@ from string import ascii_lowercase
 
 from fairmargin.studies.papers.claims import Claim
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
+from fairmargin.studies.papers.trained import BETTER_THAN_GUESSING
 from fairmargin.studies.papers.tran_networks_hardening import Hardened, hardening_rows, run_hardening
 from fairmargin.studies.papers.tran_networks_pair import Pair, look_for_pair, pair_rows
 from fairmargin.studies.papers.tran_networks_pictures import hardening_picture, pair_picture
@@ -143,11 +144,13 @@ def _notes(done: Sequence[Sweep], hardened: Sequence[Hardened]) -> tuple[str, ..
             "have them; distances are upper bounds by gradients, of equally many samples of each group, weighted by "
             "the groups' shares. The violation is the largest |err_a − err| of a "
             "group. RFGSM is Tramèr's, one step of half of the radius after a random one of the other half.",
-            f"A network that gives one answer to more than {COLLAPSED:.0%} of the samples, or is right no more often "
-            "than by chance (mean over classes), counts as collapsed; a λ at which one seed collapsed is left out of "
-            "verdicts and stays in the figures. The rule on chance was added after a first run, in which CIFAR-10 with "
-            "ramp and a penalty ended there and was praised for boundary errors near 0. Intervals are 95 % over seeds "
-            "(Student's t): they speak of other trainings, on the same test samples.",
+            f"A network that gives one answer to more than {COLLAPSED:.0%} of the samples, or is right less than "
+            f"{BETTER_THAN_GUESSING:g} times as often as by chance (mean over classes), counts as collapsed; a λ at "
+            "which one seed collapsed is left out of verdicts and stays in the figures. The rule on chance was added "
+            "after first runs, in which such networks were praised for boundary errors near 0. Intervals are 95 % over "
+            "seeds (Student's t): they speak of other trainings, on the same test samples.",
+            "“On a fitted line”: the change from the first λ (or radius) to the last, along a straight line through "
+            "each seed's values.",
         ]
     if any(sweep.plan.subject.data["dataset"] == "utkface" for sweep in done):
         notes.append(_ETHICS)

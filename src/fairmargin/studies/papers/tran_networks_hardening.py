@@ -13,7 +13,7 @@ from fairmargin.studies.papers.paper import Assignment
 from fairmargin.studies.papers.trained import SeedMean, slope_over_seeds
 from fairmargin.studies.papers.tran_sweep import collapsed
 from fairmargin.studies.papers.tran_sweep_distances import predictions
-from fairmargin.studies.papers.tran_sweep_study import HardeningPlan, hardening_methods, penalised, run_subject
+from fairmargin.studies.papers.tran_sweep_study import RACE, HardeningPlan, hardening_methods, penalised, run_subject
 
 _PERCENT = 100.0
 
@@ -22,7 +22,7 @@ _PERCENT = 100.0
 class Hardened:
     """Errors by seed, radius trained with, and λ; `robust` has a fourth axis for the radii attacked at.
 
-    `collapsed` says which networks give one answer to nearly everything, or are no better than chance.
+    `collapsed` says which networks give one answer to nearly everything, or are hardly better than chance.
     """
 
     plan: HardeningPlan
@@ -76,6 +76,7 @@ def run_hardening(assignment: Assignment, plan: HardeningPlan) -> Hardened:
 def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
     """Both halves of the claim, over every λ at which no network collapsed."""
     claim, plan = claims[13], found.plan
+    shown = plan.subject.name == RACE
     texts = (
         f"A larger training radius gives a lower robust error for every λ: {found.title}.",
         f"A larger training radius gives a higher natural error: {found.title}.",
@@ -87,8 +88,8 @@ def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
     span = f"ε_* from {plan.trained_radii[0]} to {plan.trained_radii[-1]}"
     worst = max(falls.values(), key=lambda each: each.high)
     remark = (
-        f"Robust errors by RFGSM, mean over ε = {', '.join(plan.subject.radii)}; change along a line through each "
-        "seed's values. “For every λ”: each λ has its own interval, and all must lie below 0; the one shown is that of "
+        f"Robust errors by RFGSM, mean over ε = {', '.join(plan.subject.radii)}; changes on a fitted line."
+        " “For every λ”: each λ has its own interval, and all must lie below 0; the one shown is that of "
         f"the highest. The paper has UTKFace by race and VGG-13. {_left_out(found)}"
     )
     return [
@@ -97,6 +98,7 @@ def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
             for_every([by_direction(each.interval, "below") for each in falls.values()]),
             interval=worst.interval,
             text=texts[0],
+            printed="Figure 7" if shown else "",
             remark=remark.strip(),
         ),
         claim.found(
@@ -106,6 +108,7 @@ def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
             by_direction(pooled.interval, "above"),
             interval=pooled.interval,
             text=texts[1],
+            printed="Figure 6" if shown else "",
             remark=_left_out(found),
         ),
     ]

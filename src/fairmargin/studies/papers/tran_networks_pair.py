@@ -24,6 +24,8 @@ NOISES = {
     "fair": "the noise is made against the fair model",
     "own": "each model meets its own noise, after the same random step",
 }
+_TRANSFER = "Noise flips the model that it was made against more easily than another: the row says that too."
+_AGAINST = {"regular": _TRANSFER, "fair": _TRANSFER, "own": "Only this row compares like with like."}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +113,7 @@ def pair_rows(claim: Claim, pair: Pair) -> list[Claim]:
                 interval=difference.interval,
                 text=f"{claim.text.rstrip('.')} more often than the other way round; {words}.",
                 remark=f"{pair.title}, λ = 0 against {pair.weight:g}, ε = {pair.radius}, all test samples, right or "
-                "wrong, as in the paper. A pair as printed "
+                f"wrong, as in the paper. {_AGAINST[noise]} A pair as printed "
                 + ("exists: see the figure." if pair.example is not None else "was not found among them."),
             )
         )

@@ -4,7 +4,17 @@ from dataclasses import replace
 from typing import Any
 
 from fairmargin.studies.papers.paper import Assignment
-from fairmargin.studies.papers.tran_sweep_study import CROSS_ENTROPY, RAMP, HardeningPlan, Subject, SweepPlan
+from fairmargin.studies.papers.tran_sweep_study import (
+    AGE,
+    CROSS_ENTROPY,
+    FASHION,
+    OBJECTS,
+    RACE,
+    RAMP,
+    HardeningPlan,
+    Subject,
+    SweepPlan,
+)
 
 _BOTH = (CROSS_ENTROPY, RAMP)
 _PUBLISHED = (0.0, 1.0, 2.0)  # λ
@@ -44,12 +54,12 @@ def _briefly(epochs: int) -> dict[str, Any]:
 
 def _laptop() -> tuple[SweepPlan, ...]:
     plumb, objects = "plumb:steps=12", {"dataset": "cifar10", "train_per_group": 1_000, "test_per_group": 100}
-    age = _small("utkface-age", "UTKFace by age in decades", _faces("age9", 5_000), "age9")
+    age = _small(AGE, "UTKFace by age in decades", _faces("age9", 5_000), "age9")
     return (
         SweepPlan(_race(5_000), _BOTH, plumb, 40),
         SweepPlan(age, (CROSS_ENTROPY,), plumb, 20, pair="2/255"),
         SweepPlan(_fashion(1_000), _BOTH, plumb, 20),
-        SweepPlan(_small("cifar10", "CIFAR-10", objects, "class"), _BOTH, plumb, 20),
+        SweepPlan(_small(OBJECTS, "CIFAR-10", objects, "class"), _BOTH, plumb, 20),
     )
 
 
@@ -61,7 +71,7 @@ def _laptop_grids() -> tuple[HardeningPlan, ...]:
 
 
 def _race(per_gender: int) -> Subject:
-    return _small("utkface-race", "UTKFace by race", _faces("race", per_gender), "race")
+    return _small(RACE, "UTKFace by race", _faces("race", per_gender), "race")
 
 
 def _faces(task: str, per_gender: int) -> dict[str, Any]:
@@ -72,7 +82,7 @@ def _faces(task: str, per_gender: int) -> dict[str, Any]:
 
 def _fashion(per_class: int) -> Subject:
     data = {"dataset": "fashion-mnist", "train_per_group": per_class, "test_per_group": 100}
-    return replace(_small("fashion-mnist", "Fashion-MNIST", data, "class"), network="lenet5", radii=_GREY)
+    return replace(_small(FASHION, "Fashion-MNIST", data, "class"), network="lenet5", radii=_GREY)
 
 
 def _small(name: str, title: str, data: dict[str, Any], groups: str) -> Subject:
@@ -97,12 +107,10 @@ def _paper_subject(name: str, title: str, data: dict[str, Any], network: str, ra
 
 def _paper() -> tuple[SweepPlan, ...]:
     race = _paper_race()
-    age = _paper_subject(
-        "utkface-age", "UTKFace by age in decades", {"dataset": "utkface", "task": "age9"}, "vgg13", _COLOUR
-    )
+    age = _paper_subject(AGE, "UTKFace by age in decades", {"dataset": "utkface", "task": "age9"}, "vgg13", _COLOUR)
     # VGG-13 cannot take 28×28 pixels, as the paper says; there it used its CNN.
-    fashion = _paper_subject("fashion-mnist", "Fashion-MNIST", {"dataset": "fashion-mnist"}, "cnn6", _GREY)
-    cifar = _paper_subject("cifar10", "CIFAR-10", {"dataset": "cifar10"}, "vgg13", _COLOUR)
+    fashion = _paper_subject(FASHION, "Fashion-MNIST", {"dataset": "fashion-mnist"}, "cnn6", _GREY)
+    cifar = _paper_subject(OBJECTS, "CIFAR-10", {"dataset": "cifar10"}, "vgg13", _COLOUR)
     plumb = "plumb:steps=40"
     return (
         SweepPlan(race, _BOTH, plumb, 200),
@@ -117,4 +125,4 @@ def _paper_grids() -> tuple[HardeningPlan, ...]:
 
 
 def _paper_race() -> Subject:
-    return _paper_subject("utkface-race", "UTKFace by race", {"dataset": "utkface", "task": "race"}, "vgg13", _COLOUR)
+    return _paper_subject(RACE, "UTKFace by race", {"dataset": "utkface", "task": "race"}, "vgg13", _COLOUR)

@@ -9,6 +9,7 @@ from fairmargin.studies.grid_work import weights_at
 from fairmargin.studies.papers.paper import Assignment
 from fairmargin.studies.papers.trained import run_grid
 
+RACE, AGE, OBJECTS, FASHION = "utkface-race", "utkface-age", "cifar10", "fashion-mnist"
 CROSS_ENTROPY, RAMP, GROUP_LOSS = "cross_entropy", "ramp", "group_dro"
 ATTACK = "rfgsm"
 Methods = Sequence[Mapping[str, str]]

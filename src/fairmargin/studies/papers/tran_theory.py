@@ -25,7 +25,8 @@ _ROWS: tuple[tuple[int, str, str, str, str], ...] = (
         "",
         "Theorem 1, order",
         "",
-        "The paper's Figure 2 with K = 10 lies outside of the premise: there θ* = 1.146 is beyond μ̄ = 1.",
+        "The paper's Figure 2 lies outside of the premise: with K = 10, θ* = 1.146 is beyond μ̄ = 1; with K = 5 the "
+        "premise ends at K = 3.60 for ε = 0.2, the robust threshold 0.995 lying beyond μ̄ − ε = 0.8.",
     ),
     (2, "", "Theorem 1, growth", "", "On a grid of 33 radii from 0 to ε in each setting."),
     (3, "", "Corollary 1", "", ""),
@@ -87,7 +88,7 @@ def run(assignment: Assignment) -> Findings:
         ),
         Picture(
             "densities-figure-2",
-            "The paper's Figure 2 (μ = ∓1, K = 5), ε = 0.2.",
+            "The paper's Figure 2 (μ = ∓1, K = 5), ε = 0.2. The premise of Theorem 1 ends at K = 3.60.",
             pair_densities(GaussianPair(-1.0, 1.0, 5.0), 0.2),
         ),
         Picture(
