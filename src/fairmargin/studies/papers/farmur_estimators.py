@@ -18,7 +18,7 @@ from fairmargin.studies.papers.farmur_studies import EQUATION_8, METHODS, Settin
 from fairmargin.studies.papers.trained import SeedMean
 
 _ALIKE = 0.10  # V_f by an estimator within so much of the reference's counts as the same
-_AGREED = "(ours) Which groups are vulnerable does not depend on the attack."
+_AGREED = "(ours) Eq. 8 and stronger attacks agree more often than by chance on which groups are vulnerable."
 _COLLAPSED = "a network gives one answer to everything, or its V_f is 0"
 
 
@@ -73,7 +73,7 @@ def estimator_rows(claim: Claim, views: tuple[Views, ...], setting: Setting) -> 
         size = over_sound_seeds(_by_seed(views, name, "robustness"))
         remark = (
             "The reference is the least of all upper bounds, sample by sample; the mean over three trainings is taken "
-            f"for each seed. V_f would be independent of the attack if it stayed within {_ALIKE:.0%}."
+            f"for each seed. That V_f is independent if it stays within {_ALIKE:.0%} is our reading."
         )
         if name == EQUATION_8:
             remark += " This is the paper's own estimate, Eq. 8, which bounds the distance on neither side."
@@ -94,7 +94,7 @@ def _said(setting: Setting, name: str, ratio: SeedMean, size: SeedMean) -> str:
     if math.isnan(ratio.mean):
         return f"{setting.title}, `{name}`: {_COLLAPSED}"
     return (
-        f"{setting.title}: V_f by `{name}` is {ratio.text(1, 3)} times the reference's; Rob(f) {size.text(1, 3)} times"
+        f"{setting.title}: Rob(f) by `{name}` is {size.text(1, 3)} times, V_f {ratio.text(1, 3)} times the reference's"
     )
 
 

@@ -8,6 +8,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.studies.papers.claims import Claim, by_direction
 from fairmargin.studies.papers.farmur_measures import measured, paired_change
+from fairmargin.studies.papers.farmur_rows import by
 from fairmargin.studies.papers.page import number
 from fairmargin.studies.papers.paper import Assignment, NotPossibleHereError
 from fairmargin.studies.papers.trained import run_grid
@@ -65,7 +66,7 @@ def given_rows(claims: Mapping[int, Claim], given: Given) -> list[Claim]:
         ratio = f" ({values[1] / values[0]:.2f}×)" if values[0] else ""
         found.append(
             claims[claim].found(
-                f"MNIST, advertorch's networks: {number(values[0])} → {number(values[1])}{ratio}",
+                f"MNIST, advertorch's networks: {number(values[0])} → {number(values[1])}{ratio}{by(change)}",
                 by_direction(change.interval, "above" if side == "above" else "below"),
                 interval=change.interval,
                 printed="other networks than the paper's",

@@ -9,7 +9,6 @@ import numpy as np
 from fairmargin.core.arrays import Floats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.errors import InputError
 from fairmargin.metrics.audit import common_cap
 from fairmargin.metrics.spread import debiased_variance
 from fairmargin.studies.papers.farmur_studies import Setting
@@ -89,13 +88,32 @@ class Trio:
         return float(self.values(method, of).mean())
 
     def change(self, before: str, after: str, of: str) -> SeedMean:
-        """After minus before, seed by seed; undefined if a network collapsed."""
-        return over_sound_seeds(self.values(after, of) - self.values(before, of))
+        """After minus before, seed by seed, with seeds and samples in its interval; undefined if a network collapsed.
+
+        All seeds are measured on the same samples, so that what is due to their choice does not shrink with more seeds.
+        """
+        found = over_sound_seeds(self.values(after, of) - self.values(before, of))
+        if math.isnan(found.mean):
+            return found
+        pairs = zip(self.distances[after], self.distances[before], strict=True)
+        moves = [_influence(late, self.partition, of) - _influence(early, self.partition, of) for late, early in pairs]
+        return found.widened(_half_width(np.mean(moves, axis=0), self.partition))
 
     def relative_change(self, before: str, after: str, of: str) -> SeedMean:
         """The same as a share of before."""
+        first, second = self.values(before, of), self.values(after, of)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return over_sound_seeds(self.values(after, of) / self.values(before, of) - 1)
+            ratios = second / first
+        found = over_sound_seeds(ratios - 1)
+        if math.isnan(found.mean):
+            return found
+        moves = [
+            (_influence(late, self.partition, of) - ratio * _influence(early, self.partition, of)) / value
+            for late, early, ratio, value in zip(
+                self.distances[after], self.distances[before], ratios, first, strict=True
+            )
+        ]
+        return found.widened(_half_width(np.mean(moves, axis=0), self.partition))
 
 
 def trio(setting: Setting, partition: Partition, distances: Mapping[str, Sequence[Distances]]) -> Trio:
@@ -118,17 +136,25 @@ def paired_change(before: Distances, after: Distances, partition: Partition, of:
     partition
         Their groups.
     of
-        "robustness", "variance" or "relative".
+        "accuracy", "robustness", "variance" or "relative".
     """
     change = getattr(measured(after, partition), of) - getattr(measured(before, partition), of)
-    parts = []
-    for distances, sign in ((after, 1.0), (before, -1.0)):
-        values = np.minimum(distances.values, common_cap(distances, math.inf)[0])
-        slopes = _slopes(_moments(values, partition)[0], of)
-        parts.append(sign * values * slopes[partition.membership])
-    _, errors = _moments(parts[0] + parts[1], partition)
-    half = _WIDTH * math.sqrt(float(errors.sum()))
-    return SeedMean(change, change - half, change + half)
+    moves = _influence(after, partition, of) - _influence(before, partition, of)
+    return SeedMean(change, change, change).widened(_half_width(moves, partition))
+
+
+def _influence(distances: Distances, partition: Partition, of: str) -> Floats:
+    """One number a sample, whose means by group add up to the number, to first order and but for a constant."""
+    if of == "accuracy":
+        sizes = np.bincount(partition.membership, minlength=len(partition.labels))
+        return np.asarray(distances.correct * (sizes / sizes.sum())[partition.membership])
+    values = np.minimum(distances.values, common_cap(distances, math.inf)[0])
+    return np.asarray(values * _slopes(_moments(values, partition)[0], of)[partition.membership])
+
+
+def _half_width(moves: Floats, partition: Partition) -> float:
+    """Half of the 95 % interval of a sum of means by group, for the samples drawn."""
+    return _WIDTH * math.sqrt(float(_moments(moves, partition)[1].sum()))
 
 
 def _slopes(means: Floats, of: str) -> Floats:
@@ -140,8 +166,6 @@ def _slopes(means: Floats, of: str) -> Floats:
         "variance": slope,
         "relative": slope / centre**2 - 2 * variance / (groups * centre**3),
     }
-    if of not in known:
-        raise InputError(f"`of` must be one of {', '.join(known)}; given {of!r}.")
     return np.asarray(known[of])
 
 

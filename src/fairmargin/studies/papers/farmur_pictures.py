@@ -13,7 +13,8 @@ from fairmargin.studies.papers.farmur_measures import Trio
 from fairmargin.studies.papers.farmur_studies import METHODS, TABLE
 
 _GRID = 200
-_REACH = 0.99  # of the samples' distances are shown
+_PRINTED = {"lenet": "", "alexnet": "AlexNet", "cifar10": "ResNet-18", "utkface": "UTK Classifier"}
+_REACH = 0.999  # of the samples' distances are shown
 _MEAN: dict[str, Any] = {"color": "#000000", "linestyle": "--", "linewidth": 2.2}
 
 
@@ -34,8 +35,8 @@ def curves_picture(trios: Sequence[Trio]) -> Figure:
             axis.plot(radii, np.mean(curves, axis=0), label="mean", **_MEAN)
             axis.set(xlabel="radius τ (L2)", ylim=(0.0, 1.0), xlim=(0.0, radii[-1]))
             network = trio.networks[method][0]
-            axis.set_title(f"{method}: V_f = {network.variance:.2g}", fontsize=10)
-        axes[len(METHODS) * row].set_ylabel(f"{trio.setting.title}\nshare beyond τ")
+            axis.set_title(f"{method}, seed 0: V_f = {network.variance:.2g}", fontsize=10)
+        axes[len(METHODS) * row].set_ylabel(f"{trio.setting.title}\nshare right and farther than τ", fontsize=8)
         handles, labels = axes[len(METHODS) * row].get_legend_handles_labels()
         axes[len(METHODS) * (row + 1) - 1].legend(
             handles, labels, fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0
@@ -63,8 +64,8 @@ def table_picture(trios: Sequence[Trio]) -> Figure:
                 values = scale * trio.values(method, of)
                 style: dict[str, Any] = {"color": COLOURS[place], "marker": MARKERS[place], "linestyle": "none"}
                 # Where V_f is 0 the mark lies on the axis: it is not cut off there.
-                axis.plot(np.full(len(values), place - 0.12), values, ms=3.5, alpha=0.5, clip_on=False, **style)
-                axis.plot(place - 0.12, values.mean(), ms=8, clip_on=False, **style)
+                axis.plot(np.full(len(values), place - 0.12), values, ms=3.5, alpha=0.7, clip_on=False, **style)
+                axis.plot(place - 0.12, values.mean(), ms=10, mfc="none", mew=1.8, clip_on=False, **style)
             axis.plot(np.arange(3) + 0.2, paper, "x", color="#000000", ms=6, clip_on=False)
             axis.set_xticks(range(len(METHODS)), METHODS, fontsize=8)
             axis.set(xlim=(-0.5, 2.5))
@@ -72,9 +73,14 @@ def table_picture(trios: Sequence[Trio]) -> Figure:
             axis.margins(y=0.15)
             if of != "accuracy":
                 axis.set_ylim(bottom=0.0)
-        title = trio.setting.title if trio.setting.row != "alexnet" else f"{trio.setting.title} (printed: AlexNet)"
+        theirs = _PRINTED[trio.setting.row]
+        title = f"{trio.setting.title} (printed: {theirs})" if theirs else trio.setting.title
         axes[len(asked) * row].set_title(title, fontsize=10)
-    cross = Line2D([], [], color="#000000", marker="x", linestyle="none", label="printed")
-    seeds = Line2D([], [], color="#666666", marker="o", linestyle="none", label="ours, mean over seeds")
-    figure.legend(handles=[seeds, cross], fontsize=9, loc="outside lower center", ncols=2)
+    marks = (("ours, a seed", "o", 3.5, "#666666"), ("ours, mean", "o", 10, "none"), ("printed", "x", 6, "#000000"))
+    handles = [
+        Line2D([], [], color="#000000" if marker == "x" else "#666666", marker=marker, ms=size, mfc=fill,
+               linestyle="none", label=label)
+        for label, marker, size, fill in marks
+    ]  # fmt: skip
+    figure.legend(handles=handles, fontsize=9, loc="outside lower center", ncols=3)
     return figure

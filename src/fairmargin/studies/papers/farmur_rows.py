@@ -51,7 +51,7 @@ def _row(
 ) -> Claim:
     before, after = (trio.mean(method, of) for method in methods)
     return claim.found(
-        f"{trio.setting.title}: {_times(before, after)}{_by(change)}",
+        f"{trio.setting.title}: {_times(before, after)}{by(change)}",
         by_direction(change.interval, side),
         interval=_shown(change),
         printed=printed,
@@ -107,11 +107,12 @@ def accuracy_rows(claims: Mapping[int, Claim], trios: Sequence[Trio]) -> list[Cl
             aim = difference if centre is None else centre
             found.append(
                 claims[claim].found(
-                    f"{trio.setting.title}, {before} → {after}: {shares}, {change.text(digits=2)} points",
+                    f"{trio.setting.title}: {shares}, {change.text(digits=2)} points",
                     by_number(change.interval, aim, tolerance),
                     interval=change.interval,
                     printed=f"{place[before]:.2f}% → {place[after]:.2f}%",
                     letter=letter,
+                    text=f"{claims[claim].text.rstrip('.')}, {before} → {after}.",
                     remark=f"Differences are compared, since smaller networks and data reach less: it holds if the "
                     f"change lies within {tolerance:g} point{'' if tolerance == 1 else 's'} of {_points(aim)}."
                     f"{_IMPLAUSIBLE if (claim, letter) == (7, 'a') else ''} {trio.setting.instead}".rstrip(),
@@ -136,8 +137,8 @@ def _times(before: float, after: float) -> str:
     return f"{number(before)} → {number(after)}" + (f" ({after / before:.2f}×)" if before else "")
 
 
-def _by(change: SeedMean) -> str:
-    """What the interval is of."""
+def by(change: SeedMean) -> str:
+    """What the interval is of: ", by +0.345"."""
     return "" if math.isnan(change.mean) else f", by {'+' if change.mean > 0 else ''}{number(change.mean)}"
 
 

@@ -10,7 +10,7 @@ from fairmargin.distances.last_two_radii import LastTwoRadii
 from fairmargin.distances.measure import measure
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.studies.papers.claims import by_number
-from fairmargin.studies.papers.linear_pictures import formulas_picture
+from fairmargin.studies.papers.linear_pictures import SHOWN, formulas_picture
 from fairmargin.studies.papers.paper import Assignment, Findings, Part, Picture
 
 _OVERSHOOT = 0.05  # of published DeepFool
@@ -66,7 +66,8 @@ def run(assignment: Assignment) -> Findings:
     )
     picture = Picture(
         "formulas",
-        "Both formulas against the true distance, on random linear models of 3 to 10 classes and 2 to 20 features.",
+        "Both formulas against the true distance, on random linear models of 3 to 10 classes and 2 to 20 features; "
+        f"at most {SHOWN:,} of all samples are drawn.",
         formulas_picture(exact, squared, last_two, expected),
     )
     note = f"Linear models: {models} random ones, {samples} samples each, exact distances (`exact_linear`, L2)."

@@ -6,14 +6,14 @@ from matplotlib.figure import Figure
 from fairmargin.core.arrays import Floats
 from fairmargin.report.pictures import COLOURS, panels, styled
 
-_POINTS = 1_500  # shown at most
+SHOWN = 1_500  # samples at most
 
 
 @styled
 def formulas_picture(exact: Floats, squared: Floats, last_two: Floats, expected: float) -> Figure:
     """Eq. 7 (left) and Eq. 8 (right) against the exact distance; the black line is the truth."""
     figure, axes = panels(1, 2, width=4.6, height=4.0)
-    shown = np.unique(np.linspace(0, len(exact) - 1, _POINTS).astype(np.int64))
+    shown = np.unique(np.linspace(0, len(exact) - 1, SHOWN).astype(np.int64))
     low, high = float(exact[shown].min()), float(exact[shown].max())
     for number, (axis, values, title) in enumerate(
         zip(axes, (squared, last_two), ("Eq. 7: the norm squared", "Eq. 8: the last two radii"), strict=True)

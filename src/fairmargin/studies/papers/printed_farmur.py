@@ -24,9 +24,11 @@ FARMUR = (
     ),
     Claim("farmur", 5, "FARMUR lowers Rob(f) little.", "by 1.6, .5, 6.3, 2.2 %", _DIRECTION),
     Claim("farmur", 6, "Accuracy on MNIST stays.", "within ±.4 points", _CLOSELY),
-    Claim("farmur", 7, "Accuracy on CIFAR-10.", "93.77 / 93.58 / 90.98 %", _DIRECTION),
-    Claim("farmur", 8, "Accuracy on UTKFace.", "66.70 / 65.60 / 65.66 %", _DIRECTION),
-    Claim("farmur", 9, "V_f is independent of the attack.", "", _CLOSELY),
+    Claim("farmur", 7, "Accuracy on CIFAR-10 changes as printed.", "93.77 / 93.58 / 90.98 %", _DIRECTION),
+    Claim("farmur", 8, "Accuracy on UTKFace changes as printed.", "66.70 / 65.60 / 65.66 %", _DIRECTION),
+    Claim(
+        "farmur", 9, "V_f is independent of the attack.", "“independent of the type of adversarial attacks”", _CLOSELY
+    ),
     Claim("farmur", 10, "Eq. 7 is the exact distance of a linear classifier.", "Eq. 7, with ‖w_l − w_k‖²", _CLOSELY),
     Claim(
         "farmur",

@@ -76,6 +76,15 @@ class SeedMean:
         """In another unit: a share in points, for instance; the factor is positive."""
         return SeedMean(factor * self.mean, factor * self.low, factor * self.high)
 
+    def widened(self, half: float) -> "SeedMean":
+        """With a further, independent source of doubt, half of whose interval's width is given.
+
+        >>> SeedMean(1.0, -2.0, 4.0).widened(4.0)
+        SeedMean(mean=1.0, low=-4.0, high=6.0)
+        """
+        both = float(np.hypot((self.high - self.low) / 2, half))
+        return SeedMean(self.mean, self.mean - both, self.mean + both)
+
     def text(self, scale: float = 1.0, digits: int = 3) -> str:
         """The mean and half of the interval's width, times `scale`; the mean alone where there is one seed."""
         mean = f"{round(scale * self.mean, digits) + 0.0:.{digits}f}".replace("-", "−")  # + 0.0: no "−0.000"
