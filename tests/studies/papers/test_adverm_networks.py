@@ -99,7 +99,7 @@ def test_a_gap_is_narrower_wider_or_undecided(plain, after, verdict):
     assert narrowed(found) == verdict
     (row,) = [row for row in rows(CLAIMS, [found], {True: ""}) if row.number == 1]
     assert row.verdict == verdict
-    assert row.interval == found.difference("relative").interval
+    assert row.interval == found.ratio("relative").interval
 
 
 @pytest.mark.parametrize(
@@ -171,3 +171,19 @@ def test_without_any_data_every_claim_is_untested_with_the_reason(tmp_path, monk
 def test_a_row_says_what_became_of_the_bias_that_the_regulariser_looks_at():
     found = {row.name: row for row in rows(CLAIMS, [change(1.0)], {True: "no faces"})}
     assert "At τ = 0.3 and among correct samples, which the regulariser pulls together" in found["1"].remark
+
+
+def test_a_gap_is_compared_as_a_quotient_of_networks_of_one_seed():
+    found = change(1.0)
+    quotients = [b.relative / a.relative for a, b in zip(found.before, found.after, strict=True)]
+    assert found.ratio("relative").mean == pytest.approx(np.prod(quotients) ** (1 / 3))
+    low, high = found.ratio("relative").interval
+    assert low * high == pytest.approx(found.ratio("relative").mean ** 2)  # as far down as up, in factors
+
+
+def test_a_trend_is_of_one_group_with_one_weight_in_several_networks():
+    strong = replace(change(2.0), target=Target("truck", "truck", 1.0))
+    (row,) = [
+        row for row in rows(CLAIMS, [change(1.0), strong, change(1.0, role="cat")], {True: ""}) if row.number == 6
+    ]
+    assert row.ours == "truck, α = 0.1: narrower on average in 1 of 1 networks"

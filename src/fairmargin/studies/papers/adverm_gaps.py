@@ -1,7 +1,7 @@
 """How far a group's robustness curve lies from that of the rest, before and after AdvERM."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,7 +106,23 @@ class Change:
         """After minus before of one number of the gap, over seeds: each seed's networks start from the same weights."""
         if of != "accuracy" and self.collapsed:
             return SeedMean(math.nan, math.nan, math.nan)
-        return over_seeds([getattr(b, of) - getattr(a, of) for a, b in zip(self.before, self.after, strict=True)])
+        return over_seeds([getattr(b, of) - getattr(a, of) for a, b in self._pairs])
+
+    def ratio(self, of: str) -> SeedMean:
+        """After over before, over seeds: the geometric mean, its interval on the scale of logarithms."""
+        if self.collapsed:
+            return SeedMean(math.nan, math.nan, math.nan)
+        logs = over_seeds([math.log(getattr(b, of) / getattr(a, of)) for a, b in self._pairs])
+        return SeedMean(*(float(np.exp(each)) for each in (logs.mean, logs.low, logs.high)))
+
+    @property
+    def _pairs(self) -> Iterable[tuple[Gap, Gap]]:
+        return zip(self.before, self.after, strict=True)
+
+    @property
+    def median(self) -> float:
+        """The median distance of the plain networks' correct samples."""
+        return float(np.median(np.concatenate([each.values[each.correct] for each in self.plain])))
 
     def means(self, of: str) -> tuple[float, float]:
         """Its mean before and after."""

@@ -14,7 +14,7 @@ from fairmargin.report.pictures import COLOURS, MARKERS, panels, styled
 from fairmargin.studies.papers.adverm_gaps import Change
 
 _GRID = 200
-_REACH = 0.98  # of the samples' distances are shown
+_REACH = 0.995  # of the samples' distances are shown
 
 
 @styled
@@ -34,7 +34,7 @@ def curves_picture(changes: Sequence[Change]) -> Figure:
             axis.axvline(change.setting.radius, color="#555555", linestyle=":", linewidth=1.2)
             axis.set(xlabel="radius τ (L2)", ylim=(0.0, 1.0), xlim=(0.0, radii[-1]))
             axis.set_title(f"{change.setting.title}: {when}", fontsize=10)
-        axes[2 * row].set_ylabel("share beyond τ")
+        axes[2 * row].set_ylabel("share right and farther than τ", fontsize=9)
         axes[2 * row + 1].legend(fontsize=8, loc="upper right")
     return figure
 
@@ -53,7 +53,7 @@ def gaps_picture(changes: Sequence[Change]) -> Figure:
     height = 1.3 + 0.55 * len(changes)
     figure, axes = panels(1, 2, width=4.8, height=height, share_y=True)
     for axis, of, name, scale in (
-        (axes[0], "relative", "relative gap between the curves", 1.0),
+        (axes[0], "relative", "relative gap between the curves (log scale)", 1.0),
         (axes[1], "accuracy", "accuracy (%)", 100.0),
     ):
         for place, change in enumerate(changes):
@@ -61,8 +61,10 @@ def gaps_picture(changes: Sequence[Change]) -> Figure:
                 values = scale * np.array([getattr(gap, of) for gap in gaps])
                 y = place + (0.15 if number else -0.15)
                 style: dict[str, Any] = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": "none"}
-                axis.plot(values, np.full(len(values), y), markersize=4, alpha=0.5, **style)
-                axis.plot(values.mean(), y, markersize=9, label=when if place == 0 else None, **style)
+                axis.plot(values, np.full(len(values), y), markersize=4, alpha=0.7, **style)
+                axis.plot(
+                    values.mean(), y, markersize=11, mfc="none", mew=1.8, label=when if place == 0 else None, **style
+                )
         axis.set_xlabel(name)
     axes[0].set_xscale("log")  # a regulariser that is too strong opens gaps of another size
     axes[0].xaxis.set_major_formatter("{x:g}")
