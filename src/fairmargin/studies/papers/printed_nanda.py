@@ -92,8 +92,8 @@ NANDA_2021 = (
 NANDA_2020 = (
     Claim("nanda2020", 1, "AdvERM narrows the gap of truck on CIFAR-10.", "Figure 6", _DIRECTION),
     Claim("nanda2020", 2, "AdvERM narrows the gap of Black on UTKFace.", "Figure 6", _DIRECTION),
-    Claim("nanda2020", 3, "Accuracy on CIFAR-10 before and after AdvERM.", "86.97 → 87.82 %", _DIRECTION),
-    Claim("nanda2020", 4, "Accuracy on UTKFace before and after AdvERM.", "66.25 → 65.52 %", _DIRECTION),
+    Claim("nanda2020", 3, "AdvERM costs no accuracy on CIFAR-10.", "86.97 → 87.82 %", _DIRECTION),
+    Claim("nanda2020", 4, "AdvERM costs no accuracy on UTKFace.", "66.25 → 65.52 %", _DIRECTION),
     Claim("nanda2020", 5, "AdvERM makes cat less disparate with the Deep CNN.", "Figure 12g, 12h", _DIRECTION),
     Claim("nanda2020", 6, "The trend persists across models.", "Figures 12 to 17", _DIRECTION),
     Claim(
