@@ -170,9 +170,9 @@ def _three_alike(means, number):
 
 def test_the_networks_of_others_give_three_rows_both_ways():
     weak, strong = distances([1.0, 1.3, 1.6, 2.0], 1), distances([3.0, 3.3, 3.6, 3.9], 2)
-    found = by_name(given_rows(CLAIMS, Given(weak, strong, GROUPS)))
+    found = by_name(given_rows(CLAIMS, Given(weak, strong, strong, GROUPS)))
     assert [found[name].verdict for name in ("1e", "3e")] == ["holds", "holds"]
-    found = by_name(given_rows(CLAIMS, Given(strong, weak, GROUPS)))
+    found = by_name(given_rows(CLAIMS, Given(strong, weak, weak, GROUPS)))
     assert [found[name].verdict for name in ("1e", "3e")] == ["does not hold", "does not hold"]
     assert [row.verdict for row in missing_rows(CLAIMS, "they are not here")] == ["not tested"] * 3
 

@@ -110,6 +110,7 @@ def _agreement_row(claim: Claim, views: tuple[Views, ...], setting: Setting) -> 
         by_agreement((low, high), chance),
         interval=(low, high),
         text=_AGREED,
+        printed="",
         chance=chance,
         remark="Vulnerable is who has a Rob(P) below the mean over groups; groups of one network are not independent, "
         f"so that the interval is over seeds. {setting.instead}".rstrip(),
