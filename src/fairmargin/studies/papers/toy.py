@@ -37,8 +37,8 @@ def run(assignment: Assignment) -> Findings:
         (
             Picture(
                 "two-classifiers",
-                "The same points under two classifiers that are both always right. Dashed: the budget τ around the "
-                "boundary. Pale points are out of its reach.",
+                "The same points under two classifiers that are both always right: colours are classes, shapes "
+                "are groups. Dashed: the budget τ around the boundary. Pale points are out of its reach.",
                 two,
             ),
             Picture(
