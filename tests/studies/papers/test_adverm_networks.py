@@ -11,9 +11,10 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.studies.grid import plan_study
 from fairmargin.studies.papers import adverm_networks
-from fairmargin.studies.papers.adverm_gaps import Change, by_all, gap_of
+from fairmargin.studies.papers.adverm_gaps import Change, gap_of
 from fairmargin.studies.papers.adverm_networks import PART, narrowed, pictures, rows
 from fairmargin.studies.papers.adverm_studies import PLAIN, Setting, Target, settings
+from fairmargin.studies.papers.claims import by_all
 from fairmargin.studies.papers.paper import SCALES, Assignment, NotPossibleHereError
 from fairmargin.studies.papers.printed_nanda import NANDA_2020
 from fairmargin.studies.study_file import make_study_file

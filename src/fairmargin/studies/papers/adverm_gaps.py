@@ -1,7 +1,7 @@
 """How far a group's robustness curve lies from that of the rest, before and after AdvERM."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ from fairmargin.errors import InputError
 from fairmargin.metrics.audit import common_cap
 from fairmargin.metrics.bias import robustness_bias
 from fairmargin.studies.papers.adverm_studies import Setting, Target
-from fairmargin.studies.papers.claims import Verdict
 from fairmargin.studies.papers.trained import SeedMean, over_seeds
 
 
@@ -128,14 +127,3 @@ class Change:
         """Its mean before and after."""
         before, after = (float(np.mean([getattr(gap, of) for gap in gaps])) for gaps in (self.before, self.after))
         return before, after
-
-
-def by_all(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of a claim about every one of several cases: one against it decides, and all must hold.
-
-    >>> by_all(["holds", "holds"]), by_all(["holds", "undecided"]), by_all(["undecided", "does not hold"])
-    ('holds', 'undecided', 'does not hold')
-    """
-    if "does not hold" in verdicts:
-        return "does not hold"
-    return "holds" if verdicts and all(verdict == "holds" for verdict in verdicts) else "undecided"

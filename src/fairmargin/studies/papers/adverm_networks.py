@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fairmargin.studies.grid_results import Grid
-from fairmargin.studies.papers.adverm_gaps import Change, by_all, gap_of
+from fairmargin.studies.papers.adverm_gaps import Change, gap_of
 from fairmargin.studies.papers.adverm_pictures import curves_picture, gaps_picture
 from fairmargin.studies.papers.adverm_studies import PLAIN, Setting, settings
-from fairmargin.studies.papers.claims import Claim, Verdict, by_direction
+from fairmargin.studies.papers.claims import Claim, Verdict, by_all, by_direction
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin.studies.papers.trained import run_grid
 

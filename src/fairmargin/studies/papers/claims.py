@@ -1,6 +1,7 @@
 """What a paper claims, what was found here, and the rules by which the one becomes a verdict on the other."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -155,6 +156,17 @@ def by_agreement(interval: Interval, chance: float) -> Verdict:
     ('holds', 'undecided')
     """
     return by_direction(interval, "above", chance)
+
+
+def by_all(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of a claim about every one of several cases: one against it decides, and all must hold.
+
+    >>> by_all(["holds", "holds"]), by_all(["holds", "undecided"]), by_all(["undecided", "does not hold"])
+    ('holds', 'undecided', 'does not hold')
+    """
+    if "does not hold" in verdicts:
+        return "does not hold"
+    return "holds" if verdicts and all(verdict == "holds" for verdict in verdicts) else "undecided"
 
 
 def limits_of(estimate: Any) -> Interval:

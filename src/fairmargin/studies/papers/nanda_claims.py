@@ -6,12 +6,11 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from fairmargin.core.arrays import Floats
 from fairmargin.core.distances import Distances
 from fairmargin.metrics.bias import Over
 from fairmargin.metrics.exact_intervals import binomial_interval
-from fairmargin.studies.papers.claims import Claim, Interval, Side, Verdict, by_agreement, by_direction, by_number
-from fairmargin.studies.papers.nanda_linear import FEW_FACES, NO_FACES, WARNING, counted, explained
+from fairmargin.studies.papers.claims import Claim, Interval, Side, Verdict, by_all, by_direction, by_number
+from fairmargin.studies.papers.nanda_linear import FEW_FACES, NO_FACES, OVERS, WARNING, counted, explained
 from fairmargin.studies.papers.nanda_settings import (
     CARLINI,
     DEEPFOOL,
@@ -27,6 +26,7 @@ from fairmargin.studies.papers.nanda_settings import (
 from fairmargin.studies.papers.nanda_signs import (
     Agreement,
     Measured,
+    above_chance,
     agreement,
     counting,
     mean_of_both,
@@ -39,6 +39,7 @@ from fairmargin.studies.papers.trained import SeedMean
 Look = tuple[str, str]  # estimator, epoch
 _PRINTED = {"cifar10": ("75.00", "76.67"), "utkface": ("74.24", "72.73"), "cifar100": ("53.83", "54.00"),
             "cifar100-super": ("65.83", "66.67"), "adience": ("83.33", "79.63")}  # fmt: skip
+_DIVIDED = "The paper adds 0.125 after dividing CIFAR by 0.5, which is 0.0625 of the pixels. "
 _ON_PAR = 2.0  # points of accuracy
 _WEAK_AND_STRONG: tuple[tuple[str, str, Side], ...] = (
     ("class", "40–59", "below"), ("race", "Black", "below"), ("class", "0–14", "above"), ("race", "Asian", "above"),
@@ -88,19 +89,24 @@ def network_agreement(found: Sequence[Measured], first: Look, second: Look, over
 def _signs_row(
     claim: Claim, found: Sequence[Measured], first: Look, second: Look, letter: str, remark: str, printed: str = ""
 ) -> Claim:
-    both, narrow = (network_agreement(found, first, second, over) for over in ("all", "correct"))
+    both, narrow = (network_agreement(found, first, second, over) for over in OVERS)
     text = claim.text if not letter else f"{claim.text[:-1]}, by {first[0]}."
     return claim.found(
         counted(both),
-        by_agreement(both.interval, both.chance),
+        above_chance(both, narrow),
         interval=both.interval,
         chance=both.level,
         letter=letter,
         text=text,
         printed=printed or claim.printed,
-        remark=f"{explained(both)} Misclassified samples count with distance 0, and both sides share them; over "
-        f"correct samples only: {narrow.share:.1%}. {remark}",
+        remark=f"{explained(both, narrow, _share(printed or claim.printed))} {remark}",
     )
+
+
+def _share(printed: str) -> float | None:
+    """ "637 of 755" as a share."""
+    words = printed.split()
+    return int(words[0]) / int(words[2]) if words[1:2] == ["of"] else None
 
 
 def smoothing_rows(
@@ -118,17 +124,20 @@ def smoothing_rows(
                 reason = missing.get(setting.name, "no network is trained on it here")
                 rows.append(replace(claim.untested(reason), letter=letter, text=text, printed=shown))
                 continue
-            both = network_agreement([known[setting.name]], (SMOOTHING, LAST), (by, LAST))
+            both, narrow = (
+                network_agreement([known[setting.name]], (SMOOTHING, LAST), (by, LAST), over) for over in OVERS
+            )
             rows.append(
                 claim.found(
                     f"{both.share:.1%} of {both.groups} groups" if both.groups else counted(both),
-                    by_agreement(both.interval, both.chance),
+                    above_chance(both, narrow),
                     interval=both.interval,
                     chance=both.level,
                     letter=letter,
                     text=text,
                     printed=shown,
-                    remark=f"Over {both.units}, which were measured on the same samples. {WARNING}"
+                    remark=f"Over {both.units}, which were measured on the same samples. "
+                    f"{explained(both, narrow, float(printed) / 100 if printed else None)} {WARNING}"
                     + (f" {FEW_FACES}" if setting.name == "adience" else ""),
                 )
             )
@@ -174,42 +183,44 @@ def in_all(intervals: Sequence[Interval], side: Side) -> Verdict:
     >>> in_all([(0.1, 0.2), (0.3, 0.4)], "above"), in_all([(0.1, 0.2), (-0.4, -0.3)], "above")
     ('holds', 'does not hold')
     """
-    answers = {by_direction(interval, side) for interval in intervals}
-    return "does not hold" if "does not hold" in answers else "undecided" if "undecided" in answers else "holds"
+    return by_all([by_direction(interval, side) for interval in intervals])
 
 
 def noise_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
-    """What the vote under noise loses in accuracy, with the paper's number as noise of pixels, and with half of it."""
+    """What the vote under noise loses in accuracy, by network; with the paper's number as noise of pixels, and half."""
     rows: list[Claim] = []
     for each in found:
+        normalised = each.name.startswith("cifar")  # the paper divides these by 0.5, and adds noise after that
         for by, noise in ((SMOOTHING, NOISE), (LESS_NOISE, LITTLE_NOISE)):
-            plain, voted = (100 * _correct(each, name) for name in (DEEPFOOL, by))
-            lost = _at_least(mean_of_both(voted - plain), voted.shape[1])
+            lost = {network: _lost(each, network, by) for network in each.networks}
+            text = f"The smoothed classifier is as accurate as the plain one: {each.title}, noise {noise:g}."
             rows.append(
                 claim.found(
-                    f"{plain.mean():.1f} % → {voted.mean():.1f} %: {lost.text(digits=1)} points",
-                    by_number(lost.interval, 0.0, _ON_PAR),
-                    interval=lost.interval,
+                    "; ".join(f"{network} {change.text(digits=1)} points" for network, change in lost.items()),
+                    by_all([by_number(change.interval, 0.0, _ON_PAR) for change in lost.values()]),
                     letter=ascii_lowercase[len(rows)],
-                    text=f"The smoothed classifier is as accurate as the plain one: {each.title}, noise {noise:g}.",
+                    text=text if normalised == (by == LESS_NOISE) else f"(ours) {text}",
                     remark="Noise of pixels in [0, 1]; the networks were not trained with noise. "
-                    + ("" if by == SMOOTHING else "The paper adds 0.125 after dividing CIFAR by 0.5, which is this. ")
-                    + f"On par: within ±{_ON_PAR:g} points. Seeds and samples are both in the interval.",
+                    + (_DIVIDED if normalised else "")
+                    + f"On par: within ±{_ON_PAR:g} points in every network; seeds and samples are in the intervals.",
                 )
             )
     return rows
+
+
+def _lost(each: Measured, network: str, by: str) -> SeedMean:
+    """Points of accuracy that the vote gains over the network."""
+    plain, voted = (
+        np.array([each.distances(network, seed, name).correct for seed in each.seeds], dtype=np.float64)
+        for name in (DEEPFOOL, by)
+    )
+    return _at_least(mean_of_both(100 * (voted - plain)), plain.shape[1])
 
 
 def _at_least(found: SeedMean, samples: int) -> SeedMean:
     """No difference among so many samples is no certainty: never narrower than that of 0 hits, in points."""
     least = 100 * binomial_interval(0, samples, 0.95)[1]
     return SeedMean(found.mean, min(found.low, found.mean - least), max(found.high, found.mean + least))
-
-
-def _correct(each: Measured, by: str) -> Floats:
-    """Whether the samples are classified correctly, a row for each network of each seed."""
-    looks = [each.distances(network, seed, by).correct for network in each.networks for seed in each.seeds]
-    return np.array(looks, dtype=np.float64)
 
 
 def model_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:

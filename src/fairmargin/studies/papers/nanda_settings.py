@@ -48,6 +48,12 @@ class Setting:
     warm: tuple[str, ...] = ()
     source: str = ""
 
+    @property
+    def std(self) -> float:
+        """By what pixels are divided in the paper, where it is the same for all channels; else 1."""
+        same = self.name.startswith("cifar") and self.linear.get("std")
+        return float(same[0]) if same else 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Effort:

@@ -15,7 +15,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.metrics.agreement import SignAgreement, sign_agreement
 from fairmargin.metrics.bias import Over, sigma
 from fairmargin.metrics.exact_intervals import binomial_interval
-from fairmargin.studies.papers.claims import Interval, Verdict
+from fairmargin.studies.papers.claims import Interval, Verdict, by_direction
 from fairmargin.studies.papers.trained import SeedMean, over_seeds
 
 Sigmas = dict[str, float]
@@ -72,8 +72,10 @@ class Agreement:
         independent signs with the same frequencies would reach.
     agreeing, groups
         Groups with equal signs and all groups, of an average network of each dataset, added up as the paper does.
+    excess
+        The interval of share less chance, unit by unit.
     units
-        What the interval is over, in words.
+        What the intervals are over, in words.
     by
         The share and the chance of each dataset, by its title.
     difference
@@ -87,6 +89,7 @@ class Agreement:
     chance: float
     agreeing: float
     groups: int
+    excess: Interval
     units: str
     by: Mapping[str, tuple[float, float]]
     difference: SeedMean
@@ -142,7 +145,8 @@ def agreement(pairs: Mapping[str, Sequence[Pair]]) -> Agreement:
 
     Groups of one dataset are not independent of each other, nor are networks that saw the same samples. So the interval
     is Student's t over datasets (over the networks of one or two). It is never narrower than the exact binomial one of
-    all comparisons of an average network, as if they were independent: equal shares must not pass for certainty.
+    all comparisons of an average network, as if they were independent: equal shares must not pass for certainty. Chance
+    is subtracted unit by unit.
 
     Parameters
     ----------
@@ -158,30 +162,48 @@ def agreement(pairs: Mapping[str, Sequence[Pair]]) -> Agreement:
     compared = {name: some for name, some in compared.items() if some}
     if not compared:
         nothing = SeedMean(np.nan, np.nan, np.nan)
-        return Agreement(np.nan, (0.0, 1.0), np.nan, 0.0, 0, "no groups", {}, nothing, np.nan)
+        return Agreement(np.nan, (0.0, 1.0), np.nan, 0.0, 0, nothing.interval, "no groups", {}, nothing, np.nan)
     by = {name: (_mean(some, "share"), _mean(some, "chance")) for name, some in compared.items()}
     sizes = {name: round(_mean(some, "groups")) for name, some in compared.items()}
     agreeing, groups = sum(by[name][0] * size for name, size in sizes.items()), sum(sizes.values())
     everyone = [each for some in compared.values() for each in some]
     if len(by) >= _FEWEST_DATASETS:
-        units, shares = f"{len(by)} datasets", [share for share, _ in by.values()]
+        units, levels = f"{len(by)} datasets", np.array(list(by.values()))
         differences = [_mean(some, "mean_difference") for some in compared.values()]
     else:
-        units, shares = f"{len(everyone)} networks", [each.share for each in everyone]
+        units, levels = f"{len(everyone)} networks", np.array([(each.share, each.chance) for each in everyone])
         differences = [each.mean_difference for each in everyone]
-    mean, half, least = float(np.mean(shares)), _half_width(shares), binomial_interval(agreeing, groups, 0.95)
-    interval = max(0.0, min(mean - half, least[0])), min(1.0, max(mean + half, least[1]))
+    low, high = binomial_interval(agreeing, groups, 0.95)
+    doubts = agreeing / groups - low, high - agreeing / groups  # downwards and upwards, of independent groups
+    shares, above = levels[:, 0], levels[:, 0] - levels[:, 1]
+    mean, interval = float(shares.mean()), _around(shares, doubts)
     return Agreement(
         mean,
-        interval,
-        float(np.mean([chance for _, chance in by.values()])),
+        (max(0.0, interval[0]), min(1.0, interval[1])),
+        float(levels[:, 1].mean()),
         agreeing,
         groups,
+        _around(above, doubts),
         units,
         by,
         over_seeds(differences),
         float(np.mean([each.variance_of_difference for each in everyone])),
     )
+
+
+def _around(values: Floats, least: Interval) -> Interval:
+    """Student's interval, on neither side narrower than given."""
+    mean, half = float(values.mean()), _half_width(values)
+    return mean - max(half, least[0]), mean + max(half, least[1])
+
+
+def above_chance(both: Agreement, narrow: Agreement) -> Verdict:
+    """Whether signs agree more often than by chance, over all samples and over correct ones alone.
+
+    A class that nobody predicts has σ = −1 in both ways: shared mistakes agree by themselves, and must not decide.
+    """
+    verdicts = {by_direction(each.excess, "above") for each in (both, narrow)}
+    return verdicts.pop() if len(verdicts) == 1 else "undecided"
 
 
 def _compared(pair: Pair) -> SignAgreement:

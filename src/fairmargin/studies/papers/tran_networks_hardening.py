@@ -8,7 +8,7 @@ import numpy as np
 from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.radius import parse_radius
 from fairmargin.metrics.accuracy import error_split, parity_violation
-from fairmargin.studies.papers.claims import Claim, Verdict, by_direction
+from fairmargin.studies.papers.claims import Claim, by_all, by_direction
 from fairmargin.studies.papers.paper import Assignment
 from fairmargin.studies.papers.trained import SeedMean, slope_over_seeds
 from fairmargin.studies.papers.tran_sweep import collapsed
@@ -95,7 +95,7 @@ def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
     return [
         claim.found(
             f"robust error, {span}: " + "; ".join(f"λ = {w:g}: {_signed(s)} points" for w, s in falls.items()),
-            for_every([by_direction(each.interval, "below") for each in falls.values()]),
+            by_all([by_direction(each.interval, "below") for each in falls.values()]),
             interval=worst.interval,
             text=texts[0],
             printed="Figure 7" if shown else "",
@@ -128,17 +128,6 @@ def _left_out(found: Hardened) -> str:
         if weight not in found.sound
     ]
     return f"Left out, collapsed: {', '.join(gone)}." if gone else ""
-
-
-def for_every(verdicts: list[Verdict]) -> Verdict:
-    """A claim about all: it holds if each does, and does not if one does not.
-
-    >>> for_every(["holds", "holds"]), for_every(["holds", "undecided"]), for_every(["undecided", "does not hold"])
-    ('holds', 'undecided', 'does not hold')
-    """
-    if "does not hold" in verdicts:
-        return "does not hold"
-    return "holds" if verdicts and set(verdicts) == {"holds"} else "undecided"
 
 
 def _shares(plan: HardeningPlan) -> list[float]:
