@@ -400,3 +400,11 @@ def test_the_axis_of_a_curve_does_not_end_at_the_mistakes():
     mostly_wrong = Distances([0.0] * 99 + [2.0], [False] * 99 + [True], "exact", "L2")
     (axis, *_) = group_curves([("few", mostly_wrong, Partition.by("class", [0, 1] * 50))]).axes
     assert axis.get_xlim()[1] >= 2
+
+
+def test_ages_stand_in_their_order_on_a_map():
+    names = ("15–20", "4–6", "60+", "8–13", "gender=female")
+    figure = sigma_maps({"DeepFool": (["one"], [dict.fromkeys(names, 0.1)])})
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
+        "4–6", "8–13", "15–20", "60+", "gender=female",
+    ]  # fmt: skip

@@ -138,8 +138,9 @@ def _pair(each: Measured, grid: Grid, seed: int) -> Picture:
     shape = tuple(map(int, test.x.shape[1:]))
     first, second, budget = image_pair(as_linear(model.classifier(), shape), test, each.linear_partitions[0])
     caption = (
-        f"{each.title}, logistic regression: the median picture of the least and of the most robust class, moved by "
-        f"the same budget τ = {budget:.2f} towards its nearest boundary. The first flips. The second does not, nor can "
+        f"{each.title}, logistic regression: the median picture of the least and of the most robust class, moved "
+        f"towards its nearest boundary by at most the same budget τ = {budget:.2f}. The first flips before it is spent. "
+        "The second does not, nor can "
         "any other change within the budget flip it, since the distances are exact."
     )
     return Picture("image-pair", caption, pair_picture(first, second, budget))

@@ -82,9 +82,10 @@ def _attacked(
 def pair_picture(first: Attacked, second: Attacked, budget: float) -> Figure:
     """Both pictures before, the change (enlarged), and after."""
     figure, axes = panels(2, 3, width=2.5, height=2.5)
+    # Both enlarged alike, so that one sees which is longer: the first stops a hair beyond its boundary.
+    scale = max(float(np.abs(each.after - each.before).max()) for each in (first, second)) or 1.0
     for row, each in enumerate((first, second)):
         change = each.after - each.before
-        scale = np.abs(change).max() or 1.0
         flips = each.prediction != each.label
         titles = (
             f"{each.label}, distance {each.distance:.2f}",

@@ -1,6 +1,9 @@
 """Pictures of Nanda's experiments: curves of groups, maps of σ, and how often signs agree."""
 
+import math
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -61,7 +64,7 @@ def sigma_maps(maps: Mapping[str, tuple[Sequence[str], Sequence[Sigmas]]]) -> Fi
     maps
         By estimator: the names of its columns, and the σ of all groups in each of them.
     """
-    groups = list(next(iter(maps.values()))[1][0])
+    groups = sorted(next(iter(maps.values()))[1][0], key=_by_leading_number)
     values = {
         name: np.array([[side[group] for side in sides] for group in groups]) for name, (_, sides) in maps.items()
     }
@@ -73,6 +76,12 @@ def sigma_maps(maps: Mapping[str, tuple[Sequence[str], Sequence[Sigmas]]]) -> Fi
         heat_map(axis, values[name].tolist(), groups, columns, unit="σ", limit=_STRONGEST)
         axis.set_title(name)
     return figure
+
+
+def _by_leading_number(name: str) -> float:
+    """Ages in their order, before everything else, which stays as it is."""
+    leading = re.match(r"\d+", name)
+    return float(leading.group()) if leading else math.inf
 
 
 def _plain_maps(maps: Mapping[str, tuple[Sequence[str], Floats]]) -> Figure:
@@ -108,17 +117,19 @@ def agreement_picture(rows: Mapping[str, tuple[Agreement, float | None]]) -> Fig
         axis.plot(both.share, place, "|", color="#222222", markersize=15, markeredgewidth=2.2, zorder=2)
         axis.plot(both.chance, place, marker="x", color="#777777", markersize=8, linestyle="", zorder=2)
         if printed is not None:
-            axis.plot(printed, place + 0.28, marker="v", color="#222222", markersize=6, linestyle="", zorder=2)
-        for title, (share, _) in both.by.items():
+            axis.plot(printed, place + 0.28, marker="*", color="#222222", markersize=8, linestyle="", zorder=2)
+        for title, (share, chance) in both.by.items():
             number = titles.index(title)
-            axis.plot(share, place - 0.2, color=COLOURS[number], marker=MARKERS[number], markersize=5, linestyle="")
+            style: dict[str, Any] = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": ""}
+            axis.plot(share, place - 0.2, markersize=5, **style)
+            axis.plot(chance, place - 0.2, markersize=4, markerfacecolor="none", alpha=0.6, **style)
     axis.set_yticks(range(len(rows)), list(rows))
     axis.invert_yaxis()
     axis.set(xlabel="share of groups in which both σ have the same sign", xlim=(0, 1.02))
     handles = [
         Line2D([], [], color="#222222", marker="|", markersize=12, markeredgewidth=2.2, label="mean and 95 % interval"),
-        Line2D([], [], color="#777777", marker="x", linestyle="", label="by chance"),
-        Line2D([], [], color="#222222", marker="v", linestyle="", label="printed"),
+        Line2D([], [], color="#777777", marker="x", linestyle="", label="by chance (of a dataset: hollow)"),
+        Line2D([], [], color="#222222", marker="*", linestyle="", label="printed"),
         *(
             Line2D([], [], color=COLOURS[number], marker=MARKERS[number], linestyle="", label=title)
             for number, title in enumerate(titles)
