@@ -139,8 +139,7 @@ def _pair(each: Measured, grid: Grid, seed: int) -> Picture:
     first, second, budget = image_pair(as_linear(model.classifier(), shape), test, each.linear_partitions[0])
     caption = (
         f"{each.title}, logistic regression: the median picture of the least and of the most robust class, moved "
-        f"towards its nearest boundary by at most the same budget τ = {budget:.2f}. The first flips before it is spent. "
-        "The second does not, nor can "
-        "any other change within the budget flip it, since the distances are exact."
+        f"towards its nearest boundary by at most the same budget τ = {budget:.2f}. The first flips before it is "
+        "spent. The second does not, nor can any other change within the budget flip it, since the distances are exact."
     )
     return Picture("image-pair", caption, pair_picture(first, second, budget))
