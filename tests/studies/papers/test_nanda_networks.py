@@ -408,3 +408,11 @@ def test_ages_stand_in_their_order_on_a_map():
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [
         "4–6", "8–13", "15–20", "60+", "gender=female",
     ]  # fmt: skip
+
+
+def test_no_limit_of_sigma_lies_below_minus_one():
+    stream = np.random.default_rng(0)
+    few = [Distances(np.where(stream.random(COUNT) < rate, 1.0, 0.0), np.ones(COUNT, bool), "upper", "l2")
+           for rate in (0.1, 0.3, 0.9)]  # fmt: skip
+    found = sigma_of(few, CLASSES.membership == 0)
+    assert -1 < found.low < found.mean < found.high < np.inf

@@ -159,8 +159,7 @@ def face_rows(claim: Claim, found: Sequence[Measured], missing: Mapping[str, str
             }
             for name in (SMOOTHING, DEEPFOOL)
         }
-        said = (f"{network} {value.text(digits=2)}" for network, value in by[SMOOTHING].items())
-        attack = (f"{network} {value.text(digits=2)}" for network, value in by[DEEPFOOL].items())
+        said, attack = ([f"{network} {_between(value)}" for network, value in by[name].items()] for name in by)
         verdict = in_all([value.interval for value in by[SMOOTHING].values()], side)
         rows.append(
             claim.found(
@@ -175,6 +174,13 @@ def face_rows(claim: Claim, found: Sequence[Measured], missing: Mapping[str, str
             )
         )
     return rows
+
+
+def _between(value: SeedMean) -> str:
+    """ "−0.84 [−0.90, −0.76]"; the number alone where there is no interval."""
+    if not np.isfinite(value.interval).all():
+        return f"{value.mean:.2f}".replace("-", "−")
+    return f"{value.mean:.2f} [{value.low:.2f}, {value.high:.2f}]".replace("-", "−")
 
 
 def in_all(intervals: Sequence[Interval], side: Side) -> Verdict:

@@ -194,7 +194,7 @@ def face_rows(claim: Claim, found: Sequence[Measured], missing: Mapping[str, str
         answer = biased(value.interval)
         rows.append(
             claim.found(
-                f"σ({group}) = {value.text()}",
+                f"σ({group}) = {value.mean:.3f}".replace("-", "−"),
                 verdict_of(None if answer is None else answer == wanted),
                 interval=value.interval,
                 letter=letter,

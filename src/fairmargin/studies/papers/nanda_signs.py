@@ -239,32 +239,33 @@ def _half_width(values: npt.ArrayLike) -> float:
 
 
 def sigma_of(distances: Sequence[Distances], group: npt.NDArray[np.bool_], confidence: float = 0.95) -> SeedMean:
-    """σ of a group, the mean over seeds, with seeds and samples in its interval; of one seed the samples alone.
+    """σ of a group over seeds, with seeds and samples in its interval; of one seed the samples alone.
 
-    The interval is the whole line where fewer than five samples of the group, or of the rest, have a distance above 0:
-    ten mistakes in a row have no spread, and yet say little.
+    Reckoned on the scale of ln(1 + σ), the logarithm of a quotient of means: no limit lies below −1, where σ ends. The
+    interval is the whole line where fewer than five samples of the group, or of the rest, have a distance above 0: ten
+    mistakes in a row have no spread, and yet say little.
     """
     values = np.array([censored(each).values for each in distances])
-    lines = np.array([_linearised(row, group) for row in values])
-    if np.isnan(lines).any():  # nobody else is robust at all: nothing to be compared with
+    own, rest = values[:, group].mean(axis=1), values[:, ~group].mean(axis=1)
+    if (rest == 0).any():  # nobody else is robust at all: nothing to be compared with
         return SeedMean(np.nan, np.nan, np.nan)
-    mean = float(lines.mean())
     if min((values[:, side] > 0).sum(axis=1).min() for side in (group, ~group)) < _FEWEST_SAMPLES:
-        return SeedMean(mean, -np.inf, np.inf)
+        return SeedMean(float((own / rest - 1).mean()), -np.inf, np.inf)
+    lines = np.array([_linearised(row, group) for row in values])
     if len(lines) > 1:
-        return mean_of_both(lines)
-    half = _normal(confidence) * float(lines.std()) / np.sqrt(lines.shape[1])
-    return SeedMean(mean, mean - half, mean + half)
+        logs = mean_of_both(lines)
+    else:
+        half = _normal(confidence) * float(lines.std()) / np.sqrt(lines.shape[1])
+        logs = SeedMean(float(lines.mean()), float(lines.mean()) - half, float(lines.mean()) + half)
+    return SeedMean(*(float(np.expm1(each)) for each in (logs.mean, logs.low, logs.high)))
 
 
 def _linearised(values: Floats, group: npt.NDArray[np.bool_]) -> Floats:
-    """One number a sample, with mean σ and the spread that the ratio of two means has to first order."""
+    """One number a sample, with mean ln(1 + σ) and the spread that the logarithm of two means' quotient has."""
     own, rest = values[group].mean(), values[~group].mean()
-    if rest == 0:
-        return np.full(len(values), np.nan)
     share = group.mean()
-    moves = np.where(group, (values - own) / share, -(own / rest) * (values - rest) / (1 - share)) / rest
-    return np.asarray(own / rest - 1 + moves)
+    moves = np.where(group, (values / own - 1) / share, (1 - values / rest) / (1 - share))
+    return np.asarray(np.log(own / rest) + moves)
 
 
 def biased(interval: Interval) -> bool | None:
