@@ -40,6 +40,7 @@ Look = tuple[str, str]  # estimator, epoch
 _PRINTED = {"cifar10": ("75.00", "76.67"), "utkface": ("74.24", "72.73"), "cifar100": ("53.83", "54.00"),
             "cifar100-super": ("65.83", "66.67"), "adience": ("83.33", "79.63")}  # fmt: skip
 _DIVIDED = "The paper adds 0.125 after dividing CIFAR by 0.5, which is 0.0625 of the pixels. "
+_SURE = 20  # robust samples that a sign needs: limits of so many comparisons lie far out
 _ON_PAR = 2.0  # points of accuracy
 _WEAK_AND_STRONG: tuple[tuple[str, str, Side], ...] = (
     ("class", "40–59", "below"), ("race", "Black", "below"), ("class", "0–14", "above"), ("race", "Asian", "above"),
@@ -242,8 +243,8 @@ def model_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
                 opposite.append(f"{each.title} {group}")
     remark = (
         "σ by DeepFool. A network's sign is sure if the interval of σ over samples, corrected for all groups and "
-        "networks of the dataset, excludes 0 for every seed, with at least five robust samples on both "
-        "sides. That no group is found decides nothing."
+        "networks of the dataset, excludes 0 for every seed, with at least "
+        f"{_SURE} robust samples on both sides. That no group is found decides nothing."
     )
     return [
         claim.found(
@@ -270,7 +271,7 @@ def sure_signs(each: Measured, look: Callable[[str, int], Distances]) -> dict[st
     for group, mask in masks.items():
         signs = []
         for network in each.networks:
-            limits = [sigma_of([look(network, seed)], mask, confidence).interval for seed in each.seeds]
+            limits = [sigma_of([look(network, seed)], mask, confidence, _SURE).interval for seed in each.seeds]
             signs.append(1 if all(low > 0 for low, _ in limits) else -1 if all(high < 0 for _, high in limits) else 0)
         found[group] = tuple(signs)
     return found

@@ -22,7 +22,6 @@ Sigmas = dict[str, float]
 Pair = tuple[Sigmas, Sigmas]
 NEGLIGIBLE = 0.1  # |σ| below this counts as no bias worth the name
 _FEWEST_DATASETS = 3
-_FEWEST_SAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,18 +237,20 @@ def _half_width(values: npt.ArrayLike) -> float:
     return float(stats.t.ppf(0.975, len(given) - 1) * given.std(ddof=1) / np.sqrt(len(given)))
 
 
-def sigma_of(distances: Sequence[Distances], group: npt.NDArray[np.bool_], confidence: float = 0.95) -> SeedMean:
+def sigma_of(
+    distances: Sequence[Distances], group: npt.NDArray[np.bool_], confidence: float = 0.95, fewest: int = 5
+) -> SeedMean:
     """σ of a group over seeds, with seeds and samples in its interval; of one seed the samples alone.
 
     Reckoned on the scale of ln(1 + σ), the logarithm of a quotient of means: no limit lies below −1, where σ ends. The
-    interval is the whole line where fewer than five samples of the group, or of the rest, have a distance above 0: ten
-    mistakes in a row have no spread, and yet say little.
+    interval is the whole line where fewer than `fewest` samples of the group, or of the rest, have a distance above 0:
+    ten mistakes in a row have no spread, and yet say little.
     """
     values = np.array([censored(each).values for each in distances])
     own, rest = values[:, group].mean(axis=1), values[:, ~group].mean(axis=1)
     if (rest == 0).any():  # nobody else is robust at all: nothing to be compared with
         return SeedMean(np.nan, np.nan, np.nan)
-    if min((values[:, side] > 0).sum(axis=1).min() for side in (group, ~group)) < _FEWEST_SAMPLES:
+    if min((values[:, side] > 0).sum(axis=1).min() for side in (group, ~group)) < fewest:
         return SeedMean(float((own / rest - 1).mean()), -np.inf, np.inf)
     lines = np.array([_linearised(row, group) for row in values])
     if len(lines) > 1:
