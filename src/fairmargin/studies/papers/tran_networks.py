@@ -28,6 +28,7 @@ _ETHICS = (
     "reason to build less fair or less safe models."
 )
 _BARS = "Bars reach from the least to the largest seed."
+_CROSSES = "A cross marks a λ at which networks collapsed."
 
 
 def run(assignment: Assignment) -> Findings:
@@ -96,12 +97,12 @@ def _pictures(done: Sequence[Sweep], hardened: Sequence[Hardened], pair: Pair | 
             Picture(
                 "sweep",
                 "Natural error, violation of accuracy parity, softmax margin and real distance against the penalty λ. "
-                f"{_BARS} A cross marks a λ at which networks collapsed.",
+                f"{_BARS} {_CROSSES}",
                 along_weights_picture(done),
             ),
             Picture(
                 "boundary-errors",
-                f"Boundary errors under RFGSM, cross-entropy beside the ramp loss. {_BARS}",
+                f"Boundary errors under RFGSM, cross-entropy beside the ramp loss. {_BARS} {_CROSSES}",
                 boundary_errors_picture(done),
             ),
             Picture("by-group", "Accuracy and mean distance of each group, means over seeds.", groups_picture(done)),

@@ -53,9 +53,12 @@ def boundary_errors_picture(sweeps: Sequence[Sweep]) -> Figure:
                 continue
             curves = sweep.curves[loss]
             for i, weight in enumerate(curves.weights):
-                _with_intervals(axis, radii, 100 * curves.boundary[:, i], f"λ = {weight:g}", i)
+                errors = 100 * curves.boundary[:, i]
+                _with_intervals(axis, radii, errors, f"λ = {weight:g}", i)
+                if curves.collapsed[:, i].any():  # nobody flips who gives one answer to all: low, and no merit
+                    _cross_out(axis, radii, errors.mean(axis=0))
             unit = "radius ε (1/255, L∞)" if in_255 else "radius ε (L∞)"
-            axis.set(xlabel=unit, ylabel="boundary error (%)", ylim=(0, 1.05 * top))
+            axis.set(xlabel=unit, ylabel="boundary error (%)", ylim=(0, 1.05 * top), xticks=radii)
             axis.set_title(f"{sweep.title}, {WORDS[loss]}", fontsize=10)
     _legend_below(figure, axes[0], 5)
     return figure
@@ -93,8 +96,12 @@ def groups_picture(sweeps: Sequence[Sweep]) -> Figure:
 
 def _draw(axis: Axes, curves: Curves, values: Floats, label: str, number: int) -> None:
     _with_intervals(axis, np.asarray(curves.weights), values, label, number)
-    for i in np.flatnonzero(curves.collapsed.any(axis=0)):
-        axis.plot([curves.weights[i]], [values[:, i].mean()], "x", color="#222222", markersize=10, label="_collapsed")
+    gone = curves.collapsed.any(axis=0)
+    _cross_out(axis, np.asarray(curves.weights)[gone], values[:, gone].mean(axis=0))
+
+
+def _cross_out(axis: Axes, x: Floats, y: Floats) -> None:
+    axis.plot(x, y, "x", color="#222222", markersize=10, label="_collapsed")
 
 
 def _with_intervals(axis: Axes, x: Floats, values: Floats, label: str, number: int) -> None:
