@@ -14,8 +14,8 @@ def clock():
 def test_a_log_gets_a_line_a_minute_at_most(clock, capsys):
     tell = lines_in_a_log(clock)
     for done in range(4):
-        tell("training", done, 4)
-    assert capsys.readouterr().err.splitlines() == ["training: 1 of 4", "training: 3 of 4"]
+        tell("training", 1000 * done, 4000)
+    assert capsys.readouterr().err.splitlines() == ["training: 1,000 of 4,000 (25%)", "training: 3,000 of 4,000 (75%)"]
 
 
 def test_short_and_quiet_commands_leave_a_log_empty(capsys):

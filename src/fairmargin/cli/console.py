@@ -69,7 +69,7 @@ def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
         nonlocal last
         if clock() - last >= _A_MINUTE:
             last = clock()
-            errors.print(f"{shown(what)}: {done} of {total}", soft_wrap=True)
+            errors.print(f"{shown(what)}: {done:,} of {total:,} ({done / max(total, 1):.0%})", soft_wrap=True)
 
     return tell
 
