@@ -31,6 +31,7 @@ SMALLEST = {
     "adience_cnn": 37,
     "lenet5": 12,
     "cnn6": 8,
+    "small_alexnet": 8,
     "utk_cnn": 6,
     "small_cnn": 4,
     "mnist_cnn": 4,

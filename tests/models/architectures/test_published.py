@@ -96,6 +96,8 @@ COUNTS = {
     ("cnn6", (3, 32, 32), 10): chain([3, 32, 64, 128], lambda i, o: conv(i, o, 3))
     + chain([128 * 4 * 4, 256, 128, 10], linear),
     ("small_cnn", (1, 8, 8), 10): conv(1, 16, 3) + conv(16, 32, 3) + linear(32 * 2 * 2, 64) + linear(64, 10),
+    ("small_alexnet", (1, 28, 28), 10): chain([1, 16, 48, 96, 64, 64], lambda i, o: conv(i, o, 3))
+    + chain([64 * 3 * 3, 256, 256, 10], linear),
     ("resnet8", (3, 32, 32), 10): narrow_resnet(1),
     ("resnet20", (3, 32, 32), 10): 269_722,  # 0.27 million in He's table
     ("resnet32", (3, 32, 32), 10): narrow_resnet(5),
@@ -128,6 +130,15 @@ def test_hand_and_literature_agree_on_resnet20():
 )
 def test_the_convolutions_leave_as_many_numbers(name, shape, width):
     assert all_of(built(name, shape, 5), nn.Linear)[0].in_features == width
+
+
+def test_the_small_alexnet_has_the_widths_of_alexnet_divided_by_four():
+    small, published = built("small_alexnet", (1, 28, 28), 10), built("alexnet", (3, 224, 224), 10)
+    widths = [[layer.out_channels for layer in all_of(each, nn.Conv2d)] for each in (small, published)]
+    assert [4 * width for width in widths[0]] == widths[1]
+    kinds = [[type(layer) for layer in each.modules() if not list(layer.children())] for each in (small, published)]
+    pools = [[kind for kind in found if kind in (nn.Conv2d, nn.MaxPool2d, nn.Dropout)] for found in kinds]
+    assert pools[0] == pools[1]
 
 
 @pytest.mark.parametrize(("name", "width"), [("pyramidnet110", 80), ("pyramidnet164", 256), ("wrn32_10", 640)])

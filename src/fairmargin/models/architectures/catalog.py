@@ -98,6 +98,11 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "vgg13": Architecture("VGG-13 for small images (Tran 2024)", _Later("vgg", "vgg13"), "3×32×32"),
     "cnn6": Architecture("Three convolutions, three linear layers (Tran 2024)", _Later("small_cnn", "cnn6"), "3×32×32"),
     "small_cnn": Architecture("Two convolutions, for laptops (ours)", _Later("small_cnn", "small_cnn"), "any image"),
+    "small_alexnet": Architecture(
+        "AlexNet, a quarter as wide, for laptops (after Krizhevsky 2014)",
+        _Later("small_alexnet", "small_alexnet"),
+        "1×28×28",
+    ),
     "resnet8": Architecture("ResNet-8, for laptops (after He 2016)", _Later("resnet", "resnet8"), "3×32×32"),
     "resnet20": Architecture("ResNet-20 for CIFAR (He 2016)", _Later("resnet", "resnet20"), "3×32×32"),
     "resnet32": Architecture("ResNet-32 for CIFAR (He 2016)", _Later("resnet", "resnet32"), "3×32×32"),
