@@ -71,8 +71,7 @@ def test_what_a_method_does_not_say_comes_from_what_all_share_then_from_the_pape
 
 
 def test_one_value_stands_for_a_list_of_one() -> None:
-    asked = study(seeds=3, data=[{"name": "digits", "partitions": "ink"}], distance=[{"estimator": "ddn", "epochs": 1}])
-    assert asked.seeds == (3,)
+    asked = study(data=[{"name": "digits", "partitions": "ink"}], distance=[{"estimator": "ddn", "epochs": 1}])
     assert asked.data[0].partitions == ("ink",)
     assert asked.distance[0].epochs == ("1",)
 
@@ -151,6 +150,13 @@ def test_a_name_that_there_is_not_comes_with_what_was_meant(changes: dict[str, A
         ({"seeds": []}, "`seeds` are different numbers"),
         ({"seeds": [1, 1]}, "`seeds` are different numbers"),
         ({"seeds": [-1]}, "`seeds` are different numbers"),
+        ({"seeds": 3}, "`seeds` is a list of them, such as [0, 1, 2]; given 3."),  # three seeds, or the one called 3?
+        ({"seeds": [True]}, "`seeds` is no question of true or false"),
+        ({"threads": True}, "`threads` is no question of true or false; given true."),
+        ({"training": {"epochs": 2, "rate": True}}, "[training]: `rate` is no question of true or false; given true."),
+        ({"method": [{"method": "erm", "epochs": True}]}, "[[method]]: `epochs` is no question of true or false"),
+        ({"method": [{"method": "erm", "epochs": 1, "networks": []}]}, "[[method]]: `networks` is empty"),
+        ({"training": {"epochs": 1, "batch": 1e99}}, "[training]: `batch`: expected a whole number of fewer digits"),
         ({"confidence": 2}, "`confidence` must lie in"),
         ({"data": [{"name": "digits", "mean": 0.5}]}, "`mean` is given without `std`"),
         ({"data": [{"name": "digits", "partitions": []}]}, "`partitions` is empty"),

@@ -88,14 +88,18 @@ def run(
 
 def _plan(asked: Any, folder: Path, workers: int, *, json_: bool, quiet: bool) -> None:
     from fairmargin.studies.grid import plan_study
+    from fairmargin.studies.grid_results import notes_on
     from fairmargin.studies.grid_samples import listening
     from fairmargin.studies.grid_times import times_of
+    from fairmargin.studies.grid_work import samples_of
 
     with training_progress(quiet or json_) as listeners, listening(listeners.tell):
-        times = times_of(plan_study(asked), folder)
+        tasks = plan_study(asked)
+        times = times_of(tasks, folder)
+        notes = notes_on(asked, {task.cell.data.name: samples_of(task.cell) for task in tasks})
     left = sum(each.seconds for each in times if not each.done) / workers
     if json_:
-        tasks = [
+        told = [
             {
                 "kind": each.task.kind,
                 "name": each.task.name,
@@ -106,7 +110,7 @@ def _plan(asked: Any, folder: Path, workers: int, *, json_: bool, quiet: bool) -
             }
             for each in times
         ]
-        print_json({"tasks": tasks, "seconds_left": round(left, 1)})
+        print_json({"tasks": told, "seconds_left": round(left, 1), "notes": list(notes)})
         return
     table = plain_table(f"{len(times):,} tasks", left=("kind", "task", "state"), wrap=("task",))(
         "kind", "task", "state", "about"
@@ -116,11 +120,13 @@ def _plan(asked: Any, folder: Path, workers: int, *, json_: bool, quiet: bool) -
         table.add_row(each.task.kind, shown(each.task.name), state, duration(each.seconds))
     if not quiet:
         output.print(table)
+        for note in notes:
+            output.print(f"[yellow]Note:[/] {shown(note)}")
     output.print(shown(summary(times)))
     if any(not each.done for each in times):
         basis = "from tasks that are done" if all(e.measured for e in times if not e.done) else "a rough guess"
         together = f", {workers} at a time" if workers > 1 else ""
-        output.print(f"What is left may take {duration(left)}{together}: {basis}.")
+        output.print(f"What is left may take {duration(left)}{together}, without comparing groups at the end: {basis}.")
 
 
 def summary(times: "tuple[PlannedTime, ...]") -> str:

@@ -30,6 +30,7 @@ MARKS_READING = (
     "▼ 2 of 3 says: in two of three seeds the group is significantly less robust than the rest (▲: more robust). "
     "“signs differ” says that it lies closer in some seeds and farther in others, so that the mean says little."
 )
+_NOT_JUDGED = "which may be chance: too few samples to judge"
 _ENOUGH_PAIRS = 6  # 2 · ½⁶ is the first below 5 %
 _QUALIFIER = {
     Bound.EXACT: "",
@@ -37,6 +38,7 @@ _QUALIFIER = {
     Bound.LOWER: ", as far as certificates can tell",
     Bound.NEITHER: ", judged by proxies",
 }
+_JUDGED = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE)
 _RANK = {Bound.EXACT: 0, Bound.UPPER: 1, Bound.LOWER: 2, Bound.NEITHER: 3}
 
 
@@ -61,18 +63,20 @@ def answer(parts: Sequence[tuple[str, str, Sequence[Board]]], methods: Sequence[
     rows = pd.concat([board.rows for board in boards])
     unequal, judged = (
         _networks(rows, (LESS_ROBUST, MORE_ROBUST)),
-        _networks(rows, (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE)),
+        _networks(rows, _JUDGED),
     )
     if not judged:
         return "This study cannot tell: no group has enough samples to be compared with the rest."
+    several = len({data for data, *_ in parts}) > 1
     if not unequal:
-        said = f"No significant difference was found in any of the {_networks(rows)} trained networks."
-        return f"{said} That is no proof of equality; the intervals show which differences remain possible."
+        said = f"No significant difference was found in any of the {judged} trained networks that could be judged."
+        said = f"{said} That is no proof of equality; the intervals show which differences remain possible."
+        unknown = [_unjudged(_where(data if several else "", name)) for data, name, some in parts if not _judges(some)]
+        return " ".join([said, *unknown])
     bounds = {main_board(some).measurement.bound for *_, some in parts}
     qualifier = _QUALIFIER[bounds.pop()] if len(bounds) == 1 else ""
     of = f"all {judged}" if unequal == judged else f"{unequal} of {judged}"
     first = f"In {of} trained networks not every group is equally hard to fool{qualifier}."
-    several = len({data for data, *_ in parts}) > 1
     places = [_in_short(data if several else "", partition, some) for data, partition, some in parts]
     more = [] if len(places) <= 4 else [f"{len(places) - 4} more partitions are told of below."]
     return " ".join([first, *places[:4], *more, *methods])
@@ -84,9 +88,24 @@ def _networks(rows: pd.DataFrame, verdicts: Sequence[str] = ()) -> int:
     return len(some[["data", *TRAINED]].drop_duplicates())
 
 
+def _judges(boards: Sequence[Board]) -> bool:
+    """Whether any group was judged by any of the measurements."""
+    return any(board.rows["verdict"].isin(_JUDGED).any() for board in boards)
+
+
+def _where(data: str, partition: str) -> str:
+    return f"By {quoted(partition)}{f' on {plain(data)}' if data else ''}"
+
+
+def _unjudged(where: str) -> str:
+    return f"{where} nothing could be judged: no group has enough samples, or none is comparable."
+
+
 def _in_short(data: str, partition: str, boards: Sequence[Board]) -> str:
     """Who is reached first by one partition, in a sentence or two."""
-    where = f"By {quoted(partition)}{f' on {plain(data)}' if data else ''}"
+    where = _where(data, partition)
+    if not _judges(boards):
+        return _unjudged(where)
     main, attacks = main_board(boards), [board for board in boards if board.measurement.is_attack]
     lowest, bound = lowest_of(main), main.measurement.bound
     if lowest is None:
@@ -134,6 +153,7 @@ def finding(board: Board) -> str:
     bound = board.measurement.bound
     towards = "smaller than that of" if bound is Bound.LOWER else "closer than"
     many = f"significantly {towards} everyone else in {_count(lowest.significant, lowest.networks)}"
+    many = many if _judges([board]) else _NOT_JUDGED
     return (
         f"{quoted(lowest.group)} {_near(bound)} in {_of(lowest)} trained networks, {many}; on average it is "
         f"{comparison(lowest.mean, bound)}."
@@ -142,10 +162,11 @@ def finding(board: Board) -> str:
 
 def _attacked(board: Board, lowest: Lowest) -> str:
     hedge = at_most(board.measurement.bound)
+    many = f"it is significantly less robust than the rest in {_count(lowest.significant, lowest.networks)}"
+    many = many if _judges([board]) else _NOT_JUDGED
     return (
         f"under {plain(board.measurement.title)} {quoted(lowest.group)} is fooled most often in {_of(lowest)} trained "
-        f"networks; {hedge}{percent(lowest.mean)} of it withstand on average, and it is significantly less robust than "
-        f"the rest in {_count(lowest.significant, lowest.networks)}"
+        f"networks; {hedge}{percent(lowest.mean)} of it withstand on average, and {many}"
     )
 
 
@@ -156,9 +177,7 @@ def agreement(board: Board) -> tuple[str, ...]:
     always_less = [quoted(group) for group, all_ in found.items() if set(all_) == {LESS_ROBUST}]
     always_more = [quoted(group) for group, all_ in found.items() if set(all_) == {MORE_ROBUST}]
     torn = [quoted(group) for group, all_ in found.items() if {LESS_ROBUST, MORE_ROBUST} <= set(all_)]
-    unjudged = [
-        quoted(group) for group, all_ in found.items() if not {LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE} & set(all_)
-    ]
+    unjudged = [quoted(group) for group, all_ in found.items() if not set(_JUDGED) & set(all_)]
     every = f"in all {board.networks} trained networks" if board.networks > 1 else "in the one network"
     sentences = []
     if always_less:

@@ -19,7 +19,7 @@ from fairmargin.studies.grid import ATTACK, MEASURE, Cell, GridTask, cells_of, e
 from fairmargin.studies.grid_choice import cell_meant, task_meant
 from fairmargin.studies.grid_comparing import Compared, Comparison
 from fairmargin.studies.grid_folder import GridFolder, Record
-from fairmargin.studies.grid_samples import GridSamples, partition_of
+from fairmargin.studies.grid_samples import GridSamples, partition_of, too_small
 from fairmargin.studies.grid_work import network_at
 from fairmargin.studies.study_file import StudyFile
 from fairmargin.studies.study_training import BEST, LAST
@@ -96,6 +96,16 @@ class Trained:
         return {LAST: self.epochs, BEST: self.best_epoch}.get(epoch) or (int(epoch) if epoch.isdigit() else 0)
 
 
+def notes_on(study: StudyFile, samples: Mapping[str, GridSamples]) -> tuple[str, ...]:
+    """Sentences about the data of a study, and about groups that will get no verdict."""
+    sections = [(section, samples[section.name]) for section in study.data if section.name in samples]
+    return tuple(
+        f"{section.name}: {note}"
+        for section, found in sections
+        for note in (*found.notes, *too_small(found, section, study.smallest_group))
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
     """All that a study found; what could not be done is in `failures`, and asking for it says so.
@@ -125,7 +135,7 @@ class Grid:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about the data."""
-        return tuple(f"{name}: {note}" for name, samples in self.samples.items() for note in samples.notes)
+        return notes_on(self.study, self.samples)
 
     def networks(self) -> tuple[Trained, ...]:
         """Every network that is there, in the order of the study."""

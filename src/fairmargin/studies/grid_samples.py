@@ -106,6 +106,22 @@ def partition_of(dataset: Dataset, data: DataSection, name: str) -> Partition:
     return first.merge(smaller_than=data.merge_below) if data.merge_below else first
 
 
+def too_small(samples: GridSamples, data: DataSection, smallest: int) -> tuple[str, ...]:
+    """A sentence on every partition of which some groups have too few samples for a verdict."""
+    said = []
+    for name in data.partitions:
+        sizes = [int(mask.sum()) for _, mask in partition_of(samples.test, data, name)]
+        few = sum(size < smallest for size in sizes)
+        if few:
+            who = "no group reaches" if few == len(sizes) else f"{few} of {len(sizes)} groups do not reach"
+            said.append(
+                f"By {name!r} {who} {smallest} test samples (`smallest_group`), below which there is no verdict; the "
+                f"smallest has {min(sizes)}."
+                + (f" `test_per_group` is {data.test_per_group}." if data.test_per_group else "")
+            )
+    return tuple(said)
+
+
 @lru_cache(maxsize=64)
 def references_of(samples: GridSamples) -> References:
     """Samples for searches to fall back on; they depend on the content of the test samples alone."""

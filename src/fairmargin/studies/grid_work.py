@@ -89,7 +89,7 @@ def train_cell(cell: Cell, folder: Path) -> tuple[int, int]:
             progress=_told(cell),
         )
     if _diverged(found, cell):
-        raise InputError(f"{found.stopped} Lower the rate, or change the method.")
+        raise InputError(found.stopped)
     return len(found.history), found.best_epoch
 
 

@@ -7,9 +7,9 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
@@ -36,7 +36,13 @@ SECTIONS: Mapping[str, type[Section]] = {
     "attack": AttackSection,
 }
 _EXAMPLES = {"data": "[data.digits]", "network": "[network.small_cnn]"}
-_EXPECTED = {"int_parsing": "a whole number", "int_from_float": "a whole number", "float_parsing": "a number"}
+_EXPECTED = {
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
+    "float_parsing": "a number",
+}
+_ONLY = ("data", "networks", "methods")  # fields by which a section is for some of the others
 _PATHS = {"data": ("root", "train", "test"), "network": ("weights", "start")}
 
 
@@ -68,7 +74,7 @@ class StudyFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str = ""
-    seeds: Annotated[tuple[int, ...], BeforeValidator(several)] = (0,)
+    seeds: tuple[int, ...] = (0,)
     threads: int = Field(1, ge=1)
     confidence: float = 0.95
     resamples: int = 2_000
@@ -92,6 +98,10 @@ class StudyFile(BaseModel):
         for name, kind in SECTIONS.items():
             if name in fields:
                 fields[name] = tuple(_made(kind, where, each) for where, each in _listed(name, fields[name]))
+        seeds = fields.get("seeds", ())
+        if isinstance(seeds, bool) or not isinstance(seeds, list | tuple):  # 3 may be meant as a seed or as so many
+            raise InputError(f"`seeds` is a list of them, such as [0, 1, 2]; given {seeds!r}.")
+        _check_truths(fields, StudyFile)
         if "training" in fields and not isinstance(fields["training"], TrainingSection):
             fields["training"] = _made(TrainingSection, "[training]", fields["training"])
         return fields
@@ -200,8 +210,10 @@ def read_study(path: Path | str) -> StudyFile:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"There is no study {path}. Check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read the study {path}: {getattr(error, 'strerror', None) or error}.") from None
+    except OSError as error:
+        raise InputError(f"Cannot read the study {path}: {error.strerror or error}. Give a file of TOML.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"Cannot read the study {path}: it is no text in UTF-8. Give a file of TOML.") from None
     except tomllib.TOMLDecodeError as error:
         said = str(error)
         raise InputError(f"{path} is no TOML: {said[:1].lower()}{said[1:]}.") from None
@@ -255,9 +267,25 @@ def _made(kind: type[Section] | type[TrainingSection], where: str, fields: Any) 
             if name not in kind.model_fields:
                 raise InputError(f"{where}: {unknown_field(str(name), kind.model_fields)}")
     try:
+        if isinstance(fields, Mapping):
+            _check_truths(fields, kind)
+            for name in _ONLY:
+                if name in kind.model_fields and fields.get(name) == []:
+                    raise InputError(f"`{name}` is empty, so that the section is for none: leave it out for all.")
         return kind.model_validate(fields)
     except ValidationError as error:
         raise InputError(f"{where}: {_sentence(error)}") from None
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _check_truths(fields: Mapping[str, Any], kind: type[BaseModel]) -> None:
+    """Refuse true and false where a number is expected: Python would take them for 1 and 0."""
+    for name, value in fields.items():
+        known = kind.model_fields.get(name)
+        asked = known is None or "bool" in str(known.annotation)
+        if not asked and any(isinstance(each, bool) for each in several(value)):
+            raise InputError(f"`{name}` is no question of true or false; given {str(value).lower()}.")
 
 
 def _sentence(error: ValidationError) -> str:

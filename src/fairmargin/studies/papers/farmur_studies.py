@@ -129,7 +129,7 @@ def _smoke() -> tuple[Setting, ...]:
         )
         for row, words, network, partition, data, estimators in (
             ("lenet", "digits", "logistic", "class", by_class, several),
-            ("alexnet", "digits", "small_alexnet", "class", by_class, few),
+            ("alexnet", "digits", "small_cnn", "class", by_class, few),
             ("cifar10", "digits again", "logistic", "class", by_class, few),
             ("utkface", "digits by ink", "logistic", "ink", by_ink, few),
         )

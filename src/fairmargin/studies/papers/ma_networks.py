@@ -20,7 +20,16 @@ from fairmargin.studies.papers.ma_networks_pictures import (
 from fairmargin.studies.papers.ma_networks_rows import TEST, class_rows, sweep_rows
 from fairmargin.studies.papers.ma_sweep_learned import guarded, places_of
 from fairmargin.studies.papers.ma_sweep_measures import Swept, mean_accuracy, read_grid
-from fairmargin.studies.papers.ma_sweep_study import FAT, FAT_TRADES, MADRY, TRADES, Sweep, further_sweep, main_sweep
+from fairmargin.studies.papers.ma_sweep_study import (
+    FAT,
+    FAT_TRADES,
+    MADRY,
+    TRADES,
+    WEIGHT,
+    Sweep,
+    further_sweep,
+    main_sweep,
+)
 from fairmargin.studies.papers.ma_tables import cells_table, classes_table
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin.studies.papers.trained import run_grid
@@ -54,7 +63,8 @@ _NOTE = (
     f"Rows are about attacks at {TEST}/255 where they name no other radius; the table shows 20/255 too. “FGSM” is one "
     "step of ε from a random start, as in the published code; “C&W” is PGD on the margin. VCRA is the population "
     "variance over classes, less what the finite number of test samples adds to it by chance. Intervals are Student’s "
-    "t over seeds: all seeds are measured on the same test samples."
+    "t over seeds: all seeds are measured on the same test samples. A slope is that of a straight line through each "
+    f"seed’s values: it can rise although the last of them falls. FAT has λ = {WEIGHT:g} where no other is named."
 )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairmargin.core.arrays import Floats
 from fairmargin.studies.papers.claims import Claim, by_agreement, by_direction, by_number
-from fairmargin.studies.papers.ma_networks_rows import TEST, decided, ends, signed
+from fairmargin.studies.papers.ma_networks_rows import TEST, decided, path, signed
 from fairmargin.studies.papers.ma_sweep_cells import relative_change, share_of_cells
 from fairmargin.studies.papers.ma_sweep_measures import Place, Swept, attack_number, mean_accuracy, vcra
 from fairmargin.studies.papers.ma_sweep_study import (
@@ -142,7 +142,7 @@ def weight_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
     where = f"ε_train = {swept.sweep.weights_at}/255, PGD-20 {TEST}/255"
     return [
         claim.found(
-            f"{ends(spread, '·10⁻²')}; slope {signed(slope)}·10⁻² from one value to the next",
+            f"{path(spread, '·10⁻²')}; slope {signed(slope)}·10⁻² from one value to the next",
             by_direction(slope.interval, "below"),
             interval=slope.interval,
             letter="a",
@@ -151,7 +151,7 @@ def weight_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
             "this reading of “sensitivity” is ours.",
         ),
         claim.found(
-            f"{ends(rate, ' %')}; {signed(change)} points",
+            f"{path(rate, ' %')}; {signed(change)} points",
             by_number(change.interval, 0.0, COMPARABLE),
             interval=change.interval,
             letter="b",
@@ -179,7 +179,7 @@ def further_rows(claim: Claim, swept: Swept, remark: str, letters: Sequence[str]
         change = over_seeds(values[:, -1] - values[:, 0])
         rows.append(
             claim.found(
-                f"{ends(values, unit)}; {signed(change)}{changes}",
+                f"{path(values, unit)}; {signed(change)}{changes}",
                 by_direction(change.interval, "above"),
                 interval=change.interval,
                 letter=letter,

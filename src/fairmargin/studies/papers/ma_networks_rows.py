@@ -51,7 +51,7 @@ def sweep_rows(claims: Mapping[int, Claim], swept: Swept, remark: str) -> list[C
         verdict, interval = decided(slope, "above")
         said = f"{name[:1].upper()}{name[1:]} of {CALLED[method]} rises with ε_train under {attack} {TEST}/255."
         return claims[number].found(
-            f"{ends(values, unit)}; slope {signed(slope)}{changes} per {STEP}/255",
+            f"{path(values, unit)}; slope {signed(slope)}{changes} per {STEP}/255",
             verdict,
             interval=interval,
             remark=" ".join(filter(None, (remark, explained[name], given_up(swept, method, attack)))),
@@ -66,7 +66,7 @@ def sweep_rows(claims: Mapping[int, Claim], swept: Swept, remark: str) -> list[C
 _RELATIVE = "coefficient of variation"
 _WHY_RELATIVE = (
     "√VCRA ÷ mean robust accuracy. VCRA is forced towards 0 where hardly anything withstands the attack, so that it "
-    "must rise when accuracy rises from there; the ratio need not, and in print it falls."
+    "must rise when accuracy rises from there; the ratio need not, and in Madry’s printed numbers it falls."
 )
 
 
@@ -94,6 +94,11 @@ _ROWS = (
     (10, "b", TRADES, FGSM, "robust accuracy"),
     (10, "c", TRADES, PGD, "VCRA"),
     (10, "d", TRADES, PGD, "robust accuracy"),
+    (10, "e", TRADES, MARGIN, "VCRA"),
+    (10, "f", TRADES, MARGIN, "robust accuracy"),
+    (10, "g", TRADES, FGSM, _RELATIVE),
+    (10, "h", TRADES, PGD, _RELATIVE),
+    (10, "i", TRADES, MARGIN, _RELATIVE),
 )
 # Table 1, ResNet-18 at 16/255; the coefficients of variation follow from it.
 _PRINTED = {
@@ -129,14 +134,13 @@ def decided(estimate: SeedMean | None, side: Side) -> tuple[Verdict, Interval | 
     return by_direction(estimate.interval, side), estimate.interval
 
 
-def ends(values: Floats, unit: str) -> str:
-    """The first and the last of a sweep, averaged over seeds.
+def path(values: Floats, unit: str) -> str:
+    """A sweep, averaged over seeds.
 
-    >>> ends(np.array([[1.0, 5.0, 2.0], [2.0, 5.0, 4.0]]), " %")
-    '1.50 → 3.00 %'
+    >>> path(np.array([[1.0, 5.0, 2.0], [2.0, 5.0, 4.0]]), " %")
+    '1.50 → 5.00 → 3.00 %'
     """
-    mean = values.mean(axis=0)
-    return f"{mean[0]:.2f} → {mean[-1]:.2f}{unit}"
+    return " → ".join(f"{mean:.2f}" for mean in values.mean(axis=0)) + unit
 
 
 def signed(estimate: SeedMean | None) -> str:
@@ -163,7 +167,7 @@ def class_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
         word = "falls" if side == "below" else "rises"
         rows.append(
             claim.found(
-                f"{ends(shares[:, :, place], ' %')}; {signed(change)} points",
+                f"{path(shares[:, :, place], ' %')}; {signed(change)} points",
                 by_direction(change.interval, side),
                 interval=change.interval,
                 remark=remark,
@@ -177,7 +181,7 @@ def class_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
     verdict, interval = decided(slope, "below")
     rows.append(
         claim.found(
-            f"{ends(worst, ' %')}; slope {signed(slope)} points per {STEP}/255",
+            f"{path(worst, ' %')}; slope {signed(slope)} points per {STEP}/255",
             verdict,
             interval=interval,
             letter="e",

@@ -86,7 +86,7 @@ def _fashion(per_class: int) -> Subject:
 
 
 def _small(name: str, title: str, data: dict[str, Any], groups: str) -> Subject:
-    return Subject(name, title, data, groups, "small_cnn", _briefly(8), _briefly(4), _WEIGHTS, _COLOUR)
+    return Subject(name, title, data, groups, "small_cnn", _briefly(8), _briefly(4), _WEIGHTS, _COLOUR, (0, 1, 2, 3, 4))
 
 
 def _paper_subject(name: str, title: str, data: dict[str, Any], network: str, radii: tuple[str, ...]) -> Subject:
