@@ -65,6 +65,19 @@ def test_of_one_seed_alone_the_interval_of_its_samples_is_shown():
     assert "[−40.0, −20.0]" in text_of(page_of(pd.DataFrame([measured(-0.3), measured(0.3, group="b")])))
 
 
+def test_a_partition_that_could_not_be_judged_is_never_called_equal():
+    few = [measured(-0.6, group="a", partition="class", verdict=TOO_FEW)]
+    few += [measured(0.2, group="b", partition="class", verdict=TOO_FEW)]
+    alike = [measured(sigma, group=group, partition="ink") for group, sigma in (("c", -0.1), ("d", 0.1))]
+    said = text_of(page_of(pd.DataFrame([*few, *alike])))
+    assert "No significant difference was found in the one trained network that could be judged." in said
+    assert "By “class” nothing could be judged: no group has enough samples, or none is comparable." in said
+    assert "By “ink” nothing" not in said
+    assert "which may be chance: too few samples to judge" in said
+    unequal = [measured(sigma, group=group, partition="ink") for group, sigma in (("c", -0.5), ("d", 0.5))]
+    assert "By “class” nothing could be judged" in text_of(page_of(pd.DataFrame([*few, *unequal])))
+
+
 def test_undefined_numbers_are_left_out_of_means_and_counted():
     rows = [measured(-0.3, seed=0), measured(math.nan, seed=1), measured(math.inf, seed=2)]
     rows += [measured(0.2, seed=seed, group="b") for seed in range(3)]

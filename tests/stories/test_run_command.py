@@ -105,6 +105,17 @@ def test_a_plan_lists_the_tasks_and_does_nothing(study: Path, tmp_path: Path) ->
     assert "a rough guess" in shown
 
 
+def test_groups_that_are_too_small_for_a_verdict_are_named_before_anything_is_trained(
+    study: Path, tmp_path: Path
+) -> None:
+    study.write_text(STUDY.replace('["ink"]', '["ink", "class"]'), encoding="utf-8")
+    planned = json_of(fairmargin("run", study, "--plan", "--out", tmp_path / "run", "--json"))
+    said = "By 'class' no group reaches 30 test samples (`smallest_group`), below which there is no verdict"
+    assert [note for note in planned["notes"] if note.startswith("digits: By")] == [
+        f"digits: {said}; the smallest has 13. `test_per_group` is 13."
+    ]
+
+
 def test_a_plan_says_what_is_done_already(whole: Path, study: Path) -> None:
     shown = succeeded(fairmargin("run", study, "--plan", "--out", whole)).stdout
     assert "all done already" in shown

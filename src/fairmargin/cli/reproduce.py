@@ -10,6 +10,7 @@ from fairmargin.cli.console import output, plain_table, progress, shown
 from fairmargin.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
+    from fairmargin.studies.papers.paper import Scale
     from fairmargin.studies.papers.reproduce import Reproduced
 
 _COLOURED = {
@@ -77,11 +78,11 @@ def reproduce(
             }
         )
     elif not quiet:
-        _show(done)
+        _show(done, size)
 
 
-def _show(done: "Reproduced") -> None:
-    from fairmargin.studies.papers.page import number
+def _show(done: "Reproduced", scale: "Scale") -> None:
+    from fairmargin.studies.papers.page import SMOKE, number
 
     words = ("claim", "ours", "verdict")
     table = plain_table(done.paper.title, left=("", *words), wrap=("claim", "ours"))("", *words)
@@ -92,4 +93,6 @@ def _show(done: "Reproduced") -> None:
     output.print(table)
     if len(tested) < len(done.claims):
         output.print(f"{len(done.claims) - len(tested)} further claims were not tested; the page says why of each.")
+    if scale == "smoke":
+        output.print(f"[yellow]Note:[/] {SMOKE}")
     output.print(f"Page: {shown(str(done.page))}", soft_wrap=True)

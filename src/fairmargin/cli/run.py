@@ -89,14 +89,14 @@ def run(
 def _plan(asked: Any, folder: Path, workers: int, *, json_: bool, quiet: bool) -> None:
     from fairmargin.studies.grid import plan_study
     from fairmargin.studies.grid_results import notes_on
+    from fairmargin.studies.grid_run import samples_by_name
     from fairmargin.studies.grid_samples import listening
     from fairmargin.studies.grid_times import times_of
-    from fairmargin.studies.grid_work import samples_of
 
     with training_progress(quiet or json_) as listeners, listening(listeners.tell):
         tasks = plan_study(asked)
+        notes = notes_on(asked, samples_by_name(asked, tasks))
         times = times_of(tasks, folder)
-        notes = notes_on(asked, {task.cell.data.name: samples_of(task.cell) for task in tasks})
     left = sum(each.seconds for each in times if not each.done) / workers
     if json_:
         told = [

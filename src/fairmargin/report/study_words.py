@@ -69,7 +69,8 @@ def answer(parts: Sequence[tuple[str, str, Sequence[Board]]], methods: Sequence[
         return "This study cannot tell: no group has enough samples to be compared with the rest."
     several = len({data for data, *_ in parts}) > 1
     if not unequal:
-        said = f"No significant difference was found in any of the {judged} trained networks that could be judged."
+        any_ = "the one trained network" if judged == 1 else f"any of the {judged} trained networks"
+        said = f"No significant difference was found in {any_} that could be judged."
         said = f"{said} That is no proof of equality; the intervals show which differences remain possible."
         unknown = [_unjudged(_where(data if several else "", name)) for data, name, some in parts if not _judges(some)]
         return " ".join([said, *unknown])

@@ -58,7 +58,7 @@ def run_study(
     folder = GridFolder(Path(out))
     load_samples.cache_clear()  # files may have changed since another call
     with listening(tell):
-        samples = _load(study, plan)
+        samples = samples_by_name(study, plan)
         _check(plan)
         origins = {task.cell.key: origin_of(task.cell) for task in plan}
     store = folder.open()
@@ -94,14 +94,15 @@ def _compare(grid: Grid, engine: Engine, tell: Progress) -> Grid:
     return grid
 
 
-def _load(study: StudyFile, plan: Sequence[GridTask]) -> dict[str, GridSamples]:
+def samples_by_name(study: StudyFile, plan: Sequence[GridTask]) -> dict[str, GridSamples]:
     """The samples of every data section that some network goes with."""
     found = {}
     for cell in {task.cell.data.name: task.cell for task in reversed(plan)}.values():
         try:
             found[cell.data.name] = samples_of(cell)
         except InputError as error:
-            raise type(error)(f"[[data]] {cell.data.name}: {error}") from None
+            said = str(error).replace("--root (root=)", "`root` in that section")
+            raise type(error)(f"[[data]] {cell.data.name}: {said}") from None
     return {section.name: found[section.name] for section in study.data if section.name in found}
 
 

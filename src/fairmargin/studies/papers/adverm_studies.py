@@ -117,7 +117,8 @@ def _smoke() -> tuple[Setting, ...]:
     return tuple(
         Setting(
             f"{partition}-{network}", f"{words}, {network}", faces, partition, 0.5, targets, data, training, network,
-            ESTIMATORS["smoke"], "Digits stand for pictures: that it runs is shown, and nothing is decided.", seeds=2,
+            ESTIMATORS["smoke"], seeds=2,
+            instead="Digits stand for pictures: the verdict shows that it runs, and says nothing of the paper.",
         )
         for words, network, faces, partition, targets, data in (
             ("digits", "small_cnn", False, "class", (truck,), objects),

@@ -12,7 +12,7 @@ from fairmargin.studies.papers.claims import Claim, Verdict
 from fairmargin.studies.papers.paper import Paper, Picture, Scale, Table
 
 _VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "undecided", "not tested")
-_SMOKE = (
+SMOKE = (
     "At this scale it is shown that everything runs, on small or embedded data with networks of seconds; verdicts on "
     "networks are no evidence for or against the paper."
 )
@@ -97,7 +97,7 @@ def markdown(shown: Shown) -> str:
         + ".",
         "",
         _summary(shown.claims),
-        *(["", _SMOKE] if shown.scale == "smoke" else []),
+        *(["", SMOKE] if shown.scale == "smoke" else []),
         "",
         "| | claim | printed | ours | verdict |",
         "|---|---|---|---|---|",
