@@ -55,7 +55,7 @@ def run(assignment: Assignment) -> Findings:
         "Symbols: class + has the mean μ₊ in each of d features, class − the mean −μ₋, with deviations σ; α is the "
         "share of +; M = μ₊ + μ₋ − 2ε_train; ξ lies between the arguments of both classes' errors; R and R̂ are the "
         "true loss and the mean of n samples, VCAR is the variance of the attacked loss over classes, C a constant. "
-        "Rows count the settings inside their own premises, so that their numbers differ. docs/theory.md has more of it.",
+        "Rows count the settings inside their own premises, so their numbers differ. docs/theory.md has more of it.",
         f"Audit: {samples:,} samples of μ = 1, σ = 1 and 2, d = 10, exact L∞ distances, attacked with ε = 0.4.",
     )
     return Findings(tuple(rows), pictures, notes)
