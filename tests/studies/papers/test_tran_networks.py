@@ -159,6 +159,16 @@ def test_a_ramp_that_collapsed_is_named_where_it_is_left_out(tmp_path):
     assert rows["14a"].remark.endswith("Left out, collapsed: with ramp λ = 1 (1 of 3 seeds).")
 
 
+def test_a_collapsed_network_is_crossed_out_and_does_not_squeeze_the_others(tmp_path):
+    plain = curves(gone=(2,))
+    plain.distance[0, 2] = 100.0  # of the seed that collapsed
+    found = [swept(tmp_path, plain)]
+    distance = along_weights_picture(found).axes[3]
+    assert distance.get_ylim()[1] == pytest.approx(1.5 * plain.distance[1:].max())
+    for axis in (distance, boundary_errors_picture(found).axes[0]):
+        assert "_collapsed" in [line.get_label() for line in axis.lines]
+
+
 def test_trainings_stand_side_by_side_in_a_table(tmp_path):
     table = group_loss_table([swept(tmp_path, curves(natural=0.2))])
     assert [row[1] for row in table.rows] == ["plain", "penalty λ = 1", "worst group’s loss"]

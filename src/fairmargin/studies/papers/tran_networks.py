@@ -102,7 +102,7 @@ def _pictures(done: Sequence[Sweep], hardened: Sequence[Hardened], pair: Pair | 
             Picture(
                 "sweep",
                 "Natural error, violation of accuracy parity, softmax margin and real distance against the penalty λ. "
-                f"{_BARS} {_CROSSES}",
+                f"{_BARS} {_CROSSES} Where these lie far above all others they are cut off.",
                 along_weights_picture(done),
             ),
             Picture(

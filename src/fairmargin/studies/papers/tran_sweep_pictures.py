@@ -34,6 +34,7 @@ def along_weights_picture(sweeps: Sequence[Sweep]) -> Figure:
             worst = scale * float(getattr(sweep.group_loss, field).mean())
             axis.axhline(worst, color=_GREY, linestyle=":", linewidth=1.2, label="worst group’s loss")
             axis.set(xlabel="penalty λ", ylabel=words)
+            _scaled_by_the_sound(axis, sweep, field, scale)
         axes[row * len(_FIELDS)].set_title(sweep.title)
     _legend_below(figure, axes[0], 3)
     return figure
@@ -92,6 +93,18 @@ def groups_picture(sweeps: Sequence[Sweep]) -> Figure:
         low, high = axes[2 * row + 1].get_ylim()
         axes[2 * row + 1].set_ylim(low, 1.2 * high)
     return figure
+
+
+def _scaled_by_the_sound(axis: Axes, sweep: Sweep, field: str, scale: float) -> None:
+    """One collapsed network can be ten times as far from its boundary as all others: it must not squeeze them.
+
+    What collapsed is shown up to 1.5 times the largest number of a network that did not.
+    """
+    found = (*sweep.curves.values(), sweep.group_loss)
+    kept = np.concatenate([scale * getattr(curves, field)[~curves.collapsed] for curves in found])
+    bottom, top = axis.get_ylim()
+    if kept.size and top > 1.5 * kept.max() > bottom:
+        axis.set_ylim(bottom, 1.5 * float(kept.max()))
 
 
 def _draw(axis: Axes, curves: Curves, values: Floats, label: str, number: int) -> None:
