@@ -61,10 +61,7 @@ def answer(parts: Sequence[tuple[str, str, Sequence[Board]]], methods: Sequence[
     if not boards:
         return "This study cannot tell: nothing could be compared."
     rows = pd.concat([board.rows for board in boards])
-    unequal, judged = (
-        _networks(rows, (LESS_ROBUST, MORE_ROBUST)),
-        _networks(rows, _JUDGED),
-    )
+    unequal, judged = _networks(rows, (LESS_ROBUST, MORE_ROBUST)), _networks(rows, _JUDGED)
     if not judged:
         return "This study cannot tell: no group has enough samples to be compared with the rest."
     several = len({data for data, *_ in parts}) > 1
@@ -83,9 +80,9 @@ def answer(parts: Sequence[tuple[str, str, Sequence[Board]]], methods: Sequence[
     return " ".join([first, *places[:4], *more, *methods])
 
 
-def _networks(rows: pd.DataFrame, verdicts: Sequence[str] = ()) -> int:
+def _networks(rows: pd.DataFrame, verdicts: Sequence[str]) -> int:
     """How many trained networks have a group of such a verdict."""
-    some = rows[rows["verdict"].isin(verdicts)] if verdicts else rows
+    some = rows[rows["verdict"].isin(verdicts)]
     return len(some[["data", *TRAINED]].drop_duplicates())
 
 

@@ -99,7 +99,7 @@ class StudyFile(BaseModel):
             if name in fields:
                 fields[name] = tuple(_made(kind, where, each) for where, each in _listed(name, fields[name]))
         seeds = fields.get("seeds", ())
-        if isinstance(seeds, bool) or not isinstance(seeds, list | tuple):  # 3 may be meant as a seed or as so many
+        if not isinstance(seeds, list | tuple):  # 3 may be meant as a seed or as so many
             raise InputError(f"`seeds` is a list of them, such as [0, 1, 2]; given {seeds!r}.")
         _check_truths(fields, StudyFile)
         if "training" in fields and not isinstance(fields["training"], TrainingSection):
@@ -158,7 +158,7 @@ class StudyFile(BaseModel):
         names = {field: {section.name for section in sections} for field, sections in known.items()}
         for kind in SECTIONS:
             for section in getattr(self, kind):
-                for field in ("data", "networks", "methods"):
+                for field in _ONLY:
                     for name in () if kind == field else getattr(section, field, ()):
                         if name not in names[field]:
                             hint = suggest(name, sorted(names[field]))

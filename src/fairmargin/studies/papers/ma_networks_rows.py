@@ -151,7 +151,7 @@ def signed(estimate: SeedMean | None) -> str:
     """
     if estimate is None:
         return "not defined: for some seed nothing withstands"
-    return ("+" if estimate.mean >= 0 else "") + estimate.text(digits=2)
+    return estimate.signed(2)
 
 
 def class_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:

@@ -91,6 +91,14 @@ class SeedMean:
         half = scale * (self.high - self.low) / 2
         return f"{mean} ± {half:.{digits}f}" if np.isfinite(half) else mean
 
+    def signed(self, digits: int = 3) -> str:
+        """The same with a plus where the mean is not below 0.
+
+        >>> SeedMean(0.25, 0.0, 0.5).signed(2), SeedMean(-0.25, -0.5, 0.0).signed(2)
+        ('+0.25 ± 0.25', '−0.25 ± 0.25')
+        """
+        return ("+" if self.mean >= 0 else "") + self.text(digits=digits)
+
 
 def over_seeds(values: ArrayLike) -> SeedMean:
     """The mean of one number a seed; of a single seed nothing is known but the number, so its interval is the line.

@@ -94,7 +94,7 @@ def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
     )
     return [
         claim.found(
-            f"robust error, {span}: " + "; ".join(f"λ = {w:g}: {_signed(s)} points" for w, s in falls.items()),
+            f"robust error, {span}: " + "; ".join(f"λ = {w:g}: {s.signed(1)} points" for w, s in falls.items()),
             by_all([by_direction(each.interval, "below") for each in falls.values()]),
             interval=worst.interval,
             text=texts[0],
@@ -102,8 +102,8 @@ def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
             remark=remark.strip(),
         ),
         claim.found(
-            f"natural error, {span}: {_signed(pooled)} points, mean over λ ("
-            + "; ".join(f"λ = {w:g}: {_signed(s)}" for w, s in rises.items())
+            f"natural error, {span}: {pooled.signed(1)} points, mean over λ ("
+            + "; ".join(f"λ = {w:g}: {s.signed(1)}" for w, s in rises.items())
             + ")",
             by_direction(pooled.interval, "above"),
             interval=pooled.interval,
@@ -133,7 +133,3 @@ def _left_out(found: Hardened) -> str:
 def _shares(plan: HardeningPlan) -> list[float]:
     radii = [parse_radius(radius) for radius in plan.trained_radii]
     return [radius / (radii[-1] - radii[0]) for radius in radii]
-
-
-def _signed(mean: SeedMean) -> str:
-    return ("+" if mean.mean >= 0 else "") + mean.text(digits=1)

@@ -12,7 +12,7 @@ from fairmargin.data.dataset import Dataset
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.studies.grid_results import Grid
 from fairmargin.studies.papers.claims import Claim, by_direction
-from fairmargin.studies.papers.trained import SeedMean, over_seeds
+from fairmargin.studies.papers.trained import over_seeds
 from fairmargin.studies.papers.tran_sweep import Sweep
 from fairmargin.studies.papers.tran_sweep_study import CROSS_ENTROPY, penalised
 
@@ -108,7 +108,7 @@ def pair_rows(claim: Claim, pair: Pair) -> list[Claim]:
         said = "; ".join(f"{name} {over_seeds(shares[:, i]).text(digits=1)} %" for i, name in enumerate(CASES))
         rows.append(
             claim.found(
-                f"{said}; the second less the third {_signed(difference)} points",
+                f"{said}; the second less the third {difference.signed(1)} points",
                 by_direction(difference.interval, "above"),
                 interval=difference.interval,
                 text=f"{claim.text.rstrip('.')} more often than the other way round; {words}.",
@@ -154,7 +154,3 @@ def _noisy(model: TorchClassifier, x: Floats, said: Ints, radius: str) -> Floats
 
 def _model(grid: Grid, method: str) -> TorchClassifier:
     return next(trained for trained in grid.networks() if trained.method == method).classifier()
-
-
-def _signed(mean: SeedMean) -> str:
-    return ("+" if mean.mean >= 0 else "") + mean.text(digits=1)

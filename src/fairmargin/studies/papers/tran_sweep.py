@@ -85,7 +85,8 @@ def run_sweep(assignment: Assignment, plan: SweepPlan) -> tuple[Sweep, tuple[Gri
     """Train and measure all networks of a sweep; the grids, one a seed, are for whoever wants the networks."""
     grids = run_subject(assignment, plan.subject.name, plan.subject, sweep_methods(plan))
     here = replace(assignment, folder=assignment.folder / plan.subject.name)
-    said, lead = predictions(grids), margins(grids)
+    said = predictions(grids)
+    lead = margins(grids, said)
     some, far = boundary_distances(here, grids, plan.estimator, plan.measured, plan.subject.groups)
     partition = grids[0].partition(None, plan.subject.groups)
     few = some.partition(plan.subject.groups)

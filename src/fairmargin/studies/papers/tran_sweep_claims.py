@@ -162,8 +162,7 @@ def _path(words: str, unit: str, values: Floats, weights: list[float]) -> str:
 
 
 def _signed(mean: SeedMean, unit: str) -> str:
-    digits = 1 if unit == "%" else 3
-    return ("+" if mean.mean >= 0 else "") + mean.text(digits=digits)
+    return mean.signed(1 if unit == "%" else 3)
 
 
 def _plus(value: float, digits: int) -> str:

@@ -1,6 +1,6 @@
 """How far samples lie from the boundary whatever their label: the distance of Tran's theorems, and its stand-in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -29,15 +29,14 @@ def predictions(grids: Sequence[Grid]) -> dict[Place, Ints]:
     }
 
 
-def margins(grids: Sequence[Grid]) -> dict[Place, Floats]:
-    """p₍₁₎ − p₍₂₎ of every test sample, misclassified ones too, as Tran plots it."""
+def margins(grids: Sequence[Grid], said: Mapping[Place, Ints]) -> dict[Place, Floats]:
+    """p₍₁₎ − p₍₂₎ of every test sample, misclassified ones too, as Tran plots it; `said` are the predictions."""
     found = {}
     for grid in grids:
         x = np.asarray(grid.dataset().x[:])
         for trained in grid.networks():
-            model = trained.classifier()
-            lead = measure(model, x, model.predict(x), SoftmaxMargin(), progress=False)
-            found[trained.seed, trained.method] = lead.values
+            place = trained.seed, trained.method
+            found[place] = measure(trained.classifier(), x, said[place], SoftmaxMargin(), progress=False).values
     return found
 
 
