@@ -1,7 +1,7 @@
 """Populations with known truth, on which the audit's intervals and tests are tried out.
 
 Each scenario draws one data set and says what the true σ and gap of every group are.
-`python -m tests.metrics.scenarios 1000 [all|coverage|hard|alarms]` prints the tables of docs/inference.md.
+`python -m tests.metrics.scenarios 1000 [all|coverage|many|hard|alarms]` prints the tables of docs/inference.md.
 """
 
 import sys
@@ -17,6 +17,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.metrics.audit import audit
 from fairmargin.metrics.plan import AuditPlan
+from fairmargin.metrics.results import Estimate
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,15 @@ SCENARIOS: dict[str, Callable[[int], Draw]] = {
     "control": controlled,
 }
 
+MANY: dict[str, Callable[[int], Draw]] = {  # for the worst group and the mean over groups
+    "20 log-normal groups of 40": independent([lognormal(1, 1.0)] * 20, [40] * 20),
+    "5 log-normal groups of 50": independent([lognormal(1, 1 + 0.1 * i) for i in range(5)], [50] * 5),
+    "one log-normal group of 40, four gamma groups of 400": independent(
+        [lognormal(1, 1.0), *[gamma(2, 1.65)] * 4], [40, 400, 400, 400, 400]
+    ),
+    "two unequal groups": independent([lognormal(0.8, 1.0), gamma(2, 1.4)], [40, 300]),
+}
+
 HARD: dict[str, Callable[[int], Draw]] = {  # beyond what is promised, and shown
     "log-normal of width 1, 30 in one group": independent([lognormal(1, 1.0, 0.9), lognormal(1, 1.5, 0.9)], [300, 30]),
     "30 % accuracy, 30 in one group": independent([gamma(1, 1.0, 0.3), gamma(1, 1.5, 0.9)], [30, 300]),
@@ -149,18 +159,32 @@ NULLS: dict[str, Callable[[int], Draw]] = {
 
 
 def coverage(draw: Callable[[int], Draw], audits: int, first: int = 0) -> dict[str, Floats]:
-    """How often the intervals of σ, of the gap and of the mean hold the truth, for each group."""
+    """Return how often intervals hold the truth.
+
+    One number per group for the intervals of single groups (`sigma_alone`, `robustness`). One number for what holds for
+    all groups at once (`sigma`, `gap_to_rest`) and for the partition as a whole (`overall`, `worst`).
+    """
     counts: dict[str, Floats] = {}
     for seed in range(first, first + audits):
         case = draw(seed)
         result = audit(case.distances, case.partition, case.plan)
-        sides = {"sigma": case.sigma, "gap_to_rest": case.gap}
+        hits = {
+            "sigma_alone": _holds([row.sigma_alone for row in result], case.sigma),
+            "sigma": _holds([row.sigma for row in result], case.sigma).min(keepdims=True),
+            "gap_to_rest": _holds([row.gap_to_rest for row in result], case.gap).min(keepdims=True),
+        }
         if not result.control:
-            sides["robustness"] = case.means
-        for name, truth in sides.items():
-            hit = [getattr(r, name).low <= t <= getattr(r, name).high for r, t in zip(result, truth, strict=True)]
-            counts[name] = counts.get(name, np.zeros(len(hit))) + np.array(hit)
+            overall = result.overall
+            hits["robustness"] = _holds([row.robustness for row in result], case.means)
+            hits["overall"] = _holds([overall.robustness], case.means.mean(keepdims=True))
+            hits["worst"] = _holds([overall.worst_robustness], case.means.min(keepdims=True))
+        for name, hit in hits.items():
+            counts[name] = counts.get(name, np.zeros(len(hit))) + hit
     return {name: count / audits for name, count in counts.items()}
+
+
+def _holds(estimates: list[Estimate], truth: Floats) -> Floats:
+    return np.array([float(e.low <= t <= e.high) for e, t in zip(estimates, truth, strict=True)])
 
 
 def false_alarms(draw: Callable[[int], Draw], audits: int, alpha: float = 0.05) -> tuple[float, float]:
@@ -176,12 +200,20 @@ def false_alarms(draw: Callable[[int], Draw], audits: int, alpha: float = 0.05) 
 
 
 def _coverage_table(scenarios: dict[str, Callable[[int], Draw]], audits: int) -> None:
-    print("| scenario | σ | gap | mean distance |\n|---|---|---|---|")
+    print("| scenario | σ, one group | σ, all groups | gap, all groups | Rob(P), one group | Rob(f) | worst group |")
+    print("|---|---|---|---|---|---|---|")
     for title, scenario in scenarios.items():
         found = coverage(scenario, audits)
-        columns = [found.get(name) for name in ("sigma", "gap_to_rest", "robustness")]
-        cells = ["" if c is None else f"{c.min():.1%} to {c.max():.1%}" for c in columns]
+        columns = [
+            found.get(name) for name in ("sigma_alone", "sigma", "gap_to_rest", "robustness", "overall", "worst")
+        ]
+        cells = ["" if c is None else _share_text(c) for c in columns]
         print(f"| {title} | " + " | ".join(cells) + " |", flush=True)
+
+
+def _share_text(shares: Floats) -> str:
+    low, high = f"{shares.min():.1%}", f"{shares.max():.1%}"
+    return low if len(shares) == 1 else f"{low} to {high}"
 
 
 def _alarm_table(audits: int) -> None:
@@ -193,9 +225,11 @@ def _alarm_table(audits: int) -> None:
 if __name__ == "__main__":
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     what = sys.argv[2] if len(sys.argv) > 2 else "all"
-    print(f"{number:,} audits a row, nominal 95 %; the lowest and the highest group\n")
+    print(f"{number:,} audits per row, nominal 95 %; for single groups, the lowest and the highest group\n")
     if what in ("all", "coverage"):
         _coverage_table(SCENARIOS, number)
+    if what in ("all", "many"):
+        _coverage_table(MANY, number)
     if what in ("all", "hard"):
         _coverage_table(HARD, number)
     if what in ("all", "alarms"):

@@ -10,7 +10,6 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.partition import Partition
 from fairmargin.metrics import nested
 from fairmargin.metrics.accuracy import accuracy_gap, accuracy_variance
-from fairmargin.metrics.bootstrap import Limits
 from fairmargin.metrics.contrast import GroupMeans
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.spread import (
@@ -19,6 +18,7 @@ from fairmargin.metrics.spread import (
     accuracy_variance_interval,
     debiased_variance,
     largest_gap,
+    overall_limits,
     relative_variance,
     shifted_errors,
     spread_interval,
@@ -132,13 +132,13 @@ def test_a_true_spread_lies_in_the_interval_as_often_as_it_says(name: str, unequ
 
 
 def test_the_interval_of_the_worst_group_holds_the_smallest_true_mean(unequal_groups: list[GroupMeans]) -> None:
-    limits = [worst_limits(m.limits, m.mean, np.sqrt(m.error2), 0.95) for m in unequal_groups]
+    limits = [worst_limits(m, 0.95, one_is_less_robust=True) for m in unequal_groups]
     covered = sum(low <= TRUE_MEANS.min() <= high for low, high in limits) / len(limits)
     assert covered >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(limits))
 
 
 def test_the_interval_of_the_worst_of_equal_groups_holds_their_mean(equal_groups: list[GroupMeans]) -> None:
-    limits = [worst_limits(m.limits, m.mean, np.sqrt(m.error2), 0.95) for m in equal_groups]
+    limits = [worst_limits(m, 0.95, one_is_less_robust=False) for m in equal_groups]
     covered = sum(low <= 1.0 <= high for low, high in limits) / len(limits)
     assert covered >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(limits))
 
@@ -212,16 +212,31 @@ def test_the_same_seed_gives_the_same_interval() -> None:
     assert one == other
 
 
-# The worst group. ----------------------------------------------------------------------------------------------------
+# The worst group, and the mean over groups. ---------------------------------------------------------------------------
 
 
 def test_a_group_without_an_interval_bounds_the_worst_group_from_below_by_zero_only() -> None:
-    limits = Limits(np.array([0.5, math.nan]), np.array([1.5, math.nan]))
-    low, high = worst_limits(limits, np.array([1.0, 0.9]), np.array([0.2, math.nan]), 0.95)
+    values = np.concatenate([np.random.default_rng(8).gamma(4, 0.25, 40), [0.9]])
+    means = means_of(values, groups_of(40, 1))
+    low, high = worst_limits(means, 0.95, one_is_less_robust=False)
     assert low == 0.0
-    assert 1.5 <= high < math.inf
+    assert means.limits.high[0] <= high < math.inf
 
 
 def test_groups_that_all_lie_at_zero_bound_nothing_from_above() -> None:
-    limits = Limits(np.zeros(2), np.zeros(2))
-    assert worst_limits(limits, np.zeros(2), np.zeros(2), 0.95) == (0.0, math.inf)
+    assert worst_limits(means_of(np.zeros(60), groups_of(30, 30)), 0.95, one_is_less_robust=False) == (0.0, math.inf)
+
+
+def test_the_limit_of_the_worst_group_reaches_that_of_the_mean_unless_a_group_is_less_robust() -> None:
+    values = np.random.default_rng(9).lognormal(0, 1, 800)
+    means = means_of(values, groups_of(*[40] * 20))
+    _, of_equals = worst_limits(means, 0.95, one_is_less_robust=False)
+    _, of_unequal = worst_limits(means, 0.95, one_is_less_robust=True)
+    assert of_unequal < of_equals == overall_limits(means, 0.95).high[0]
+
+
+def test_a_group_with_one_sample_leaves_the_limits_of_the_mean_to_the_others() -> None:
+    values = np.random.default_rng(10).gamma(4, 0.25, 60)
+    both = means_of(np.append(values, 1.0), groups_of(60, 1))
+    alone = means_of(values, groups_of(60))
+    assert overall_limits(both, 0.95).high[0] == pytest.approx(overall_limits(alone, 0.95).high[0], rel=0.05)

@@ -79,7 +79,9 @@ def show_audits(audits: "Sequence[StoredAudit]") -> None:
     for stored in audits:
         output.print(_table(stored.estimator, stored.result))
         if len(stored.result.groups) > 2:
-            output.print("[dim]An interval is for one group alone; p is corrected for the number of groups.[/]")
+            output.print(
+                "[dim]Intervals and p hold for all groups at once; table.csv has each group's own interval.[/]"
+            )
         notes = [stored.result.cap_reason + "." if stored.result.cap_reason else "", *stored.result.warnings]
         for note in filter(None, notes):
             output.print(f"[yellow]Note:[/] {shown(note)}")
@@ -226,11 +228,14 @@ def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) ->
 
 def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
     """σ and its interval, in percent."""
+    from fairmargin.metrics.results import limit_text
+
     if not estimate.is_defined:
         return "undefined", "–"
     if math.isnan(estimate.low) or math.isnan(estimate.high):
         return percent_text(estimate.value), "–"
-    return percent_text(estimate.value), f"{percent_text(estimate.low)} to {percent_text(estimate.high)}"
+    low, high = (limit_text(limit, percent_text) for limit in (estimate.low, estimate.high))
+    return percent_text(estimate.value), f"{low} to {high}"
 
 
 def percent_text(value: float) -> str:

@@ -11,11 +11,12 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.metrics import crossing, nested, spread
+from fairmargin.metrics.bootstrap import Limits
 from fairmargin.metrics.contrast import Contrasts, GroupMeans
 from fairmargin.metrics.exact_intervals import binomial_interval, effective_size, kolmogorov_band
-from fairmargin.metrics.permutation import holm, hypotheses
 from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import AuditResult, Estimate, GroupResult, OverallResult
+from fairmargin.metrics.results import LESS_ROBUST, AuditResult, Estimate, GroupResult, OverallResult
+from fairmargin.metrics.simultaneous import Family
 from fairmargin.metrics.units import make_cells
 from fairmargin.metrics.verdicts import finding_of, verdict_of, warnings_of
 
@@ -122,13 +123,13 @@ def _rows(
     plan: AuditPlan,
     cluster: Ints | None,
 ) -> tuple[GroupResult, ...]:
-    tested = ~np.isnan(contrasts.p)
-    adjusted = holm(contrasts.p, hypotheses(tested))
+    family = Family.of(contrasts, plan.alpha)
+    adjusted = family.adjusted
     bound = distances.bound
     rows = []
     for i, (label, mask) in enumerate(partition):
         verdict = verdict_of(i, contrasts, float(adjusted[i]), plan)
-        sigma = _sigma(i, label, contrasts, bound)
+        sigma = _sigma(i, label, contrasts, family.sigma, bound)
         rows.append(
             GroupResult(
                 group=label,
@@ -137,7 +138,8 @@ def _rows(
                 unreached=float(distances.unreached[mask].mean()),
                 robustness=_robustness(i, label, means, bound),
                 sigma=sigma,
-                gap_to_rest=_gap(i, label, contrasts, bound - bound),
+                sigma_alone=_sigma(i, label, contrasts, contrasts.sigma_limits, bound),
+                gap_to_rest=_gap(i, label, contrasts, family.gap, bound - bound),
                 p=float(contrasts.p[i]),
                 p_adjusted=float(adjusted[i]),
                 verdict=verdict,
@@ -173,7 +175,7 @@ def _robustness(i: int, label: str, means: GroupMeans, bound: Bound) -> Estimate
     return Estimate(value, float(means.limits.low[i]), float(means.limits.high[i]), bound)
 
 
-def _sigma(i: int, label: str, contrasts: Contrasts, bound: Bound) -> Estimate:
+def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
     value, ratio = float(contrasts.sigma[i]), bound / bound
     if math.isnan(value) or math.isinf(value):
         return Estimate.undefined(
@@ -183,14 +185,14 @@ def _sigma(i: int, label: str, contrasts: Contrasts, bound: Bound) -> Estimate:
         return Estimate(value, math.nan, math.nan, ratio, f"group {label!r} or its rest has 1 sample: no interval")
     if value == -1:
         return Estimate(-1.0, -1.0, math.nan, ratio, f"no sample of group {label!r} has a distance above 0")
-    return Estimate(value, float(contrasts.sigma_limits.low[i]), float(contrasts.sigma_limits.high[i]), ratio)
+    return Estimate(value, float(limits.low[i]), float(limits.high[i]), ratio)
 
 
-def _gap(i: int, label: str, contrasts: Contrasts, bound: Bound) -> Estimate:
+def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
     reason = _no_contrast(i, label, contrasts)
     if reason:
         return Estimate.undefined(reason, bound)
-    value, low, high = (float(a[i]) for a in (contrasts.gap, contrasts.gap_limits.low, contrasts.gap_limits.high))
+    value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
     if min(contrasts.units[i], contrasts.rest_units[i]) < 2:
         return Estimate(value, math.nan, math.nan, bound, f"group {label!r} or its rest has 1 sample: no interval")
     return Estimate(value, low, high, bound)
@@ -215,15 +217,12 @@ def _overall(
     everyone = np.ones(len(distances), dtype=np.bool_)
     bound = distances.bound
     worst = int(means.mean.argmin())
-    worst_limits = spread.worst_limits(means.limits, means.mean, np.sqrt(means.error2), plan.confidence)
-    deviation = (means.resampled - means.mean).mean(axis=1)
-    mean = float(means.mean.mean())
-    tail = (1 - plan.confidence) / 2
-    low, high = np.nanquantile(mean - deviation, [tail, 1 - tail])
+    one_is_less_robust = any(row.verdict == LESS_ROBUST for row in rows)
+    worst_limits = spread.worst_limits(means, plan.confidence, one_is_less_robust=one_is_less_robust)
     return OverallResult(
         size=len(distances),
         accuracy=_accuracy(distances, everyone, plan, cluster),
-        robustness=Estimate(mean, max(0.0, float(low)), float(high), bound),
+        robustness=_mean_over_groups(means, plan, bound),
         variance=_spread(means, spread.variance, plan, bound),
         relative_variance=_spread(means, spread.relative_variance, plan, bound),
         largest_gap=_spread(means, spread.largest_gap, plan, bound),
@@ -231,6 +230,17 @@ def _overall(
         worst_robustness=Estimate(float(means.mean[worst]), *worst_limits, bound),
         p_equal=min((row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)), default=math.nan),
     )
+
+
+def _mean_over_groups(means: GroupMeans, plan: AuditPlan, bound: Bound) -> Estimate:
+    """Rob(f); without an interval if the spread of one of its groups is unknown."""
+    value = float(means.mean.mean())
+    if (means.units < 2).any():
+        return Estimate(value, math.nan, math.nan, bound, "a group has 1 independent sample: its spread is unknown")
+    if value == 0:
+        return Estimate(0.0, 0.0, math.nan, bound, "no sample has a distance above 0")
+    limits = spread.overall_limits(means, plan.confidence)
+    return Estimate(value, float(limits.low[0]), float(limits.high[0]), bound)
 
 
 def _spread(means: GroupMeans, statistic: spread.Statistic, plan: AuditPlan, bound: Bound) -> Estimate:
@@ -253,8 +263,10 @@ def _spread(means: GroupMeans, statistic: spread.Statistic, plan: AuditPlan, bou
 
 def _method(plan: AuditPlan, contrasts: Contrasts) -> str:
     return (
-        f"{plan.confidence:.0%} intervals: bootstrap-t of the log ratio with {plan.resamples:,} resamples, at least as "
-        "wide as Student's with degrees of freedom from the kurtosis; spread over groups by inverting a test that "
-        "allows 0; accuracy exact binomial; curves with Kolmogorov's band. "
-        f"p-values: {contrasts.way}, corrected by Holm over the groups."
+        f"{plan.confidence:.0%} intervals. σ and gap: for all groups at once (Bonferroni), by Hall's transformation of "
+        "the studentised log ratio, at least as wide as Student's with degrees of freedom from the kurtosis and as a "
+        f"group's own bootstrap-t interval with {plan.resamples:,} resamples; they exclude 0 exactly where the "
+        "corrected p is significant. Spread over groups: by inverting a test that allows 0. Accuracy: exact binomial. "
+        f"Curves: Kolmogorov's band. p-values: the largest of these methods and of a {contrasts.way}, corrected by "
+        "Holm's method over the groups."
     )

@@ -30,6 +30,7 @@ from fairmargin.metrics.units import (
 
 _DRAWS_AT_ONCE = 2_000_000  # bounds memory: 16 MB of indices a thread
 _SUMS_AT_ONCE = 4_000_000
+_FEWEST = 100  # resamples from which quantiles are taken
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +42,7 @@ class Resampled:
     log_own_t: Floats  # of the group's mean in the common mix
     log_rest_t: Floats
     log_ratio_t: Floats
+    log_overall_t: Floats  # of the unweighted mean of the groups' means, shape (resamples, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,9 +109,37 @@ def resample(cells: Cells, mix: Floats, observed: Sides, *, resamples: int, seed
                     np.log(sides.own / observed.own) * sides.own / np.sqrt(sides.own_error2),
                     np.log(sides.rest / observed.rest) * sides.rest / np.sqrt(sides.rest_error2),
                     (sides.log_ratio - observed.log_ratio) / sides.log_ratio_error,
+                    log_overall_t(mean, error2, plain),
                 )
             )
     return Resampled(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def log_overall_t(mean: Floats, error2: Floats, observed: Floats) -> Floats:
+    """Return the studentised deviation of the log of the groups' unweighted mean, shape (resamples, 1).
+
+    Groups with one unit have no error and are left out.
+    """
+    known = ~np.isnan(error2).all(axis=0)
+    mean, error2 = mean[:, known], error2[:, known]
+    overall = mean.sum(axis=-1, keepdims=True)
+    error = np.sqrt(error2.sum(axis=-1, keepdims=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(overall / observed[known].sum()) * overall / error)
+
+
+def bootstrap_p(t: Floats, deviations: Floats) -> Floats:
+    """Return the two-sided p-value of each group's studentised estimate `t`: the inverse of `interval`'s bootstrap.
+
+    0 where too few resamples could be studentised to say anything.
+    """
+    p = np.zeros(len(t))
+    for g in np.flatnonzero(~np.isnan(t)):
+        column = deviations[~np.isnan(deviations[:, g]), g]
+        if len(column) >= _FEWEST:
+            beyond = (column >= t[g]).sum() if t[g] > 0 else (column <= t[g]).sum()
+            p[g] = min(2 * (beyond + 1) / (len(column) + 1), 1.0)
+    return p
 
 
 def _rest_in_random_mix(moments: Floats, sizes: Floats, mixer: np.random.Generator) -> Floats:
@@ -137,7 +167,7 @@ def interval(value: Floats, error: Floats, deviations: Floats, freedom: Floats, 
     ordered = np.sort(deviations, axis=0)  # NaN last
     known = (~np.isnan(ordered)).sum(axis=0)
     low_t, high_t = -student, student.copy()
-    for g in np.flatnonzero(known >= 100):
+    for g in np.flatnonzero(known >= _FEWEST):
         column = ordered[: known[g], g]
         # An order statistic, not an interpolation: quantiles may be infinite.
         first = int(np.floor(tail * (len(column) + 1))) - 1
@@ -158,36 +188,30 @@ def mean_limits(cells: Cells, drawn: Resampled, confidence: float) -> Limits:
 def gap_and_sigma_limits(
     cells: Cells, mix: Floats, observed: Sides, drawn: Resampled, confidence: float
 ) -> tuple[Limits, Limits]:
-    """Confidence limits of Rob(P) − Rob(rest), and of sigma on the scale of ln(1 + sigma), where they stay above −1.
-
-    The gap's limits are put together from those of both sides (Zou and Donner's recovery of variance estimates, 2008):
-    each is made on the log scale, so that the skewness of a small side is not lost in the difference.
-    """
+    """Confidence limits of Rob(P) − Rob(rest), and of sigma on the scale of ln(1 + sigma), where they stay above −1."""
     own_freedom, rest_freedom = kurtosis_freedom(cells, mix)
     with np.errstate(divide="ignore", invalid="ignore"):
         own = _positive_limits(observed.own, observed.own_error2, drawn.log_own_t, own_freedom, confidence)
         rest = _positive_limits(observed.rest, observed.rest_error2, drawn.log_rest_t, rest_freedom, confidence)
         own2, rest2 = observed.own_error2 / observed.own**2, observed.rest_error2 / observed.rest**2
-    gap = Limits(
+    freedom = combined_freedom(own2, own_freedom, rest2, rest_freedom)
+    log = interval(observed.log_ratio, observed.log_ratio_error, drawn.log_ratio_t, freedom, confidence)
+    return gap_from_sides(observed, own, rest), Limits(np.expm1(log.low), np.expm1(log.high))
+
+
+def gap_from_sides(observed: Sides, own: Limits, rest: Limits) -> Limits:
+    """Combine the limits of both means to limits of their difference (Zou and Donner 2008).
+
+    Each side's limits are made on the log scale, so that the skewness of a small side is not lost in the difference.
+    """
+    return Limits(
         observed.gap - np.hypot(observed.own - own.low, rest.high - observed.rest),
         observed.gap + np.hypot(own.high - observed.own, observed.rest - rest.low),
     )
-    freedom = combined_freedom(own2, own_freedom, rest2, rest_freedom)
-    log = interval(observed.log_ratio, observed.log_ratio_error, drawn.log_ratio_t, freedom, confidence)
-    return gap, Limits(np.expm1(log.low), np.expm1(log.high))
-
-
-def log_ratio_p(cells: Cells, mix: Floats, observed: Sides) -> Floats:
-    """p of ln(1 + sigma) = 0 by Student's t with degrees of freedom from the kurtosis; NaN where a mean is 0."""
-    own_freedom, rest_freedom = kurtosis_freedom(cells, mix)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own2, rest2 = observed.own_error2 / observed.own**2, observed.rest_error2 / observed.rest**2
-        ratio = np.abs(observed.log_ratio) / observed.log_ratio_error
-    return np.asarray(2 * stats.t.sf(ratio, combined_freedom(own2, own_freedom, rest2, rest_freedom)))
 
 
 def _positive_limits(mean: Floats, error2: Floats, log_t: Floats, freedom: Floats, confidence: float) -> Limits:
-    """Limits of a mean that is not negative; a mean of 0 has no spread to see and stays where it is."""
+    """Limits of a mean that is not negative; a mean of 0 shows no spread and keeps limits of 0."""
     log = interval(np.log(mean), np.sqrt(error2) / mean, log_t, freedom, confidence)
     zero = (mean == 0) & (error2 == 0)
     return Limits(np.where(zero, 0.0, np.exp(log.low)), np.where(zero, 0.0, np.exp(log.high)))

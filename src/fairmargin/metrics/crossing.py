@@ -12,8 +12,10 @@ import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.bootstrap import Limits, interval
-from fairmargin.metrics.contrast import Contrasts, GroupMeans, is_testable
+from fairmargin.metrics import hall
+from fairmargin.metrics.bootstrap import Limits, bootstrap_p, interval
+from fairmargin.metrics.contrast import Contrasts, GroupMeans, is_testable, outer, raw_p
+from fairmargin.metrics.hall import Studentised
 from fairmargin.metrics.permutation import PermutationTest, hypotheses, permutations_needed, sequential_test
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.units import SAMPLES, TOTAL, UNITS, common_mix
@@ -75,17 +77,39 @@ def means(sums: ClusterSums, plan: AuditPlan) -> GroupMeans:
     mean = sums.means(np.ones((1, clusters)), mix)[0][0]
     influence = sums.influence(mix)[0]
     error2 = spread_of(np.ones((1, clusters)), influence, influence)[0]
-    resampled, deviations = [], []
+    overall, mean_influence = mean.mean(keepdims=True), influence.mean(axis=1, keepdims=True)
+    resampled, deviations, overall_t = [], [], []
     with np.errstate(divide="ignore", invalid="ignore"):
         for weights in resampled_weights(clusters, plan):
             drawn = sums.means(weights, mix)[0]
             resampled.append(drawn)
             deviations.append(np.log(drawn / mean) / (np.sqrt(spread_of(weights, influence, influence)) / drawn))
+            drawn_overall = drawn.mean(axis=1, keepdims=True)
+            error = np.sqrt(spread_of(weights, mean_influence, mean_influence)) / drawn_overall
+            overall_t.append(np.log(drawn_overall / overall) / error)
         log = interval(
             np.log(mean), np.sqrt(error2) / mean, np.concatenate(deviations), freedom_of(influence), plan.confidence
         )
     units = (sums.samples[..., 0] > 0).sum(axis=0).astype(np.float64)
-    return GroupMeans(mean, error2, Limits(np.exp(log.low), np.exp(log.high)), np.concatenate(resampled), units)
+    return GroupMeans(
+        mean=mean,
+        error2=error2,
+        limits=Limits(np.exp(log.low), np.exp(log.high)),
+        resampled=np.concatenate(resampled),
+        units=units,
+        log_means=_log_mean(mean, influence),
+        log_overall=_log_mean(overall, mean_influence),
+        log_overall_t=np.concatenate(overall_t),
+    )
+
+
+def _log_mean(mean: Floats, influence: Floats) -> Studentised:
+    """Studentise the logarithm of means whose clusters have the given influences."""
+    none, one = np.zeros_like(mean), np.ones((1, len(influence)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own2 = spread_of(one, influence, influence)[0] / mean**2
+        third = (influence**3).sum(axis=0) / mean**3
+        return hall.log_ratio(np.log(mean), own2, none, none, third, freedom_of(influence))
 
 
 def contrasts(sums: ClusterSums, plan: AuditPlan) -> Contrasts:
@@ -114,17 +138,43 @@ def contrasts(sums: ClusterSums, plan: AuditPlan) -> Contrasts:
     rest_units = (_others(sums.samples).sum(-1) > 0).sum(axis=0).astype(np.float64)
     tested = is_testable(units, rest_units, common.dropped, plan)
     test = _flip_test(sums, common.mix, tested, plan)
+    difference = influence[0] - influence[1]
+    gap_studentised = hall.mean(own - rest, gap_error, (difference**3).sum(axis=0), freedom_of(difference))
+    ratio = _log_ratio(own, rest, influence)
+    sigma_limits = Limits(np.expm1(log.low), np.expm1(log.high))
+
+    def sigma_at(alpha: float) -> Limits:
+        wider = ratio.limits(alpha)
+        return outer(sigma_limits, Limits(np.expm1(wider.low), np.expm1(wider.high)))
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bootstrapped = bootstrap_p(log_ratio / log_error, np.concatenate(log_t))
     return Contrasts(
         gap=own - rest,
         gap_limits=gap,
+        gap_at=lambda alpha: outer(gap, gap_studentised.limits(alpha)),
         sigma=sigma,
-        sigma_limits=Limits(np.expm1(log.low), np.expm1(log.high)),
+        sigma_limits=sigma_limits,
+        sigma_at=sigma_at,
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,
-        p=test.p,
+        p=raw_p(test.p, ratio.p(), bootstrapped, tested, plan.alpha),
         way=f"clusters span groups or strata: sign-flip test of whole clusters, at most {test.most:,} flips",
     )
+
+
+def _log_ratio(own: Floats, rest: Floats, influence: tuple[Floats, Floats]) -> Studentised:
+    """Studentise ln(own / rest) where clusters may have an influence on both sides."""
+    left, right = influence
+    one = np.ones((1, len(left)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = left / own - right / rest
+        own2 = spread_of(one, left, left)[0] / own**2
+        rest2 = spread_of(one, right, right)[0] / rest**2
+        shared = spread_of(one, left, right)[0] / (own * rest)
+        third = (relative**3).sum(axis=0)
+        return hall.log_ratio(np.log(own / rest), own2, rest2, shared, third, freedom_of(relative))
 
 
 def _flip_test(sums: ClusterSums, mix: Floats, tested: Bools, plan: AuditPlan) -> PermutationTest:

@@ -1,7 +1,7 @@
 """What an audit found: frozen values that a report, a gate or a notebook reads."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,9 @@ TOO_FEW = "too few samples"
 NOT_COMPARABLE = "not comparable"
 VERDICTS = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE)
 
-_FORMAT = 1
+JUST_BEYOND_ZERO = 1e-12  # a limit that the correction for the number of groups moved to the other side of 0
+
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,19 @@ class Estimate:
     def __str__(self) -> str:
         if not self.is_defined:
             return f"undefined ({self.reason})" if self.reason else "undefined"
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        low, high = (limit_text(limit, lambda value: f"{value:.4g}") for limit in (self.low, self.high))
+        return f"{self.value:.4g} [{low}, {high}]"
+
+
+def limit_text(limit: float, show: Callable[[float], str]) -> str:
+    """Format a limit; one that lies just beyond 0 is shown as such, since it would be rounded to 0.
+
+    >>> limit_text(-JUST_BEYOND_ZERO, "{:.1%}".format), limit_text(-0.3, "{:.1%}".format)
+    ('below 0', '-30.0%')
+    """
+    if 0 < abs(limit) <= JUST_BEYOND_ZERO:
+        return "below 0" if limit < 0 else "above 0"
+    return show(limit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +77,9 @@ class GroupResult:
     accuracy: Estimate
     unreached: float  # share of the group without a finite distance
     robustness: Estimate  # Rob(P), the mean distance
-    sigma: Estimate  # Rob(P) / Rob(rest) - 1
-    gap_to_rest: Estimate  # Rob(P) - Rob(rest)
+    sigma: Estimate  # Rob(P) / Rob(rest) - 1; the interval holds for all groups at once and agrees with the verdict
+    sigma_alone: Estimate  # the same with the interval of this group alone, as if no other had been looked at
+    gap_to_rest: Estimate  # Rob(P) - Rob(rest), with an interval that holds for all groups at once
     p: float
     p_adjusted: float
     verdict: str  # one of VERDICTS
@@ -151,6 +166,7 @@ def _flat(row: GroupResult) -> dict[str, Any]:
     for name in ("accuracy", "robustness", "sigma", "gap_to_rest"):
         estimate: Estimate = getattr(row, name)
         columns |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    columns |= {"sigma_alone_low": row.sigma_alone.low, "sigma_alone_high": row.sigma_alone.high}
     return columns | {
         "unreached": row.unreached,
         "p": row.p,
@@ -215,7 +231,9 @@ def _decode_group(content: dict[str, Any]) -> GroupResult:
     numbers: dict[str, Any] = {
         n: decode_number(content[n]) for n in ("unreached", "p", "p_adjusted", "band", "dropped")
     }
-    estimates = {n: decode_estimate(content[n]) for n in ("accuracy", "robustness", "sigma", "gap_to_rest")}
+    estimates = {
+        n: decode_estimate(content[n]) for n in ("accuracy", "robustness", "sigma", "sigma_alone", "gap_to_rest")
+    }
     return GroupResult(
         group=decode_text(content["group"]),
         size=int(content["size"]),

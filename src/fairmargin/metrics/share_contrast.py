@@ -39,12 +39,18 @@ def share_contrasts(hits: Floats, partition: Partition, plan: AuditPlan, cluster
         test = permutation_test(cells, common.mix, tested, alpha=plan.alpha, seed=plan.seed)
         p = test.p
         way = f"studentised permutation test, samples permuted inside strata, at most {test.most:,} permutations"
-    unknown = np.full(len(units), np.nan)
+    unknown = Limits(np.full(len(units), np.nan), np.full(len(units), np.nan))
+
+    def gap_at(alpha: float) -> Limits:
+        return _limits(sides.gap, moments, rest, common.mix, 1 - alpha)
+
     return Contrasts(
         gap=sides.gap,
-        gap_limits=_limits(sides.gap, moments, rest, common.mix, plan.confidence),
-        sigma=unknown,
-        sigma_limits=Limits(unknown, unknown),
+        gap_limits=gap_at(plan.alpha),
+        gap_at=gap_at,
+        sigma=unknown.low,
+        sigma_limits=unknown,
+        sigma_at=lambda _: unknown,
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,

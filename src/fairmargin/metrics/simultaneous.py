@@ -1,13 +1,15 @@
 """Intervals that hold for all groups at once and never disagree with the corrected p-values."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from fairmargin.core.arrays import Bools, Floats
+from fairmargin.core.arrays import Floats
 from fairmargin.metrics.bootstrap import Limits
-
-_BEYOND_ZERO = 1e-12  # a limit that Holm's correction moves just beyond 0, so that the interval excludes it
+from fairmargin.metrics.contrast import Contrasts
+from fairmargin.metrics.permutation import holm, hypotheses
+from fairmargin.metrics.results import JUST_BEYOND_ZERO
 
 
 def simultaneous_limits(
@@ -17,8 +19,7 @@ def simultaneous_limits(
 
     Holm's step-down correction rejects at least as often as Bonferroni's. Where it rejects, the side of the interval
     that faces 0 ends just beyond 0 at the latest. Where it does not reject although the Bonferroni interval excludes 0,
-    because another test decided the p-value, the interval is extended to 0. Groups that were not tested (NaN) keep
-    their Bonferroni limits.
+    because another test decided the p-value or because the group was not tested (NaN), the interval is extended to 0.
 
     Parameters
     ----------
@@ -30,14 +31,30 @@ def simultaneous_limits(
         p-values corrected by Holm's method, NaN where nothing was tested.
     """
     limits = limits_at(alpha / max(hypotheses, 1))
-    low, high = limits.low, limits.high
     with np.errstate(invalid="ignore"):
-        rejected, kept = adjusted < alpha, adjusted >= alpha
-        low = np.where(rejected & (value > 0), np.fmax(low, _BEYOND_ZERO), np.where(kept, np.fmin(low, 0.0), low))
-        high = np.where(rejected & (value < 0), np.fmin(high, -_BEYOND_ZERO), np.where(kept, np.fmax(high, 0.0), high))
+        rejected = adjusted < alpha
+        low = np.where(rejected, limits.low, np.minimum(limits.low, 0.0))
+        high = np.where(rejected, limits.high, np.maximum(limits.high, 0.0))
+        low = np.where(rejected & (value > 0), np.fmax(low, JUST_BEYOND_ZERO), low)
+        high = np.where(rejected & (value < 0), np.fmin(high, -JUST_BEYOND_ZERO), high)
     return Limits(low, high)
 
 
-def excludes_zero(low: Floats, high: Floats) -> Bools:
-    """Return whether an interval lies on one side of 0."""
-    return np.asarray((low > 0) | (high < 0))
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """Corrected p-values of all groups against their rests, and the intervals that agree with them."""
+
+    adjusted: Floats  # by Holm's method; NaN where nothing was tested
+    sigma: Limits
+    gap: Limits
+
+    @classmethod
+    def of(cls, contrasts: Contrasts, alpha: float) -> "Family":
+        """Correct the p-values of contrasts and make their simultaneous intervals."""
+        count = hypotheses(~np.isnan(contrasts.p))
+        adjusted = holm(contrasts.p, count)
+        sigma, gap = (
+            simultaneous_limits(limits_at, contrasts.gap, adjusted, alpha=alpha, hypotheses=count)
+            for limits_at in (contrasts.sigma_at, contrasts.gap_at)
+        )
+        return cls(adjusted, sigma, gap)

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
 from fairmargin.core.partition import Partition
 from fairmargin.metrics.accuracy import accuracy_by_group
-from fairmargin.metrics.bootstrap import Limits
+from fairmargin.metrics.bootstrap import Limits, interval
+from fairmargin.metrics.contrast import GroupMeans, outer
 from fairmargin.metrics.results import Estimate
 
 Statistic = Callable[[Floats], Floats]  # of (…, groups), over the last axis
@@ -120,18 +120,34 @@ def shifted_errors(resampled: Floats, means: Floats, sizes: Floats) -> Callable[
     return lambda truth: truth + deviations
 
 
-def worst_limits(limits: Limits, means: Floats, errors: Floats, confidence: float) -> tuple[float, float]:
-    """Limits of the smallest true mean.
+def overall_limits(means: GroupMeans, confidence: float) -> Limits:
+    """Return limits of the unweighted mean over the groups: the outer ones of the bootstrap-t and of Hall's method.
 
-    Below: the smallest of the groups' lower limits (only the limit of the truly worst group can fail). Above: the
-    smallest of upper limits that hold for all groups at once (Bonferroni, on the log scale), since any can fail.
+    Both work on the log scale. Groups with one unit are left out.
     """
-    quantile = float(stats.norm.ppf(1 - (1 - confidence) / 2 / len(means)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        above = means * np.exp(quantile * errors / means)
+    log = means.log_overall
+    limits = outer(
+        interval(log.value, log.error, means.log_overall_t, log.freedom, confidence), log.limits(1 - confidence)
+    )
+    return Limits(np.exp(limits.low), np.exp(limits.high))
+
+
+def worst_limits(means: GroupMeans, confidence: float, *, one_is_less_robust: bool) -> tuple[float, float]:
+    """Return limits of the smallest true mean of a group.
+
+    Below: the smallest of the groups' lower limits, since only the limit of the truly worst group can fail. Above: the
+    smallest of upper limits that hold for all groups at once (Bonferroni). Of many groups, the one whose samples happen
+    to lack their far tail has the smallest limit, and its own spread does not show that. So unless a group is
+    significantly less robust than its rest, the limit is not below that of the mean over all groups, which the smallest
+    mean never exceeds.
+    """
+    above = means.log_means.limits((1 - confidence) / len(means.mean))
     # A group whose samples all lie at 0, or that has one sample, bounds nothing from above.
-    candidates = np.where((means > 0) & np.isfinite(above), np.fmax(above, limits.high), np.inf)
-    return float(np.where(np.isnan(limits.low), 0.0, limits.low).min()), float(candidates.min())
+    high = np.fmax(np.exp(above.high), means.limits.high)
+    smallest = float(np.where((means.mean > 0) & np.isfinite(high), high, np.inf).min())
+    if not one_is_less_robust:
+        smallest = float(np.fmax(smallest, overall_limits(means, confidence).high[0]))
+    return float(np.where(np.isnan(means.limits.low), 0.0, means.limits.low).min()), smallest
 
 
 def accuracy_variance_interval(

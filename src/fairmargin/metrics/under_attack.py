@@ -14,14 +14,15 @@ from fairmargin.core.radius import as_radii
 from fairmargin.errors import InputError
 from fairmargin.metrics.accuracy import error_split
 from fairmargin.metrics.attacked import EveryoneUnderAttack, GroupUnderAttack
+from fairmargin.metrics.bootstrap import Limits
 from fairmargin.metrics.contrast import Contrasts
 from fairmargin.metrics.exact_intervals import binomial_interval, effective_size
-from fairmargin.metrics.permutation import holm, hypotheses
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import Estimate
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.share_contrast import share_contrasts
 from fairmargin.metrics.share_spread import mean_share, share_spread, variation, worst_share
+from fairmargin.metrics.simultaneous import Family
 from fairmargin.metrics.spread import largest_gap, variance
 from fairmargin.metrics.under_attack_words import finding_of, warnings_of
 from fairmargin.metrics.verdicts import verdict_of
@@ -111,11 +112,12 @@ def _rows(
     plan: AuditPlan,
     bound: Bound,
 ) -> tuple[GroupUnderAttack, ...]:
-    adjusted = holm(contrasts.p, hypotheses(~np.isnan(contrasts.p)))
+    family = Family.of(contrasts, plan.alpha)
+    adjusted = family.adjusted
     rows = []
     for i, (label, mask) in enumerate(partition):
         verdict = verdict_of(i, contrasts, float(adjusted[i]), plan)
-        robust, gap = _share(withstood[mask], sizes[i], plan, bound), _gap(i, label, contrasts, bound)
+        robust, gap = _share(withstood[mask], sizes[i], plan, bound), _gap(i, label, contrasts, family.gap, bound)
         rows.append(
             GroupUnderAttack(
                 group=label,
@@ -169,8 +171,8 @@ def _share(hits: Bools, size: float, plan: AuditPlan, bound: Bound) -> Estimate:
     return Estimate(share, *binomial_interval(share * size, size, plan.confidence), bound)
 
 
-def _gap(i: int, label: str, contrasts: Contrasts, bound: Bound) -> Estimate:
-    value, low, high = (float(a[i]) for a in (contrasts.gap, contrasts.gap_limits.low, contrasts.gap_limits.high))
+def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
+    value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
     if contrasts.rest_units[i] == 0:
         return Estimate.undefined(f"there is no sample outside group {label!r}", bound - bound)
     if contrasts.dropped[i] == 1:
@@ -187,7 +189,8 @@ def _effective(mask: Bools, cluster: Ints | None) -> float:
 def _method(plan: AuditPlan, contrasts: Contrasts, cluster: Ints | None) -> str:
     gaps = "exact limits of both sides combined by squares" if cluster is None else "bootstrap-t of whole clusters"
     return (
-        f"{plan.confidence:.0%} intervals: accuracies exact binomial; gaps to the rest by {gaps}; spread over groups "
-        f"by inverting a test that allows 0, with {plan.resamples:,} draws. p-values: {contrasts.way}, corrected by "
-        "Holm over the groups."
+        f"{plan.confidence:.0%} intervals: accuracies exact binomial; gaps to the rest by {gaps}, for all groups at "
+        "once (Bonferroni), excluding 0 exactly where the corrected p is significant; spread over groups by inverting "
+        f"a test that allows 0, with {plan.resamples:,} draws. p-values: {contrasts.way}, corrected by Holm's method "
+        "over the groups."
     )

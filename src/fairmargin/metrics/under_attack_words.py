@@ -4,7 +4,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.metrics.attacked import EveryoneUnderAttack, GroupUnderAttack, at_most, points_text, share_text
 from fairmargin.metrics.contrast import Contrasts
 from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate
+from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, limit_text
 
 _NEAR_THE_END = 0.05  # of 0 or 1: a variance of shares has hardly any room there
 
@@ -31,7 +31,8 @@ def finding_of(
         return f"{label}: {size}; not comparable ({gap.reason or 'too many samples lie in strata that lack one side'})."
     than = "than the rest" if verdict in (LESS_ROBUST, MORE_ROBUST) else "from the rest"
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
-    points = f"{points_text(gap.value)} points [{points_text(gap.low)}, {points_text(gap.high)}]"
+    low, high = (limit_text(limit, points_text) for limit in (gap.low, gap.high))
+    points = f"{points_text(gap.value)} points [{low}, {high}]"
     return f"{label}: {verdict} {than}; {size}, {points} against the rest ({p})."
 
 

@@ -5,7 +5,7 @@ of their distances; a cell is a group inside a stratum of the control. Six sums 
 standard errors, for the data as they are and for every resample and permutation of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -190,6 +190,27 @@ def kurtosis_freedom(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
     powers = np.stack([cells.total**k * cells.samples ** (4 - k) for k in range(5)], axis=-1)
     by_cell = sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, 5).swapaxes(0, 1)
     return _freedom(moments, by_cell, mix), _freedom(rest_of(moments), rest_of(by_cell), mix)
+
+
+def third_cumulants(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
+    """Return the third cumulant of each group's mean and of its rest's mean in the common mix of strata."""
+    # It does not depend on the origin; sums of cubes are most exact around the mean.
+    centred = replace(cells, total=cells.total - cells.total.sum() / cells.samples.sum() * cells.samples)
+    moments = centred.moments()
+    powers = np.stack([centred.total**k * centred.samples ** (3 - k) for k in range(4)], axis=-1)
+    by_cell = sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, 4).swapaxes(0, 1)
+    return _third(moments, by_cell, mix), _third(rest_of(moments), rest_of(by_cell), mix)
+
+
+def _third(moments: Floats, powers: Floats, mix: Floats) -> Floats:
+    units, samples = moments[..., UNITS], moments[..., SAMPLES]
+    mean, _ = mean_and_error2(moments)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Σ (total − mean·samples)³, expanded; the factor makes it unbiased.
+        shift = (-mean)[..., None] ** np.arange(3, -1, -1)
+        third = (np.array([1, 3, 3, 1]) * shift * powers).sum(-1) / samples**3
+        third = mix**3 * third * units**2 / ((units - 1) * (units - 2))
+    return np.asarray(np.where((mix > 0) & (units > 2), third, 0.0).sum(-1))
 
 
 def _freedom(moments: Floats, powers: Floats, mix: Floats) -> Floats:

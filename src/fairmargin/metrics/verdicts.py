@@ -15,6 +15,7 @@ from fairmargin.metrics.results import (
     TOO_FEW,
     Estimate,
     GroupResult,
+    limit_text,
 )
 
 
@@ -61,7 +62,9 @@ def finding_of(
     if sigma.is_defined and sigma.reason:
         size = f"σ = {sigma.value:+.1%}, no interval: {sigma.reason}"
     elif sigma.is_defined:
-        size = f"σ = {sigma.value:+.1%}, {plan.confidence:.0%} interval {sigma.low:+.1%} to {sigma.high:+.1%}"
+        low, high = (limit_text(limit, "{:+.1%}".format) for limit in (sigma.low, sigma.high))
+        whose = " for all groups at once" if len(contrasts.p) > 2 else ""
+        size = f"σ = {sigma.value:+.1%}, {plan.confidence:.0%} interval{whose} {low} to {high}"
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
     return f"{label}: {verdict} {than}, by {bound.words} ({size}; {p})."
 

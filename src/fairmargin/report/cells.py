@@ -4,18 +4,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fairmargin.metrics.results import Estimate
+from fairmargin.metrics.results import Estimate, limit_text
 from fairmargin.metrics.undefined import reason_of
 from fairmargin.report import spelling
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value as a table shows it: text, interval, and why something is missing."""
+    """A value as a table shows it: text, interval, the interval of the group alone, and why something is missing."""
 
     text: str
     interval: str = ""
     reason: str = ""
+    alone: str = ""
 
 
 def p_cell(p: float) -> Cell:
@@ -36,10 +37,14 @@ def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
     return _cell(estimate, lambda value: fixed(value, decimals, signed=signed))
 
 
-def share(estimate: Estimate, *, signed: bool) -> Cell:
-    """A share in percent with its interval."""
-    cell = _cell(estimate, lambda value: fixed(100 * value, 1, signed=signed))
-    return Cell(f"{cell.text} %" if estimate.is_defined else cell.text, cell.interval, cell.reason)
+def share(estimate: Estimate, *, signed: bool, alone: Estimate | None = None) -> Cell:
+    """A share in percent with its interval, and the interval of the group alone if there are two kinds."""
+
+    def shown(given: Estimate) -> Cell:
+        return _cell(given, lambda value: fixed(100 * value, 1, signed=signed))
+
+    cell, own = shown(estimate), "" if alone is None else shown(alone).interval
+    return Cell(f"{cell.text} %" if estimate.is_defined else cell.text, cell.interval, cell.reason, own)
 
 
 def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
@@ -47,7 +52,8 @@ def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
         return Cell("undefined", reason=estimate.reason or reason_of(estimate.value))
     if math.isnan(estimate.low) or math.isnan(estimate.high):
         return Cell(show(estimate.value), reason=estimate.reason or "no interval")
-    return Cell(show(estimate.value), f"[{show(estimate.low)}, {show(estimate.high)}]", estimate.reason)
+    low, high = (limit_text(limit, show) for limit in (estimate.low, estimate.high))
+    return Cell(show(estimate.value), f"[{low}, {high}]", estimate.reason)
 
 
 def fixed(value: float, decimals: int, *, signed: bool) -> str:

@@ -20,6 +20,7 @@ from fairmargin.metrics.results import (
     AuditResult,
     Estimate,
     GroupResult,
+    limit_text,
 )
 from fairmargin.report.brackets import bracket_intervals as bracket_intervals  # noqa: PLC0414 - part of fm.plot
 from fairmargin.report.drawing import FAINT, distinct, escape, lay_out
@@ -300,7 +301,7 @@ def _points(rows: Sequence[Row], verdict: str, place: dict[str, int], confidence
     low, high = _ends(rows)
     texts = [
         f"{escape(shorten(plain(row.group), 60))}<br>σ = {percent(row.sigma.value)}"
-        f" [{percent(row.sigma.low)}, {percent(row.sigma.high)}]"
+        f" [{limit_text(row.sigma.low, percent)}, {limit_text(row.sigma.high, percent)}]"
         for row in rows
     ]
     return go.Scatter(

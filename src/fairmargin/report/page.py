@@ -161,17 +161,17 @@ def _section(section: Section, position: int, several_norms: bool) -> dict[str, 
 
 def _rows(result: AuditResult) -> list[dict[str, Any]]:
     distance = decimals_of([row.robustness for row in result] + [row.gap_to_rest for row in result])
-    return [_row(row, distance) for row in words.by_sigma(result)]
+    return [_row(row, distance, among_several=len(result.groups) > 2) for row in words.by_sigma(result)]
 
 
-def _row(row: GroupResult, decimals: int) -> dict[str, Any]:
+def _row(row: GroupResult, decimals: int, *, among_several: bool) -> dict[str, Any]:
     reason = reason_of(row.p_adjusted)
     return {
         "group": spelling.plain(row.group),
         "size": f"{row.size:,}",
         "accuracy": share(row.accuracy, signed=False),
         "robustness": length(row.robustness, decimals),
-        "sigma": share(row.sigma, signed=True),
+        "sigma": share(row.sigma, signed=True, alone=row.sigma_alone if among_several else None),
         "gap": length(row.gap_to_rest, decimals, signed=True),
         "p": p_cell(row.p_adjusted),
         "one_reason": bool(reason) and reason == row.sigma.reason == row.gap_to_rest.reason,

@@ -7,6 +7,7 @@ from typing import overload
 from fairmargin.core.bound import Bound
 from fairmargin.metrics.precision import PreciseGroup, PrecisionResult
 from fairmargin.metrics.results import (
+    JUST_BEYOND_ZERO,
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
@@ -71,7 +72,8 @@ def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) 
     if low < 0 < high:
         return f"{level} interval {comparison(low, bound)} to {comparison(high, bound)}"
     near, far = sorted((abs(low), abs(high)))
-    return f"{level} interval {percent(near)} to {percent(far)}"
+    nearest = "just above 0 %" if 0 < near <= JUST_BEYOND_ZERO else percent(near)
+    return f"{level} interval {nearest} to {percent(far)}"
 
 
 def headline(result: Result) -> str:

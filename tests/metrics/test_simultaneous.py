@@ -1,0 +1,158 @@
+"""Verdict, corrected p-value and printed interval are one statement and never disagree."""
+
+import numpy as np
+import pytest
+
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.metrics.audit import audit
+from fairmargin.metrics.bootstrap import Limits
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.metrics.results import JUST_BEYOND_ZERO, LESS_ROBUST, MORE_ROBUST, AuditResult, Estimate
+from fairmargin.metrics.simultaneous import simultaneous_limits
+from fairmargin.metrics.under_attack import accuracy_under_attack
+from fairmargin.studies.gate import gate
+
+RANDOM_AUDITS = 200
+
+
+def random_case(seed: int) -> tuple[Distances, Partition, AuditPlan]:
+    """A data set of random shape: groups, sizes, tails, accuracies, effects, clusters and controls all vary."""
+    rng = np.random.default_rng([seed, 91])
+    groups = int(rng.choice([1, 2, 3, 5, 12]))
+    sizes = rng.choice([5, 30, 35, 60, 150], groups)
+    effects = np.exp(rng.choice([0.0, 0.1, 0.25, 0.5]) * rng.normal(size=groups))
+    accuracy = rng.choice([0.0, 0.05, 0.5, 0.9, 1.0], groups, p=[0.05, 0.05, 0.2, 0.3, 0.4])
+    membership = np.repeat(np.arange(groups), sizes)
+    tail = float(rng.choice([0.3, 1.0, 1.5]))
+    values = effects[membership] * rng.lognormal(0, tail, len(membership))
+    values *= rng.random(len(membership)) < accuracy[membership]
+    if rng.random() < 0.1:
+        values = np.round(values)  # ties, and groups without any spread
+    cluster = rng.integers(0, max(len(values) // 2, 1), len(values)) if rng.random() < 0.2 else None
+    control = Partition.by("control", rng.integers(0, 3, len(values))) if rng.random() < 0.3 else None
+    confidence = float(rng.choice([0.9, 0.95, 0.99]))
+    plan = AuditPlan(seed=seed, resamples=200, cluster=cluster, control=control, confidence=confidence)
+    partition = Partition("g", [f"g{i}" for i in range(groups)], membership)
+    return Distances(values, values > 0, "exact", "l2"), partition, plan
+
+
+def excludes_zero(estimate: Estimate) -> bool:
+    return estimate.low > 0 or estimate.high < 0
+
+
+def disagreements(result: AuditResult, alpha: float) -> list[str]:
+    found = []
+    for row in result:
+        significant = row.verdict in (LESS_ROBUST, MORE_ROBUST)
+        if significant != (row.p_adjusted < alpha):
+            found.append(f"p {row.p_adjusted} and {row.verdict}")
+        for estimate in (row.sigma, row.gap_to_rest):
+            known = not np.isnan([estimate.value, estimate.low, estimate.high]).any()
+            if known and excludes_zero(estimate) != significant:
+                found.append(f"{estimate} and {row.verdict}")
+            if known and not estimate.low <= estimate.value <= estimate.high:
+                found.append(f"{estimate} does not contain its value")
+            if known and significant and np.sign(estimate.value) != (-1 if row.verdict == LESS_ROBUST else 1):
+                found.append(f"{estimate} has another sign than {row.verdict}")
+        if significant and np.isfinite(row.sigma_alone.high) and not excludes_zero(row.sigma_alone):
+            found.append(f"the group's own interval {row.sigma_alone} contains 0 but it is {row.verdict}")
+    return found
+
+
+def check_random_audits(first: int, audits: int) -> int:
+    """Look for disagreements in random audits; return how many groups had a significant verdict."""
+    significant = 0
+    for seed in range(first, first + audits):
+        distances, partition, plan = random_case(seed)
+        result = audit(distances, partition, plan)
+        assert disagreements(result, plan.alpha) == [], f"seed {seed}"
+        significant += sum(row.verdict in (LESS_ROBUST, MORE_ROBUST) for row in result)
+    return significant
+
+
+def test_verdict_p_and_interval_agree_in_200_random_audits() -> None:
+    assert check_random_audits(0, RANDOM_AUDITS) > RANDOM_AUDITS / 10
+
+
+@pytest.mark.slow
+def test_verdict_p_and_interval_agree_in_2000_random_audits() -> None:
+    assert check_random_audits(10_000, 2_000) > 200
+
+
+def test_verdict_p_and_interval_agree_for_robust_accuracy() -> None:
+    significant = 0
+    for seed in range(60):
+        distances, partition, plan = random_case(seed)
+        withstood = distances.values > 0.7
+        found = accuracy_under_attack(distances.correct, withstood, partition, plan, attack="a", norm="l2", radius=0.7)
+        for row in found:
+            is_significant = row.verdict in (LESS_ROBUST, MORE_ROBUST)
+            significant += is_significant
+            assert is_significant == (row.p_adjusted < plan.alpha), f"seed {seed}, {row.group}"
+            if not np.isnan(row.gap_to_rest.low):
+                assert is_significant == excludes_zero(row.gap_to_rest), f"seed {seed}, {row.group}"
+    assert significant > 5
+
+
+def eight_groups() -> AuditResult:
+    """Audit eight groups, one of which would be significant if it were the only one."""
+    rng = np.random.default_rng(4)
+    groups = np.repeat(np.arange(8), 40)
+    values = rng.lognormal(0, 0.8, len(groups)) * np.where(groups == 0, 0.72, 1.0)
+    return audit(Distances(values, values > 0, "exact", "l2"), Partition.by("g", groups))
+
+
+def test_a_gate_does_not_fail_a_group_whose_verdict_is_no_significant_difference() -> None:
+    result = eight_groups()
+    row = result["0"]
+    assert row.sigma_alone.high < -0.05
+    assert row.verdict == "no significant difference"
+    assert row.sigma.low < row.sigma_alone.low < row.sigma_alone.high < 0 <= row.sigma.high
+    assert gate(result.to_frame(), "sigma_high < -0.05").matching.empty
+    assert gate(result.to_frame(), "sigma_alone_high < -0.05").matching["group"].tolist() == ["0"]
+
+
+def test_the_finding_prints_the_interval_for_all_groups() -> None:
+    row = eight_groups()["0"]
+    assert f"interval for all groups at once {row.sigma.low:+.1%} to {row.sigma.high:+.1%}" in row.finding
+
+
+def limits(low: float, high: float, adjusted: float, value: float) -> tuple[float, float]:
+    found = simultaneous_limits(
+        lambda _: Limits(np.array([low]), np.array([high])),
+        np.array([value]),
+        np.array([adjusted]),
+        alpha=0.05,
+        hypotheses=3,
+    )
+    return float(found.low[0]), float(found.high[0])
+
+
+def test_the_interval_of_a_group_that_holm_rejects_ends_just_beyond_zero_at_the_latest() -> None:
+    assert limits(-0.4, 0.1, adjusted=0.04, value=-0.2) == (-0.4, -JUST_BEYOND_ZERO)
+    assert limits(-0.1, 0.4, adjusted=0.04, value=0.2) == (JUST_BEYOND_ZERO, 0.4)
+    assert limits(-0.4, -0.1, adjusted=0.01, value=-0.2) == (-0.4, -0.1)
+
+
+def test_the_interval_of_a_group_that_is_not_rejected_reaches_zero() -> None:
+    assert limits(-0.4, -0.1, adjusted=0.2, value=-0.2) == (-0.4, 0.0)
+    assert limits(0.1, 0.4, adjusted=0.2, value=0.2) == (0.0, 0.4)
+    assert limits(0.1, 0.4, adjusted=np.nan, value=0.2) == (0.0, 0.4)
+
+
+def test_limits_are_asked_for_at_the_level_of_bonferroni() -> None:
+    asked = []
+    simultaneous_limits(
+        lambda alpha: asked.append(alpha) or Limits(np.zeros(1), np.zeros(1)),  # type: ignore[func-returns-value]
+        np.zeros(1),
+        np.ones(1),
+        alpha=0.06,
+        hypotheses=3,
+    )
+    assert asked == [pytest.approx(0.02)]
+
+
+def test_a_limit_just_beyond_zero_is_printed_as_such() -> None:
+    estimate = Estimate(-0.2, -0.4, -JUST_BEYOND_ZERO, "neither")  # type: ignore[arg-type]
+    assert str(estimate) == "-0.2 [-0.4, below 0]"
