@@ -146,10 +146,10 @@ def test_what_is_no_audit_is_refused(text: str) -> None:
         AuditResult.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
 def test_another_format_is_refused_with_both_versions(version: object) -> None:
     content = {**json.loads(AUDITED.to_json()), "format": version}
-    with pytest.raises(InputError, match=re.escape(f"has format {version}; this version of Fairmargin reads format 1")):
+    with pytest.raises(InputError, match=re.escape(f"has format {version}; this version of Fairmargin reads format 2")):
         AuditResult.from_json(json.dumps(content))
 
 
@@ -246,7 +246,7 @@ def test_an_infinite_size_is_an_input_error() -> None:
 def test_the_table_has_a_row_a_group_and_a_column_a_number() -> None:
     frame = AUDITED.to_frame()
     limits = [f"{n}{end}" for n in ("accuracy", "robustness", "sigma", "gap_to_rest") for end in ("", "_low", "_high")]
-    rest = ["unreached", "p", "p_adjusted", "dropped", "bound", "verdict", "finding"]
+    rest = ["sigma_alone_low", "sigma_alone_high", "unreached", "p", "p_adjusted", "dropped", "bound", "verdict", "finding"]
     assert frame.columns.tolist() == ["partition", "group", "size", *limits, *rest]
     assert frame["group"].tolist() == ["<b>", "b & c", "東京"]
     assert set(frame["partition"]) == {'hair "colour"'}

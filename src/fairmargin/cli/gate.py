@@ -27,7 +27,7 @@ def gate(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Exits 0 when no group meets the condition, 1 when one does, 2 on bad input or an undefined value.
+    """Exit with 0 if no group meets the condition, 1 if one does, 2 on bad input or an undefined value.
 
     Recommended is the cautious gate: it fails unless the audit can show that no group is 20 % worse than the rest. "Not
     significant" with few samples proves nothing.
@@ -43,9 +43,10 @@ def gate(
     fairmargin gate run --if 'verdict == "less robust" and size >= 100'
 
     Columns: group, partition, estimator, norm, bound, size, accuracy, robustness, sigma, gap_to_rest (each also with
-    _low and _high), unreached, dropped, p, p_adjusted, verdict. Of an audit to a precision: group, partition,
-    estimator, norm, bound, size, robustness, sigma (each also with _low and _high), p, p_adjusted, verdict, met,
-    reference_samples, cheap_samples.
+    _low and _high), sigma_alone_low, sigma_alone_high, unreached, dropped, p, p_adjusted, verdict. Of an audit to a
+    precision: group, partition, estimator, norm, bound, size, robustness, sigma (each also with _low and _high),
+    sigma_alone_low, sigma_alone_high, p, p_adjusted, verdict, met, reference_samples, cheap_samples. The limits of
+    sigma hold for all groups at once and agree with the verdict; those of sigma_alone are for one group alone.
     """
     from fairmargin.studies import gate as conditions
     from fairmargin.studies.run_folder import RunFolder

@@ -128,7 +128,7 @@ def _fit(whole: Dataset, plan: AuditPlan) -> _Fit:
     model = _fitted(train)
     distances = measure(model, test.x, test.y, ExactLinear(), progress=False)
     classes = test.partition("class")
-    sigma = next(row for row in audit(distances, classes, plan) if row.group == _WEAK).sigma
+    sigma = next(row for row in audit(distances, classes, plan) if row.group == _WEAK).sigma_alone
     shares = {name: _accuracy(distances.correct[which]) for name, which in classes}
     alike = max(low for _, low, _ in shares.values()) <= min(high for _, _, high in shares.values())
     return _Fit(model, test, distances, sigma, {name: share for name, (share, _, _) in shares.items()}, alike)
