@@ -1,6 +1,5 @@
 """A bracket encloses the truth, says certain only where the bounds decide, and refuses what does not belong there."""
 
-import itertools
 import math
 
 import numpy as np
@@ -21,7 +20,6 @@ from fairmargin.metrics.bracketed import (
 )
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW
-from fairmargin.metrics.variance_range import variance_range
 
 QUICK = AuditPlan(resamples=300)
 
@@ -185,26 +183,6 @@ def test_it_survives_being_written_down():
     for damaged in ("{}", "[]", '{"format": 9}', '{"format": 1, "groups": []}'):
         with pytest.raises(InputError, match="bracket"):
             Bracket.from_json(damaged)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_variance_over_a_box_agrees_with_every_corner_and_many_points(seed):
-    rng = np.random.default_rng(seed)
-    groups = rng.integers(2, 7)
-    low = rng.uniform(0, 3, groups)
-    high = low + rng.uniform(0, 2, groups)
-    least, largest = variance_range(low, high)
-    corners = max(np.var(corner) for corner in itertools.product(*zip(low, high, strict=True)))
-    inside = np.var(rng.uniform(low, high, (20_000, groups)), axis=1)
-    assert largest == pytest.approx(corners)
-    assert least <= inside.min() + 1e-12
-    assert least >= inside.min() - 0.35 * (largest + 1e-9)  # the points come near it
-
-
-def test_the_least_variance_is_attained_by_numbers_inside_the_box():
-    low, high = np.array([0.0, 2.0, 5.0]), np.array([1.0, 3.0, 6.0])
-    # Only the outer intervals pull: 1, t, 5 with t = 3, the mean of all three.
-    assert variance_range(low, high)[0] == pytest.approx(np.var([1.0, 3.0, 5.0]))
 
 
 def test_what_is_no_distance_no_partition_or_no_plan_is_refused_in_a_sentence():
