@@ -44,7 +44,10 @@ def upper_bound(low: Floats, high: Floats) -> float:
     """Return a number that the variance exceeds nowhere in the box, up to rounding.
 
     var(r) = min over t of mean (r − t)², so that max over r of var(r) ≤ mean over i of max over r_i of (r_i − t)² for
-    *every* t. That is convex in t, and the best t is found by halving; an inexact t gives a valid, larger bound.
+    *every* t. That is convex in t, and the best t is found by halving; an inexact t gives a valid, larger bound. The
+    best one is at most k/(k − 1) times the largest variance: at the best t, numbers whose both ends are equally far
+    from t can be drawn at random so that their mean is t on average, and the variance of that mean is at most 1/k of
+    the bound.
     """
     low, high = low - low.min(), high - low.min()
     middle, half = (low + high) / 2, (high - low) / 2
