@@ -10,6 +10,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.metrics.audit import audit
+from fairmargin.metrics.compare import compare
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.power import power
 from fairmargin.metrics.results import (
@@ -133,6 +134,35 @@ def test_the_cap_is_printed_and_named_in_every_verdict():
         assert radius in header
         assert all(radius in row.finding for row in result)
         assert set(result.to_frame()["up_to"]) == {result.up_to}
+
+
+def test_a_comparison_of_models_is_withheld_in_the_same_way():
+    before, after = gap(), 1.2 * gap()
+    change = compare(upper(before), upper(after), halves(before), QUICK)
+    assert [row.verdict for row in change] == [MORE_ROBUST] * 2
+    assert "radius" not in str(change)
+    short = np.append(after, np.inf), np.append(before, 1.0)
+    for pair in ((upper(short[1]), upper(short[0], 0.05)), (upper(short[0], 0.05), upper(short[1]))):
+        found = compare(*pair, halves(UNREACHED), QUICK)
+        for row in found:
+            assert row.verdict == NOT_COMPARABLE
+            assert not row.change.is_defined
+            assert not row.sigma_change.is_defined
+            assert all(math.isnan(p) for p in (row.p, row.p_adjusted, row.sigma_p, row.sigma_after))
+            assert "only as far as 0.05" in row.finding
+        assert "up to a radius of 0.05" in str(found)
+        assert "cannot be compared" in found.warnings[0]
+        found.to_json()
+    asked = compare(upper(short[1]), upper(short[0], 0.05), halves(UNREACHED), AuditPlan(resamples=400, up_to=2.0))
+    assert [row.verdict for row in asked] == [MORE_ROBUST] * 2
+    assert all("up to a radius of 2" in row.finding for row in asked)
+
+
+def test_a_comparison_capped_by_the_nearer_model_says_that_nobody_knows_how_far_was_searched():
+    before, after = np.append(gap(), 1.0), np.append(0.3 * gap(), np.inf)
+    found = compare(upper(before), upper(after), halves(UNREACHED), QUICK)
+    assert {row.verdict for row in found} == {NOT_COMPARABLE}
+    assert "nothing says how far the search for them looked" in found["F"].finding
 
 
 def test_power_promises_nothing_where_nothing_could_be_compared():
