@@ -1,8 +1,17 @@
-"""What a person, or the log of a long run, sees of the progress."""
+"""What a person, or the log of a long run, sees of the progress and of the results."""
 
+import math
+
+import numpy as np
 import pytest
 
-from fairmargin.cli.console import lines_in_a_log, progress
+from fairmargin.cli.console import lines_in_a_log, progress, show_audits, show_brackets
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.metrics.audit import audit
+from fairmargin.metrics.bracket import bracket
+from fairmargin.metrics.plan import AuditPlan
+from fairmargin.studies.run_folder import StoredAudit, StoredBracket
 
 
 @pytest.fixture
@@ -24,3 +33,18 @@ def test_short_and_quiet_commands_leave_a_log_empty(capsys):
             tell("measuring", 0, 2)
             tell("measuring", 2, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_the_tables_name_the_radius_of_a_cap(capsys):
+    rng = np.random.default_rng(0)
+    truth = np.concatenate([rng.gamma(4, 1.0, 80), rng.gamma(4, 2.0, 80)])
+    groups = Partition.by("sex", ["F"] * 80 + ["M"] * 80)
+    lower, upper = (Distances(f * truth, truth > 0, b, "l2") for f, b in ((0.9, "lower"), (1.1, "upper")))
+    for up_to, said in ((5.0, True), (math.inf, False)):
+        plan = AuditPlan(resamples=200, up_to=up_to)
+        show_audits([StoredAudit("plumb", audit(upper, groups, plan))])
+        table = capsys.readouterr().out
+        assert ("distances capped at 5" in table) is said
+        show_brackets([StoredBracket("verified and plumb", bracket(lower, upper, groups, plan))])
+        heading = capsys.readouterr().out.splitlines()[0]
+        assert ("up to a radius of 5" in heading) is said

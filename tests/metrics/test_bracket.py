@@ -1,6 +1,6 @@
 """A bracket encloses the truth, says certain only where the bounds decide, and refuses what does not belong there."""
 
-import itertools
+import json
 import math
 
 import numpy as np
@@ -21,7 +21,6 @@ from fairmargin.metrics.bracketed import (
 )
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW
-from fairmargin.metrics.variance_range import variance_range
 
 QUICK = AuditPlan(resamples=300)
 
@@ -158,6 +157,86 @@ def test_where_an_attack_found_nothing_both_bounds_are_capped_alike():
     assert math.isfinite(found["F"].sigma.high)
 
 
+def test_what_is_certain_of_capped_distances_names_the_radius_in_every_place():
+    rest, near = np.full(100, 0.905), np.full(50, 0.1)
+    lower = np.concatenate([near, np.full(50, 0.905), rest])
+    upper = np.concatenate([near, np.full(50, np.inf), rest])  # the true distance of those 50 is 80.5: mean 40.3
+    groups = Partition.by("sex", ["F"] * 100 + ["M"] * 100)
+    sides = (Distances(v, v > 0, b, Norm.L2) for v, b in ((lower, Bound.LOWER), (upper, Bound.UPPER)))
+    found = bracket(*sides, groups, QUICK)
+    assert found["F"].verdict == CERTAINLY_LESS
+    assert found.up_to == 0.905
+    radius = "up to a radius of 0.905"
+    assert all(radius in row.finding for row in found)
+    assert radius in str(found).splitlines()[0]
+    assert "50 of 200 samples have no finite upper bound" in str(found)
+    assert set(found.to_frame()["up_to"]) == {0.905}
+    assert json.loads(found.to_json())["up_to"] == 0.905
+
+
+def test_a_radius_that_was_asked_for_is_named_with_what_it_cuts_and_no_radius_where_there_is_none():
+    truth, groups = two_groups()
+    lower, upper = bounds(truth, 0.1)
+    found = bracket(lower, upper, groups, AuditPlan(resamples=300, up_to=3.0))
+    assert "up to a radius of 3" in found["F"].finding
+    assert f"{(upper.values > 3).sum()} of {(truth > 0).sum()} finite distances above 0" in found.cap_reason
+    assert "radius" not in str(bracket(lower, upper, groups, QUICK))
+
+
+def test_how_far_a_failed_attack_looked_does_not_matter_between_two_bounds():
+    truth, groups = two_groups()
+    lower, upper = bounds(truth)
+    values = upper.values.copy()
+    values[np.flatnonzero(truth > 0)[0]] = np.inf
+    tried = np.where(np.isinf(values), 0.05, 0.0)
+    short = Distances(values, upper.correct, Bound.UPPER, Norm.L2, tried=tried)
+    found = bracket(lower, short, groups, QUICK)
+    assert found.up_to == values[np.isfinite(values)].max()
+    assert found["F"].verdict == CERTAINLY_LESS
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rounding_makes_nothing_certain_of_groups_with_the_same_distances(seed):
+    rng = np.random.default_rng(seed)
+    own = rng.gamma(2, 1, 40)
+    times = int(rng.integers(1, 4))
+    values = np.concatenate([own, rng.permutation(np.tile(own, times))])
+    exact = Distances(values, values > 0, Bound.EXACT, Norm.L2)
+    groups = Partition.by("g", ["a"] * 40 + ["b"] * 40 * times)
+    for row in bracket(exact, exact, groups, AuditPlan(resamples=200)):
+        assert row.verdict == NOT_CERTAIN
+        assert 0 in row.gap
+        assert 0 in row.sigma
+
+
+def test_no_distances_between_the_bounds_leave_the_limits_for_these_samples():
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        sizes = rng.integers(2, 5, rng.integers(2, 5))
+        samples = int(sizes.sum())
+        lower = np.round(rng.gamma(1, 1, samples), 1) * (rng.random(samples) < 0.8)
+        upper = lower + np.round(rng.gamma(1, 1, samples), 1) * (rng.random(samples) < 0.7)
+        correct = upper > 0
+        groups = Partition("g", list("abcd"[: len(sizes)]), np.repeat(np.arange(len(sizes)), sizes))
+        sides = (Distances(v, correct, b, Norm.L2) for v, b in ((lower, Bound.LOWER), (upper, Bound.UPPER)))
+        found = bracket(*sides, groups, AuditPlan(resamples=200, smallest_group=2))
+        ends = rng.random((300, samples)) < rng.random((300, 1))
+        inside = rng.uniform(lower, np.nextafter(upper, np.inf), (300, samples)).clip(lower, upper)
+        points = np.concatenate([np.where(ends, upper, lower), inside])
+        means = np.stack([points[:, mask].mean(axis=1) for _, mask in groups], axis=1)
+        assert (found.variance[0] <= means.var(axis=1)).all()
+        assert (means.var(axis=1) <= found.variance[1]).all()
+        for i, row in enumerate(found):
+            own, rest = means[:, i], points[:, groups.membership != i].mean(axis=1)
+            for limits, values in ((row.robustness, own), (row.gap, own - rest)):
+                assert (limits.low <= values).all()
+                assert (values <= limits.high).all()
+            known = rest > 0
+            sigma = own[known] / rest[known] - 1
+            assert (row.sigma.low <= sigma).all()
+            assert (sigma <= row.sigma.high).all()
+
+
 def test_a_group_whose_rest_may_have_no_robustness_at_all_may_be_any_times_as_robust():
     truth, groups = two_groups()
     nothing = Distances(np.zeros(300), truth > 0, Bound.LOWER, Norm.L2)
@@ -185,26 +264,6 @@ def test_it_survives_being_written_down():
     for damaged in ("{}", "[]", '{"format": 9}', '{"format": 1, "groups": []}'):
         with pytest.raises(InputError, match="bracket"):
             Bracket.from_json(damaged)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_variance_over_a_box_agrees_with_every_corner_and_many_points(seed):
-    rng = np.random.default_rng(seed)
-    groups = rng.integers(2, 7)
-    low = rng.uniform(0, 3, groups)
-    high = low + rng.uniform(0, 2, groups)
-    least, largest = variance_range(low, high)
-    corners = max(np.var(corner) for corner in itertools.product(*zip(low, high, strict=True)))
-    inside = np.var(rng.uniform(low, high, (20_000, groups)), axis=1)
-    assert largest == pytest.approx(corners)
-    assert least <= inside.min() + 1e-12
-    assert least >= inside.min() - 0.35 * (largest + 1e-9)  # the points come near it
-
-
-def test_the_least_variance_is_attained_by_numbers_inside_the_box():
-    low, high = np.array([0.0, 2.0, 5.0]), np.array([1.0, 3.0, 6.0])
-    # Only the outer intervals pull: 1, t, 5 with t = 3, the mean of all three.
-    assert variance_range(low, high)[0] == pytest.approx(np.var([1.0, 3.0, 5.0]))
 
 
 def test_what_is_no_distance_no_partition_or_no_plan_is_refused_in_a_sentence():

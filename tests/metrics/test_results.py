@@ -246,7 +246,8 @@ def test_an_infinite_size_is_an_input_error() -> None:
 def test_the_table_has_a_row_a_group_and_a_column_a_number() -> None:
     frame = AUDITED.to_frame()
     limits = [f"{n}{end}" for n in ("accuracy", "robustness", "sigma", "gap_to_rest") for end in ("", "_low", "_high")]
-    rest = ["sigma_alone_low", "sigma_alone_high", "unreached", "p", "p_adjusted", "dropped", "bound", "verdict", "finding"]
+    limits += ["sigma_alone_low", "sigma_alone_high"]
+    rest = ["unreached", "p", "p_adjusted", "dropped", "bound", "verdict", "finding", "up_to"]
     assert frame.columns.tolist() == ["partition", "group", "size", *limits, *rest]
     assert frame["group"].tolist() == ["<b>", "b & c", "東京"]
     assert set(frame["partition"]) == {'hair "colour"'}
@@ -276,10 +277,14 @@ def test_an_unknown_group_is_refused_with_the_ones_there_are() -> None:
         AUDITED["x"]
 
 
-def test_text_of_a_result_is_one_line_for_the_audit_and_one_a_group() -> None:
-    lines = str(AUDITED).splitlines()
-    assert lines[0] == 'hair "colour": upper bounds (attacks), L∞, 123 samples'
-    assert [line.strip() for line in lines[1:]] == [row.finding for row in AUDITED]
+def test_text_of_a_result_names_the_cap_and_has_one_line_per_group() -> None:
+    header, cap, *lines = str(AUDITED).splitlines()
+    radius = "up to a radius of 17.02 (distances beyond it count as 17.02)"
+    assert header == f'hair "colour": upper bounds (attacks), L∞, 123 samples, {radius}'
+    assert cap.strip() == f"{AUDITED.cap_reason}."
+    assert [line.strip() for line in lines] == [row.finding for row in AUDITED]
+    uncapped = str(replace(AUDITED, up_to=math.inf, cap_reason="")).splitlines()
+    assert uncapped == ['hair "colour": upper bounds (attacks), L∞, 123 samples', *(f"  {r.finding}" for r in AUDITED)]
 
 
 def test_an_estimate_reads_as_value_and_interval_or_says_why_not() -> None:

@@ -55,6 +55,23 @@ def test_a_smoothed_models_bracket_names_its_subject(tmp_path):
     assert "smoothed(0.25) model" in page_of(tmp_path, 0.1, subject="smoothed(0.25)")
 
 
+def test_what_is_certain_up_to_a_radius_names_it_at_the_top_and_in_the_table(tmp_path):
+    lower, upper, groups = measured(0.1)
+    plan = AuditPlan(resamples=200, up_to=5.0)
+    page = write_report(tmp_path / "p.html", audit(upper, groups, plan), brackets=bracket(lower, upper, groups, plan))
+    text = page.read_text(encoding="utf-8")
+    assert "Certain, whatever the attack: “F” (up to a radius of 5) is easier to fool." in text
+    assert "It is certain (up to a radius of 5) which side" in text
+    assert "Everything here holds up to a radius of 5: distances beyond it count as 5." in text
+    assert "Certain?<small>up to a radius of 5</small>" in text
+    assert "up to a radius" not in page_of(tmp_path, 0.1)
+
+
+def test_what_is_certain_of_a_smoothed_model_is_not_said_of_the_model(tmp_path):
+    page = page_of(tmp_path, 0.1, subject="smoothed(0.25)")
+    assert "“F” (of the smoothed(0.25) model, up to false certificates) is easier to fool." in page
+
+
 def test_names_of_groups_take_no_effect(tmp_path):
     page = page_of(tmp_path, 0.1, labels=("<script>alert(1)</script>", "M"))
     assert "<script>alert(1)</script>" not in page

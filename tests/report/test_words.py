@@ -113,6 +113,17 @@ def test_conditions_are_told_only_where_they_hold():
         assert phrase in text
 
 
+def test_the_radius_of_a_cap_is_named_in_the_answer_and_the_headline():
+    capped, plain = example_result(up_to=2.0), example_result()
+    assert "radius" not in words.answer([plain]) + words.headline(plain)
+    assert "This holds up to a radius of 2: differences beyond it are not seen." in words.answer([capped])
+    assert "on average, up to a radius of 2, its samples lie" in words.headline(capped)
+    other = replace(plain, partition="age")
+    assert "This holds only up to a radius of 2 by “digit”" in words.answer([capped, other])
+    equal = example_result(groups=[example_group(name, verdict=NO_DIFFERENCE) for name in "01"], up_to=2.0)
+    assert "was found up to a radius of 2." in words.headline(equal)
+
+
 def test_the_control_note_counts_the_samples_left_out():
     row = replace(example_group(size=200), dropped=0.25)
     assert "50 samples without a counterpart" in words.control_note(result_of(row, control="age"))

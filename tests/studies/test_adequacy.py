@@ -1,15 +1,19 @@
 """Checking an attack is a stage like any other: kept as it is measured, the same in any engine and after a restart."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
 from fairmargin.distances.adequacy import PER_GROUP, adequacy
 from fairmargin.distances.fmn import FMN
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError, StoreError
 from fairmargin.models.referenced import drawn
+from fairmargin.studies.adequacy import usable_cap
 from fairmargin.studies.study import Study, make_study
 from fairmargin.studies.workflow import run
 from tests.distances import saturated
@@ -186,3 +190,12 @@ def test_the_number_of_samples_is_checked(fields, said):
 def test_distances_measured_elsewhere_cannot_be_checked():
     with pytest.raises(InputError, match="--adequacy goes with --model with --data"):
         make_study({"distances": "table.csv", "adequacy": True})
+
+
+def test_an_attack_is_not_judged_at_a_cap_that_makes_all_distances_equal():
+    values = np.append(np.linspace(0.5, 2.0, 99), np.inf)
+    half = Partition.by("half", ["a", "b"] * 50)
+    known = Distances(values, values > 0, "upper", "l2", tried=np.where(np.isinf(values), 0.05, 0.0))
+    assert usable_cap(known, half, 0.05, math.inf) == math.inf
+    assert usable_cap(known, half, 1.9, math.inf) == 1.9
+    assert usable_cap(known, half, 0.05, 0.05) == 0.05  # the user asked for it

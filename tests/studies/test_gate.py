@@ -110,6 +110,26 @@ def test_what_does_not_exist_is_undefined_only_where_it_could_decide(condition, 
     assert answer(condition) is expected
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ('verdict == "less robust"', None),
+        ('"less robust" == verdict', None),
+        ('verdict != "less robust"', None),
+        ('not verdict == "less robust"', None),
+        ('verdict == "less robust" and size >= 100', None),
+        ('verdict == "less robust" and size >= 1000', False),
+        ('verdict == "less robust" or size >= 100', True),
+        ('verdict == "not comparable"', True),
+        ('verdict != "not comparable"', False),
+        ("verdict == verdict", True),
+        ('group == "F"', True),
+    ],
+)
+def test_whether_a_group_that_was_not_comparable_has_another_verdict_is_undefined(condition, expected):
+    assert answer(condition, verdict="not comparable") is expected
+
+
 truths = st.sampled_from([True, False, None])
 formulas = st.recursive(
     st.sampled_from(["a", "b", "c"]),

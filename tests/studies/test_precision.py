@@ -1,12 +1,14 @@
 """An audit to a precision from a model and samples: what it asks the model, what it keeps, what it says."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
@@ -18,6 +20,7 @@ from fairmargin.distances.verified import Verified
 from fairmargin.errors import InputError
 from fairmargin.metrics.bias import sigma
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.studies import precision
 from fairmargin.studies.costs import passes_of
 from fairmargin.studies.precision import audit_to_precision
 from fairmargin.studies.precision_plan import PrecisionPlan
@@ -240,3 +243,24 @@ def test_a_number_for_a_plan_and_a_name_for_a_partition_are_refused_in_a_sentenc
         audit_to_precision(net, x, y, group, 0.1)
     with pytest.raises(InputError, match="`partition` must be a `Partition`; given 'third'"):
         audit_to_precision(net, x, y, "third")
+
+
+def test_one_short_search_among_the_references_leaves_nothing_to_compare(problem, monkeypatch):
+    real = precision.measure_shard
+
+    def short(model, estimator, x, y, seed):
+        found = real(model, estimator, x, y, seed)
+        if not isinstance(estimator, DDN):
+            return found
+        farthest = found.correct & (found.values == found.values.max())
+        values, tried = np.where(farthest, np.inf, found.values), np.where(farthest, 0.01, 0.0)
+        return Distances(values, found.correct, found.bound, found.norm, found.subject, tried)
+
+    monkeypatch.setattr(precision, "measure_shard", short)
+    result = audit_to_precision(*problem, replace(ASKED, up_to=np.inf))
+    assert result.up_to == 0.01
+    assert "up to a radius of 0.01" in str(result)
+    for row in result:
+        assert (row.verdict, row.met, row.sigma.is_defined) == ("not comparable", False, False)
+        assert "the cap of 0.01" in result.finding(row)
+    assert "3 of 3 groups cannot be compared" in result.notes[0]

@@ -40,7 +40,8 @@ def compare(
     elif not quiet:
         for estimator, comparison in found:
             output.print(_table(estimator, comparison))
-            for warning in comparison.warnings:
+            reason = f"{comparison.cap_reason}." if comparison.cap_reason else ""
+            for warning in filter(None, (reason, *comparison.warnings)):
                 output.print(f"[yellow]Note:[/] {shown(warning)}")
             output.print()
 
@@ -49,6 +50,8 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
     title = (
         f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals, {estimator}"
     )
+    if math.isfinite(comparison.up_to):
+        title += f", distances capped at {comparison.up_to:.4g}"
     table = plain_table(title, left=("group", "verdict"), wrap=("group", "verdict"))(
         "group", "size", "distance", "change", "interval", "p", "verdict", "σ", "change", "interval", "p"
     )
@@ -58,7 +61,7 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
             shown(row.group),
             f"{row.size:,}",
             f"{row.before:.4g} → {row.after:.4g}",
-            f"{change.value:+.3g}",
+            f"{change.value:+.3g}" if change.is_defined else "undefined",
             f"{change.low:+.3g} to {change.high:+.3g}" if math.isfinite(change.low) else "–",
             p_text(row.p_adjusted),
             row.verdict,

@@ -105,10 +105,15 @@ def show_adequacies(adequacies: "Sequence[StoredAdequacy]") -> None:
 
 
 def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
-    """What is certain, between a certificate and an attack."""
+    """Print what is certain, between a certificate and an attack."""
+    from fairmargin.metrics.results import radius_of
+
     for stored in brackets:
         whose = "" if stored.result.subject == "model" else f" of the {stored.result.subject} model"
-        output.print(f"[bold]{shown(f'By {stored.result.partition}{whose}, between {stored.between}:')}[/]")
+        radius = ", ".join(filter(None, ("", radius_of(stored.result.up_to))))
+        output.print(f"[bold]{shown(f'By {stored.result.partition}{whose}, between {stored.between}{radius}:')}[/]")
+        if stored.result.cap_reason:
+            output.print(f"[yellow]Note:[/] {shown(stored.result.cap_reason)}.", soft_wrap=True)
         undecided = [row for row in stored.result if not row.is_certain and row.sigma.is_known]
         for row in stored.result:
             if row not in undecided or len(undecided) <= _FEW:
@@ -144,7 +149,7 @@ def show_precise(found: "PrecisionResult") -> None:
     whom = "the population" if found.target == "population" else found.target
     table = plain_table(
         f"{found.partition}: σ to ±{found.precision:g} for {whom}, {found.norm}, {found.bound.words}, "
-        f"{found.reference}",
+        f"{found.reference}" + (f", distances capped at {found.up_to:.4g}" if math.isfinite(found.up_to) else ""),
         left=("group", "verdict"),
         wrap=("group", "verdict"),
     )(
@@ -181,6 +186,8 @@ def show_precise(found: "PrecisionResult") -> None:
 
 def _table(estimator: str, result: "AuditResult") -> Table:
     title = f"{result.partition}: {result.overall.size:,} samples, {result.norm}, {result.bound.words}, {estimator}"
+    if math.isfinite(result.up_to):
+        title += f", distances capped at {result.up_to:.4g}"
     if result.control:
         title += f", compared inside {result.control}"
     table = plain_table(title, left=("group", "verdict"), wrap=("group", "verdict"))(

@@ -29,6 +29,8 @@ def gate(
 ) -> None:
     """Exit with 0 if no group meets the condition, 1 if one does, 2 on bad input or an undefined value.
 
+    A group whose verdict is "not comparable" counts as undefined when another verdict is asked for.
+
     Recommended is the cautious gate: it fails unless the audit can show that no group is 20 % worse than the rest. "Not
     significant" with few samples proves nothing.
 
@@ -43,8 +45,8 @@ def gate(
     fairmargin gate run --if 'verdict == "less robust" and size >= 100'
 
     Columns: group, partition, estimator, norm, bound, size, accuracy, robustness, sigma, gap_to_rest (each also with
-    _low and _high), sigma_alone_low, sigma_alone_high, unreached, dropped, p, p_adjusted, verdict. Of an audit to a
-    precision: group, partition, estimator, norm, bound, size, robustness, sigma (each also with _low and _high),
+    _low and _high), sigma_alone_low, sigma_alone_high, unreached, dropped, p, p_adjusted, verdict, up_to. Of an audit
+    to a precision: group, partition, estimator, norm, bound, size, robustness, sigma (each also with _low and _high),
     sigma_alone_low, sigma_alone_high, p, p_adjusted, verdict, met, reference_samples, cheap_samples. The limits of
     sigma hold for all groups at once and agree with the verdict; those of sigma_alone are for one group alone.
     """

@@ -12,6 +12,7 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.metrics import crossing, nested, spread
 from fairmargin.metrics.bootstrap import Limits
+from fairmargin.metrics.capping import cut_words, forced_cut, within_cap, without_spread
 from fairmargin.metrics.contrast import Contrasts, GroupMeans
 from fairmargin.metrics.exact_intervals import binomial_interval, effective_size, kolmogorov_band
 from fairmargin.metrics.plan import AuditPlan
@@ -52,11 +53,12 @@ def audit(distances: Distances, partition: Partition, plan: AuditPlan | None = N
     values = np.minimum(distances.values, up_to)
     cluster = chosen.cluster_codes(len(values))
     means, contrasts = compare_groups(values, partition, chosen, cluster)
-    rows = _rows(distances, partition, means, contrasts, chosen, cluster)
+    cut = forced_cut([distances], partition, up_to, chosen.up_to)
+    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster), cut)
     return AuditResult(
         partition=partition.name,
         groups=rows,
-        overall=_overall(distances, partition, means, rows, chosen, cluster),
+        overall=without_spread(_overall(distances, partition, means, rows, chosen, cluster), cut),
         bound=distances.bound,
         norm=distances.norm,
         subject=distances.subject,
@@ -66,7 +68,7 @@ def audit(distances: Distances, partition: Partition, plan: AuditPlan | None = N
         control="" if chosen.control is None else chosen.control.name,
         clustered=cluster is not None,
         method=_method(chosen, contrasts),
-        warnings=warnings_of(values, partition, rows, distances.bound),
+        warnings=(*filter(None, [cut.warning]), *warnings_of(values, partition, rows, distances.bound)),
     )
 
 
@@ -94,17 +96,19 @@ def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
     """The radius at which every distance is capped, and why: the user's, or one forced by unreached samples.
 
     Unreached samples are known only to lie beyond what was tried. The cap is the smaller of the largest distance found
-    and the shortest search that failed, so that min(r, cap) is known for everyone.
+    and the shortest search that failed, so that min(r, cap) is known for everyone. Whether such a cap leaves enough to
+    compare, `forced_cut` says.
     """
     missing = distances.unreached
     if not missing.any():
-        return up_to, ""
+        return up_to, cut_words(distances, up_to, "the radius asked for")
     share = f"{missing.sum():,} of {len(missing):,} samples ({missing.mean():.1%}) have no finite distance"
     searched = np.empty(0) if distances.tried is None else distances.tried[missing]
     shortest = float(searched[searched > 0].min(initial=np.inf))  # NaN: not recorded
     if math.isfinite(up_to):
         known = "" if up_to <= shortest else f", although the search for them looked only as far as {shortest:.4g}"
-        return up_to, f"{share} and count as {up_to:.4g}, the radius asked for{known}"
+        cut = cut_words(distances, up_to)
+        return up_to, f"{share} and count as {up_to:.4g}, the radius asked for{known}{cut and f'; {cut}'}"
     found = float(distances.values[~missing].max(initial=0.0))
     cap = min(c for c in (found, shortest) if c > 0)
     if not math.isfinite(cap):
@@ -112,7 +116,8 @@ def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
             f"{missing.sum():,} of {len(missing):,} samples have no finite distance, the others are 0, and nothing "
             "says how far the search looked. Set `up_to=` (--up-to) to the radius up to which robustness matters."
         )
-    return cap, f"{share}, so that every distance is capped at {cap:.4g}, the same for all groups"
+    cut = cut_words(distances, cap, "the shortest search that found nothing")
+    return cap, f"{share}, so that every distance is capped at {cap:.4g}, the same for all groups{cut and f'; {cut}'}"
 
 
 def _rows(

@@ -22,6 +22,7 @@ from fairmargin.metrics.bracketed import (
     GroupBracket,
     Range,
 )
+from fairmargin.metrics.capping import cut_words
 from fairmargin.metrics.contrast import MOST_DROPPED, Contrasts, GroupMeans
 from fairmargin.metrics.permutation import holm, hypotheses
 from fairmargin.metrics.plan import AuditPlan
@@ -41,7 +42,8 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, plan: Audi
 
     Guarantee: a verdict "certainly less robust" holds whatever the distances between the bounds are; about the
     population with the plan's confidence, corrected by Holm over the groups; about these samples without any doubt
-    (of smoothing: up to the chance of false certificates).
+    (of smoothing: up to the chance of false certificates). Limits for these samples are widened by what rounding can
+    change in a mean. If distances are capped, everything holds for min(r, `up_to`), and says so.
 
     Parameters
     ----------
@@ -50,7 +52,7 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, plan: Audi
     partition
         The groups.
     plan
-        As for `audit`; `up_to` caps both. Where an attack found nothing, both are capped at the largest distance found.
+        As for `audit`; `up_to` caps both. Where an attack found nothing, both are capped at the largest finite bound.
 
     References
     ----------
@@ -104,11 +106,16 @@ class _Sides:
     cap_reason: str
     subject: str
 
+    @property
+    def rounding(self) -> float:
+        """The relative rounding error of a mean of these samples: n·eps/2 at most, with room to spare."""
+        return 4 * len(self.low) * float(np.finfo(np.float64).eps)
+
     @classmethod
     def of(cls, lower: Distances, upper: Distances, up_to: float) -> "_Sides":
         _check_kind(lower, upper)
         missing = upper.unreached
-        cap, reason = up_to, ""
+        cap, reason = up_to, cut_words(upper, up_to, "the radius asked for")
         if missing.any() and math.isinf(up_to):
             cap = float(max(upper.values[~missing].max(initial=0.0), lower.values[~lower.unreached].max(initial=0.0)))
             if cap == 0:
@@ -119,6 +126,9 @@ class _Sides:
             reason = (
                 f"{missing.sum():,} of {len(missing):,} samples have no finite upper bound: all capped at {cap:.4g}"
             )
+        elif missing.any():
+            unknown = f"{missing.sum():,} of {len(missing):,} samples have no finite upper bound and count as {cap:.4g}"
+            reason = f"{unknown}; {reason}" if reason else f"{unknown}, the radius asked for"
         low, high = np.minimum(lower.values, cap), np.minimum(upper.values, cap)
         crossed = (low > high * (1 + _ROUNDING)) | (lower.correct != upper.correct)
         if crossed.any() and upper.subject == _MODEL:
@@ -181,30 +191,32 @@ class _Compared:
 
 def _row(label: str, size: int, found: _Compared, adjusted: float, sides: _Sides, plan: AuditPlan) -> GroupBracket:
     (least_means, least), (most_means, most) = found.least, found.most
-    robustness = Range(
-        float(least_means.mean[0]),
-        float(most_means.mean[0]),
-        _limit(least_means.limits.low[0], 0.0),
-        _limit(most_means.limits.high[0], math.inf),
-    )
+    largest = float(sides.high.max())
+    robustness = _range(
+        (max(0.0, float(least_means.mean[0]) * (1 - sides.rounding)),
+         min(largest, float(most_means.mean[0]) * (1 + sides.rounding))),
+        (_limit(least_means.limits.low[0], 0.0), _limit(most_means.limits.high[0], math.inf)),
+    )  # fmt: skip
     if least.rest_units[0] == 0 or least.dropped[0] == 1:
         nowhere = Range.unknown()
         row = GroupBracket(label, size, robustness, nowhere, nowhere, math.nan, math.nan, NOT_COMPARABLE, "")
-        return replace(row, finding=finding_of(row, sides.subject, plan))
-    gap = Range(
-        float(least.gap[0]),
-        float(most.gap[0]),
-        _limit(least.gap_limits.low[0], -math.inf),
-        _limit(most.gap_limits.high[0], math.inf),
+        return replace(row, finding=finding_of(row, sides.subject, plan, sides.up_to))
+    slack = sides.rounding * largest
+    gap = _range(
+        (float(least.gap[0]) - slack, float(most.gap[0]) + slack),
+        (_limit(least.gap_limits.low[0], -math.inf), _limit(most.gap_limits.high[0], math.inf)),
     )
-    sigma = Range(
-        _ratio(least.sigma[0], -1.0),
-        _ratio(most.sigma[0], math.inf),
-        _limit(least.sigma_limits.low[0], -1.0),
-        _limit(most.sigma_limits.high[0], math.inf),
+    sigma = _range(
+        (_ratio(least.sigma[0], -1.0, 1 - sides.rounding), _ratio(most.sigma[0], math.inf, 1 + sides.rounding)),
+        (_limit(least.sigma_limits.low[0], -1.0), _limit(most.sigma_limits.high[0], math.inf)),
     )
     row = GroupBracket(label, size, robustness, gap, sigma, found.p, adjusted, _verdict(gap, adjusted, least, plan), "")
-    return replace(row, finding=finding_of(row, sides.subject, plan))
+    return replace(row, finding=finding_of(row, sides.subject, plan, sides.up_to))
+
+
+def _range(here: tuple[float, float], population: tuple[float, float]) -> Range:
+    """Join limits for these samples and for the population, which are never narrower."""
+    return Range(*here, min(here[0], population[0]), max(here[1], population[1]))
 
 
 def _verdict(gap: Range, adjusted: float, contrasts: Contrasts, plan: AuditPlan) -> str:
@@ -219,9 +231,9 @@ def _verdict(gap: Range, adjusted: float, contrasts: Contrasts, plan: AuditPlan)
     return NOT_CERTAIN
 
 
-def _ratio(value: float, otherwise: float) -> float:
-    """σ where it exists; a rest of 0 allows anything."""
-    return float(value) if math.isfinite(value) else otherwise
+def _ratio(value: float, otherwise: float, widening: float) -> float:
+    """Return a limit of σ, widened by rounding; a rest of 0 allows anything."""
+    return (1 + float(value)) * widening - 1 if math.isfinite(value) else otherwise
 
 
 def _limit(value: float, otherwise: float) -> float:

@@ -12,29 +12,32 @@ from fairmargin.metrics.bracketed import (
     Range,
 )
 from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import TOO_FEW
+from fairmargin.metrics.results import TOO_FEW, radius_of
 
 
-def finding_of(row: GroupBracket, subject: str, plan: AuditPlan) -> str:
-    """What the bounds of one group say, and of whom."""
+def finding_of(row: GroupBracket, subject: str, plan: AuditPlan, up_to: float = math.inf) -> str:
+    """Say what the bounds of one group prove, of which model, and up to which radius."""
     if row.verdict == TOO_FEW:
         return f"{row.group}: too few samples ({plan.smallest_group} are needed on both sides for a verdict)."
     if not row.sigma.is_known or row.verdict not in _MEANINGS:
         return f"{row.group}: not comparable (there is nothing outside the group to compare with)."
     if math.isinf(row.sigma.high) and row.sigma.low <= -1:
-        return f"{row.group}: {row.verdict}, nothing was proven of it: σ may have any size."
+        return f"{row.group}: {row.verdict}, nothing was proven about it: σ may have any size."
     whose = "" if subject == "model" else f" of the {subject} model"
     whose += f" at equal {plan.control.name}" if plan.control is not None else ""
     confidence = f"{plan.confidence:.0%}".replace("%", " %")
     population = f"with {confidence} confidence {_percents(row.sigma.population_low, row.sigma.population_high)}"
     size = f"σ{whose} lies between {_percents(row.sigma.low, row.sigma.high)} in these samples, {population}"
     meaning = _MEANINGS[row.verdict]
-    if row.sigma.low == row.sigma.high == 0:
+    if max(abs(row.sigma.low), abs(row.sigma.high)) < _ROUNDING:
         meaning = ", there is no difference in these samples"
     doubt = "" if subject == "model" else " Up to false certificates, of which each has its small probability."
-    return f"{row.group}: {row.verdict}{meaning}; {size} in the population.{doubt}"
+    radius = f"{radius_of(up_to)}, " if math.isfinite(up_to) else ""
+    beyond = f" Distances beyond {up_to:.4g} count as {up_to:.4g}." if math.isfinite(up_to) else ""
+    return f"{row.group}: {radius}{row.verdict}{meaning}; {size} in the population.{beyond}{doubt}"
 
 
+_ROUNDING = 1e-8
 _MEANINGS = {
     CERTAINLY_LESS: " than the rest, whatever the attack",
     CERTAINLY_MORE: " than the rest, whatever the attack",

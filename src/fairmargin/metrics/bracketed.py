@@ -10,7 +10,7 @@ import pandas as pd
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
 from fairmargin.metrics.kept import read, written
-from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, decode_number, decode_text, encode
+from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, decode_number, decode_text, encode, radius_words
 
 CERTAINLY_LESS = "certainly less robust"
 CERTAINLY_MORE = "certainly more robust"
@@ -98,6 +98,11 @@ class Bracket:
         Of the samples whose bounds are equal, so that their distance is known.
     crossed
         Samples of a smoothed model whose certificate exceeds the attack's distance: one of both was wrong by chance.
+    up_to
+        The radius at which distances were capped: everything here holds for min(distance, up_to). `inf` if they were
+        not.
+    cap_reason
+        Why they were capped, and how many finite upper bounds that cuts.
     """
 
     partition: str
@@ -122,14 +127,15 @@ class Bracket:
         raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a group, every limit in a column of its own."""
+        """One row per group, every limit in a column of its own."""
         rows = []
         for row in self.groups:
             columns: dict[str, Any] = {"partition": self.partition, "group": row.group, "size": row.size}
             for name in ("robustness", "gap", "sigma"):
                 limits: Range = getattr(row, name)
                 columns |= {f"{name}_{side}": getattr(limits, side) for side in limits.__dataclass_fields__}
-            rows.append(columns | {"p_adjusted": row.p_adjusted, "verdict": row.verdict, "finding": row.finding})
+            columns |= {"p_adjusted": row.p_adjusted, "verdict": row.verdict, "finding": row.finding}
+            rows.append(columns | {"up_to": self.up_to})
         return pd.DataFrame(rows)
 
     def to_json(self) -> str:
@@ -151,6 +157,9 @@ class Bracket:
     def __str__(self) -> str:
         whose = "" if self.subject == "model" else f", {self.subject}"
         lines = [f"{self.partition}: between a lower and an upper bound, {self.norm}{whose}"]
+        if math.isfinite(self.up_to):
+            lines[0] += f", {radius_words(self.up_to)}"
+            lines += [f"  {self.cap_reason}."] if self.cap_reason else []
         if self.crossed:
             lines.append(
                 f"  In {self.crossed:,} samples a certificate exceeds the attack's distance: one of both was wrong by "

@@ -19,11 +19,12 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.metrics.audit import common_cap
 from fairmargin.metrics.bootstrap import Limits, interval
+from fairmargin.metrics.capping import forced_cut, within_cap
 from fairmargin.metrics.contrast import is_testable
 from fairmargin.metrics.crossing import ClusterSums, cluster_sums, freedom_of, resampled_weights, spread_of
 from fairmargin.metrics.permutation import holm, permutations_needed, sequential_test
 from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate, encode
+from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate, encode, radius_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,11 @@ class Comparison:
         return json.dumps(encode(self), ensure_ascii=False, allow_nan=False)
 
     def __str__(self) -> str:
-        return "\n".join(
-            [f"{self.partition}: after − before, {self.norm}", *(f"  {row.finding}" for row in self.groups)]
-        )
+        lines = [f"{self.partition}: after − before, {self.norm}"]
+        if math.isfinite(self.up_to):
+            lines[0] += f", {radius_words(self.up_to)}"
+            lines += [f"  {self.cap_reason}."] if self.cap_reason else []
+        return "\n".join([*lines, *(f"  {row.finding}" for row in self.groups)])
 
 
 def compare(before: Distances, after: Distances, partition: Partition, plan: AuditPlan | None = None) -> Comparison:
@@ -121,7 +124,8 @@ def compare(before: Distances, after: Distances, partition: Partition, plan: Aud
     old, new = (cluster_sums(np.minimum(d.values, up_to), partition, None, units) for d in (before, after))
     tested = _testable(old, chosen)
     paired = _Paired(old, new, tested, chosen)
-    rows = paired.rows(partition, before.bound, after.bound)
+    cut = forced_cut([before, after], partition, up_to, chosen.up_to)
+    rows = within_cap(paired.rows(partition, before.bound, after.bound), cut)
     return Comparison(
         partition.name,
         rows,
@@ -132,7 +136,7 @@ def compare(before: Distances, after: Distances, partition: Partition, plan: Aud
         chosen.confidence,
         up_to,
         reason,
-        _warnings(before.bound, after.bound),
+        (*filter(None, [cut.warning]), *_warnings(before.bound, after.bound)),
     )
 
 

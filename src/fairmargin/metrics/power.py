@@ -16,6 +16,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.metrics.audit import common_cap
+from fairmargin.metrics.capping import forced_cut
 from fairmargin.metrics.permutation import hypotheses
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.undefined import Undefined
@@ -71,6 +72,7 @@ def power(
     rest, rest_error2 = mean_and_error2(rest_moments)
     units, rest_units = moments[:, 0, UNITS], rest_moments[:, UNITS]
     tests = hypotheses(np.ones(len(own), dtype=np.bool_))
+    cut = forced_cut([distances], partition, up_to, chosen.up_to)
     result = {}
     for i, label in enumerate(partition.labels):
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -79,6 +81,11 @@ def power(
         if rest_units[i] == 0:
             nothing = Undefined(f"there is no sample outside group {label!r}")
             result[label] = Power(label, int(moments[i, 0, SAMPLES]), 0, nothing, nothing, nothing)
+            continue
+        if cut.reasons[i]:
+            nothing = Undefined(f"{cut.reasons[i]}. {cut.remedy}")
+            sizes = (int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES]))
+            result[label] = Power(label, *sizes, nothing, nothing, nothing)
             continue
         settings = Setting(variation, rest_variation, float(rest_units[i]), tests, chosen.confidence, chance)
         drop = settings.smallest_drop(float(units[i]))

@@ -26,6 +26,7 @@ from fairmargin.metrics.results import (
     decode_number,
     decode_text,
     encode,
+    radius_words,
 )
 from fairmargin.metrics.undefined import Undefined
 
@@ -170,7 +171,8 @@ class PrecisionResult:
         sigma = row.sigma
         size = f"σ = {sigma.value:+.1%}, {self.confidence:.0%} interval {sigma.low:+.1%} to {sigma.high:+.1%}"
         p = "p < 0.001" if row.p_adjusted < 0.001 else f"p = {row.p_adjusted:.3f}"
-        return f"{row.group}: {row.verdict} {than}, by {self.bound.words} ({size}; {p})."
+        radius = f" This holds {radius_words(self.up_to)}." if math.isfinite(self.up_to) else ""
+        return f"{row.group}: {row.verdict} {than}, by {self.bound.words} ({size}; {p}).{radius}"
 
     @property
     def saving(self) -> str:
@@ -189,6 +191,7 @@ class PrecisionResult:
 
     def __str__(self) -> str:
         lines = [f"{self.partition}: σ to ±{self.precision:g} ({self.confidence:.0%}) for {_spelled(self.target)}"]
+        lines[0] += f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         for row in self.groups:
             short = "" if row.met else "  (not as precise as asked)"
             lines.append(f"  {row.group}: Rob {row.robustness}, σ {row.sigma}, {row.verdict}{short}")

@@ -119,7 +119,7 @@ class AuditResult:
     subject: str
     confidence: float
     up_to: float  # the radius at which distances were capped; inf if they were not
-    cap_reason: str = ""  # why, when the user did not ask for it
+    cap_reason: str = ""  # why, and how many distances it cuts
     control: str = ""  # name of the partition held constant
     clustered: bool = False
     method: str = ""  # how intervals and p-values were made, in words
@@ -137,7 +137,7 @@ class AuditResult:
 
     def to_frame(self) -> pd.DataFrame:
         """One row per group, every number in a column of its own."""
-        return pd.DataFrame([{"partition": self.partition, **_flat(row)} for row in self.groups])
+        return pd.DataFrame([{"partition": self.partition, **_flat(row), "up_to": self.up_to} for row in self.groups])
 
     def to_json(self) -> str:
         """A JSON text from which `from_json` makes the same result again."""
@@ -157,6 +157,9 @@ class AuditResult:
 
     def __str__(self) -> str:
         lines = [f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples"]
+        if math.isfinite(self.up_to):
+            lines[0] += f", {radius_words(self.up_to)}"
+            lines += [f"  {self.cap_reason}."] if self.cap_reason else []
         lines += [f"  {row.finding}" for row in self.groups]
         return "\n".join(lines)
 
@@ -176,6 +179,20 @@ def _flat(row: GroupResult) -> dict[str, Any]:
         "verdict": row.verdict,
         "finding": row.finding,
     }
+
+
+def radius_of(up_to: float) -> str:
+    """Name the radius up to which statements about capped distances hold; empty if they were not capped.
+
+    >>> radius_of(0.7), radius_of(math.inf)
+    ('up to a radius of 0.7', '')
+    """
+    return f"up to a radius of {up_to:.4g}" if math.isfinite(up_to) else ""
+
+
+def radius_words(up_to: float) -> str:
+    """Name the radius at which distances were capped, and what that means."""
+    return f"{radius_of(up_to)} (distances beyond it count as {up_to:.4g})"
 
 
 # JSON has no NaN and no infinity: NaN is null, infinity a word. ------------------------------------------------------

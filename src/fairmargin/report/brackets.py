@@ -17,7 +17,7 @@ from fairmargin.metrics.bracketed import (
     GroupBracket,
     Range,
 )
-from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW
+from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, radius_of
 from fairmargin.report import spelling
 from fairmargin.report.drawing import distinct, lay_out
 
@@ -66,7 +66,9 @@ def bracket_intervals(bracket: Bracket) -> go.Figure:
     figure.add_vline(0, line={"color": "#444444", "width": 1}, layer="below")
     figure.update_layout(showlegend=False)
     figure.update_xaxes(
-        title_text="σ: mean distance relative to the rest", tickformat=".0%", range=[-min(1.0, 1.1 * widest), widest]
+        title_text=f"σ: mean distance {radius_of(bracket.up_to)} relative to the rest".replace("  ", " "),
+        tickformat=".0%",
+        range=[-min(1.0, 1.1 * widest), widest],
     )
     figure.update_yaxes(
         tickmode="array",
@@ -97,15 +99,19 @@ def blocks(brackets: Sequence[tuple[Bracket, str]], embed: Callable[[Any], Any])
 
 
 def certainty(brackets: Sequence[Bracket]) -> str:
-    """The page's answer, in one more sentence: what is certain."""
-    found = [(row, bracket) for bracket in brackets for row in bracket if row.is_certain]
-    if not found:
+    """Say in one more sentence of the page's answer what is certain, of which model and up to which radius."""
+    worst = [(row, bracket) for bracket in brackets for row in bracket if row.verdict == CERTAINLY_LESS]
+    if not worst:
         return ""
-    worst = [row for row, _ in found if row.verdict == CERTAINLY_LESS]
-    if worst:
-        names = ", ".join(f"“{spelling.plain(row.group)}”" for row in worst)
-        return f"Certain, whatever the attack: {names} {'is' if len(worst) == 1 else 'are'} easier to fool."
-    return ""
+    names = ", ".join(f"“{spelling.plain(row.group)}”{_condition(bracket)}" for row, bracket in worst)
+    return f"Certain, whatever the attack: {names} {'is' if len(worst) == 1 else 'are'} easier to fool."
+
+
+def _condition(bracket: Bracket) -> str:
+    """What a certain statement is limited to, in parentheses; empty if to nothing."""
+    whose = "" if bracket.subject == "model" else f"of the {bracket.subject} model, up to false certificates"
+    limits = ", ".join(filter(None, (radius_of(bracket.up_to), whose)))
+    return f" ({limits})" if limits else ""
 
 
 def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[str, Any]:
@@ -121,6 +127,8 @@ def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[
         "confidence": spelling.percent(bracket.confidence),
         "variance": f"{spelling.number(low)} and {spelling.number(high)}",
         "capped": bracket.cap_reason,
+        "radius": radius_of(bracket.up_to),
+        "up_to": spelling.number(bracket.up_to),
         "crossed": bracket.crossed,
         "figure": embed(bracket_intervals(bracket)),
         "alt": f"Each group’s σ between its bounds. {headline}",
@@ -133,8 +141,8 @@ def _headline(bracket: Bracket) -> str:
     if not here:
         return "The bounds leave room for both signs in every group: nothing is certain yet."
     return (
-        f"It is certain which side is easier to fool for {here} of {len(bracket.groups)} groups in these samples, and "
-        f"for {everywhere or 'none'} of them in the population."
+        f"It is certain{_condition(bracket)} which side is easier to fool for {here} of {len(bracket.groups)} groups "
+        f"in these samples, and for {everywhere or 'none'} of them in the population."
     )
 
 

@@ -187,7 +187,10 @@ def _overall(result: AuditResult) -> list[tuple[str, str, Cell, str]]:
     """Name, symbol, value and meaning of the numbers that speak of the partition as a whole."""
     overall = result.overall
     decimals = decimals_of([overall.robustness, overall.largest_gap, overall.worst_robustness])
-    worst = f"The smallest mean distance of a group: {spelling.quoted(overall.worst_group)}."
+    worst, gap = "The smallest mean distance of a group.", "From the most to the least robust group."
+    if overall.largest_gap.is_defined:
+        worst = f"The smallest mean distance of a group: {spelling.quoted(overall.worst_group)}."
+        gap = f"From the most to the least robust group, less what chance adds (observed: {_observed_gap(result)})."
     return [
         (
             "Mean distance",
@@ -200,7 +203,7 @@ def _overall(result: AuditResult) -> list[tuple[str, str, Cell, str]]:
             "Largest gap",
             "max − min",
             length(overall.largest_gap, decimals),
-            f"From the most to the least robust group, less what chance adds (observed: {_observed_gap(result)}).",
+            gap,
         ),
         ("Variance", "V_f", length(overall.variance, decimals_of([overall.variance])), explanations.VARIANCE_READING),
         (

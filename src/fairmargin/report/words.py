@@ -17,6 +17,7 @@ from fairmargin.metrics.results import (
     AuditResult,
     Estimate,
     GroupResult,
+    radius_of,
 )
 from fairmargin.report.spelling import listed, number, p_value, percent, plain, quoted
 
@@ -89,7 +90,8 @@ def headline(result: Result) -> str:
             f"{_distance_words(result, more[0])}."
         )
     if any(row.verdict == NO_DIFFERENCE for row in rows):
-        return f"No significant difference between the groups of {quoted(result.partition)} was found."
+        radius = f" {radius_of(result.up_to)}" if math.isfinite(result.up_to) else ""
+        return f"No significant difference between the groups of {quoted(result.partition)} was found{radius}."
     return f"The groups of {quoted(result.partition)} could not be compared."
 
 
@@ -107,7 +109,7 @@ def findings(result: Result) -> tuple[str, ...]:
         sentences.append(f"{also}: {_with_sigma(more, result.bound)}.")
     if of[NO_DIFFERENCE]:
         sentences.append(_undecided(of[NO_DIFFERENCE], len(rows)))
-    for verdict, why in ((TOO_FEW, "too few samples"), (NOT_COMPARABLE, "a number it needs is undefined")):
+    for verdict, why in ((TOO_FEW, "too few samples"), (NOT_COMPARABLE, "the table names the reason")):
         if of[verdict]:
             names = listed([quoted(row.group) for row in of[verdict]])
             sentences.append(f"Not judged ({why}): {names}.")
@@ -147,7 +149,20 @@ def answer(results: Sequence[Result]) -> str:
         sentences.append("That is no proof of equality; the intervals show which differences remain possible.")
     if unjudged and (shown or silent):
         sentences.append(f"By {listed([quoted(n) for n in unjudged])} no group could be compared.")
-    return " ".join([*sentences, *disagreements(results)])
+    return " ".join([*sentences, *_radii(results), *disagreements(results)])
+
+
+def _radii(results: Sequence[Result]) -> tuple[str, ...]:
+    """Name the radius up to which the answer holds, if distances were capped; per partition where they differ."""
+    judged = [r for r in results if any(row.verdict in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE) for row in r)]
+    names = {radius_of(r.up_to): [quoted(o.partition) for o in judged if o.up_to == r.up_to] for r in judged}
+    capped = {radius: list(dict.fromkeys(which)) for radius, which in names.items() if radius}
+    if not capped:
+        return ()
+    if len(names) == 1:
+        return (f"This holds {next(iter(capped))}: differences beyond it are not seen.",)
+    where = listed([f"{radius} by {listed(which)}" for radius, which in capped.items()])
+    return (f"This holds only {where}: differences beyond it are not seen.",)
 
 
 def disagreements(results: Sequence[Result]) -> tuple[str, ...]:
@@ -182,7 +197,8 @@ def _distance_words(result: Result, row: Row) -> str:
     if bound is not Bound.LOWER:
         towards = "to" if sigma.value < 0 else "from"
         what = f"its samples lie {comparison(sigma.value)} {towards} the boundary than {rest}"
-    return f"on average {what} ({interval(sigma, result.confidence, bound)}, {p_value(row.p_adjusted)})"
+    radius = f", {radius_of(result.up_to)}," if math.isfinite(result.up_to) else ""
+    return f"on average{radius} {what} ({interval(sigma, result.confidence, bound)}, {p_value(row.p_adjusted)})"
 
 
 def _with_sigma(rows: Sequence[Row], bound: Bound) -> str:

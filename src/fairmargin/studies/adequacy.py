@@ -4,6 +4,7 @@ Some samples of each group are measured again at other budgets. These measuremen
 so that an interruption loses none of them; the audited budget is not measured again but read from the audit.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -22,6 +23,7 @@ from fairmargin.distances.combine import tightest
 from fairmargin.distances.measure import concatenate
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Task
+from fairmargin.metrics.capping import forced_cut
 from fairmargin.metrics.settling import TOLERANCE, Evidence, nothing_to_settle, settle
 from fairmargin.models.protocol import Differentiable
 from fairmargin.models.referenced import References
@@ -76,10 +78,15 @@ def check_adequacy(
                     estimator=text,
                     sizes=partition.sizes,
                     confidence=study.confidence,
-                    up_to=caps[text, partition.name],
+                    up_to=usable_cap(known, partition, caps[text, partition.name], study.up_to),
                 )
                 found.append(StoredAdequacy(text, result))
     return Checked(tuple(found), now, reused)
+
+
+def usable_cap(known: Distances, partition: Partition, cap: float, asked: float) -> float:
+    """Return the audit's cap, or none if it cuts so much that every attack would seem strong enough."""
+    return math.inf if any(forced_cut([known], partition, cap, asked).reasons) else cap
 
 
 def _beside(text: str, every: Mapping[str, Distances], chosen: Ints) -> Distances | None:

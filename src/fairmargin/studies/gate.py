@@ -5,14 +5,16 @@
     abs(gap_to_rest) / robustness > 0.3
 
 Names are columns; numbers, texts, comparisons (also chained), and, or, not, + − * /, abs, min, max. Nothing else: the
-text is parsed, never run. Undefined values follow three-valued logic: `False and undefined` is False.
+text is parsed, never run. Undefined values follow three-valued logic: `False and undefined` is False. So does the
+verdict "not comparable" where it is compared with another verdict: whether the group is less robust is not known.
 """
 
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -21,7 +23,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import VERDICTS
+from fairmargin.metrics.results import NOT_COMPARABLE, VERDICTS
 
 Value = float | str | bool | None  # None: undefined
 
@@ -180,9 +182,24 @@ def evaluate(node: ast.expr, row: Mapping[Any, Any], condition: str) -> Value:
             return _arithmetic(_FUNCTIONS[name], [evaluate(a, row, condition) for a in args], condition)
         case ast.Compare(left=left, ops=ops, comparators=rights):
             sides = [evaluate(side, row, condition) for side in (left, *rights)]
-            pairs = zip(ops, sides, sides[1:], strict=False)
-            return _logic(True, [_compared(_COMPARE[type(op)], a, b, condition) for op, a, b in pairs])
+            pairs = zip(ops, _with_unknown_verdicts((left, *rights), sides, row), strict=True)
+            return _logic(True, [_compared(_COMPARE[type(op)], a, b, condition) for op, (a, b) in pairs])
     raise InputError(f"The condition {condition!r} cannot be evaluated.")
+
+
+def _with_unknown_verdicts(
+    nodes: Sequence[ast.expr], sides: Sequence[Value], row: Mapping[Any, Any]
+) -> list[tuple[Value, Value]]:
+    """Pair neighbouring sides. The verdict "not comparable" is undefined where it is compared with another one.
+
+    Otherwise a gate on `verdict == "less robust"` would pass a group that nobody could compare.
+    """
+    pairs = []
+    for i, (left, right) in enumerate(pairwise(sides)):
+        names = {node.id for node in nodes[i : i + 2] if isinstance(node, ast.Name)}
+        unknown = "verdict" in names and row.get("verdict") == NOT_COMPARABLE and left != right
+        pairs.append((None, None) if unknown else (left, right))
+    return pairs
 
 
 def _logic(conjunction: bool, parts: list[bool | None]) -> bool | None:

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from fairmargin.distances.measure import (
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.local import Serial
 from fairmargin.errors import InputError
+from fairmargin.metrics.capping import forced_cut, within_cap
 from fairmargin.metrics.precision import PreciseGroup, PrecisionResult, judged
 from fairmargin.metrics.results import Estimate
 from fairmargin.metrics.to_precision import REFERENCE, Answer, Question, to_precision
@@ -143,7 +144,13 @@ def precise(
 
     question = Question(plan.precision, plan.confidence, plan.is_finite, plan.pilot, plan.up_to, costs)
     answer = to_precision(ask, partition, keys, question)
-    return _result(answer, partition, plan, question, names, len(trial))
+    found = _result(answer, partition, plan, question, names, len(trial))
+    everyone = Partition("all", ("all",), np.zeros(len(answer.reference), dtype=np.int64))
+    cut = forced_cut([answer.reference], everyone, answer.up_to, plan.up_to)
+    if not cut.remedy:
+        return found
+    every = replace(cut, reasons=cut.reasons * len(found.groups))
+    return replace(found, groups=within_cap(found.groups, every), notes=(every.warning, *found.notes))
 
 
 Measurer = Callable[[Subject, DistanceEstimator, Ints, int, Progress, str], Distances]
