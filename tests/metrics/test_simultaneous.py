@@ -7,6 +7,8 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.metrics.audit import audit
 from fairmargin.metrics.bootstrap import Limits
+from fairmargin.metrics.bracket import bracket
+from fairmargin.metrics.bracketed import CERTAINLY_LESS, CERTAINLY_MORE
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import JUST_BEYOND_ZERO, LESS_ROBUST, MORE_ROBUST, AuditResult, Estimate
 from fairmargin.metrics.simultaneous import simultaneous_limits
@@ -93,6 +95,23 @@ def test_verdict_p_and_interval_agree_for_robust_accuracy() -> None:
             if not np.isnan(row.gap_to_rest.low):
                 assert is_significant == excludes_zero(row.gap_to_rest), f"seed {seed}, {row.group}"
     assert significant > 5
+
+
+def test_population_limits_of_a_bracket_exclude_zero_exactly_where_it_speaks_of_the_population() -> None:
+    certain = 0
+    for seed in range(30):
+        distances, partition, plan = random_case(seed)
+        rng = np.random.default_rng(seed)
+        lower = Distances(distances.values * rng.uniform(0.8, 1.0), distances.correct, "lower", "l2")
+        upper = Distances(distances.values * 1.02, distances.correct, "upper", "l2")
+        for row in bracket(lower, upper, partition, plan):
+            speaks = row.verdict in (CERTAINLY_LESS, CERTAINLY_MORE)
+            certain += speaks
+            for limits in (row.sigma, row.gap) if row.sigma.is_known else ():
+                excludes = limits.population_low > 0 or limits.population_high < 0
+                assert excludes == speaks, f"seed {seed}, {row.finding}"
+                assert limits.population_low <= limits.low <= limits.high <= limits.population_high
+    assert certain > 5
 
 
 def eight_groups() -> AuditResult:

@@ -26,7 +26,7 @@ from fairmargin.metrics.capping import cut_words
 from fairmargin.metrics.contrast import MOST_DROPPED, Contrasts, GroupMeans
 from fairmargin.metrics.permutation import holm, hypotheses
 from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW
+from fairmargin.metrics.results import JUST_BEYOND_ZERO, NOT_COMPARABLE, TOO_FEW
 from fairmargin.metrics.variance_range import variance_range
 
 _ROUNDING = 1e-6  # by which a certificate may seem to exceed an attack: both are calculated in floating point
@@ -75,9 +75,10 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, plan: Audi
     cluster = chosen.cluster_codes(len(partition))
     found = [_Compared.of(i, sides, partition, chosen, cluster) for i in range(len(partition.labels))]
     p = np.array([each.p for each in found])
-    adjusted = holm(p, hypotheses(~np.isnan(p)))
+    count = hypotheses(~np.isnan(p))
+    adjusted, level = holm(p, count), chosen.alpha / max(count, 1)
     rows = tuple(
-        _row(label, int(mask.sum()), each, float(adjusted[i]), sides, chosen)
+        _row(label, int(mask.sum()), each, float(adjusted[i]), level, sides, chosen)
         for i, ((label, mask), each) in enumerate(zip(partition, found, strict=True))
     )
     low, high = (np.array([getattr(row.robustness, side) for row in rows]) for side in ("low", "high"))
@@ -189,7 +190,10 @@ class _Compared:
         return cls(least, most, p)
 
 
-def _row(label: str, size: int, found: _Compared, adjusted: float, sides: _Sides, plan: AuditPlan) -> GroupBracket:
+def _row(
+    label: str, size: int, found: _Compared, adjusted: float, level: float, sides: _Sides, plan: AuditPlan
+) -> GroupBracket:
+    """Make the row of one group; `level` is Bonferroni's, at which population limits hold for all groups at once."""
     (least_means, least), (most_means, most) = found.least, found.most
     largest = float(sides.high.max())
     robustness = _range(
@@ -202,16 +206,26 @@ def _row(label: str, size: int, found: _Compared, adjusted: float, sides: _Sides
         row = GroupBracket(label, size, robustness, nowhere, nowhere, math.nan, math.nan, NOT_COMPARABLE, "")
         return replace(row, finding=finding_of(row, sides.subject, plan, sides.up_to))
     slack = sides.rounding * largest
+    gap_here = float(least.gap[0]) - slack, float(most.gap[0]) + slack
+    verdict = _verdict(gap_here, adjusted, least, plan)
     gap = _range(
-        (float(least.gap[0]) - slack, float(most.gap[0]) + slack),
-        (_limit(least.gap_limits.low[0], -math.inf), _limit(most.gap_limits.high[0], math.inf)),
+        gap_here,
+        _in_agreement(
+            _limit(least.gap_at(level).low[0], -math.inf), _limit(most.gap_at(level).high[0], math.inf), verdict
+        ),
     )
+    sigma_low = _ratio(least.sigma[0], -1.0, 1 - sides.rounding)
     sigma = _range(
-        (_ratio(least.sigma[0], -1.0, 1 - sides.rounding), _ratio(most.sigma[0], math.inf, 1 + sides.rounding)),
-        (_limit(least.sigma_limits.low[0], -1.0), _limit(most.sigma_limits.high[0], math.inf)),
+        (
+            max(sigma_low, JUST_BEYOND_ZERO) if gap_here[0] > 0 else sigma_low,  # σ is infinite if all of the rest is 0
+            _ratio(most.sigma[0], math.inf, 1 + sides.rounding),
+        ),
+        _in_agreement(
+            _limit(least.sigma_at(level).low[0], -1.0), _limit(most.sigma_at(level).high[0], math.inf), verdict
+        ),
     )
-    row = GroupBracket(label, size, robustness, gap, sigma, found.p, adjusted, _verdict(gap, adjusted, least, plan), "")
-    return replace(row, finding=finding_of(row, sides.subject, plan, sides.up_to))
+    row = GroupBracket(label, size, robustness, gap, sigma, found.p, adjusted, verdict, "")
+    return replace(row, finding=finding_of(row, sides.subject, plan, sides.up_to, several=level < plan.alpha))
 
 
 def _range(here: tuple[float, float], population: tuple[float, float]) -> Range:
@@ -219,14 +233,23 @@ def _range(here: tuple[float, float], population: tuple[float, float]) -> Range:
     return Range(*here, min(here[0], population[0]), max(here[1], population[1]))
 
 
-def _verdict(gap: Range, adjusted: float, contrasts: Contrasts, plan: AuditPlan) -> str:
+def _in_agreement(low: float, high: float, verdict: str) -> tuple[float, float]:
+    """Let population limits exclude 0 exactly where the verdict speaks of the population."""
+    if verdict == CERTAINLY_LESS:
+        return low, min(high, -JUST_BEYOND_ZERO)
+    if verdict == CERTAINLY_MORE:
+        return max(low, JUST_BEYOND_ZERO), high
+    return min(low, 0.0), max(high, 0.0)
+
+
+def _verdict(gap: tuple[float, float], adjusted: float, contrasts: Contrasts, plan: AuditPlan) -> str:
     if min(contrasts.units[0], contrasts.rest_units[0]) < plan.smallest_group:
         return TOO_FEW
     if contrasts.dropped[0] > MOST_DROPPED:
         return NOT_COMPARABLE
-    if gap.high < 0:
+    if gap[1] < 0:
         return CERTAINLY_LESS if adjusted < plan.alpha else CERTAINLY_LESS_HERE
-    if gap.low > 0:
+    if gap[0] > 0:
         return CERTAINLY_MORE if adjusted < plan.alpha else CERTAINLY_MORE_HERE
     return NOT_CERTAIN
 

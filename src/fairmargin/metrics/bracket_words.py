@@ -12,10 +12,12 @@ from fairmargin.metrics.bracketed import (
     Range,
 )
 from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import TOO_FEW, radius_of
+from fairmargin.metrics.results import TOO_FEW, limit_text, radius_of
 
 
-def finding_of(row: GroupBracket, subject: str, plan: AuditPlan, up_to: float = math.inf) -> str:
+def finding_of(
+    row: GroupBracket, subject: str, plan: AuditPlan, up_to: float = math.inf, *, several: bool = False
+) -> str:
     """Say what the bounds of one group prove, of which model, and up to which radius."""
     if row.verdict == TOO_FEW:
         return f"{row.group}: too few samples ({plan.smallest_group} are needed on both sides for a verdict)."
@@ -26,7 +28,10 @@ def finding_of(row: GroupBracket, subject: str, plan: AuditPlan, up_to: float = 
     whose = "" if subject == "model" else f" of the {subject} model"
     whose += f" at equal {plan.control.name}" if plan.control is not None else ""
     confidence = f"{plan.confidence:.0%}".replace("%", " %")
-    population = f"with {confidence} confidence {_percents(row.sigma.population_low, row.sigma.population_high)}"
+    together = " for all groups at once" if several else ""
+    population = (
+        f"with {confidence} confidence{together} {_percents(row.sigma.population_low, row.sigma.population_high)}"
+    )
     size = f"σ{whose} lies between {_percents(row.sigma.low, row.sigma.high)} in these samples, {population}"
     meaning = _MEANINGS[row.verdict]
     if max(abs(row.sigma.low), abs(row.sigma.high)) < _ROUNDING:
@@ -48,7 +53,7 @@ _MEANINGS = {
 
 
 def _percents(low: float, high: float) -> str:
-    return f"{percent(low)} and {percent(high)}"
+    return f"{limit_text(low, percent)} and {limit_text(high, percent)}"
 
 
 def percent(share: float) -> str:

@@ -17,7 +17,7 @@ from fairmargin.metrics.bracketed import (
     GroupBracket,
     Range,
 )
-from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, radius_of
+from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, limit_text, radius_of
 from fairmargin.report import spelling
 from fairmargin.report.drawing import distinct, lay_out
 
@@ -164,7 +164,9 @@ def _lengths(low: float, high: float) -> str:
 
 
 def _shares(limits: Range, low: str, high: str) -> str:
-    return f"{percent(getattr(limits, low))} to {percent(getattr(limits, high))}" if limits.is_known else "undefined"
+    if not limits.is_known:
+        return "undefined"
+    return " to ".join(limit_text(getattr(limits, end), percent) for end in (low, high))
 
 
 def _ordered(bracket: Bracket) -> list[GroupBracket]:
