@@ -14,6 +14,7 @@ from fairmargin.metrics.results import AuditResult
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.received import read_plain
 from fairmargin.studies.grid import ATTACK, MEASURE, Measure, key_of
 from fairmargin.studies.grid_folder import GridFolder, Record
 from fairmargin.studies.grid_work import Attempt, attempted
@@ -63,7 +64,7 @@ class Comparison:
     def kept(self) -> Compared | None:
         """What the file holds; None if it is not there yet, or damaged: the distances are what counts."""
         try:
-            return _KINDS[self.record.kind].from_json(self.path.read_text(encoding="utf-8"))
+            return _KINDS[self.record.kind].from_json(read_plain(self.path).decode())
         except (OSError, ValueError):
             return None
 

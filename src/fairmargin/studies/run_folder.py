@@ -15,6 +15,7 @@ RUN/precision.json   what an audit to a precision found; precision.csv is the sa
 RUN/report.html
 """
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +36,9 @@ from fairmargin.metrics.bracketed import Bracket
 from fairmargin.metrics.certified import Certified
 from fairmargin.metrics.precision import PrecisionResult
 from fairmargin.metrics.results import AuditResult, encode
-from fairmargin.store.atomic import atomic_write_text, cannot_write
+from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text
 from fairmargin.store.folder import Store
+from fairmargin.store.received import read_plain
 from fairmargin.studies.study import Study, make_study
 
 _Stored = TypeVar("_Stored")
@@ -202,13 +204,9 @@ class RunFolder:
         frame = pd.DataFrame(
             {name: np.asarray(column) if name == ids else _labels(column) for name, column in columns.items()}
         )
-        target = self._file("samples.parquet")
-        try:
-            half = target.with_suffix(".parquet.tmp")
-            frame.to_parquet(half)
-            half.replace(target)
-        except OSError as error:
-            raise cannot_write(target, error) from None
+        content = io.BytesIO()
+        frame.to_parquet(content)
+        atomic_write_bytes(self._file("samples.parquet"), content.getvalue())
 
     def partition(self, name: str) -> Partition:
         """Groups by a column, or by an intersection written "a & b", small ones merged as the study says."""
@@ -241,7 +239,7 @@ class RunFolder:
 
     def read_audits(self) -> tuple[StoredAudit, ...]:
         """The results."""
-        if not self._file("audits.json").is_file():
+        if not self._file("audits.json").exists():
             raise self._unfinished("audits.json")
         audits = self._read_results("audits.json", "estimator", AuditResult.from_json, StoredAudit)
         if not audits:
@@ -334,9 +332,10 @@ class RunFolder:
         return StoreError(f"{self.path} has no {name}: its audit did not finish. Run the same command again.")
 
     def _samples(self) -> pd.DataFrame:
-        path = self._file("samples.parquet")
         try:
-            return pd.read_parquet(path)
+            return pd.read_parquet(io.BytesIO(read_plain(self._file("samples.parquet"))))
+        except StoreError:
+            raise
         except FileNotFoundError:
             raise StoreError(f"{self.path} has no samples.parquet: its audit did not finish. Run it again.") from None
         except Exception as error:
@@ -344,9 +343,11 @@ class RunFolder:
 
     def _json(self, name: str, kind: type) -> Any:
         try:
-            content = json.loads(self._file(name).read_text(encoding="utf-8"))
+            content = json.loads(read_plain(self._file(name)))
         except FileNotFoundError:
             return None
+        except StoreError:
+            raise
         except (OSError, ValueError, RecursionError) as error:
             raise self._damaged(name, error) from None
         if not isinstance(content, kind):
