@@ -32,6 +32,7 @@ from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.received import read_plain
+from fairmargin.store.table import write_csv
 from fairmargin.studies.loading import Loaded, audit_plan, load_study, partitions_of
 from fairmargin.studies.measuring import Plan, Progress, Slice, Workshop, measure_missing, shards_of
 from fairmargin.studies.preparing import accelerated, versions
@@ -231,7 +232,7 @@ def _write(folder: Path, found: Sequence[RobustAccuracy], about: Mapping[str, An
     content = {**about, "found": [each.to_dict() for each in found]}
     atomic_write_text(folder / RESULT, json.dumps(content, ensure_ascii=False, allow_nan=False))
     frames = [each.to_frame() for each in found]
-    atomic_write_text(folder / TABLE, pd.concat(frames, ignore_index=True).to_csv(index=False))
+    write_csv(folder / TABLE, pd.concat(frames, ignore_index=True))
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from fairmargin.core.distances import Distances
 from fairmargin.distances.measure import concatenate
-from fairmargin.errors import StoreError
+from fairmargin.errors import StoreError, visible
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store
 from fairmargin.store.received import folders_below, read_plain, refuse_links
@@ -134,6 +134,7 @@ class GridFolder:
         """Say what could not be done; no file where all could."""
         path = self.path / FAILURES
         if lines:
-            atomic_write_text(path, "\n\n".join(lines) + "\n")
+            text = "\n\n".join(lines)
+            atomic_write_text(path, "\n".join(map(visible, text.split("\n"))) + "\n")
         else:
             path.unlink(missing_ok=True)

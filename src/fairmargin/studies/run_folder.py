@@ -39,6 +39,7 @@ from fairmargin.metrics.results import AuditResult, encode
 from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text
 from fairmargin.store.folder import Store
 from fairmargin.store.received import read_plain
+from fairmargin.store.table import write_csv
 from fairmargin.studies.study import Study, make_study
 
 _Stored = TypeVar("_Stored")
@@ -235,7 +236,7 @@ class RunFolder:
     def write_audits(self, audits: Sequence[StoredAudit]) -> None:
         """Keep the results, and the same as a table."""
         self._write_results("audits.json", "estimator", [(a.estimator, a.result) for a in audits])
-        atomic_write_text(self._file("table.csv"), audit_table(audits).to_csv(index=False))
+        write_csv(self._file("table.csv"), audit_table(audits))
 
     def read_audits(self) -> tuple[StoredAudit, ...]:
         """The results."""
@@ -305,7 +306,7 @@ class RunFolder:
         content |= {"versions": dict(stored.versions), "found": [json.loads(each.to_json()) for each in stored.found]}
         atomic_write_text(self._file("precision.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
         frames = [each.to_frame() for each in stored.found]
-        atomic_write_text(self.precision_table, pd.concat(frames, ignore_index=True).to_csv(index=False))
+        write_csv(self.precision_table, pd.concat(frames, ignore_index=True))
 
     def read_precision(self) -> StoredPrecision:
         """What an audit to a precision found."""
