@@ -30,9 +30,13 @@ def compare(
     """
     from fairmargin.metrics.results import encode
     from fairmargin.studies.comparison import compare_runs
+    from fairmargin.studies.run_check import check_run
     from fairmargin.studies.run_folder import RunFolder
 
-    found = compare_runs(RunFolder.existing(before), RunFolder.existing(after), tuple(group or ()))
+    old, new = RunFolder.existing(before), RunFolder.existing(after)
+    check_run(old)
+    check_run(new)
+    found = compare_runs(old, new, tuple(group or ()))
     if json_:
         content = [{"estimator": estimator, **encode(comparison)} for estimator, comparison in found]
         print_json(content)

@@ -47,9 +47,12 @@ def gate(
     reference_samples, cheap_samples.
     """
     from fairmargin.studies import gate as conditions
+    from fairmargin.studies.run_check import check_run
     from fairmargin.studies.run_folder import RunFolder
 
-    table = whole = RunFolder.existing(run).table()
+    folder = RunFolder.existing(run)
+    check_run(folder)
+    table = whole = folder.table()
     known = list(dict.fromkeys(table["partition"]))
     for name in group or ():
         if name not in known:

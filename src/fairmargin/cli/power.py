@@ -79,7 +79,9 @@ def _of_run(
 ) -> "list[tuple[str, str, Power]]":
     from fairmargin.metrics.plan import AuditPlan
     from fairmargin.metrics.power import power as power_of
+    from fairmargin.studies.run_check import check_run
 
+    check_run(folder)
     study, manifest = folder.read_study(), folder.read_manifest()
     assert study is not None
     names = group or list(dict.fromkeys(a.result.partition for a in folder.read_audits()))

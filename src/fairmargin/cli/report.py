@@ -40,9 +40,11 @@ def report(
 
     fairmargin report run --out audit-2026.html
     """
+    from fairmargin.studies.run_check import check_run
     from fairmargin.studies.run_folder import RunFolder
 
     folder = RunFolder.existing(run)
+    check_run(folder)
     target = out or folder.report
     again = _precise if folder.is_to_precision else _audits
     again(folder, target, json_=json_, quiet=quiet)

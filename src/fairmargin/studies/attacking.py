@@ -31,6 +31,7 @@ from fairmargin.metrics.results import encode
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.checksums import check_seal, seal
 from fairmargin.store.received import read_plain
 from fairmargin.store.table import write_csv
 from fairmargin.studies.loading import Loaded, audit_plan, load_study, partitions_of
@@ -144,9 +145,12 @@ def read_robust_accuracy(folder: Path | str) -> tuple[RobustAccuracy, ...]:
     path = Path(folder) / RESULT
     try:
         content = json.loads(read_plain(path))["found"]
+        check_seal(path.parent, [RESULT])
         return tuple(RobustAccuracy.from_json(json.dumps(each)) for each in content)
     except FileNotFoundError:
         raise StoreError(f"There is no {RESULT} in {folder}. Run `fairmargin attack … --out {folder}` first.") from None
+    except StoreError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is damaged ({error}). Delete it and run the attack again.") from None
 
@@ -232,6 +236,7 @@ def _write(folder: Path, found: Sequence[RobustAccuracy], about: Mapping[str, An
     content = {**about, "found": [each.to_dict() for each in found]}
     atomic_write_text(folder / RESULT, json.dumps(content, ensure_ascii=False, allow_nan=False))
     frames = [each.to_frame() for each in found]
+    seal(folder, (STUDY, RESULT))
     write_csv(folder / TABLE, pd.concat(frames, ignore_index=True))
 
 

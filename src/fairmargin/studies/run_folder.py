@@ -11,6 +11,7 @@ RUN/adequacy.json    whether the attacks were strong enough, where that was aske
 RUN/brackets.json    what lower and upper bounds enclose together, where both were measured
 RUN/certificates.json  what certificates by smoothing guarantee, where there are any
 RUN/attack_study.json, RUN/robust_accuracy.json, RUN/robust_accuracy.csv  attacks at fixed radii: studies/attacking.py
+RUN/checksums.json   checksums of the results above and of precision.json
 RUN/precision.json   what an audit to a precision found; precision.csv is the same as a table
 RUN/report.html
 """
@@ -218,6 +219,11 @@ class RunFolder:
             first = first & other
         study = self.read_study()
         return first.merge(smaller_than=study.merge_below) if study is not None and study.merge_below else first
+
+    def columns(self) -> dict[str, Any]:
+        """Every column of the samples, with the order of its labels."""
+        frame = self._samples()
+        return {str(name): frame[name] for name in frame.columns}
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column of the samples."""
