@@ -14,7 +14,7 @@ from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.received import read_plain
 
 CHECKSUMS = "checksums.json"
-_AGAIN = "Run the same audit again into this folder, which keeps what was measured"
+_AGAIN = "Run the same command again into this folder, which keeps what was measured"
 
 
 def seal(folder: Path, names: Iterable[str]) -> None:
@@ -45,9 +45,7 @@ def check_seal(folder: Path, names: Iterable[str]) -> None:
         if found == kept:
             continue
         what = "is missing" if found is None else "was added" if kept is None else "does not match its checksum"
-        raise StoreError(
-            f"{folder / name} {what}: it was edited or damaged, or the last audit did not finish. {_AGAIN}."
-        )
+        raise StoreError(f"{folder / name} {what}: it was edited or damaged, or the last run did not finish. {_AGAIN}.")
 
 
 def stamped(text: str) -> str:

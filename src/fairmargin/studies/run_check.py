@@ -175,4 +175,6 @@ def _short(value: Any) -> str:
 def _remedy(manifest: Manifest) -> str:
     wrote = manifest.versions.get("fairmargin")
     other = "" if wrote == __version__ else f", or computed in another way by version {wrote} (this is {__version__})"
-    return f"It was edited or damaged{other}. Run the same audit again into this folder, which keeps what was measured."
+    return (
+        f"It was edited or damaged{other}. Run the same command again into this folder, which keeps what was measured."
+    )
