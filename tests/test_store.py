@@ -329,11 +329,31 @@ def test_a_failed_write_keeps_the_older_file(tmp_path: Path, monkeypatch: pytest
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "target")
+def test_a_link_is_replaced_and_its_target_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("precious")
+    for name, target in (("link", "target"), ("dangling", "nowhere"), ("folder", ".")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+        atomic_write_text(tmp_path / name, "text")
+        assert not (tmp_path / name).is_symlink()
+        assert (tmp_path / name).read_text() == "text"
+    assert (tmp_path / "target").read_text() == "precious"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_hard_link_keeps_its_content(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("precious")
+    os.link(tmp_path / "target", tmp_path / "link")
     atomic_write_text(tmp_path / "link", "text")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "target").read_text() == "text"
+    assert (tmp_path / "target").read_text() == "precious"
+
+
+def test_a_temporary_name_that_is_taken_is_not_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "target").write_text("precious")
+    monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
+    (tmp_path / f".report.html.{os.getpid()}-guessed.tmp").symlink_to(tmp_path / "target")
+    with pytest.raises(StoreError, match="in the way"):
+        atomic_write_text(tmp_path / "report.html", "text")
+    assert (tmp_path / "target").read_text() == "precious"
 
 
 @pytest.mark.parametrize(

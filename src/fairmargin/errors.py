@@ -4,9 +4,36 @@ Every error is a sentence for the person at the keyboard: what was expected, wha
 The command line prints the sentence and exits with code 2; a traceback means a defect of ours.
 """
 
+import unicodedata
+
+_JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
+
+
+def visible(text: str) -> str:
+    """Replace control characters, terminal escapes and direction overrides in a text by escapes that one can see.
+
+    Names of groups, columns and files may come from a stranger; printed as they are, they could command a terminal.
+
+    >>> print(visible("a\\x1b[31mb\\u202ec"))
+    a\\x1b[31mb\\u202ec
+    >>> visible("Ελένη, O'Brien, 東京")
+    "Ελένη, O'Brien, 東京"
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if _is_harmless(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_harmless(character: str) -> bool:
+    # Other spaces than " " are not printable in Python's sense, but any terminal shows them.
+    return character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"
+
 
 class FairmarginError(ValueError):
-    """Base of every error that a user can cause and mend."""
+    """Base of every error that a user can cause and mend. Its text is safe to print."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(visible, super().__str__().split("\n")))
 
 
 class InputError(FairmarginError):

@@ -130,6 +130,20 @@ def test_a_partial_file_is_gone_on_with(tmp_path):
     assert behaviour.asked == ["bytes=300000-"]
 
 
+@pytest.mark.parametrize("link", ["symbolic", "hard"])
+def test_a_partial_file_that_is_a_link_is_not_written_through(link, tmp_path):
+    victim, part = tmp_path / "victim", tmp_path / "data" / "things.bin.part"
+    victim.write_bytes(CONTENT[:1000])
+    part.parent.mkdir()
+    part.symlink_to(victim) if link == "symbolic" else part.hardlink_to(victim)
+    behaviour = Behaviour()
+    with served(behaviour) as url:
+        (path,) = download(card(url), tmp_path / "data")
+    assert path.read_bytes() == CONTENT
+    assert victim.read_bytes() == CONTENT[:1000]
+    assert not path.is_symlink()
+
+
 def test_a_server_without_ranges_is_asked_from_the_beginning(tmp_path):
     (tmp_path / "things.bin.part").write_bytes(CONTENT[:300_000])
     with served(Behaviour(ranges=False)) as url:

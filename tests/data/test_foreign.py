@@ -221,6 +221,20 @@ def test_a_corrupt_image_is_named(saved: Any) -> None:
         from_huggingface(saved([picture(), b"junk"]))
 
 
+def test_only_the_formats_of_datasets_are_decoded(saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object, **__: object) -> None:
+        pytest.fail("Ghostscript was started")
+
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", started)
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\nshowpage\n"
+    folder = saved([picture(), eps])
+    with pytest.raises(InputError, match=r"Image in row 1 of .* no JPEG, PNG, .* \(it begins with '%!PS-Adobe"):
+        from_huggingface(folder)
+    for columns in ({"label": "image"}, {"attributes": ["image"]}):
+        with pytest.raises(InputError, match=r"Column 'image' of .* holds files"):
+            from_huggingface(folder, **columns)
+
+
 def test_what_is_missing_in_a_saved_folder_is_explained(saved: Any, tmp_path: Path) -> None:
     folder = saved(label=[2, -1, 0, -1])
     with pytest.raises(InputError, match=r"label 'label' is missing in 2 of 4 rows, first in row 1"):

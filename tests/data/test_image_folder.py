@@ -1,10 +1,15 @@
 """A user's own images, with a table or by subfolder."""
 
+import io
+import struct
+import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from fairmargin.data.image_folder import load_images
 from fairmargin.errors import InputError
@@ -160,3 +165,71 @@ def test_a_corrupt_image_is_named(tmp_path: Path) -> None:
     faces = write(tmp_path / "faces", {**FILES, "deep/b.png": noise(1)[:200]})
     with pytest.raises(InputError, match=r"Image deep/b\.png of .* cannot be read"):
         load_images(faces, table(tmp_path), label="hired")
+
+
+# Files that are not what they seem
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\n(%pipe%touch /tmp/owned) (w) file\nshowpage\n"
+
+
+def one_image(folder: Path, content: bytes) -> Path:
+    return write(folder, {"cat/a.jpg": content})
+
+
+@pytest.mark.parametrize(
+    ("content", "begins"),
+    [
+        (EPS, "%!PS-Adobe-3.0 EPSF"),
+        (picture(kind="PCX"), r"\\n\\x05"),
+        (picture(kind="PPM"), "P6"),
+        (picture(kind="ICO"), r"\\x00\\x00\\x01"),
+        (b"%PDF-1.7 ...", "%PDF-1.7"),
+        (b"just text", "just text"),
+    ],
+    ids=["eps", "pcx", "ppm", "ico", "pdf", "text"],
+)
+def test_only_the_formats_of_datasets_are_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, begins: str
+) -> None:
+    def started(*_: object, **__: object) -> None:
+        pytest.fail("a program was started")
+
+    monkeypatch.setattr("subprocess.Popen", started)
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", started)
+    sentence = rf"Image cat/a\.jpg of .* no JPEG, PNG, BMP, GIF, WebP or TIFF file \(it begins with .*{begins}"
+    with pytest.raises(InputError, match=sentence):
+        load_images(one_image(tmp_path, content))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "MPO", "PNG", "BMP", "GIF", "WEBP", "TIFF"])
+def test_the_formats_of_datasets_are_decoded_whatever_the_ending(tmp_path: Path, kind: str) -> None:
+    assert load_images(one_image(tmp_path, picture(kind=kind))).x.shape == (1, 3, 4, 4)
+
+
+def test_an_empty_image_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"Image cat/a\.jpg of .* cannot be read: it is empty"):
+        load_images(one_image(tmp_path, b""))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF"])
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
+def test_an_image_that_is_cut_short_is_a_sentence(tmp_path: Path, kind: str, share: float) -> None:
+    stream = io.BytesIO()
+    Image.fromarray(np.random.RandomState(0).randint(0, 256, (40, 40, 3)).astype(np.uint8)).save(stream, kind)
+    content = stream.getvalue()
+    with pytest.raises(InputError, match=r"Image cat/a\.jpg of "):
+        load_images(one_image(tmp_path, content[: int(share * len(content))]))
+
+
+@pytest.mark.parametrize("side", [9_500, 14_000])  # where Pillow warns, and where it refuses
+def test_an_image_of_absurd_size_is_refused_before_it_is_decoded(tmp_path: Path, side: int) -> None:
+    header = b"IHDR" + struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    bomb = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+    bomb += struct.pack(">I", 0) + b"IDAT" + struct.pack(">I", zlib.crc32(b"IDAT"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            InputError,
+            match=r"Image cat/a\.jpg of .* it has too many pixels \(Image size \(\d+ pixels\)",
+        ):
+            load_images(one_image(tmp_path, bomb), size=8)

@@ -27,7 +27,16 @@ numbers = st.one_of(
     st.floats(allow_nan=True, allow_infinity=True), st.just(Undefined("no rest")), st.floats(-1, 1).map(np.float64)
 )
 texts = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=8))
-estimates = st.builds(Estimate, numbers, numbers, numbers, st.sampled_from(Bound), texts)
+
+
+def ordered(triple: tuple[float, float, float], bound: Bound, reason: str) -> Estimate:
+    """An estimate inside its interval: the numbers in order, those that are none where they were."""
+    known = iter(sorted(number for number in triple if not math.isnan(number)))
+    low, value, high = (number if math.isnan(number) else next(known) for number in triple)
+    return Estimate(value, low, high, bound, reason)
+
+
+estimates = st.builds(ordered, st.tuples(numbers, numbers, numbers), st.sampled_from(Bound), texts)
 curves = st.builds(RobustnessCurve, st.lists(st.floats(0, allow_infinity=True), min_size=1, max_size=5))
 rows = st.builds(
     GroupResult,
@@ -123,6 +132,32 @@ def test_any_number_survives_as_it_is(number: float) -> None:
     estimate = Estimate(number, number, number, Bound.LOWER, "why")
     again = AuditResult.from_json(replace(AUDITED, overall=replace(AUDITED.overall, variance=estimate)).to_json())
     assert same(again.overall.variance, estimate)
+
+
+@pytest.mark.parametrize(
+    "triple", [(1.0, 2.0, 3.0), (4.0, 2.0, 3.0), (1.0, 2.0, math.nan), (1.0, math.nan, 0.0), (math.nan, 3.0, 2.0)]
+)
+def test_a_value_outside_of_its_interval_is_refused(triple: tuple[float, float, float]) -> None:
+    estimate = Estimate(*triple, Bound.LOWER, "why")
+    text = replace(AUDITED, overall=replace(AUDITED.overall, variance=estimate)).to_json()
+    with pytest.raises(InputError, match="contradict each other"):
+        AuditResult.from_json(text)
+
+
+@pytest.mark.parametrize("value", ["0.5", "nan", True, "1e999", [0.5], 10**400])
+def test_what_is_not_a_number_is_refused(value: object) -> None:
+    content = json.loads(AUDITED.to_json())
+    content["groups"][0]["p"] = value
+    with pytest.raises(InputError, match="damaged"):
+        AuditResult.from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize("value", ["12", 12.5, True, -1, None])
+def test_what_is_not_a_number_of_samples_is_refused(value: object) -> None:
+    content = json.loads(AUDITED.to_json())
+    content["groups"][0]["size"] = value
+    with pytest.raises(InputError, match="not a number of samples"):
+        AuditResult.from_json(json.dumps(content))
 
 
 def test_the_comparison_of_these_tests_sees_a_difference() -> None:

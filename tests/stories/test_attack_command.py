@@ -219,6 +219,14 @@ def test_a_folder_without_results_says_what_to_run(tmp_path: Path) -> None:
         attacking.read_robust_accuracy(tmp_path)
 
 
+def test_edited_results_are_refused(files: Path, tmp_path: Path) -> None:
+    succeeded(fairmargin(*people_attack(files, "--radius", "0.1", "--out", tmp_path / "run")))
+    path = tmp_path / "run" / attacking.RESULT
+    path.write_text(path.read_text(encoding="utf-8").replace('"size": ', '"size": 1'), encoding="utf-8")
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        attacking.read_robust_accuracy(tmp_path / "run")
+
+
 # Help. ---------------------------------------------------------------------------------------------------------------
 
 

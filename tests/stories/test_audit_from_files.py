@@ -30,7 +30,10 @@ from tests.stories.examples import (
     write_people,
 )
 
-RUN_FOLDER = {"study.json", "manifest.json", "samples.parquet", "audits.json", "table.csv", "report.html", "store.json"}
+RUN_FOLDER = {
+    *("study.json", "manifest.json", "samples.parquet", "audits.json", "table.csv", "report.html"),
+    *("checksums.json", "store.json"),
+}
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def test_a_run_by_smoothing_says_what_is_guaranteed_although_certificates_may_be
         shares = [share["guaranteed"] for share in row["shares"]]
         assert shares == sorted(shares, reverse=True)
     (run / "certificates.json").write_text("[{}]")
-    assert "certificates.json is damaged" in refused(fairmargin("report", run))
+    assert "certificates.json does not match its checksum" in refused(fairmargin("report", run))
 
 
 def test_a_run_without_smoothing_guarantees_nothing_and_forgets_what_an_earlier_one_did(people, tmp_path):

@@ -87,8 +87,8 @@ def test_a_damaged_or_missing_result_is_said(precise, tmp_path, damage):
     run = tmp_path / "run"
     succeeded(audited(precise, run, "--estimator", "deepfool:steps=10", "--precision", "0.3", "--quiet"))
     (run / "precision.json").write_text(damage)
-    assert "precision.json is damaged" in refused(fairmargin("report", run))
-    assert "precision.json is damaged" in refused(fairmargin("gate", run, "--if", "sigma < 0"))
+    assert "precision.json does not match its checksum" in refused(fairmargin("report", run))
+    assert "precision.json does not match its checksum" in refused(fairmargin("gate", run, "--if", "sigma < 0"))
     (run / "precision.json").unlink()
     assert "did not finish" in refused(fairmargin("report", run))
 

@@ -343,6 +343,17 @@ def test_a_lost_record_costs_nothing_and_a_damaged_comparison_is_made_anew(whole
     assert {path: path.stat().st_mtime_ns for path in shards} == shards
 
 
+def test_an_edited_comparison_is_made_anew(whole: Grid, copied: Path) -> None:
+    changed = 0
+    for path in (copied / "compared").glob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace('"size": ', '"size": 1'), encoding="utf-8")
+        changed += path.read_text(encoding="utf-8") != text
+    assert changed
+    run_study(WHOLE, copied)
+    assert rows(copied) == rows(whole.folder.path)
+
+
 def test_two_processes_at_a_time_give_the_same_numbers(whole: Grid, tmp_path: Path) -> None:
     told: set[str] = set()
     run_study(WHOLE, tmp_path / "run", engine=Processes(2), progress=lambda what, _done, _total: told.add(what))

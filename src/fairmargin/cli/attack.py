@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairmargin.cli import subject_options as of
-from fairmargin.cli.audit import print_json
-from fairmargin.cli.console import command_line, output, p_text, plain_table, progress, shown
+from fairmargin.cli.console import command_line, output, p_text, plain_table, print_json, progress, shown
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.errors import InputError
 
@@ -174,7 +173,7 @@ def carry_out(
                 f"{of.counted(finished.reused, 'shard was', 'shards were')} there already; "
                 f"{of.counted(finished.measured, 'was', 'were')} attacked now."
             )
-        output.print(f"Table: {finished.table}", soft_wrap=True)
+        output.print(f"Table: {shown(str(finished.table))}", soft_wrap=True)
     return finished
 
 

@@ -1,6 +1,5 @@
 """`fairmargin audit`: measure, compare, report."""
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from fairmargin.cli import subject_options as of
 from fairmargin.cli.console import (
     command_line,
     output,
+    print_json,
     progress,
     show_adequacies,
     show_audits,
@@ -231,7 +231,7 @@ def carry_out(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
                 f"Adequacy was added to the audit in {shown(str(out))}: {finished.reused:,} shards of distances were "
                 f"reused, {finished.measured:,} were measured now."
             )
-        output.print(f"Report: {finished.folder.report}", soft_wrap=True)
+        output.print(f"Report: {shown(str(finished.folder.report))}", soft_wrap=True)
     return finished
 
 
@@ -250,13 +250,8 @@ def carry_out_precisely(study: "Study", out: Path, engine: str, *, json_: bool, 
             show_precise(found)
         for note in finished.folder.read_precision().notes:
             output.print(f"[yellow]Note:[/] {shown(note)}")
-        output.print(f"Table: {finished.folder.precision_table}", soft_wrap=True)
-        output.print(f"Report: {finished.folder.report}", soft_wrap=True)
-
-
-def print_json(content: dict[str, Any]) -> None:
-    """A result on standard output, for programs."""
-    typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))
+        output.print(f"Table: {shown(str(finished.folder.precision_table))}", soft_wrap=True)
+        output.print(f"Report: {shown(str(finished.folder.report))}", soft_wrap=True)
 
 
 def as_json(finished: "Finished") -> dict[str, Any]:

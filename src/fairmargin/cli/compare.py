@@ -1,13 +1,12 @@
 """`fairmargin compare`: two models on the same samples."""
 
-import json
 import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from fairmargin.cli.console import output, p_text, percent_text, plain_table, shown, sigma_texts
+from fairmargin.cli.console import output, p_text, percent_text, plain_table, print_json, shown, sigma_texts
 from fairmargin.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
@@ -31,12 +30,16 @@ def compare(
     """
     from fairmargin.metrics.results import encode
     from fairmargin.studies.comparison import compare_runs
+    from fairmargin.studies.run_check import check_run
     from fairmargin.studies.run_folder import RunFolder
 
-    found = compare_runs(RunFolder.existing(before), RunFolder.existing(after), tuple(group or ()))
+    old, new = RunFolder.existing(before), RunFolder.existing(after)
+    check_run(old)
+    check_run(new)
+    found = compare_runs(old, new, tuple(group or ()))
     if json_:
         content = [{"estimator": estimator, **encode(comparison)} for estimator, comparison in found]
-        typer.echo(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2))
+        print_json(content)
     elif not quiet:
         for estimator, comparison in found:
             output.print(_table(estimator, comparison))

@@ -1,19 +1,24 @@
 """What a person sees in a terminal: tables on standard output, progress and errors on standard error."""
 
+import json
 import math
 import os
+import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from fairmargin.errors import visible
 
 if TYPE_CHECKING:
     from fairmargin.metrics.precision import PrecisionResult
@@ -36,6 +41,8 @@ errors = Console(stderr=True, highlight=False, emoji=False)
 
 _A_MINUTE = 60.0
 _FEW = 3  # groups of which nothing is certain that get a sentence each
+# Control characters from DEL on, separators of lines, direction marks and halves of surrogate pairs.
+_UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 _COLOURS = {"less robust": "red", "more robust": "green"}
 
 
@@ -251,8 +258,16 @@ def percent_text(value: float) -> str:
 
 
 def shown(text: str) -> str:
-    """A text from data as a terminal may show it: no markup, no control characters."""
-    return escape("".join(c if c.isprintable() else "�" for c in text))
+    """Prepare a text from data for printing: markup is shown as it is spelled, control characters as escapes."""
+    safe = escape(visible(text))
+    # An odd backslash at the end would escape the tag that follows.
+    return safe + "\\" * ((len(safe) - len(safe.rstrip("\\"))) % 2)
+
+
+def print_json(content: Any) -> None:
+    """Print a result for programs. Control characters that JSON allows in texts are escaped, line breaks aside."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
+    typer.echo(re.sub(_UNSAFE_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def p_text(p: float) -> str:

@@ -1,6 +1,5 @@
 """`fairmargin data`: what is known of a dataset, where its files belong, and what is in them."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fairmargin.cli.console import output, progress, shown
+from fairmargin.cli.console import output, print_json, progress, shown
 from fairmargin.cli.listing import What, show
 from fairmargin.cli.options import Json
 from fairmargin.core.suggestion import suggest
@@ -62,7 +61,7 @@ def data(
         root = _downloaded(name, card, root, quiet=json_)
     dataset, absence = _loaded(name, card, root, split, task, quiet=json_)
     if json_:
-        typer.echo(json.dumps(_as_json(name, card, root, dataset, absence), ensure_ascii=False, indent=2))
+        print_json(_as_json(name, card, root, dataset, absence))
         return
     output.print(_grid((("dataset", name), *_rows(name, card, root))))
     output.print()

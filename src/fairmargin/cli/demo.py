@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fairmargin.cli.audit import as_json, carry_out, print_json
+from fairmargin.cli.audit import as_json, carry_out
+from fairmargin.cli.console import print_json
 from fairmargin.cli.options import Json, Quiet
 
 

@@ -1,13 +1,12 @@
 """`fairmargin gate`: an exit code for a pipeline."""
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from fairmargin.cli.console import errors, output, shown
+from fairmargin.cli.console import errors, output, print_json, shown
 from fairmargin.cli.options import Json, Quiet, Run
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
@@ -51,9 +50,12 @@ def gate(
     sigma hold for all groups at once and agree with the verdict; those of sigma_alone are for one group alone.
     """
     from fairmargin.studies import gate as conditions
+    from fairmargin.studies.run_check import check_run
     from fairmargin.studies.run_folder import RunFolder
 
-    table = whole = RunFolder.existing(run).table()
+    folder = RunFolder.existing(run)
+    check_run(folder)
+    table = whole = folder.table()
     known = list(dict.fromkeys(table["partition"]))
     for name in group or ():
         if name not in known:
@@ -65,7 +67,7 @@ def gate(
     if json_:
         rows = {"matching": found.matching, "undefined": found.undefined}
         plain = {k: [_plain(r) for r in v.to_dict("records")] for k, v in rows.items()}
-        typer.echo(json.dumps({"condition": condition, "checked": len(table), **plain}, ensure_ascii=False, indent=2))
+        print_json({"condition": condition, "checked": len(table), **plain})
     elif not quiet:
         named = [n for n in conditions.columns_in(condition, table) if n not in ("group", "partition", "estimator")]
         for row in found.matching.to_dict("records"):

@@ -1,6 +1,5 @@
 """`fairmargin list`: what there is."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum, StrEnum
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fairmargin.cli.console import output, shown
+from fairmargin.cli.console import output, print_json, shown
 from fairmargin.cli.options import Json
 
 
@@ -38,7 +37,7 @@ def show(
     chosen = [what] if what else list(What)
     found = {kind.value: _catalog(kind) for kind in chosen}
     if json_:
-        typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
+        print_json(found)
         return
     for kind, rows in found.items():
         table = Table(title=kind, title_justify="left", title_style="bold", show_header=False)

@@ -1,6 +1,5 @@
 """`fairmargin power`: what an audit can see, before or after it is made."""
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from fairmargin.cli.console import output, percent_text, plain_table, shown
+from fairmargin.cli.console import output, percent_text, plain_table, print_json, shown
 from fairmargin.cli.options import Confidence, Json, Quiet
 from fairmargin.errors import InputError
 from fairmargin.metrics.undefined import reason_of
@@ -54,7 +53,7 @@ def power(
         found = _of_run(RunFolder.existing(run), group, sigma, chance, confidence)
     if json_:
         rows = [{"estimator": e, "partition": p, **encode(row)} for e, p, row in found]
-        typer.echo(json.dumps(rows, ensure_ascii=False, allow_nan=False, indent=2))
+        print_json(rows)
     elif not quiet:
         output.print(_table(found, sigma, chance))
 
@@ -80,7 +79,9 @@ def _of_run(
 ) -> "list[tuple[str, str, Power]]":
     from fairmargin.metrics.plan import AuditPlan
     from fairmargin.metrics.power import power as power_of
+    from fairmargin.studies.run_check import check_run
 
+    check_run(folder)
     study, manifest = folder.read_study(), folder.read_manifest()
     assert study is not None
     names = group or list(dict.fromkeys(a.result.partition for a in folder.read_audits()))

@@ -11,15 +11,16 @@ from fairmargin.cli.audit import (
     bracket_as_json,
     certificates_as_json,
     precision_as_json,
-    print_json,
 )
 from fairmargin.cli.console import (
     output,
+    print_json,
     show_adequacies,
     show_audits,
     show_brackets,
     show_certificates,
     show_precise,
+    shown,
 )
 from fairmargin.cli.options import Json, Quiet, Run
 
@@ -39,14 +40,16 @@ def report(
 
     fairmargin report run --out audit-2026.html
     """
+    from fairmargin.studies.run_check import check_run
     from fairmargin.studies.run_folder import RunFolder
 
     folder = RunFolder.existing(run)
+    check_run(folder)
     target = out or folder.report
     again = _precise if folder.is_to_precision else _audits
     again(folder, target, json_=json_, quiet=quiet)
     if not quiet and not json_:
-        output.print(f"Report: {target}", soft_wrap=True)
+        output.print(f"Report: {shown(str(target))}", soft_wrap=True)
 
 
 def _audits(folder: "RunFolder", target: Path, *, json_: bool, quiet: bool) -> None:

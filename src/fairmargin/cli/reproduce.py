@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairmargin.cli.audit import print_json
-from fairmargin.cli.console import output, plain_table, progress, shown
+from fairmargin.cli.console import output, plain_table, print_json, progress, shown
 from fairmargin.cli.options import Json, Quiet
 
 if TYPE_CHECKING:

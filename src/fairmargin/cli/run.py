@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairmargin.cli.audit import print_json
-from fairmargin.cli.console import errors, output, plain_table, shown
+from fairmargin.cli.console import errors, output, plain_table, print_json, shown
 from fairmargin.cli.options import Engine, Json, Quiet
 from fairmargin.cli.training_console import training_progress
 

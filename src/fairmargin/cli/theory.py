@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from fairmargin.cli.audit import print_json
-from fairmargin.cli.console import output, plain_table, shown
+from fairmargin.cli.console import output, plain_table, print_json, shown
 from fairmargin.cli.options import Json
 from fairmargin.cli.subject_options import named_as_options
 from fairmargin.core.radius import parse_radius
@@ -205,7 +204,7 @@ def _say(statements: "Sequence[Statement]", files: list[Path]) -> None:
     for each in statements:
         if each.remark and each.verdict == "refuted":
             output.print(f"{shown(each.name)}: {shown(each.remark)}", soft_wrap=True)
-    output.print("Figures: " + ", ".join(str(file) for file in files), soft_wrap=True)
+    output.print("Figures: " + ", ".join(shown(str(file)) for file in files), soft_wrap=True)
 
 
 _COLOURED = {"holds": "[green]holds[/]", "refuted": "[bold red]refuted[/]", "premise fails": "[dim]premise fails[/]"}

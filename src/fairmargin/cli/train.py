@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fairmargin.cli import subject_options as of
-from fairmargin.cli.audit import print_json
-from fairmargin.cli.console import command_line, errors, shown
+from fairmargin.cli.console import command_line, errors, print_json, shown
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.cli.training_console import show_epoch, show_training, training_progress
 
@@ -309,7 +308,7 @@ def carry_out(study: "TrainingStudy", out: Path, engine: str, settings: str = ""
         show_training(finished, f"{study.plan.watch} at radius {study.plan.watch_radius:.4g}", out, command)
     if finished.diverged:
         if quiet or json_:
-            errors.print(finished.result.stopped, soft_wrap=True)
+            errors.print(shown(finished.result.stopped), soft_wrap=True)
         raise typer.Exit(DIVERGED)
 
 

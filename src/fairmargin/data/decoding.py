@@ -1,5 +1,6 @@
 """Image files, decoded into the cache one after the other."""
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,9 @@ from fairmargin.data.sources import Source
 from fairmargin.errors import InputError
 
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+# Pillow knows many more formats, and some of its decoders start other programs (EPS: Ghostscript) or are hardly ever
+# tested. What a file is called says nothing about what it contains.
+_FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF")
 _THREADS, _AT_ONCE = 2, 32  # Pillow decodes outside of Python's lock; few at once, since photographs can be large
 _GREY = ("1", "L", "LA")
 _DEEP = ("I", "F")  # more than 8 bits a channel: Pillow would clip them, silently
@@ -83,9 +87,12 @@ def decode_images(
     keep_grey
         Whether images that are all grey keep a single channel.
     """
-    pillow()  # if it lacks, say so before anything is read
-    if not _decode_all(writer, images, size, tell, 1 if keep_grey else 3):
-        _decode_all(writer, images, size, tell, 3)
+    image = pillow()  # if it lacks, say so before anything is read
+    with warnings.catch_warnings():
+        # Above its limit of pixels Pillow warns, and refuses only above twice the limit. Both are refused here.
+        warnings.simplefilter("error", image.DecompressionBombWarning)
+        if not _decode_all(writer, images, size, tell, 1 if keep_grey else 3):
+            _decode_all(writer, images, size, tell, 3)
 
 
 def named(names: Collection[str], shown: int = 3) -> str:
@@ -133,7 +140,7 @@ def _decode(where: str, size: int | None, name: str, content: bytes) -> npt.NDAr
     """(1 or 3, height, width)."""
     image = pillow()
     try:
-        with image.open(BytesIO(content)) as picture:
+        with image.open(BytesIO(content), formats=_FORMATS) as picture:
             if picture.mode.startswith(_DEEP):
                 raise InputError(
                     f"Image {name} of {where} has more than 8 bits a channel (Pillow's mode {picture.mode}). Save it "
@@ -145,12 +152,26 @@ def _decode(where: str, size: int | None, name: str, content: bytes) -> npt.NDAr
             pixels = np.asarray(plain, dtype=np.uint8)
     except InputError:
         raise
-    except Exception as error:  # decoders of damaged files raise whatever comes to their mind
-        reason = (str(error) or type(error).__name__).splitlines()[0].split(" <_io")[0].rstrip(".")
-        raise InputError(
-            f"Image {name} of {where} cannot be read ({reason}). It may be damaged: fetch it again, or remove it."
-        ) from error
+    except Exception as error:  # decoders of damaged files raise exceptions of any kind
+        raise InputError(f"Image {name} of {where} {_problem(error, content)}") from error
     return pixels[None] if pixels.ndim == 2 else np.ascontiguousarray(np.moveaxis(pixels, 2, 0))
+
+
+def _problem(error: Exception, content: bytes) -> str:
+    """What is wrong with a file that was not decoded, and what to do, to follow its name in a sentence."""
+    reason = (str(error) or type(error).__name__).splitlines()[0].split(" <_io")[0].rstrip(".")
+    match type(error).__name__:  # by name, since Pillow is optional
+        case _ if not content:
+            return "cannot be read: it is empty. Fetch it again, or remove it."
+        case "UnidentifiedImageError":
+            begins = ascii(content[:20].decode("latin-1"))
+            return (
+                "cannot be read: it is damaged, or no JPEG, PNG, BMP, GIF, WebP or TIFF file (it begins with "
+                f"{begins}). Fetch it again, convert it to PNG, or remove it."
+            )
+        case "DecompressionBombWarning" | "DecompressionBombError":
+            return f"cannot be read: it has too many pixels ({reason}). Make it smaller, or remove it."
+    return f"cannot be read ({reason}). It may be damaged: fetch it again, or remove it."
 
 
 def _differ(where: str, first: str, kept: npt.NDArray[np.uint8], name: str, found: npt.NDArray[np.uint8]) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from fairmargin.data.card import Card, OfficialFile, Progress
 from fairmargin.data.transfer import cannot_write, transfer
 from fairmargin.errors import InputError
+from fairmargin.store.lock import check_lock
 
 _BLOCK = 2**20
 
@@ -44,6 +45,7 @@ def _sole_downloader(folder: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder / ".download.lock")
+    check_lock(folder / ".download.lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)

@@ -61,6 +61,12 @@ def from_huggingface(
             raise InputError(f"{path} has no column {name!r} ({role}). {suggest(name, data.column_names)}")
     if not isinstance(data.features[image], library.Image):
         raise InputError(f"Column {image!r} of {path} holds no images but {data.features[image]}. Name another one.")
+    for name in (label, *attributes):
+        if hasattr(data.features[name], "decode_example"):  # reading it would run a decoder that datasets chooses
+            raise InputError(
+                f"Column {name!r} of {path} holds files ({type(data.features[name]).__name__}), not labels or "
+                "attributes. Name another one."
+            )
     labels, names = _labels(library, path, data, label)
     encoded = _encoded(path, data.select_columns([image]).cast_column(image, library.Image(decode=False)), image)
     request = Request(progress=progress)

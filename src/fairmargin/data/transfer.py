@@ -32,6 +32,8 @@ def transfer(url: str, part: Path, progress: Progress | None = None) -> None:
     progress
         Called with (what, bytes so far, bytes in all).
     """
+    if part.is_symlink() or (part.exists() and part.stat().st_nlink > 1):
+        part.unlink()  # a link is no download that was cut off, and another file must not be written through it
     reason = ""
     for _ in range(_ATTEMPTS):
         before = _size(part)

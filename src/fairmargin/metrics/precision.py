@@ -22,6 +22,7 @@ from fairmargin.metrics.results import (
     TOO_FEW,
     VERDICTS,
     Estimate,
+    decode_count,
     decode_estimate,
     decode_number,
     decode_text,
@@ -287,12 +288,16 @@ def _decode(content: dict[str, Any]) -> PrecisionResult:
 
 
 def _decode_group(content: dict[str, Any]) -> PreciseGroup:
-    counts: dict[str, Any] = {name: int(content[name]) for name in ("size", "cheap_samples", "reference_samples")}
+    counts: dict[str, Any] = {
+        name: decode_count(content[name]) for name in ("size", "cheap_samples", "reference_samples")
+    }
     numbers = {name: decode_number(content[name]) for name in ("plain_samples", "correlation", "p", "p_adjusted")}
     estimates = {name: decode_estimate(content[name]) for name in ("robustness", "sigma")}
+    if not isinstance(content["met"], bool):
+        raise TypeError(f"{content['met']!r} is not true or false")
     return PreciseGroup(
         group=decode_text(content["group"]),
-        met=bool(content["met"]),
+        met=content["met"],
         verdict=decode_text(content["verdict"], VERDICTS),
         **counts | numbers | estimates,
     )

@@ -223,12 +223,23 @@ def encode(value: Any) -> Any:
 
 
 def decode_number(value: Any) -> float:
-    """The number that `encode` wrote."""
+    """Decode a number that `encode` wrote. Refuse anything else, a number in a text too."""
     if value is None:
         return math.nan
     if isinstance(value, dict):
-        return Undefined(value["undefined"])
+        return Undefined(decode_text(value["undefined"]))
+    if value in ("inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a number")
     return float(value)
+
+
+def decode_count(value: Any) -> int:
+    """Decode a whole number from 0 on that `encode` wrote."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is not a number of samples")
+    return value
 
 
 def decode_text(value: Any, allowed: tuple[str, ...] | None = None) -> str:
@@ -241,6 +252,10 @@ def decode_text(value: Any, allowed: tuple[str, ...] | None = None) -> str:
 def decode_estimate(content: dict[str, Any]) -> Estimate:
     """The estimate that `encode` wrote."""
     value, low, high = (decode_number(content[name]) for name in ("value", "low", "high"))
+    # Limits of a group without spread differ from its mean by rounding.
+    slack = 1e-9 * max((abs(number) for number in (value, low, high) if math.isfinite(number)), default=0.0)
+    if value < low - slack or value > high + slack or low > high + slack:
+        raise ValueError(f"the value {value} and its interval from {low} to {high} contradict each other")
     return Estimate(value, low, high, Bound(content["bound"]), decode_text(content["reason"]))
 
 
@@ -253,7 +268,7 @@ def _decode_group(content: dict[str, Any]) -> GroupResult:
     }
     return GroupResult(
         group=decode_text(content["group"]),
-        size=int(content["size"]),
+        size=decode_count(content["size"]),
         verdict=decode_text(content["verdict"], VERDICTS),
         finding=decode_text(content["finding"]),
         curve=RobustnessCurve([decode_number(v) for v in content["curve"]]),
@@ -264,7 +279,7 @@ def _decode_group(content: dict[str, Any]) -> GroupResult:
 def _decode_overall(content: dict[str, Any]) -> OverallResult:
     names = ("accuracy", "robustness", "variance", "relative_variance", "largest_gap", "worst_robustness")
     return OverallResult(
-        size=int(content["size"]),
+        size=decode_count(content["size"]),
         worst_group=decode_text(content["worst_group"]),
         p_equal=decode_number(content["p_equal"]),
         **{name: decode_estimate(content[name]) for name in names},
@@ -281,7 +296,7 @@ def _decode_result(content: dict[str, Any]) -> AuditResult:
         overall=_decode_overall(content["overall"]),
         bound=Bound(content["bound"]),
         norm=Norm(content["norm"]),
-        confidence=float(content["confidence"]),
+        confidence=decode_number(content["confidence"]),
         up_to=decode_number(content["up_to"]),
         warnings=tuple(map(decode_text, content["warnings"])),
         **{name: decode_text(content[name]) for name in texts},

@@ -1,6 +1,7 @@
 """A model from a file or an import path, without running foreign code unasked."""
 
 import copy
+import io
 import os
 import pickle
 import zipfile
@@ -16,6 +17,7 @@ from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.torch_files import SUFFIXES, TorchFile, kind_of, read_checkpoint, refuse
 from fairmargin.models.user_file import imported
+from fairmargin.store.atomic import atomic_write_bytes
 
 _ARCHITECTURE = "arch:"
 _CONVERT = 'np.savez("model.npz", weight=..., bias=..., classes=...)'
@@ -143,19 +145,18 @@ def save_linear(model: LinearClassifier, path: str | os.PathLike[str]) -> None:
     if classes.dtype == object or classes.tolist() != list(model.classes):
         raise ModelError("The classes mix types, which .npz cannot hold; use all numbers or all strings as `classes`.")
     where = model.domain
-    half = target.with_name(f".{target.name}.{os.getpid()}")  # a reader never sees half a file
-    with half.open("wb") as stream:
-        np.savez(
-            stream,
-            weight=model.weight,
-            bias=model.bias,
-            classes=classes,
-            low=where.low,
-            high=where.high,
-            scale=where.scale,
-            features=np.array(model.feature_names, dtype=str),
-        )
-    half.replace(target)
+    content = io.BytesIO()
+    np.savez(
+        content,
+        weight=model.weight,
+        bias=model.bias,
+        classes=classes,
+        low=where.low,
+        high=where.high,
+        scale=where.scale,
+        features=np.array(model.feature_names, dtype=str),
+    )
+    atomic_write_bytes(target, content.getvalue())
 
 
 def _read_npz(path: Path, trust: bool) -> LinearClassifier:

@@ -3,11 +3,14 @@
 import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
 from fairmargin.errors import StoreError
 
 TEMPORARY = ".tmp"  # the ending of files amid being written; whoever finds one later may ignore it
+
+_STREAMS = ("/dev", "/dev/fd", "/proc/self/fd")  # what lies there, such as /dev/stdout, cannot be renamed over
 
 _REASONS = {
     errno.EACCES: "this user may not write there. Choose another place, or ask for the right to write",
@@ -39,21 +42,38 @@ def atomic_write_text(path: Path | str, text: str) -> None:
 
 
 def atomic_write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: to a temporary name beside it, flushed to disk, then renamed over it."""
+    """Write a file whole or not at all: to a temporary name beside it, flushed to disk, then renamed over it.
+
+    Guarantee: no link is followed. A symbolic or hard link of that name is replaced; what it points to stays as it is.
+    """
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)  # a pipe or /dev/stdout: nothing to rename over
+        if os.path.dirname(os.path.abspath(path)) in _STREAMS:
+            path.write_bytes(content)
             return
-        _write_and_rename(path.resolve(), content)  # resolved, so that a link stays a link
+        _check_replaceable(path)
+        _write_and_rename(path, content)
     except OSError as error:
         raise cannot_write(path, error) from error
 
 
+def _check_replaceable(path: Path) -> None:
+    """Refuse a folder, and a pipe or device, which nobody expects to be replaced by a file."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise StoreError(
+            f"Cannot write {path}: it is a pipe, a socket or a device, not a file. Remove it, or choose another name."
+        )
+
+
 def _write_and_rename(path: Path, content: bytes) -> None:
-    # The random part lets two writers of one name not disturb each other; the last to finish wins.
-    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY}")
+    # The random part keeps two writers of one name apart, and cannot be guessed by whoever made the folder. Mode "x"
+    # refuses a name that exists, be it a link.
+    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}-{secrets.token_hex(8)}{TEMPORARY}")
     try:
         with open(temporary, "xb") as file:
             file.write(content)

@@ -13,6 +13,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.errors import InputError, StoreError
 from fairmargin.store.atomic import TEMPORARY, atomic_write_bytes, atomic_write_text, cannot_write
 from fairmargin.store.lock import sole_writer
+from fairmargin.store.received import read_plain, refuse_links
 from fairmargin.store.shard import decode, encode
 
 FORMAT = 1
@@ -24,7 +25,8 @@ class Store:
     """A run folder; `Store.open` makes or checks it.
 
     A shard is one Parquet file, `shards/<2 hex>/<key>.parquet`. It appears under its name only when complete, and its
-    checksum is verified whenever it is read. Writers hold `lock()`; readers need not.
+    checksum is verified whenever it is read. Writers hold `lock()`; readers need not. `folder` may be a link; links
+    inside it are not followed.
 
     >>> from tempfile import TemporaryDirectory
     >>> from fairmargin.store.shard import shard_key
@@ -47,7 +49,7 @@ class Store:
             raise StoreError(f"{folder} is a file; a run is kept in a folder. Choose another --out.")
         label = folder / "store.json"
         try:
-            text = label.read_text(encoding="utf-8")
+            text = read_plain(label).decode()
         except (FileNotFoundError, NotADirectoryError):
             if not create:
                 what = "a folder without a run (it has no store.json)" if folder.exists() else "no folder"
@@ -59,6 +61,7 @@ class Store:
             raise StoreError(f"Cannot read {label}: {error}. Choose another --out.") from error
         else:
             _check_format(label, text)
+        _refuse_linked_shards(folder / "shards")
         return cls(folder)
 
     @contextmanager
@@ -114,7 +117,7 @@ class Store:
     def _load(self, key: str) -> tuple[Distances, dict[str, Any]]:
         path = self._path(key)
         try:
-            content = path.read_bytes()
+            content = read_plain(path)
         except FileNotFoundError:
             raise StoreError(
                 f"The run in {self.folder} has no shard {key}. Run the audit again to measure it."
@@ -133,6 +136,12 @@ class Store:
         if not _KEY.fullmatch(key):
             raise InputError(f"A shard key is 64 hexadecimal digits, made by `shard_key`; given {key!r}.")
         return self.folder / "shards" / key[:2] / f"{key}.parquet"
+
+
+def _refuse_linked_shards(shards: Path) -> None:
+    refuse_links([shards])
+    if shards.is_dir():
+        refuse_links(shards.iterdir())
 
 
 def _check_free(folder: Path) -> None:

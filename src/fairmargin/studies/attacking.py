@@ -31,11 +31,14 @@ from fairmargin.metrics.results import encode
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.checksums import check_seal, seal
+from fairmargin.store.received import read_plain
+from fairmargin.store.table import write_csv
 from fairmargin.studies.loading import Loaded, audit_plan, load_study, partitions_of
 from fairmargin.studies.measuring import Plan, Progress, Slice, Workshop, measure_missing, shards_of
 from fairmargin.studies.preparing import accelerated, versions
 from fairmargin.studies.run_folder import Measurement, RunFolder
-from fairmargin.studies.study import Study, differing, make_study
+from fairmargin.studies.study import Study, differing
 
 DEFAULT = "pgd"
 STUDY, RESULT, TABLE = "attack_study.json", "robust_accuracy.json", "robust_accuracy.csv"
@@ -141,10 +144,13 @@ def read_robust_accuracy(folder: Path | str) -> tuple[RobustAccuracy, ...]:
     """What a run of attacks found."""
     path = Path(folder) / RESULT
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))["found"]
+        content = json.loads(read_plain(path))["found"]
+        check_seal(path.parent, [RESULT])
         return tuple(RobustAccuracy.from_json(json.dumps(each)) for each in content)
     except FileNotFoundError:
         raise StoreError(f"There is no {RESULT} in {folder}. Run `fairmargin attack … --out {folder}` first.") from None
+    except StoreError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} is damaged ({error}). Delete it and run the attack again.") from None
 
@@ -203,18 +209,13 @@ def _together(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _claim(folder: RunFolder, study: Study) -> None:
     """A folder belongs to one model on one data set, whether it holds an audit, attacks, or both."""
-    path = folder.path / STUDY
-    try:
-        old = [folder.read_study(), make_study(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None]
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path} is damaged ({error}). Delete it, or choose another --out.") from None
-    for other in filter(None, old):
+    for other in filter(None, (folder.read_study(), folder.read_study(STUDY))):
         names = differing(other, study)
         if names:
             said = ", ".join(f"{n} ({getattr(other, n)!r}, now {getattr(study, n)!r})" for n in names)
             raise StoreError(f"{folder.path} holds another run: it differs in {said}. Choose another --out.")
     content = encode(study.model_dump(exclude_defaults=True))
-    atomic_write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    atomic_write_text(folder.path / STUDY, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def _provenance(study: Study, loaded: Loaded, command: str) -> dict[str, Any]:
@@ -235,7 +236,8 @@ def _write(folder: Path, found: Sequence[RobustAccuracy], about: Mapping[str, An
     content = {**about, "found": [each.to_dict() for each in found]}
     atomic_write_text(folder / RESULT, json.dumps(content, ensure_ascii=False, allow_nan=False))
     frames = [each.to_frame() for each in found]
-    atomic_write_text(folder / TABLE, pd.concat(frames, ignore_index=True).to_csv(index=False))
+    seal(folder, (STUDY, RESULT))
+    write_csv(folder / TABLE, pd.concat(frames, ignore_index=True))
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

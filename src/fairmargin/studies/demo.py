@@ -7,6 +7,7 @@ from fairmargin.data.digits import load_digits_dataset
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.loading import save_linear
+from fairmargin.store.atomic import atomic_write_bytes
 from fairmargin.store.folder import Store
 from fairmargin.studies.study import Study
 
@@ -68,14 +69,12 @@ def train_network() -> "nn.Module":
 
 def network_study(folder: Path) -> Study:
     """Trains and saves the network, unless an earlier demo did, and says what to audit."""
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     Store.open(folder, create=True)
     path = folder / "network.safetensors"
     if not path.is_file():
-        half = path.with_name(f".{path.name}")
-        save_file(train_network().state_dict(), half)
-        half.replace(path)
+        atomic_write_bytes(path, save(train_network().state_dict()))
     return Study(
         model="arch:small_cnn",
         weights=str(path),

@@ -30,6 +30,7 @@ from fairmargin.metrics.results import AuditResult, encode
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
 from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.table import write_csv
 from fairmargin.studies.loading import Loaded
 from fairmargin.studies.measuring import Progress, Workshop, measure_all
 from fairmargin.studies.preparing import accelerated, check_served, referenced
@@ -202,7 +203,7 @@ def write_epoch_audits(folder: Path, done: EpochAudits) -> None:
         )
         for each in done.audits
     ]
-    atomic_write_text(folder / "audits.csv", pd.concat(frames, ignore_index=True).to_csv(index=False))
+    write_csv(folder / "audits.csv", pd.concat(frames, ignore_index=True))
 
 
 def _epochs(asked: Sequence[str], result: TrainingResult) -> tuple[dict[tuple[int, Path], list[str]], list[str]]:

@@ -14,6 +14,8 @@ from fairmargin.metrics.results import AuditResult
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.checksums import stamped, unstamped
+from fairmargin.store.received import read_plain
 from fairmargin.studies.grid import ATTACK, MEASURE, Measure, key_of
 from fairmargin.studies.grid_folder import GridFolder, Record
 from fairmargin.studies.grid_work import Attempt, attempted
@@ -61,9 +63,9 @@ class Comparison:
         return self.folder.path / "compared" / f"{self.key}.json"
 
     def kept(self) -> Compared | None:
-        """What the file holds; None if it is not there yet, or damaged: the distances are what counts."""
+        """What the file holds; None if it is not there yet, was edited or is damaged: the distances are what counts."""
         try:
-            return _KINDS[self.record.kind].from_json(self.path.read_text(encoding="utf-8"))
+            return _KINDS[self.record.kind].from_json(unstamped(read_plain(self.path).decode()))
         except (OSError, ValueError):
             return None
 
@@ -73,7 +75,7 @@ class Comparison:
         if known is not None:
             return known
         made = compare_groups(self)
-        atomic_write_text(self.path, made.to_json())
+        atomic_write_text(self.path, stamped(made.to_json()))
         return made
 
 
@@ -108,7 +110,7 @@ def compare_missing(comparisons: Sequence[Comparison], engine: Engine, tell: Pro
         if attempt.failure:
             failed[finished.key] = attempt
         else:
-            atomic_write_text(missing[finished.key].path, attempt.result.to_json())
+            atomic_write_text(missing[finished.key].path, stamped(attempt.result.to_json()))
         done += 1
         tell(what, done, len(total))
     return failed

@@ -17,9 +17,10 @@ from typing import Any
 
 from fairmargin.core.distances import Distances
 from fairmargin.distances.measure import concatenate
-from fairmargin.errors import StoreError
+from fairmargin.errors import StoreError, visible
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store
+from fairmargin.store.received import folders_below, read_plain, refuse_links
 from fairmargin.studies.grid import TRAIN, Cell, GridTask, key_of
 from fairmargin.training.checkpoints import FINAL
 
@@ -81,6 +82,7 @@ class GridFolder:
             if (self.path / name).exists():
                 what = "a training" if name == "training_run.json" else "an audit or attacks"
                 raise StoreError(f"{self.path} holds {what}. Choose another --out for the study.")
+        refuse_links(folders_below(self.path))
         store = Store.open(self.path, create=True)
         for name in ("tasks", "trainings", "compared"):
             try:
@@ -98,7 +100,7 @@ class GridFolder:
     def read(self, key: str) -> Record | None:
         """The record of a task; None if it is not done, or if the record cannot be read."""
         try:
-            content: dict[str, Any] = json.loads((self.path / "tasks" / f"{key}.json").read_text(encoding="utf-8"))
+            content: dict[str, Any] = json.loads(read_plain(self.path / "tasks" / f"{key}.json"))
             return Record(**content | {"shards": tuple(content["shards"])})
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None  # doing it again finds what is there, and writes the record anew
@@ -132,6 +134,7 @@ class GridFolder:
         """Say what could not be done; no file where all could."""
         path = self.path / FAILURES
         if lines:
-            atomic_write_text(path, "\n\n".join(lines) + "\n")
+            text = "\n\n".join(lines)
+            atomic_write_text(path, "\n".join(map(visible, text.split("\n"))) + "\n")
         else:
             path.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from fairmargin.engine.local import Serial
 from fairmargin.engine.task import Engine
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.torch_model import TorchClassifier
-from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.table import write_csv
 from fairmargin.studies.grid import GridTask, key_of, plan_study
 from fairmargin.studies.grid_comparing import compare_missing
 from fairmargin.studies.grid_folder import RESULTS, STUDY, GridFolder
@@ -86,7 +86,7 @@ def _compare(grid: Grid, engine: Engine, tell: Progress) -> Grid:
     made = ((task, comparison) for _, task, comparison in asked if comparison.key not in failed)
     frames = [grid.rows(task, comparison.found()) for task, comparison in made]
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-    atomic_write_text(grid.folder.path / RESULTS, table.to_csv(index=False))
+    write_csv(grid.folder.path / RESULTS, table)
     grid = replace(grid, failures=(*grid.failures, *lost))
     tell("writing the report", 0, 1)
     write_grid_report(grid, table)

@@ -10,11 +10,13 @@ from fairmargin.metrics.precision import POPULATION, THESE_SAMPLES, PrecisionRes
 from fairmargin.report.document import Provenance
 from fairmargin.report.precise_page import render_precise
 from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.checksums import seal
 from fairmargin.studies.loading import load_study, partitions_of
 from fairmargin.studies.measuring import Progress, Workshop
 from fairmargin.studies.precision import Subject, precise
 from fairmargin.studies.precision_plan import PrecisionPlan
 from fairmargin.studies.preparing import accelerated, check_served, claim, estimators_of, referenced, versions
+from fairmargin.studies.run_check import PRECISION_FILES
 from fairmargin.studies.run_folder import RunFolder, StoredPrecision
 from fairmargin.studies.study import Study
 
@@ -71,6 +73,7 @@ def run_to_precision(
                 notes=loaded.notes,
             )
         )
+        seal(folder.path, PRECISION_FILES)
         write_precise_report(folder, folder.report)
     return FinishedPrecision(folder, found)
 

@@ -38,6 +38,7 @@ from fairmargin.models.protocol import Classifier
 from fairmargin.models.referenced import References, as_references
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.folder import Store
+from fairmargin.store.received import read_plain
 from fairmargin.studies.costs import passes_of
 from fairmargin.studies.measuring import Progress, Workshop, combined, measure_missing, plans_of
 from fairmargin.studies.precision_plan import PrecisionPlan
@@ -207,7 +208,7 @@ def _cost(
 def _remembered(path: Path) -> dict[str, float]:
     """What estimators cost in earlier trials; a damaged file costs a trial, no more."""
     try:
-        return {str(key): float(cost) for key, cost in json.loads(path.read_text(encoding="utf-8")).items()}
+        return {str(key): float(cost) for key, cost in json.loads(read_plain(path)).items()}
     except (FileNotFoundError, ValueError, TypeError, AttributeError):
         return {}
 

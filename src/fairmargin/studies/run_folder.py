@@ -11,10 +11,12 @@ RUN/adequacy.json    whether the attacks were strong enough, where that was aske
 RUN/brackets.json    what lower and upper bounds enclose together, where both were measured
 RUN/certificates.json  what certificates by smoothing guarantee, where there are any
 RUN/attack_study.json, RUN/robust_accuracy.json, RUN/robust_accuracy.csv  attacks at fixed radii: studies/attacking.py
+RUN/checksums.json   checksums of the results above and of precision.json
 RUN/precision.json   what an audit to a precision found; precision.csv is the same as a table
 RUN/report.html
 """
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +37,10 @@ from fairmargin.metrics.bracketed import Bracket
 from fairmargin.metrics.certified import Certified
 from fairmargin.metrics.precision import PrecisionResult
 from fairmargin.metrics.results import AuditResult, encode
-from fairmargin.store.atomic import atomic_write_text, cannot_write
+from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text
 from fairmargin.store.folder import Store
+from fairmargin.store.received import read_plain
+from fairmargin.store.table import write_csv
 from fairmargin.studies.study import Study, make_study
 
 _Stored = TypeVar("_Stored")
@@ -202,13 +206,9 @@ class RunFolder:
         frame = pd.DataFrame(
             {name: np.asarray(column) if name == ids else _labels(column) for name, column in columns.items()}
         )
-        target = self._file("samples.parquet")
-        try:
-            half = target.with_suffix(".parquet.tmp")
-            frame.to_parquet(half)
-            half.replace(target)
-        except OSError as error:
-            raise cannot_write(target, error) from None
+        content = io.BytesIO()
+        frame.to_parquet(content)
+        atomic_write_bytes(self._file("samples.parquet"), content.getvalue())
 
     def partition(self, name: str) -> Partition:
         """Groups by a column, or by an intersection written "a & b", small ones merged as the study says."""
@@ -219,6 +219,11 @@ class RunFolder:
             first = first & other
         study = self.read_study()
         return first.merge(smaller_than=study.merge_below) if study is not None and study.merge_below else first
+
+    def columns(self) -> dict[str, Any]:
+        """Every column of the samples, with the order of its labels."""
+        frame = self._samples()
+        return {str(name): frame[name] for name in frame.columns}
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column of the samples."""
@@ -237,11 +242,11 @@ class RunFolder:
     def write_audits(self, audits: Sequence[StoredAudit]) -> None:
         """Keep the results, and the same as a table."""
         self._write_results("audits.json", "estimator", [(a.estimator, a.result) for a in audits])
-        atomic_write_text(self._file("table.csv"), audit_table(audits).to_csv(index=False))
+        write_csv(self._file("table.csv"), audit_table(audits))
 
     def read_audits(self) -> tuple[StoredAudit, ...]:
         """The results."""
-        if not self._file("audits.json").is_file():
+        if not self._file("audits.json").exists():
             raise self._unfinished("audits.json")
         audits = self._read_results("audits.json", "estimator", AuditResult.from_json, StoredAudit)
         if not audits:
@@ -307,7 +312,7 @@ class RunFolder:
         content |= {"versions": dict(stored.versions), "found": [json.loads(each.to_json()) for each in stored.found]}
         atomic_write_text(self._file("precision.json"), json.dumps(content, ensure_ascii=False, allow_nan=False))
         frames = [each.to_frame() for each in stored.found]
-        atomic_write_text(self.precision_table, pd.concat(frames, ignore_index=True).to_csv(index=False))
+        write_csv(self.precision_table, pd.concat(frames, ignore_index=True))
 
     def read_precision(self) -> StoredPrecision:
         """What an audit to a precision found."""
@@ -334,9 +339,10 @@ class RunFolder:
         return StoreError(f"{self.path} has no {name}: its audit did not finish. Run the same command again.")
 
     def _samples(self) -> pd.DataFrame:
-        path = self._file("samples.parquet")
         try:
-            return pd.read_parquet(path)
+            return pd.read_parquet(io.BytesIO(read_plain(self._file("samples.parquet"))))
+        except StoreError:
+            raise
         except FileNotFoundError:
             raise StoreError(f"{self.path} has no samples.parquet: its audit did not finish. Run it again.") from None
         except Exception as error:
@@ -344,9 +350,11 @@ class RunFolder:
 
     def _json(self, name: str, kind: type) -> Any:
         try:
-            content = json.loads(self._file(name).read_text(encoding="utf-8"))
+            content = json.loads(read_plain(self._file(name)))
         except FileNotFoundError:
             return None
+        except StoreError:
+            raise
         except (OSError, ValueError, RecursionError) as error:
             raise self._damaged(name, error) from None
         if not isinstance(content, kind):

@@ -21,6 +21,7 @@ from fairmargin.engine.task import Engine
 from fairmargin.errors import StoreError
 from fairmargin.metrics.results import encode
 from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.received import read_plain
 from fairmargin.studies.epoch_audits import EpochAudits, audit_epochs, check_question, load_audited
 from fairmargin.studies.measuring import Progress
 from fairmargin.studies.preparing import versions
@@ -181,12 +182,13 @@ def _diverged(result: TrainingResult, study: TrainingStudy) -> bool:
 
 def _claim(study: TrainingStudy, out: Path) -> None:
     """A folder belongs to one training; what another differs in is said."""
+    TrainingFolder(out).make()
     if (out / "store.json").exists():
         raise StoreError(f"{out} holds an audit. Choose another --out for the training.")
     if not (out / LATEST).exists():
         return
     try:
-        old = json.loads((out / RUN).read_text(encoding="utf-8"))["asked"]
+        old = json.loads(read_plain(out / RUN))["asked"]
     except (OSError, ValueError, KeyError, TypeError):
         return  # the training itself knows whether it is the same
     new = json.loads(_as_json(study.deciding()))
@@ -197,7 +199,6 @@ def _claim(study: TrainingStudy, out: Path) -> None:
 
 
 def _write_run(study: TrainingStudy, data: TrainingData, out: Path, command: str) -> None:
-    TrainingFolder(out).make()
     validation = data.validation
     content = {
         "command": command,

@@ -17,12 +17,14 @@ from fairmargin.metrics.results import AuditResult
 from fairmargin.models.referenced import fingerprint_of
 from fairmargin.report.page import Provenance, Section, render
 from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.checksums import seal
 from fairmargin.studies.adequacy import check_adequacy
 from fairmargin.studies.bracketing import brackets_of, missing_bracket
 from fairmargin.studies.certifying import certificates_of
 from fairmargin.studies.loading import Loaded, audit_plan, kept_columns, load_study, partitions_of
 from fairmargin.studies.measuring import Progress, Workshop, measure_all
 from fairmargin.studies.preparing import accelerated, check_served, claim, estimators_of, referenced, versions
+from fairmargin.studies.run_check import AUDIT_FILES
 from fairmargin.studies.run_folder import (
     Manifest,
     Measurement,
@@ -91,6 +93,7 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
         certificates = certificates_of(estimators, found, partitions, plan.confidence)
         folder.write_certificates(certificates)
         folder.write_adequacies(())
+        seal(folder.path, AUDIT_FILES)
         write_report(folder, folder.report)
         finished = Finished(
             folder, tuple(audits), measured, reused, replaced, added, brackets=brackets, certificates=certificates
@@ -99,6 +102,7 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
             return finished
         checked = check_adequacy(study, loaded, estimators, partitions, measurements, audits, workshop)
         folder.write_adequacies(checked.found)
+        seal(folder.path, AUDIT_FILES)
         write_report(folder, folder.report)
     measured, reused = measured + checked.now, reused + checked.reused
     return replace(finished, measured=measured, reused=reused, adequacies=checked.found)

@@ -7,6 +7,7 @@ from pathlib import Path
 from fairmargin.engine.local import Serial
 from fairmargin.engine.task import Engine
 from fairmargin.errors import InputError
+from fairmargin.store.received import folders_below, refuse_links
 from fairmargin.studies.measuring import Progress
 from fairmargin.studies.papers.claims import Claim
 from fairmargin.studies.papers.page import Shown, read_page, write_page
@@ -64,6 +65,7 @@ def reproduce(
             f"There is no folder '{root}' of datasets (--root, `root=`). Name the one in which they lie, or leave it "
             "out."
         )
+    refuse_links([Path(out) / paper.name, *folders_below(Path(out) / paper.name)])
     tell = progress or _silent
     found: dict[str, Findings] = {}
     page, before = Path(out) / f"{paper.name}.md", _reached_before(paper, scale, Path(out))

@@ -1,0 +1,81 @@
+"""Names of groups, columns and files are a stranger's: neither a spreadsheet nor a terminal obeys them."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from fairmargin.errors import InputError
+from tests.stories.examples import QUICK, distances, fairmargin, refused, succeeded, write_distances
+
+NAMES = {
+    "F": '=HYPERLINK("http://evil")\x1b]0;owned\x07\x9b2J',
+    "M": "[red]x[/] [link=http://evil]y[/link]\u202e\x7f\u2066\\",
+}
+COLUMN = "@sex\x1b[31m[bold]"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    table = distances()
+    table[COLUMN] = table["sex"].map(NAMES)
+    table["kind"] = "a"
+    table.loc[::2, "kind"] = "\r+b"
+    write_distances(folder / "table.parquet", table)
+    asked = ["audit", "--distances", folder / "table.parquet", "--bound", "upper", "--norm", "l2", "--group", COLUMN]
+    return folder / "run", succeeded(fairmargin(*asked, "--group", "kind", *QUICK, "--out", folder / "run"))
+
+
+def obeyed(text: str) -> list[str]:
+    """The characters that a terminal would obey, line breaks aside."""
+    return [c for c in text if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202a\u202e\u2066\u2069")]
+
+
+def test_no_cell_of_a_table_is_a_formula_or_a_terminal_sequence(run):
+    text = (run[0] / "table.csv").read_text(encoding="utf-8")
+    assert obeyed(text) == []
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {row["group"][:11] for row in rows} == {"'=HYPERLINK", "[red]x[/] [", "a", "'+b"}
+    for row in rows:
+        for name, value in row.items():
+            if value.startswith(("=", "+", "-", "@")):
+                assert name not in ("group", "partition", "finding", "verdict")
+                float(value)  # a number may begin with a sign
+
+
+def test_the_terminal_shows_names_as_they_are_spelled(run):
+    for result in (run[1], fairmargin("report", run[0]), fairmargin("gate", run[0], "--if", "size > 1")):
+        assert obeyed(result.output) == []
+        shown = "".join(result.stdout.split())
+        assert "[red]x[/][link=http://evil]y[/link]" in shown
+        assert r"\x1b]0;owned\x07\x9b2J" in shown
+
+
+@pytest.mark.parametrize("command", ["report", "gate", "compare", "power"])
+def test_json_on_a_terminal_is_harmless_and_means_the_same(run, command):
+    more = {"gate": ["--if", "size > 1"], "compare": [run[0]]}.get(command, [])
+    text = fairmargin(command, run[0], *more, "--json").stdout
+    assert obeyed(text) == []
+    assert set(NAMES.values()) <= groups_in(json.loads(text))
+
+
+def groups_in(content):
+    match content:
+        case dict():
+            return {content.get("group")} | {name for part in content.values() for name in groups_in(part)}
+        case list():
+            return {name for part in content for name in groups_in(part)}
+    return set()
+
+
+def test_an_error_shows_names_as_they_are_spelled(run):
+    for option in ("\x1b[2Jkind", "\u202ekind"):
+        said = refused(fairmargin("gate", run[0], "--if", "size > 1", "--group", option))
+        assert obeyed(said) == []
+        assert COLUMN.replace("\x1b", "\\x1b") in said  # it lists the partitions that there are
+
+
+def test_an_error_in_python_is_harmless_too():
+    assert str(InputError("column \x1b]0;owned\x07 of\ntable")) == "column \\x1b]0;owned\\x07 of\ntable"

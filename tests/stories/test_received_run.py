@@ -1,0 +1,446 @@
+"""A run folder that somebody sent: links in it are not followed, and edited results are refused."""
+
+import json
+import os
+import shutil
+from hashlib import sha256
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fairmargin.errors import StoreError
+from fairmargin.studies.grid_folder import GridFolder
+from fairmargin.training.checkpoints import TrainingFolder
+from tests.stories.examples import (
+    QUICK,
+    fairmargin,
+    people_audit,
+    refused,
+    succeeded,
+    write_model,
+    write_people,
+)
+from tests.stories.test_precise_report import audited
+from tests.stories.test_precise_report import write_people as linear_people
+
+PRECIOUS = "do not touch"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A model, its data and a run of them. Every test works on a copy."""
+    folder = tmp_path_factory.mktemp("made")
+    write_people(folder / "people.csv")
+    write_model(folder / "model.npz", folder / "people.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        succeeded(fairmargin(*audit()))
+    return folder
+
+
+@pytest.fixture
+def received(made, tmp_path, monkeypatch):
+    """A copy of the run, which is the working folder, beside a file that a link could point to."""
+    shutil.copytree(made, tmp_path / "inbox")
+    (tmp_path / "victim").write_text(PRECIOUS)
+    monkeypatch.chdir(tmp_path / "inbox")
+    return tmp_path / "inbox"
+
+
+def audit(out: object = "run") -> list[object]:
+    """The audit in the working folder, by names that a copy shares."""
+    return people_audit(Path(), "--group", "sex", "--out", out)
+
+
+def replace_by_link(path: Path, target: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+# Links
+
+
+def test_the_report_of_a_received_run_replaces_a_link_and_leaves_its_target(received, tmp_path):
+    report = received / "run" / "report.html"
+    replace_by_link(report, Path("../../victim"))
+    succeeded(fairmargin("report", received / "run"))
+    assert (tmp_path / "victim").read_text() == PRECIOUS
+    assert not report.is_symlink()
+    assert "<html" in report.read_text(encoding="utf-8")
+
+
+def test_a_link_to_a_file_that_does_not_exist_creates_none(received, tmp_path):
+    replace_by_link(received / "run" / "report.html", tmp_path / "new")
+    succeeded(fairmargin("report", received / "run"))
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["report.html", "table.csv", "brackets.json", "samples.parquet.tmp"])
+def test_an_audit_into_a_received_run_writes_through_no_link(received, tmp_path, name):
+    replace_by_link(received / "run" / name, tmp_path / "victim")
+    succeeded(fairmargin(*audit()))
+    assert (tmp_path / "victim").read_text() == PRECIOUS
+
+
+def test_a_hard_link_keeps_its_content(received, tmp_path):
+    for name in ("report.html", "table.csv", "audits.json"):
+        (received / "run" / name).unlink()
+        os.link(tmp_path / "victim", received / "run" / name)
+    succeeded(fairmargin(*audit()))
+    assert (tmp_path / "victim").read_text() == PRECIOUS
+
+
+@pytest.mark.parametrize("name", ["study.json", "manifest.json", "audits.json", "samples.parquet", "store.json"])
+def test_a_result_that_is_a_link_is_not_read(received, tmp_path, name):
+    shutil.copy(received / "run" / name, tmp_path / "elsewhere")
+    replace_by_link(received / "run" / name, tmp_path / "elsewhere")
+    said = refused(fairmargin("gate", received / "run", "--if", "size > 1000"))
+    assert f"{name} is a symbolic link" in said
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(received):
+    run = received / "run"
+    (run / "audits.json").unlink()
+    os.mkfifo(run / "audits.json")
+    assert "audits.json is not a plain file" in refused(fairmargin("report", run))
+    (run / "audits.json").unlink()
+    (run / "report.html").unlink()
+    os.mkfifo(run / "report.html")
+    assert "report.html: it is a pipe, a socket or a device" in refused(fairmargin(*audit()))
+
+
+@pytest.mark.parametrize("level", ["shards", "one"])
+def test_a_folder_of_shards_that_is_a_link_is_refused(received, tmp_path, level):
+    run, away = received / "run", tmp_path / "away"
+    place = run / "shards" if level == "shards" else next((run / "shards").iterdir())
+    shutil.move(place, away)
+    place.symlink_to(away)
+    if level == "shards":
+        (away / "xx").mkdir()
+    stale = (away / "xx" if level == "shards" else away) / ".a.tmp"
+    stale.write_text(PRECIOUS)
+    for command in (audit(), ["gate", run, "--if", "size > 1"], ["report", run]):
+        said = refused(fairmargin(*command))
+        assert f"{place.relative_to(received)} is a symbolic link" in said
+    assert stale.read_text() == PRECIOUS
+
+
+def test_a_lock_that_is_a_link_is_refused(received, tmp_path):
+    replace_by_link(received / "run" / ".lock", tmp_path / "victim")
+    assert ".lock is a symbolic link" in refused(fairmargin(*audit()))
+    assert (tmp_path / "victim").read_text() == PRECIOUS
+
+
+def test_a_lock_that_is_a_hard_link_to_a_file_is_refused(received, tmp_path):
+    (received / "run" / ".lock").unlink(missing_ok=True)
+    os.link(tmp_path / "victim", received / "run" / ".lock")
+    os.chmod(tmp_path / "victim", 0o600)
+    assert ".lock is not an empty file" in refused(fairmargin(*audit()))
+    assert (tmp_path / "victim").read_text() == PRECIOUS
+    assert (tmp_path / "victim").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_folder_of_the_run_may_be_a_link_of_its_owner(received, tmp_path):
+    (tmp_path / "mine").symlink_to(received / "run")
+    succeeded(fairmargin("report", tmp_path / "mine"))
+    succeeded(fairmargin(*audit(tmp_path / "mine")))
+
+
+def test_a_report_in_the_place_of_a_folder_is_explained(received):
+    (received / "run" / "report.html").unlink()
+    (received / "run" / "report.html").mkdir()
+    assert "report.html: it is a folder" in refused(fairmargin("report", received / "run"))
+
+
+def test_an_explicit_report_replaces_a_link_too(received, tmp_path):
+    replace_by_link(received / "run" / "page.html", tmp_path / "victim")
+    succeeded(fairmargin("report", received / "run", "--out", received / "run" / "page.html"))
+    assert (tmp_path / "victim").read_text() == PRECIOUS
+
+
+def test_a_page_can_be_written_to_a_device_that_the_user_names(received):
+    succeeded(fairmargin("report", received / "run", "--out", "/dev/null"))
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("name", ["tasks", "compared", "trainings", "trainings/digits-1"])
+def test_a_study_writes_into_no_linked_folder(tmp_path, name):
+    run = GridFolder(tmp_path / "run")
+    run.open()
+    shutil.rmtree(run.path / name, ignore_errors=True)
+    (run.path / name).symlink_to(tmp_path)
+    with pytest.raises(StoreError, match=f"{name} is a symbolic link"):
+        run.open()
+
+
+def test_a_training_writes_into_no_linked_folder(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "distances").symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="distances is a symbolic link"):
+        TrainingFolder(tmp_path / "run").make()
+
+
+# Edited results
+
+PASSES = ("--if", "sigma_low < -99")
+READERS = (["gate", "run", *PASSES], ["report", "run"], ["compare", "run", "run"], ["power", "run"])
+
+
+def edited(path: Path, change, *, sealed: bool = False) -> None:
+    """Change the JSON in a file; sealed: also the checksum that is kept of it."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    if sealed:
+        sums = json.loads((path.parent / "checksums.json").read_text())
+        sums[path.name] = sha256(path.read_bytes()).hexdigest()
+        (path.parent / "checksums.json").write_text(json.dumps(sums))
+
+
+def in_group(place: int, **values):
+    """A change of one group of an audit; `sigma__low` is the low limit of sigma."""
+
+    def change(content):
+        row = content[0]["result"]["groups"][place]
+        for name, value in values.items():
+            *outer, last = name.split("__")
+            (row[outer[0]] if outer else row)[last] = value
+
+    return change
+
+
+EDITS = {
+    "sigma": in_group(0, sigma__value=-0.01),
+    "low limit": in_group(0, sigma__low=-0.02),
+    "limits the wrong way round": in_group(0, sigma__low=0.9, sigma__high=-0.9),
+    "verdict": in_group(0, verdict="no significant difference"),
+    "p": in_group(0, p_adjusted=0.9),
+    "sentence": in_group(0, finding="F: no significant difference from the rest."),
+    "name": in_group(0, group="X"),
+    "size": in_group(0, size=10_000),
+    "size as a text": in_group(0, size="12"),
+    "number as a text": in_group(0, sigma__low="0.5"),
+    "true as a number": in_group(0, p=True),
+    "undefined": in_group(0, sigma__value=None, sigma__low=None, sigma__high=None),
+    "huge": in_group(0, gap_to_rest__high=1e300),
+    "huge whole number": in_group(0, p=10**400),
+    "infinite": in_group(0, sigma__low=float("inf")),
+    "no number": in_group(0, sigma__low=float("nan")),
+    "a group less": lambda content: content[0]["result"]["groups"].pop(),
+    "a group twice": lambda content: content[0]["result"]["groups"].append(content[0]["result"]["groups"][0]),
+    "groups in another order": lambda content: content[0]["result"]["groups"].reverse(),
+    "an audit less": lambda content: content.clear(),
+    "an audit twice": lambda content: content.append(content[0]),
+    "estimator": lambda content: content[0].update(estimator="plumb"),
+    "bound": lambda content: content[0]["result"].update(bound="lower"),
+    "confidence": lambda content: content[0]["result"].update(confidence=0.5),
+    "overall": lambda content: content[0]["result"]["overall"].update(worst_group="M"),
+}
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["", "with its checksum"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_gate_refuses_edited_audits(received, edit, sealed):
+    edited(received / "run" / "audits.json", EDITS[edit], sealed=sealed)
+    said = refused(fairmargin("gate", "run", *PASSES))
+    assert "audits.json" in said
+    assert "again" in said  # what to do
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+def test_every_command_that_reads_a_run_refuses_edited_results(received, command):
+    succeeded(fairmargin(*command))
+    edited(received / "run" / "audits.json", EDITS["sigma"], sealed=True)
+    page = (received / "run" / "report.html").read_bytes()
+    refused(fairmargin(*command))
+    assert (received / "run" / "report.html").read_bytes() == page
+
+
+def test_the_sentence_names_what_differs(received):
+    edited(received / "run" / "audits.json", EDITS["verdict"], sealed=True)
+    said = refused(fairmargin("gate", "run", *PASSES))
+    assert "verdict of F by sex (exact_linear) is 'no significant difference'" in said
+    assert "the distances of the run give 'less robust'" in said
+
+
+def test_numbers_as_other_machines_round_them_are_accepted(received):
+    path = received / "run" / "audits.json"
+    sigma = json.loads(path.read_text())[0]["result"]["groups"][0]["sigma"]["value"]
+    edited(path, in_group(0, sigma__value=sigma * (1 + 1e-12)), sealed=True)
+    succeeded(fairmargin("gate", "run", *PASSES))
+
+
+@pytest.mark.parametrize("damage", ["cut", "deleted", "flipped", "swapped"])
+def test_a_gate_refuses_damaged_shards(received, tmp_path, damage):
+    (shard,) = (received / "run" / "shards").rglob("*.parquet")
+    match damage:
+        case "cut":
+            shard.write_bytes(shard.read_bytes()[:-40])
+        case "deleted":
+            shard.unlink()
+        case "flipped":
+            content = bytearray(shard.read_bytes())
+            content[200] ^= 1
+            shard.write_bytes(bytes(content))
+        case "swapped":
+            write_model(received / "other.npz", received / "people.csv", strength=0.01)
+            other = people_audit(received, "--group", "sex", "--out", tmp_path / "other", model="other.npz")
+            succeeded(fairmargin(*other))
+            shutil.copy(next((tmp_path / "other" / "shards").rglob("*.parquet")), shard)
+    said = refused(fairmargin("gate", "run", *PASSES))
+    assert shard.stem in said
+
+
+def test_a_gate_refuses_groups_that_were_edited(received):
+    path = received / "run" / "samples.parquet"
+    samples = pd.read_parquet(path)
+    samples["sex"] = samples["sex"].sample(frac=1, random_state=0).to_numpy()
+    samples.to_parquet(path)
+    assert "samples.parquet" in refused(fairmargin("gate", "run", *PASSES))
+    edited(received / "run" / "study.json", lambda content: None, sealed=True)  # as if its writer had done it
+    sums = json.loads((received / "run" / "checksums.json").read_text())
+    sums["samples.parquet"] = sha256(path.read_bytes()).hexdigest()
+    (received / "run" / "checksums.json").write_text(json.dumps(sums))
+    assert "audits.json does not follow from" in refused(fairmargin("gate", "run", *PASSES))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("study.json", lambda content: content.update(smallest_group=100_000)),
+        ("study.json", lambda content: content.update(precision=0.1)),
+        ("manifest.json", lambda content: content.update(measurements=[])),
+        ("manifest.json", lambda content: content["measurements"][0].update(estimator="plumb")),
+        ("manifest.json", lambda content: content["measurements"][0]["keys"].append("0" * 64)),
+    ],
+)
+@pytest.mark.parametrize("sealed", [False, True], ids=["", "with its checksum"])
+def test_a_gate_refuses_an_edited_study_or_manifest(received, name, change, sealed):
+    edited(received / "run" / name, change, sealed=sealed)
+    refused(fairmargin("gate", "run", *PASSES))
+
+
+def test_large_runs_are_checked_by_checksum_and_by_means(received, monkeypatch):
+    monkeypatch.setattr("fairmargin.studies.run_check._CHEAP", 0)
+    succeeded(fairmargin("gate", "run", *PASSES))
+    path = received / "run" / "audits.json"
+    whole = path.read_text(encoding="utf-8")
+    for edit in ("sigma", "size", "name", "a group less", "groups in another order", "an audit twice"):
+        edited(path, EDITS[edit], sealed=True)
+        assert "audits.json" in refused(fairmargin("gate", "run", *PASSES)), edit
+        path.write_text(whole, encoding="utf-8")
+    edited(path, EDITS["p"])
+    assert "checksum" in refused(fairmargin("gate", "run", *PASSES))
+
+
+def test_a_run_without_checksums_is_explained_and_can_be_completed(received):
+    (received / "run" / "checksums.json").unlink()
+    said = refused(fairmargin("gate", "run", *PASSES))
+    assert "has no checksums.json" in said
+    assert "older version" in said
+    succeeded(fairmargin(*audit()))
+    succeeded(fairmargin("gate", "run", *PASSES))
+
+
+@pytest.mark.parametrize("edit", ["sigma", "a group less", "an audit less"])
+def test_an_edited_run_is_mended_by_the_same_audit(received, edit):
+    edited(received / "run" / "audits.json", EDITS[edit])
+    succeeded(fairmargin(*audit()))
+    succeeded(fairmargin("gate", "run", *PASSES))
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "null", '{"audits.json": 1}', '{"audits.json": "0"}'])
+def test_damaged_checksums_are_refused(received, content):
+    (received / "run" / "checksums.json").write_text(content)
+    refused(fairmargin("gate", "run", *PASSES))
+
+
+def test_a_result_that_was_added_or_deleted_is_refused(received):
+    (received / "run" / "brackets.json").write_text("[]")
+    assert "brackets.json" in refused(fairmargin("report", "run"))
+    (received / "run" / "brackets.json").unlink()
+    (received / "run" / "manifest.json").unlink()
+    assert "manifest.json" in refused(fairmargin("report", "run"))
+
+
+def test_an_edited_table_changes_nothing(received):
+    (received / "run" / "table.csv").write_text("group\nnobody\n")
+    succeeded(fairmargin("gate", "run", *PASSES))
+
+
+def test_every_kind_of_comparison_can_be_checked(received):
+    asked = people_audit(
+        Path(),
+        *("--group", "sex", "--cross", "race,sex", "--control", "hired", "--cluster", "person", "--merge-below", "40"),
+        *("--estimator", "exact_linear", "--estimator", "exact_linear:norm=linf", "--up-to", "0.5", "--out", "other"),
+    )
+    succeeded(fairmargin(*asked))
+    succeeded(fairmargin("gate", "other", "--if", "size > 1000"))
+    edited(received / "other" / "audits.json", lambda content: content[-1]["result"]["groups"][-1].update(p=0.5))
+    refused(fairmargin("gate", "other", "--if", "size > 1000"))
+
+
+# Other results
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory):
+    """A run with brackets and certificates, and one to a precision. Every test works on a copy."""
+    folder = linear_people(tmp_path_factory.mktemp("others"))
+    both = ("--estimator", "smoothing:sigma=0.5,draws=50", "--estimator", "smoothed_attack:sigma=0.5,draws=50,steps=3")
+    succeeded(audited(folder, folder / "enclosed", *both, "--per-group", 40, *QUICK))
+    succeeded(audited(folder, folder / "precise", "--estimator", "deepfool:steps=5", "--precision", 0.2))
+    return folder
+
+
+def enclosing(content):
+    content[0]["result"]["groups"][0]["verdict"] = "certainly more robust"
+
+
+def guaranteeing(content):
+    content[0]["result"]["groups"][0]["mean"]["guaranteed"] *= 2
+
+
+@pytest.mark.parametrize(("name", "change"), [("brackets.json", enclosing), ("certificates.json", guaranteeing)])
+@pytest.mark.parametrize("sealed", [False, True], ids=["", "with its checksum"])
+def test_edited_brackets_and_certificates_are_refused(others, tmp_path, name, change, sealed):
+    run = shutil.copytree(others / "enclosed", tmp_path / "run")
+    for command in (["gate", run, *PASSES, "--allow-undefined"], ["report", run]):
+        succeeded(fairmargin(*command))
+    edited(run / name, change, sealed=sealed)
+    for command in (["gate", run, *PASSES], ["report", run]):
+        assert name in refused(fairmargin(*command))
+
+
+PRECISE = {
+    "verdict": {"verdict": "no significant difference"},
+    "p": {"p_adjusted": 0.9},
+    "met": {"met": "no"},
+    "size": {"size": "12"},
+}
+
+
+@pytest.mark.parametrize("edit", PRECISE)
+def test_an_edited_audit_to_a_precision_is_refused(others, tmp_path, edit):
+    run = shutil.copytree(others / "precise", tmp_path / "run")
+    for command in (["gate", run, *PASSES], ["report", run]):
+        succeeded(fairmargin(*command))
+    edited(run / "precision.json", lambda content: content["found"][0]["groups"][0].update(PRECISE[edit]))
+    for command in (["gate", run, *PASSES], ["report", run]):
+        assert "precision.json does not match its checksum" in refused(fairmargin(*command))
+
+
+@pytest.mark.parametrize("values", [{"met": "no"}, {"size": "12"}, {"p": True}], ids=str)
+def test_values_of_another_kind_are_refused_whatever_the_checksum(others, tmp_path, values):
+    run = shutil.copytree(others / "precise", tmp_path / "run")
+    edited(run / "precision.json", lambda content: content["found"][0]["groups"][0].update(values), sealed=True)
+    assert "precision.json is damaged" in refused(fairmargin("gate", run, *PASSES))
+
+
+def test_damaged_distances_of_an_audit_to_a_precision_are_refused(others, tmp_path):
+    run = shutil.copytree(others / "precise", tmp_path / "run")
+    shard = next((run / "shards").rglob("*.parquet"))
+    shard.write_bytes(shard.read_bytes()[:-40])
+    assert shard.stem in refused(fairmargin("gate", run, *PASSES))
