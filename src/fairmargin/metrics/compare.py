@@ -239,7 +239,7 @@ def _cap_of_both(before: Distances, after: Distances, up_to: float) -> tuple[flo
 def _verdict(tested: bool, change: Estimate) -> str:
     if not tested:
         return TOO_FEW
-    if not excludes_zero(np.float64(change.low), np.float64(change.high)):
+    if not excludes_zero(np.asarray(change.low), np.asarray(change.high)):
         return NO_DIFFERENCE
     return MORE_ROBUST if change.low > 0 else LESS_ROBUST
 
@@ -255,10 +255,17 @@ def _finding(label: str, verdict: str, change: Estimate, sigma: Estimate, adjust
         return f"{label}: too few samples ({plan.smallest_group} are needed for a verdict)."
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
     words = {NO_DIFFERENCE: "no significant change"}.get(verdict, f"{verdict} than before")
+    sigma_text = f"{sigma.value:+.4g} ({limits_text(sigma)})" if sigma.is_defined else str(sigma)
     return (
         f"{label}: {words} (mean distance {change.value:+.4g}, {plan.confidence:.0%} interval for all groups at once "
-        f"{change.low:+.4g} to {change.high:+.4g}; {p}); σ changed by {sigma}."
+        f"{limits_text(change)}; {p}); σ changed by {sigma_text}."
     )
+
+
+def limits_text(estimate: Estimate, digits: int = 4) -> str:
+    """Return an interval in words; a limit that Holm's correction moved just beyond 0 is shown as 0."""
+    limits = (0.0 if abs(limit) < 1e-9 * abs(estimate.value) else limit for limit in (estimate.low, estimate.high))
+    return " to ".join(f"{limit:+.{digits}g}" for limit in limits)
 
 
 def _warnings(before: Distances, after: Distances) -> tuple[str, ...]:
