@@ -5,9 +5,11 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.errors import InputError, StoreError
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.folder import Store
-from fairmargin.store.shard import decode, encode, shard_key
+from fairmargin.store.shard import _checksum, decode, encode, shard_key
 
 KEY = shard_key({"name": "a"})
 EXAMPLE = Distances(
@@ -75,6 +77,24 @@ def test_any_distances_come_back_bit_for_bit(
     back, about = decode(KEY, encode(KEY, distances, {"subject": subject}))
     assert_same(back, distances)
     assert about == {"subject": subject}
+
+
+def test_a_shard_keeps_its_estimator() -> None:
+    distances = replace(EXAMPLE, estimator="plumb:norm=l2,steps=40")
+    assert decode(KEY, encode(KEY, distances, {}))[0].estimator == "plumb:norm=l2,steps=40"
+
+
+def test_a_shard_of_an_older_version_has_an_unknown_estimator() -> None:
+    """Such a shard lacks the entry, and its checksum was made without it."""
+    table = pq.read_table(pa.BufferReader(encode(KEY, EXAMPLE, {})))
+    meta = {name.decode(): text.decode() for name, text in table.schema.metadata.items()}
+    del meta["estimator"], meta["checksum"]
+    meta["checksum"] = _checksum(EXAMPLE, meta)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata(meta), sink)
+    back, _ = decode(KEY, bytes(sink.getvalue()))
+    assert_same(back, EXAMPLE)
+    assert back.estimator == ""
 
 
 def test_a_shard_is_plain_parquet_that_others_can_read(store: Store) -> None:

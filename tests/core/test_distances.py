@@ -145,13 +145,16 @@ def test_distances_do_not_change_when_the_callers_array_does() -> None:
 
 
 def test_take_keeps_everything_but_the_other_samples() -> None:
-    whole = Distances([1, 0, np.inf], [1, 0, 1], Bound.LOWER, Norm.L1, "smoothed(0.5)", [9, 8, 7])
+    whole = Distances(
+        [1, 0, np.inf], [1, 0, 1], Bound.LOWER, Norm.L1, "smoothed(0.5)", [9, 8, 7], "smoothing:sigma=0.5"
+    )
     part = whole.take([2, 0])
     assert part.values.tolist() == [np.inf, 1]
     assert part.correct.tolist() == [True, True]
     assert part.tried is not None
     assert part.tried.tolist() == [7, 9]
     assert (part.bound, part.norm, part.subject) == (Bound.LOWER, Norm.L1, "smoothed(0.5)")
+    assert part.estimator == "smoothing:sigma=0.5"
 
 
 @law
@@ -174,9 +177,16 @@ def test_taking_an_empty_list_of_samples_is_refused_too() -> None:
         exact([1.0, 2.0]).take([])
 
 
+def test_an_estimator_is_a_text_and_unknown_if_not_given() -> None:
+    assert exact([1.0]).estimator == ""
+    with pytest.raises(InputError, match=r"`estimator` must be a text.*given 7"):
+        exact([1.0], estimator=7)
+
+
 def test_distances_survive_pickling() -> None:
-    whole = Distances([1, 0, np.inf], [1, 0, 1], Bound.LOWER, Norm.L1, "smoothed(0.5)", [9, 8, 7])
+    whole = Distances([1, 0, np.inf], [1, 0, 1], Bound.LOWER, Norm.L1, "smoothed(0.5)", [9, 8, 7], "mine")
     again = pickle.loads(pickle.dumps(whole))
     assert repr(again) == repr(whole)
     assert again.values.tolist() == whole.values.tolist()
+    assert again.estimator == "mine"
     assert again.tried.tolist() == whole.tried.tolist()  # type: ignore[union-attr]

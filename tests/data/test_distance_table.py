@@ -113,3 +113,40 @@ def test_an_unknown_attribute_is_answered_with_the_nearest(tmp_path: Path) -> No
     table = load_distances(written(tmp_path, "distance,sex\n0.5,F\n"))
     with pytest.raises(InputError, match=r"no attribute 'sexx'\. Did you mean 'sex'\?"):
         table.partition("sexx")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "npz"])
+def test_ids_are_read_as_texts(tmp_path: Path, suffix: str) -> None:
+    ids = ["007", "7", "7.0", "NA", "null", "a b", "1e3", "True"]
+    frame = pd.DataFrame({"distance": np.arange(8.0), "id": ids, "sex": ["F", "M"] * 4})
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "npz":
+        np.savez(path, **{name: np.array(frame[name].tolist()) for name in frame})  # type: ignore[arg-type]
+    elif suffix == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="," if suffix == "csv" else "\t")
+    table = load_distances(path, id="id")
+    assert table.ids is not None
+    assert table.ids.tolist() == ids
+    assert list(table.attributes) == ["sex"]
+    assert load_distances(path).ids is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("distance, photo \n0.5, a\n0.1,a \n", "holds 1 ids more than once, such as 'a' in data rows 1 and 2"),
+        ("distance,photo\n0.5,a\n0.1,\n", "has no id in 1 of 2 rows, first in data row 2"),
+        ("distance,photos\n0.5,a\n", "no column 'photo'. Did you mean 'photos'"),
+        ("distance,photo\n", "no rows"),
+    ],
+)
+def test_ids_that_cannot_be_used_are_explained(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        load_distances(written(tmp_path, text), id="photo")
+
+
+def test_a_column_of_distances_is_no_column_of_ids(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be both the id and a distance"):
+        load_distances(written(tmp_path, "distance,correct\n0.5,1\n"), id="distance")

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ import fairmargin as fm
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.catalog import ESTIMATORS, PROXIES, build, describe, parse_estimator
+from fairmargin.distances.catalog import ESTIMATORS, PROXIES, build, describe, parse_estimator, spelled
 from fairmargin.distances.combine import Tightest, tightest
 from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
@@ -36,6 +38,15 @@ def test_one_run_is_its_own_best_and_the_order_does_not_matter():
     np.testing.assert_array_equal(tightest(a).values, a.values)
     np.testing.assert_array_equal(tightest(a, b).values, tightest(b, a).values)
     assert tightest(a, b).correct.tolist() == [True, True, False]
+
+
+def test_the_tightest_names_its_estimators_in_one_order():
+    a, b = replace(of([1.0]), estimator="ddn:steps=20"), replace(of([2.0]), estimator="deepfool")
+    assert tightest(a, b).estimator == tightest(b, a).estimator == "ddn:steps=20+deepfool"
+    assert tightest(a, of([2.0])).estimator == ""
+    joined = [Tightest(*pair) for pair in ((DeepFool(), DeepFool(steps=9)), (DeepFool(steps=9), DeepFool()))]
+    assert spelled(joined[0]) == spelled(joined[1]) != spelled(DeepFool())
+    assert measure(([3.0, 4.0], -5.0), np.array([[0.0, 0.0]]), [0], joined[0]).estimator == spelled(joined[0])
 
 
 def test_exact_distances_go_before_any_bound():

@@ -1,5 +1,5 @@
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -50,6 +50,24 @@ def test_measures_labels_by_their_values():
     found = measure(PAIR, [[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]], ["no", "yes", "yes"], ExactLinear())
     assert found.values.tolist() == [1.0, 4.0, 0.0]
     assert found.correct.tolist() == [True, True, False]
+
+
+class Nameless(Recorder):
+    __repr__ = object.__repr__
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        (ExactLinear(Norm.LINF), "exact_linear:norm=linf"),
+        (Recorder(), "Recorder(norm=<Norm.L2: 'l2'>)"),
+        (Nameless(), ""),
+    ],
+)
+def test_distances_name_the_estimator_with_its_settings(estimator, expected):
+    found = measure(PAIR, np.zeros((3000, 2)), ["no"] * 3000, estimator)
+    assert found.estimator == expected
+    assert found.take([0]).estimator == expected
 
 
 def test_measures_a_scikit_learn_model_and_pandas_columns():
@@ -170,6 +188,12 @@ def test_concatenates_in_order_and_keeps_how_far_was_tried():
 )
 def test_the_bound_of_a_whole_holds_for_every_part(bounds, expected):
     assert concatenate([part(bound) for bound in bounds]).bound.value == expected
+
+
+def test_the_estimator_of_a_whole_is_known_if_it_is_the_same_for_every_part():
+    named, other = replace(part(), estimator="a"), replace(part(), estimator="b")
+    assert concatenate([named, named]).estimator == "a"
+    assert concatenate([named, part()]).estimator == concatenate([named, other]).estimator == ""
 
 
 @pytest.mark.parametrize("other", [part(norm="l1"), part(subject="smoothed(0.25)")])

@@ -12,16 +12,20 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
+from fairmargin.distances.deepfool import DeepFool
+from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.measure import measure
 from fairmargin.errors import InputError
 from fairmargin.metrics.compare import Comparison, compare
 from fairmargin.metrics.plan import AuditPlan
+from tests.metrics.compare_scenarios import EFFECTS, NULLS, rates
 
 QUICK = AuditPlan(resamples=400)
 
 
-def exact(values) -> Distances:
+def exact(values, estimator: str = "exact_linear:norm=l2") -> Distances:
     values = np.asarray(values, dtype=float)
-    return Distances(values, values > 0, Bound.EXACT, Norm.L2)
+    return Distances(values, values > 0, Bound.EXACT, Norm.L2, estimator=estimator)
 
 
 def groups(*sizes: int) -> Partition:
@@ -42,25 +46,35 @@ def pairs(seed: int, sizes: tuple[int, ...] = (60, 90)) -> tuple[Distances, Dist
 def test_a_model_does_not_differ_from_itself(seed):
     before, _, partition = pairs(seed)
     for row in compare(before, before, partition, QUICK):
-        assert (row.change.value, row.change.low, row.change.high) == (0, 0, 0)
+        assert row.change.value == 0
+        assert row.change.low == pytest.approx(-row.change.high)
+        assert 0 < row.change.high < 0.1 * row.before  # a few samples that differ may not have been drawn
         assert row.p == row.p_adjusted == 1
         assert row.sigma_change.value == 0
+        assert row.sigma_change.low < 0 < row.sigma_change.high
         assert row.sigma_p == row.sigma_p_adjusted == 1
         assert row.verdict == "no significant difference"
         assert "no significant change" in row.finding
 
 
-@pytest.mark.parametrize("shift", [0.05, -0.05])
+@pytest.mark.parametrize("shift", [0.15, -0.15])
 def test_a_constant_shift_far_smaller_than_the_spread_is_found(shift):
-    before = exact(np.random.default_rng(0).gamma(2, 1, 150) + 1)
+    before = exact(np.random.default_rng(0).gamma(2, 1, 700) + 1)  # standard deviation 1.4
     after = exact(before.values + shift)
-    for row in compare(before, after, groups(60, 90), QUICK):
+    for row in compare(before, after, groups(300, 400), QUICK):
         assert row.change.value == pytest.approx(shift)
-        assert row.change.low == pytest.approx(shift)
-        assert row.change.high == pytest.approx(shift)
-        assert row.p_adjusted < 0.01
+        assert row.change.low < shift < row.change.high
+        assert row.p_adjusted < 0.05
         assert row.verdict == ("more robust" if shift > 0 else "less robust")
         assert f"{row.verdict} than before" in row.finding
+
+
+def test_a_change_that_three_newly_wrong_samples_would_undo_is_not_significant():
+    """Of 60 samples, 5 % of the population are all missing with a probability of 5 %."""
+    before = exact(np.random.default_rng(0).gamma(2, 1, 120))
+    for row in compare(before, exact(before.values / 0.95), groups(60, 60), QUICK):
+        assert row.verdict == "no significant difference"
+        assert row.change.low <= 0 < row.change.high
 
 
 def test_only_the_group_that_changed_is_found_to_have_changed():
@@ -120,12 +134,24 @@ def test_the_order_of_the_samples_does_not_matter_for_values():
     order = np.random.default_rng(0).permutation(len(before))
     shuffled = compare(before.take(order), after.take(order), partition.take(order), QUICK)
     for row in compare(before, after, partition, QUICK):
-        assert shuffled[row.group].change.value == pytest.approx(row.change.value)
-        assert shuffled[row.group].sigma_change.value == pytest.approx(row.sigma_change.value)
+        for name in ("change", "change_alone", "sigma_change", "sigma_change_alone"):
+            mine, other = getattr(row, name), getattr(shuffled[row.group], name)
+            assert (mine.value, mine.low, mine.high) == pytest.approx((other.value, other.low, other.high))
+        assert (row.p, row.sigma_p) == pytest.approx((shuffled[row.group].p, shuffled[row.group].sigma_p))
 
 
-def test_the_same_seed_gives_the_same_numbers():
-    assert compare(*pairs(4), QUICK).to_json() == compare(*pairs(4), QUICK).to_json()
+def test_neither_the_seed_nor_the_number_of_resamples_changes_a_number():
+    assert compare(*pairs(4), AuditPlan(seed=1)).to_json() == compare(*pairs(4), QUICK).to_json()
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1e-3, 1e12])
+def test_the_unit_of_the_distances_changes_no_verdict(unit):
+    before, after, partition = pairs(5, (200, 300))
+    scaled = compare(exact(before.values * unit), exact(after.values * unit), partition, QUICK)
+    for row, other in zip(compare(before, after, partition, QUICK), scaled, strict=True):
+        assert row.verdict == other.verdict == "more robust"
+        assert (row.change.low * unit, row.change.high * unit) == pytest.approx((other.change.low, other.change.high))
+        assert row.p_adjusted == pytest.approx(other.p_adjusted)
 
 
 # Clusters
@@ -160,6 +186,13 @@ def test_a_group_of_one_has_no_verdict():
     assert math.isnan(row.p)
 
 
+def test_the_gap_to_a_rest_of_few_samples_is_not_tested():
+    before, after, partition = pairs(7, (100, 10))
+    row = compare(before, after, partition, QUICK)["g0"]
+    assert row.p < 1
+    assert math.isnan(row.sigma_p)
+
+
 def test_a_group_of_one_has_no_interval():
     before, after, partition = pairs(7, (1, 100))
     row = compare(before, after, partition, QUICK)["g0"]
@@ -183,6 +216,39 @@ def test_distances_of_another_norm_or_subject_are_refused(changes, words):
     )
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
         compare(before, other, partition)
+
+
+def test_distances_of_different_estimators_are_refused():
+    before, after, partition = pairs(8)
+    other = exact(after.values, "exact_linear:norm=l2,steps=3")
+    with pytest.raises(InputError, match="one estimator; given exact_linear:norm=l2 and exact_linear:norm=l2,steps=3"):
+        compare(before, other, partition)
+
+
+@pytest.mark.parametrize(
+    ("estimators", "words"),
+    [(("a", "a"), None), (("", "a"), "distances before:"), (("a", ""), "after:"), (("", ""), "before and after:")],
+)
+def test_an_unknown_estimator_is_noted(estimators, words):
+    before, after, partition = pairs(8)
+    found = compare(*(exact(d.values, e) for d, e in zip((before, after), estimators, strict=True)), partition, QUICK)
+    if words is None:
+        assert found.warnings == ()
+    else:
+        (note,) = found.warnings
+        assert "not known which estimator" in note
+        assert words in note
+
+
+def test_what_measure_returns_names_its_estimator_and_cannot_be_mixed():
+    x, y = np.random.default_rng(0).normal(size=(80, 2)), np.zeros(80, int)
+    model = ([1.0, 1.0], 0.0)
+    first = measure(model, x, y, ExactLinear())
+    assert compare(first, measure(([1.0, 0.5], 0.0), x, y, ExactLinear()), groups(40, 40), QUICK).warnings == ()
+    with pytest.raises(InputError, match="one estimator"):
+        compare(first, measure(model, x, y, DeepFool()), groups(40, 40), QUICK)
+    with pytest.raises(InputError, match=r"one estimator; given deepfool:.* and deepfool:"):
+        compare(*(measure(model, x, y, DeepFool(steps=steps)) for steps in (20, 30)), groups(40, 40), QUICK)
 
 
 def test_other_numbers_of_samples_are_refused():
@@ -218,7 +284,7 @@ def test_unreached_samples_cap_both_models_alike():
 
 def test_changes_between_bounds_are_warned_of_and_exact_ones_are_not():
     before, after, partition = pairs(10)
-    upper = Distances(after.values, after.correct, Bound.UPPER, after.norm)
+    upper = Distances(after.values, after.correct, Bound.UPPER, after.norm, estimator=after.estimator)
     assert compare(before, after, partition, QUICK).warnings == ()
     found = compare(upper, upper, partition, QUICK)
     assert "can come from the estimator" in found.warnings[0]
@@ -234,12 +300,37 @@ def test_a_rest_without_robustness_leaves_sigma_undefined_with_a_reason():
     assert "rest has robustness 0" in found["g0"].sigma_change.reason
 
 
+def test_a_group_that_both_models_always_misclassify_has_an_interval_that_is_not_certain():
+    values = np.concatenate([np.zeros(50), np.random.default_rng(0).gamma(2, 1, 50)])
+    row = compare(exact(values), exact(values), groups(50, 50), QUICK)["g0"]
+    assert (row.before, row.after, row.change.value, row.p) == (0, 0, 0, 1)
+    assert row.change.low < 0 < row.change.high
+
+
+@pytest.mark.parametrize("factor", [0.0, 3.0])
+def test_models_of_which_one_or_both_are_always_wrong_can_be_compared(factor):
+    zero, other = exact(np.zeros(100)), exact(factor * np.random.default_rng(0).gamma(2, 1, 100))
+    for before, after, verdict in ((zero, other, "more robust"), (other, zero, "less robust")):
+        for row in compare(before, after, groups(50, 50), QUICK):
+            assert row.verdict == (verdict if factor else "no significant difference")
+            assert not row.sigma_change.is_defined
+
+
 def test_a_comparison_becomes_a_table_and_plain_json():
     found = compare(*pairs(11), QUICK)
     assert isinstance(found, Comparison)
     table = found.to_frame()
     assert table["group"].tolist() == ["g0", "g1"]
-    assert {"before", "after", "change", "change_low", "change_high", "sigma_change", "p_adjusted"} <= set(table)
+    assert {
+        "before",
+        "after",
+        "change",
+        "change_low",
+        "change_high",
+        "change_alone_low",
+        "sigma_change",
+        "p_adjusted",
+    } <= set(table)
     content = json.loads(found.to_json(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert content["groups"][0]["change"]["value"] == found["g0"].change.value
     assert str(found).splitlines()[1].strip() == found["g0"].finding
@@ -267,6 +358,79 @@ def test_intervals_of_the_change_hold_the_truth():
     assert (held / draws >= 0.90).all(), held / draws
     assert (held_sigma / draws >= 0.90).all(), held_sigma / draws
     assert (held / draws < 1).all()  # nor so wide that they say nothing
+
+
+def drawn_pair(seed: int) -> tuple[Distances, Distances, Partition, AuditPlan]:
+    """Two models on one to eight groups of 5 to 200 samples, with wrong samples, heavy tails and clusters."""
+    rng = np.random.default_rng([seed, 3])
+    partition = groups(*rng.integers(5, 200, rng.integers(1, 9)).tolist())
+    count = len(partition.membership)
+    before = rng.lognormal(0, rng.uniform(0.1, 1), count) * (rng.random(count) < rng.uniform(0.3, 1.3))
+    factor = 1 + rng.choice([0, 0, 0.05, 0.2, -0.1], len(partition.labels))[partition.membership]
+    noise = rng.lognormal(0, rng.choice([0, 0.05, 0.3, 1]), count)
+    after = before * factor * noise * (rng.random(count) < rng.choice([0.9, 0.98, 1]))
+    cluster = rng.integers(0, count // 2 + 1, count) if rng.random() < 0.3 else None
+    return exact(before), exact(after), partition, AuditPlan(cluster=cluster, confidence=rng.choice([0.9, 0.95, 0.99]))
+
+
+def test_verdict_p_and_interval_never_disagree():
+    seen = {"more robust": 0, "less robust": 0, "no significant difference": 0, "too few samples": 0}
+    sigma_changes = 0
+    for seed in range(200):
+        before, after, partition, plan = drawn_pair(seed)
+        for row in compare(before, after, partition, plan):
+            seen[row.verdict] += 1
+            if row.verdict == "too few samples":
+                assert math.isnan(row.p)
+                continue
+            side = int(row.change.low > 0) - int(row.change.high < 0)
+            assert row.verdict == {1: "more robust", -1: "less robust", 0: "no significant difference"}[side]
+            assert (row.p_adjusted < plan.alpha) == (side != 0)
+            assert (row.p < plan.alpha) == (row.change_alone.low > 0 or row.change_alone.high < 0)
+            assert row.change.low <= row.change.value <= row.change.high
+            assert row.change_alone.low <= row.change_alone.value <= row.change_alone.high
+            if math.isnan(row.sigma_p):
+                continue
+            changed = row.sigma_change.low > 0 or row.sigma_change.high < 0
+            sigma_changes += changed
+            assert (row.sigma_p_adjusted < plan.alpha) == changed
+            alone = row.sigma_change_alone
+            assert (row.sigma_p < plan.alpha) == (alone.low > 0 or alone.high < 0)
+            assert row.sigma_change.low <= row.sigma_change.value <= row.sigma_change.high
+    assert min(seen.values()) > 20, seen
+    assert sigma_changes > 20
+
+
+SHORT = ("2 % newly wrong", "5 % newly wrong", "5 % newly wrong, five groups of 40", "5 % newly right",
+         "5 % of the people newly wrong (clusters)")  # fmt: skip
+
+
+@pytest.mark.parametrize("scenario", SHORT)
+def test_newly_wrong_samples_that_were_not_drawn_raise_no_alarm(scenario):
+    """At most 10 % of 60; drawing the samples or flipping signs alone gives 28 to 65 %."""
+    found = rates(NULLS[scenario], 60)
+    assert found.alarms <= 0.1
+    assert found.together >= 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", NULLS)
+def test_false_alarms_and_coverage_are_as_documented(scenario):
+    """At most 5 % + three standard errors of 2,000 comparisons, for mean distances and for σ."""
+    found, worst = rates(NULLS[scenario], 2_000, first=50_000), 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2_000)
+    assert found.alarms <= worst
+    assert found.sigma_alarms <= worst
+    assert found.together >= 1 - worst
+    assert found.sigma_together >= 1 - worst
+    assert found.alone.min() >= 1 - worst
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", EFFECTS)
+def test_intervals_of_a_change_cover_it_as_documented(scenario):
+    found = rates(EFFECTS[scenario], 2_000, first=50_000)
+    assert found.together >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 2_000)
+    assert found.found[1] > 0.95
 
 
 def test_false_alarms_are_as_rare_as_promised():

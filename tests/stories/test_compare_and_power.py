@@ -82,7 +82,7 @@ def test_one_partition_can_be_asked_for(folder):
 
 def test_the_table_tells_before_after_and_the_change(folder):
     shown = succeeded(fairmargin("compare", folder / "before", folder / "after", "--group", "sex")).stdout
-    assert shown.startswith("sex: before → after, L2, 95% intervals, exact_linear")
+    assert shown.startswith("sex: before → after, L2, 95% intervals for all groups at once, exact_linear")
     (women,) = [line for line in shown.splitlines() if line.split()[:1] == ["F"]]
     assert women.count("→") == 2
     assert women.count(" to ") == 2
@@ -107,11 +107,28 @@ def test_runs_without_a_common_estimator_or_partition_are_refused(folder, tmp_pa
     assert "no partition in common" in refused(fairmargin("compare", folder / "before", tmp_path / "hired"))
 
 
-def table_run(folder, name, table):
-    path = write_distances(folder / f"{name}.csv", table)
+def table_run(folder, name, table, *more, suffix="csv"):
+    path = write_distances(folder / f"{name}.{suffix}", table)
     arguments = ["audit", "--distances", path, "--bound", "upper", "--norm", "l2", "--group", "sex", *QUICK]
-    succeeded(fairmargin(*arguments, "--out", folder / name, "--quiet"))
+    succeeded(fairmargin(*arguments, *more, "--out", folder / name, "--quiet"))
     return folder / name
+
+
+def with_ids():
+    """Distances with ids that only differ as texts, for instance 7 and 007."""
+    table = distances()
+    ids = [str(i // 2) if i % 2 else f"00{i // 2}" for i in range(len(table))]
+    ids[10], ids[11] = "NA", " null "
+    return table.assign(photo=ids)
+
+
+def shuffled_within_groups(table):
+    """The rows in another order that keeps the column of groups as it is."""
+    order, rng = np.arange(len(table)), np.random.default_rng(0)
+    for sex in ("F", "M"):
+        rows = np.flatnonzero(table.sex == sex)
+        order[rows] = rng.permutation(rows)
+    return table.iloc[order]
 
 
 def test_tables_of_distances_can_be_compared_and_the_bound_is_warned_of(tmp_path):
@@ -120,6 +137,89 @@ def test_tables_of_distances_can_be_compared_and_the_bound_is_warned_of(tmp_path
     (found,) = json_of(fairmargin("compare", before, after, "--json"))
     assert {row["verdict"] for row in found["groups"]} == {"more robust"}
     assert "can come from the estimator" in found["warnings"][0]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_tables_with_ids_are_paired_by_them_in_any_order(tmp_path, suffix):
+    farther = with_ids().assign(distance=lambda t: t.distance * 1.2)
+    before = table_run(tmp_path, "before", with_ids(), "--id", "photo")
+    after = table_run(tmp_path, "after", farther, "--id", "photo")
+    (straight,) = json_of(fairmargin("compare", before, after, "--json"))
+    assert not any("by position" in note for note in straight["warnings"])
+    order = np.random.default_rng(0).permutation(len(farther))
+    for name, table in (("within", shuffled_within_groups(farther)), ("mixed", farther.iloc[order])):
+        (paired,) = json_of(
+            fairmargin("compare", before, table_run(tmp_path, name, table, "--id", "photo", suffix=suffix), "--json")
+        )
+        assert paired == straight
+
+
+def test_tables_without_ids_are_paired_by_position_with_a_note(tmp_path):
+    before = table_run(tmp_path, "before", with_ids(), "--id", "photo")
+    plain = table_run(tmp_path, "plain", with_ids())
+    mixed = table_run(tmp_path, "mixed", shuffled_within_groups(with_ids()))
+    (one,) = json_of(fairmargin("compare", before, plain, "--json"))
+    (note,) = [note for note in one["warnings"] if "by position" in note]
+    assert f"since {plain} has no ids" in note
+    assert "--id COLUMN" in note
+    shown = " ".join(succeeded(fairmargin("compare", plain, mixed)).stdout.split())
+    assert "paired by position" in shown
+    assert "have no ids" in shown
+
+
+def test_runs_of_one_dataset_need_no_ids(folder):
+    for found in json_of(fairmargin("compare", folder / "before", folder / "after", "--json")):
+        assert found["warnings"] == []
+
+
+def test_a_note_says_that_the_estimator_of_a_table_is_unknown(tmp_path):
+    run = table_run(tmp_path, "run", distances())
+    (found,) = json_of(fairmargin("compare", run, run, "--json"))
+    assert any("not known which estimator" in note for note in found["warnings"])
+
+
+def test_tables_with_other_ids_are_refused_with_some_of_them(tmp_path):
+    before = table_run(tmp_path, "before", with_ids(), "--id", "photo")
+    renamed = with_ids().replace({"photo": {"0": "a", "1": "b", "2": "c", "3": "d"}})
+    sentence = refused(fairmargin("compare", before, table_run(tmp_path, "renamed", renamed, "--id", "photo")))
+    assert "renamed lacks 4 of the other's ids ('0', '1', '2', …)" in sentence
+    assert "before lacks 4 of the other's ids ('a', 'b', 'c', …)" in sentence
+    shorter = table_run(tmp_path, "shorter", with_ids().iloc[1:], "--id", "photo")
+    sentence = refused(fairmargin("compare", before, shorter))
+    assert "shorter lacks 1 of the other's ids ('000')" in sentence
+    assert "and before lacks" not in sentence
+
+
+def test_numbers_written_differently_are_different_ids(tmp_path):
+    whole, points = (
+        table_run(tmp_path, name, distances().assign(photo=ids), "--id", "photo")
+        for name, ids in (("whole", range(300)), ("points", np.arange(300.0)))
+    )
+    assert "7, 7.0 and 007 differ" in refused(fairmargin("compare", whole, points))
+    parquet = table_run(tmp_path, "parquet", distances().assign(photo=range(300)), "--id", "photo", suffix="parquet")
+    succeeded(fairmargin("compare", whole, parquet))
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        ({7: "0", 9: "0"}, "column 'photo' holds 1 ids more than once, such as '0' in data rows 2 and 8"),
+        ({7: "", 9: "  "}, "column 'photo' has no id in 2 of 300 rows, first in data row 8"),
+        (None, "no column 'photo'"),
+    ],
+)
+def test_ids_that_are_missing_or_occur_twice_are_refused(tmp_path, ids, words):
+    table = distances() if ids is None else with_ids()
+    for row, text in (ids or {}).items():
+        table.loc[row, "photo"] = text
+    path = write_distances(tmp_path / "table.csv", table)
+    audit = ["audit", "--distances", path, "--group", "sex", "--id", "photo", "--out", tmp_path / "run"]
+    assert words in refused(fairmargin(*audit))
+
+
+def test_ids_are_for_tables_of_distances(folder, tmp_path):
+    options = ["--group", "sex", "--id", "person", "--out", tmp_path / "run"]
+    assert "--id goes with --distances" in refused(fairmargin(*people_audit(folder, *options)))
 
 
 def test_tables_whose_groups_differ_are_refused(tmp_path):

@@ -122,7 +122,7 @@ def test_an_intersection_is_named_with_an_ampersand(folder):
 
 def test_clusters_come_back_so_that_the_same_samples_belong_together(folder):
     ids = np.array([7, 8, 7, 9])
-    folder.write_samples({"person": ids}, ids="person")
+    folder.write_samples({"person": ids}, clusters="person")
     found = AuditPlan(cluster=folder.column("person")).cluster_codes(4)
     assert found.tolist() == AuditPlan(cluster=ids).cluster_codes(4).tolist()
 

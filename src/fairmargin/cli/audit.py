@@ -65,6 +65,14 @@ def audit(
     correct_column: Annotated[
         str, typer.Option(help="Column of --distances that says whether the sample is correct.", rich_help_panel="Data")
     ] = "",
+    id_: Annotated[
+        str,
+        typer.Option(
+            "--id",
+            help="Column of --distances with an id of its own for every sample, by which `compare` pairs two runs.",
+            rich_help_panel="Data",
+        ),
+    ] = "",
     bound: Annotated[
         str,
         typer.Option(
@@ -187,6 +195,7 @@ def audit(
             "distances": distances,
             "distance_column": distance_column,
             "correct_column": correct_column,
+            "id": id_,
             "bound": bound,
             "norm": norm,
             "groups": tuple(group or ()),

@@ -22,7 +22,8 @@ def compare(
 ) -> None:
     """Says which groups gained and which lost from one model to the next, and whether the gap closed.
 
-    Each sample is compared with itself, so that small changes can be seen.
+    Each sample is compared with itself, so that small changes can be seen. Imported distances are paired by the ids
+    that `audit --distances FILE --id COLUMN` kept; without ids they are paired by position, and a note says so.
 
     Example:
 
@@ -50,8 +51,11 @@ def compare(
 
 
 def _table(estimator: str, comparison: "Comparison") -> Table:
+    from fairmargin.metrics.compare import limits_text
+
     title = (
-        f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals, {estimator}"
+        f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals for all "
+        f"groups at once, {estimator}"
     )
     if math.isfinite(comparison.up_to):
         title += f", distances capped at {comparison.up_to:.4g}"
@@ -65,7 +69,7 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
             f"{row.size:,}",
             f"{row.before:.4g} → {row.after:.4g}",
             f"{change.value:+.3g}" if change.is_defined else "undefined",
-            f"{change.low:+.3g} to {change.high:+.3g}" if math.isfinite(change.low) else "–",
+            limits_text(change, digits=3) if math.isfinite(change.low) else "–",
             p_text(row.p_adjusted),
             row.verdict,
             f"{percent_text(row.sigma_before)} → {percent_text(row.sigma_after)}",

@@ -1,6 +1,6 @@
 """The waist of the hourglass: one number per sample."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,9 @@ class Distances:
         Whose boundary: "model", or for instance "smoothed(0.25)". Different subjects never combine.
     tried
         How far the search looked, for samples whose value is `inf`.
+    estimator
+        Name and settings of the estimator that measured them, for instance "exact_linear:norm=l2"; "" if unknown.
+        `measure` sets it.
 
     >>> Distances(values=[0.5, 0.0], correct=[True, False], bound=Bound.EXACT, norm=Norm.L2)
     Distances(2 samples, 1 correct, 0 unreached, exact, L2)
@@ -45,6 +48,7 @@ class Distances:
     norm: Norm
     subject: str = "model"
     tried: Floats | None = None
+    estimator: str = ""
 
     def __init__(
         self,
@@ -54,10 +58,15 @@ class Distances:
         norm: Norm | str,
         subject: str = "model",
         tried: npt.ArrayLike | None = None,
+        estimator: str = "",
     ) -> None:
         numbers, hits = as_floats(values, "values"), as_bools(correct, "correct")
         same_length(values=numbers, correct=hits)
         _check(numbers, hits)
+        if not isinstance(estimator, str):
+            raise InputError(
+                f"`estimator` must be a text, as in 'exact_linear:norm=l2', or '' if unknown; given {estimator!r}."
+            )
         searched = None if tried is None else as_floats(tried, "tried")
         if searched is not None:
             same_length(values=numbers, tried=searched)
@@ -67,6 +76,7 @@ class Distances:
         object.__setattr__(self, "norm", Norm.parse(norm))
         object.__setattr__(self, "subject", subject)
         object.__setattr__(self, "tried", None if searched is None else read_only(searched))
+        object.__setattr__(self, "estimator", estimator)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -80,7 +90,7 @@ class Distances:
         """The distances of some samples, by mask or index."""
         chosen = some_index(which)
         tried = None if self.tried is None else self.tried[chosen]
-        return Distances(self.values[chosen], self.correct[chosen], self.bound, self.norm, self.subject, tried)
+        return replace(self, values=self.values[chosen], correct=self.correct[chosen], tried=tried)
 
     def __repr__(self) -> str:
         counts = f"{len(self):,} samples, {self.correct.sum():,} correct, {self.unreached.sum():,} unreached"

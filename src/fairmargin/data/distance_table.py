@@ -41,6 +41,8 @@ class DistanceTable:
         What was assumed in reading, in sentences for the report.
     fingerprint
         The sha256 of the file.
+    ids
+        A text per sample by which two tables are paired, each different; None if no column of ids was named.
     """
 
     distances: Distances
@@ -48,6 +50,7 @@ class DistanceTable:
     name: str
     notes: tuple[str, ...]
     fingerprint: str
+    ids: npt.NDArray[np.str_] | None = None
 
     def __len__(self) -> int:
         return len(self.distances)
@@ -67,6 +70,7 @@ def load_distances(
     bound: Bound | str | None = None,
     norm: Norm | str | None = None,
     subject: str = "model",
+    id: str | None = None,
 ) -> DistanceTable:
     """Distances from a table (.csv, .tsv, .parquet) or from the one-dimensional arrays of an .npz file.
 
@@ -88,6 +92,8 @@ def load_distances(
         The norm they were measured in; by default "l2".
     subject
         Whose boundary was measured.
+    id
+        The column with an id per sample, for `ids`. Ids are texts: 7, 7.0 and 007 differ.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -98,7 +104,7 @@ def load_distances(
     (Distances(3 samples, 2 correct, 1 unreached, upper, L∞), ['sex'], ())
     """
     path = Path(path)
-    columns = _columns(path)
+    columns = _columns(path, id or "")
     notes = _assumed(bound, norm)
     value_name = _named(path, columns, value, _VALUE_NAMES)
     if value_name is None:
@@ -115,22 +121,56 @@ def load_distances(
         hits = _truths(path, correct_name, columns[correct_name])
     tried = _numbers_or_empty(path, columns[_TRIED_NAME]) if _TRIED_NAME in columns else None
     used = {value_name, correct_name, _TRIED_NAME}
+    if id is not None and id in used:
+        raise InputError(f"{path}: column {id!r} cannot be both the id and a distance, `correct` or `tried`.")
+    ids = _ids(path, columns, id)
     try:
         distances = Distances(values, hits, _bound(bound), norm or Norm.L2, subject, tried)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return DistanceTable(
         distances=distances,
-        attributes={str(name): columns[name].to_numpy() for name in columns.columns if name not in used},
+        attributes={str(name): columns[name].to_numpy() for name in columns.columns if name not in {*used, id}},
         name=path.name,
         notes=tuple(notes),
         fingerprint=sha256(path.read_bytes()).hexdigest(),
+        ids=ids,
     )
 
 
-def _columns(path: Path) -> pd.DataFrame:
+def _ids(path: Path, columns: pd.DataFrame, name: str | None) -> npt.NDArray[np.str_] | None:
+    """The ids as texts, after checking that none is missing and none occurs twice."""
+    if name is None:
+        return None
+    if name not in columns:
+        raise InputError(f"{path} has no column {name!r}. {suggest(name, columns.columns)}")
+    missing = columns[name].isna().to_numpy()
+    texts = np.array(["" if gone else _text(cell) for gone, cell in zip(missing, columns[name], strict=True)])
+    missing = texts == ""
+    if missing.any():
+        raise InputError(
+            f"{path}: column {name!r} has no id in {missing.sum():,} of {len(texts):,} rows, first in data row "
+            f"{int(missing.argmax()) + 1:,}. Give every sample an id of its own."
+        )
+    known, counts = np.unique(texts, return_counts=True)
+    twice = known[counts > 1]
+    if len(twice):
+        rows = np.flatnonzero(texts == twice[0]) + 1
+        raise InputError(
+            f"{path}: column {name!r} holds {len(twice):,} ids more than once, such as {str(twice[0])!r} in data rows "
+            f"{rows[0]:,} and {rows[1]:,}. Give every sample an id of its own."
+        )
+    return texts
+
+
+def _text(cell: object) -> str:
+    """A cell as text, without surrounding spaces."""
+    return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
+
+
+def _columns(path: Path, as_text: str) -> pd.DataFrame:
     if not path.name.lower().endswith(ARRAYS):
-        return read_table(path)
+        return read_table(path, as_text=as_text)
     arrays = read_arrays(path)
     shapes = {name: array.shape for name, array in arrays.items()}
     if not shapes or len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):

@@ -13,6 +13,7 @@ import pyarrow as pa
 from fairmargin.errors import InputError
 
 ARRAYS = (".npz",)
+_TEXT_MARK = "'"
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 # Before pandas 3.1 the default parser could be off in the last digit; since then it is exact and the option deprecated.
 _EXACT_BY_DEFAULT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
@@ -36,13 +37,18 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise InputError(f"{path} is not a readable .npz file. Write it with `numpy.savez(path, x=…, y=…)`.") from error
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """The rows of a .csv, .tsv (also gzipped) or .parquet file."""
+def read_table(path: Path, *, as_text: str = "") -> pd.DataFrame:
+    """The rows of a .csv, .tsv (also gzipped) or .parquet file.
+
+    The column named `as_text` of a text file keeps its characters: 007 is not read as 7, nor NA as missing.
+    """
     _check_exists(path)
     name = path.name.lower()
     if not name.endswith(TABLES):
         raise InputError(f"{path} is of an unknown kind. Expected one of {', '.join((*TABLES, *ARRAYS))}.")
-    table = _read_parquet(path) if name.endswith(".parquet") else _read_text(path, "\t" if ".tsv" in name else ",")
+    table = (
+        _read_parquet(path) if name.endswith(".parquet") else _read_text(path, "\t" if ".tsv" in name else ",", as_text)
+    )
     if table.empty:
         raise InputError(f"{path} has a header but no rows." if len(table.columns) else f"{path} is empty.")
     table.columns = pd.Index([str(column).strip() for column in table.columns])
@@ -52,11 +58,20 @@ def read_table(path: Path) -> pd.DataFrame:
     return table
 
 
-def _read_text(path: Path, separator: str) -> pd.DataFrame:
+def _read_text(path: Path, separator: str, as_text: str) -> pd.DataFrame:
     try:
+        header = pd.read_csv(path, sep=separator, nrows=0).columns if as_text else ()
+        texts = [name for name in header if str(name).strip() == as_text]
         table = pd.read_csv(
-            path, sep=separator, float_precision=None if _EXACT_BY_DEFAULT else "round_trip", low_memory=False
+            path,
+            sep=separator,
+            float_precision=None if _EXACT_BY_DEFAULT else "round_trip",
+            low_memory=False,
+            # The mark keeps pandas from taking NA, null and the like for missing values.
+            converters=dict.fromkeys(texts, _TEXT_MARK.__add__),
         )
+        for name in texts:
+            table[name] = table[name].str.removeprefix(_TEXT_MARK)
     except pd.errors.EmptyDataError:
         raise InputError(f"{path} is empty.") from None
     except UnicodeDecodeError as error:

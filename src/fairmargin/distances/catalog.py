@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from fairmargin.core.catalog import Catalog, Plain, split_options
 from fairmargin.core.suggestion import there_are
-from fairmargin.distances.combine import Tightest
+from fairmargin.distances.combine import Tightest, joined
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 
@@ -94,7 +94,7 @@ def name_of(estimator: DistanceEstimator) -> str:
     'exact_linear'
     """
     if isinstance(estimator, Tightest):
-        return "+".join(map(_spelled, estimator.estimators))
+        return "+".join(map(_in_catalog, estimator.estimators))
     name = ESTIMATORS.name_of(estimator)
     if name is not None:
         return name
@@ -125,7 +125,24 @@ def _joined(text: str, several: list[str]) -> Tightest:
         raise InputError(f"{text!r}: {in_options(str(error))}") from None
 
 
-def _spelled(estimator: DistanceEstimator) -> str:
+def spelled(estimator: DistanceEstimator) -> str:
+    """Return name and settings of any estimator as a text, "" where they cannot be told.
+
+    Two estimators with equal texts measure alike. An estimator that is not in the catalog is described by its `repr`,
+    unless that only names an address in memory.
+
+    >>> spelled(build("exact_linear", {"norm": "linf"}))
+    'exact_linear:norm=linf'
+    """
+    if isinstance(estimator, Tightest):
+        return joined(*map(spelled, estimator.estimators))
+    if ESTIMATORS.name_of(estimator) is not None:
+        return _in_catalog(estimator)
+    text = repr(estimator)
+    return "" if re.search(r" at 0x[0-9a-fA-F]+>", text) else text
+
+
+def _in_catalog(estimator: DistanceEstimator) -> str:
     """The text from which `parse_estimator` makes this estimator again."""
     settings = describe(estimator)
     name = settings.pop("name")

@@ -41,8 +41,23 @@ def tightest(*several: Distances) -> Distances:
     best = np.minimum if bound is Bound.UPPER else np.maximum
     values = best.reduce([part.values for part in several])
     return Distances(
-        values, several[0].correct, bound, several[0].norm, several[0].subject, _farthest_tried(several, values)
+        values,
+        several[0].correct,
+        bound,
+        several[0].norm,
+        several[0].subject,
+        _farthest_tried(several, values),
+        joined(*(part.estimator for part in several)),
     )
+
+
+def joined(*estimators: str) -> str:
+    """Return the name of the tightest of several estimators, whatever their order; "" if one of them is unknown.
+
+    >>> joined("fmn:steps=50", "deepfool"), joined("fmn", "")
+    ('deepfool+fmn:steps=50', '')
+    """
+    return "+".join(sorted(set(estimators))) if all(estimators) else ""
 
 
 @dataclass(frozen=True)

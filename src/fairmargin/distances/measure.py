@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from fairmargin.core.arrays import Ints
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.keys import check_seed, sample_keys
+from fairmargin.distances.catalog import spelled
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
@@ -116,7 +118,8 @@ def measure_shard(
 ) -> Distances:
     """The distances of one checked shard; serial and parallel runs both take this path, so they agree bit for bit."""
     samples = np.asarray(x)
-    return estimator(model, samples, y_positions, keys=sample_keys(samples, y_positions, seed))
+    found = estimator(model, samples, y_positions, keys=sample_keys(samples, y_positions, seed))
+    return replace(found, estimator=spelled(estimator))
 
 
 def with_references(model: Classifier, references: References | None, estimator: DistanceEstimator) -> Classifier:
@@ -156,7 +159,8 @@ def concatenate(parts: Sequence[Distances]) -> Distances:
     if any(part.tried is not None for part in parts):  # NaN: that part did not say how far it looked
         tried = np.concatenate([np.full(len(p), np.nan) if p.tried is None else p.tried for p in parts])
     values, correct = np.concatenate([p.values for p in parts]), np.concatenate([p.correct for p in parts])
-    return Distances(values, correct, bound, first.norm, first.subject, tried)
+    estimator = first.estimator if all(part.estimator == first.estimator for part in parts) else ""
+    return Distances(values, correct, bound, first.norm, first.subject, tried, estimator)
 
 
 def check_samples(model: Classifier, x: Any, y: Any) -> Ints:

@@ -11,20 +11,22 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fairmargin.core.arrays import Bools, Floats, Ints, same_length
+from fairmargin.core.arrays import Bools, Floats, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.core.partition import Partition
+from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.metrics.audit import common_cap
-from fairmargin.metrics.bootstrap import Limits, interval
+from fairmargin.metrics.bootstrap import Limits
 from fairmargin.metrics.capping import forced_cut, within_cap
 from fairmargin.metrics.contrast import is_testable
-from fairmargin.metrics.crossing import ClusterSums, cluster_sums, freedom_of, resampled_weights, spread_of
-from fairmargin.metrics.permutation import holm, permutations_needed, sequential_test
+from fairmargin.metrics.crossing import ClusterSums, cluster_sums
+from fairmargin.metrics.paired_change import PairedChange, paired_changes, units_of
+from fairmargin.metrics.permutation import holm, hypotheses
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate, encode, radius_words
+from fairmargin.metrics.simultaneous import simultaneous_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,17 @@ class GroupChange:
     size: int
     before: float  # Rob(P)
     after: float
-    change: Estimate  # after − before
+    change: Estimate  # after − before, with an interval that holds for all groups at once
+    change_alone: Estimate  # the same with an interval for this group alone
     p: float
     p_adjusted: float
     sigma_before: float
     sigma_after: float
-    sigma_change: Estimate
+    sigma_change: Estimate  # with an interval that holds for all groups at once
+    sigma_change_alone: Estimate
     sigma_p: float
     sigma_p_adjusted: float
-    verdict: str  # of the change of Rob(P)
+    verdict: str  # of the change of Rob(P): whether the interval of `change` excludes 0
     finding: str
 
 
@@ -98,10 +102,22 @@ class Comparison:
 
 
 def compare(before: Distances, after: Distances, partition: Partition, plan: AuditPlan | None = None) -> Comparison:
-    """Paired inference for two models on the same samples.
+    """Compare two models on the same samples, group by group.
 
-    Rob(P) after minus before, and σ(P) after minus before, with bootstrap-t intervals of paired samples (or clusters)
-    and sign-flip tests, corrected by Holm over the groups.
+    Reports Rob(P) after minus before and σ(P) after minus before. Intervals and p-values come from one closed form that
+    allows for newly wrong and newly right samples that were not observed. They hold for all groups at once: the verdict
+    is whether the interval of the change excludes 0, and Holm's corrected p-value is then below 1 − confidence.
+    `change_alone` and `sigma_change_alone` have the interval of a single group.
+
+    Parameters
+    ----------
+    before, after
+        Distances of both models by the same estimator. Sample i of one is sample i of the other: they are paired by
+        position, so bring both into the same order first.
+    partition
+        The groups.
+    plan
+        Confidence, clusters and limits; `control`, `resamples` and `seed` are not used.
 
     >>> rng = np.random.default_rng(0)
     >>> base = rng.gamma(2, 1, 200)
@@ -116,19 +132,17 @@ def compare(before: Distances, after: Distances, partition: Partition, plan: Aud
         raise InputError(
             "`compare` pairs each sample with itself, which already holds everything constant: drop `control`."
         )
+    check_partition(partition)
     same_length(before=before, after=after, partition=partition)
     _check_alike(before, after)
     up_to, reason = _cap_of_both(before, after, chosen.up_to)
     cluster = chosen.cluster_codes(len(before))
     units = np.arange(len(before)) if cluster is None else cluster
     old, new = (cluster_sums(np.minimum(d.values, up_to), partition, None, units) for d in (before, after))
-    tested = _testable(old, chosen)
-    paired = _Paired(old, new, tested, chosen)
     cut = forced_cut([before, after], partition, up_to, chosen.up_to)
-    rows = within_cap(paired.rows(partition, before.bound, after.bound), cut)
     return Comparison(
         partition.name,
-        rows,
+        within_cap(_rows(old, new, partition, (before.bound, after.bound), chosen), cut),
         before.bound,
         after.bound,
         before.norm,
@@ -136,133 +150,89 @@ def compare(before: Distances, after: Distances, partition: Partition, plan: Aud
         chosen.confidence,
         up_to,
         reason,
-        (*filter(None, [cut.warning]), *_warnings(before.bound, after.bound)),
+        (*filter(None, [cut.warning]), *_warnings(before, after)),
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Paired:
-    """Both models' sums over the same units."""
-
-    old: ClusterSums
-    new: ClusterSums
-    tested: Bools
-    plan: AuditPlan
-
-    def rows(self, partition: Partition, bound_before: Bound, bound_after: Bound) -> tuple[GroupChange, ...]:
-        mix = np.ones((len(partition.labels), 1))
-        one = np.ones((1, len(self.old.samples)))
-        (old_own,), (old_rest,) = self.old.means(one, mix)
-        (new_own,), (new_rest,) = self.new.means(one, mix)
-        change_influence, sigma_influence = self._influences(mix)
-        change_limits, sigma_limits = self._limits(mix, change_influence, sigma_influence)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sigma_before, sigma_after = old_own / old_rest - 1, new_own / new_rest - 1
-            sigma_gap = _without_dust(np.abs(sigma_after - sigma_before))
-        p = self._flip(self._contributions(), np.abs(new_own - old_own), seed=0)
-        sigma_p = self._flip(sigma_influence, sigma_gap, seed=1)
-        adjusted, sigma_adjusted = holm(p), holm(sigma_p, 1 if len(p) == 2 else None)
-        units = _units(self.old)
-        rows = []
-        for i, label in enumerate(partition.labels):
-            change = new_own[i] - old_own[i]
-            verdict = _verdict(bool(self.tested[i]), float(adjusted[i]), float(change), self.plan)
-            estimate = _estimate(float(change), change_limits, i, bound_after - bound_before, alone=units[i] < 2)
-            sigma_bound = bound_after / bound_after - bound_before / bound_before
-            if np.isfinite(sigma_gap[i]):
-                sigma_change = float(np.copysign(sigma_gap[i], sigma_after[i] - sigma_before[i])) + 0.0
-                sigma = _estimate(sigma_change, sigma_limits, i, sigma_bound, alone=units[i] < 2)
-            else:
-                sigma = Estimate.undefined("the rest has robustness 0 before or after", sigma_bound)
-            rows.append(
-                GroupChange(
-                    group=label,
-                    size=int(partition.sizes[i]),
-                    before=float(old_own[i]),
-                    after=float(new_own[i]),
-                    change=estimate,
-                    p=float(p[i]),
-                    p_adjusted=float(adjusted[i]),
-                    sigma_before=float(sigma_before[i]),
-                    sigma_after=float(sigma_after[i]),
-                    sigma_change=sigma,
-                    sigma_p=float(sigma_p[i]),
-                    sigma_p_adjusted=float(sigma_adjusted[i]),
-                    verdict=verdict,
-                    finding=_finding(label, verdict, estimate, sigma, float(adjusted[i]), self.plan),
-                )
-            )
-        return tuple(rows)
-
-    def _influences(self, mix: Floats) -> tuple[Floats, Floats]:
-        """What each unit adds to the deviation of the change of Rob(P), and of σ(P)."""
-        one = np.ones((1, len(self.old.samples)))
-        relative = []
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for sums in (self.old, self.new):
-                (own,), (rest,) = sums.means(one, mix)
-                left, right = sums.influence(mix)
-                relative.append((own / rest) * (left / own - right / rest))
-        return self.new.influence(mix)[0] - self.old.influence(mix)[0], np.nan_to_num(relative[1] - relative[0])
-
-    def _contributions(self) -> Floats:
-        """What each unit adds to after − before itself; swapping the two models flips its sign."""
-        total = (self.new.total - self.old.total)[..., 0]
-        return np.asarray(total / self.old.samples[..., 0].sum(axis=0))
-
-    def _limits(self, mix: Floats, change: Floats, sigma: Floats) -> tuple[Limits, Limits]:
-        one = np.ones((1, len(self.old.samples)))
-        observed = self._changes(one, mix)
-        errors = [np.sqrt(spread_of(one, part, part))[0] for part in (change, sigma)]
-        deviations: list[list[Floats]] = [[], []]
-        for weights in resampled_weights(len(self.old.samples), self.plan):
-            drawn = self._changes(weights, mix)
-            for k, part in enumerate((change, sigma)):
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    error = np.sqrt(np.maximum(spread_of(weights, part, part), 0))
-                    deviations[k].append((drawn[k] - observed[k][0]) / error)
-        limits = [
-            interval(observed[k][0], errors[k], np.concatenate(deviations[k]), freedom_of(part), self.plan.confidence)
-            for k, part in enumerate((change, sigma))
-        ]
-        return limits[0], limits[1]
-
-    def _changes(self, weights: Floats, mix: Floats) -> tuple[Floats, Floats]:
-        """After − before of Rob(P) and of σ(P), for each draw."""
-        old_own, old_rest = self.old.means(weights, mix)
-        new_own, new_rest = self.new.means(weights, mix)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return new_own - old_own, new_own / new_rest - old_own / old_rest
-
-    def _flip(self, scores: Floats, observed: Floats, seed: int) -> Floats:
-        """How often flipping the signs of whole units gives a sum as large as observed."""
-
-        def statistics(groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
-            flips = stream.integers(0, 2, (rows, len(scores))) * 2.0 - 1
-            return np.asarray(np.abs(flips @ scores[:, groups]))
-
-        defined = self.tested & np.isfinite(observed)
-        most = permutations_needed(int(max(defined.sum(), 1)), self.plan.alpha, len(scores))
-        test = sequential_test(
-            observed, statistics, defined, most=most, units=len(scores), seed=2 * self.plan.seed + seed
+def _rows(
+    old: ClusterSums, new: ClusterSums, partition: Partition, bounds: tuple[Bound, Bound], plan: AuditPlan
+) -> tuple[GroupChange, ...]:
+    mean, ratio = paired_changes(old, new)
+    units, rest_units = units_of(old)
+    enough = np.full_like(units, np.inf), np.zeros_like(units)
+    tested = is_testable(units, *enough, plan)
+    sigma_tested = is_testable(units, rest_units, enough[1], plan)
+    change = _inferred(mean, tested, int(tested.sum()), plan)
+    sigma = _inferred(ratio, sigma_tested, hypotheses(sigma_tested), plan)
+    bound = bounds[1] - bounds[0]
+    sigma_bound = bounds[1] / bounds[1] - bounds[0] / bounds[0]
+    rows = []
+    for i, label in enumerate(partition.labels):
+        reason = "a single sample has no interval" if units[i] < 2 else ""
+        sigma_reason = "the group or its rest has a single sample: no interval" if rest_units[i] < 2 else reason
+        together, alone = (_estimate(change.value[i], limits, i, bound, reason) for limits in change.limits)
+        sigma_together, sigma_alone = (
+            _estimate(sigma.value[i], limits, i, sigma_bound, sigma_reason) for limits in sigma.limits
         )
-        return test.p
+        verdict = _verdict(bool(tested[i]), together)
+        rows.append(
+            GroupChange(
+                group=label,
+                size=int(partition.sizes[i]),
+                before=float(mean.before[i]),
+                after=float(mean.after[i]),
+                change=together,
+                change_alone=alone,
+                p=float(change.p[i]),
+                p_adjusted=float(change.adjusted[i]),
+                sigma_before=float(ratio.before[i] - 1),
+                sigma_after=float(ratio.after[i] - 1),
+                sigma_change=sigma_together,
+                sigma_change_alone=sigma_alone,
+                sigma_p=float(sigma.p[i]),
+                sigma_p_adjusted=float(sigma.adjusted[i]),
+                verdict=verdict,
+                finding=_finding(label, verdict, together, sigma_together, float(change.adjusted[i]), plan),
+            )
+        )
+    return tuple(rows)
 
 
-def _units(sums: ClusterSums) -> Floats:
-    """Independent samples or clusters of each group."""
-    return np.asarray((sums.samples[..., 0] > 0).sum(axis=0), dtype=np.float64)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Inferred:
+    """Changes with p-values and two kinds of limits: for all groups at once, and for each group alone."""
+
+    value: Floats
+    p: Floats
+    adjusted: Floats
+    limits: tuple[Limits, Limits]
 
 
-def _testable(sums: ClusterSums, plan: AuditPlan) -> Bools:
-    units = _units(sums)
-    return is_testable(units, np.full_like(units, np.inf), np.zeros_like(units), plan)
+def _inferred(change: PairedChange, tested: Bools, count: int, plan: AuditPlan) -> _Inferred:
+    """Test every group and give limits that exclude 0 exactly where the corrected p-value is below α."""
+    p = np.where(tested, change.p(), math.nan)
+    adjusted = holm(p, count if tested.any() else None)
+
+    def relative_limits(alpha: float) -> Limits:
+        limits = change.limits(alpha)
+        return Limits(limits.low / change.scale, limits.high / change.scale)
+
+    relative = simultaneous_limits(
+        relative_limits, change.value / change.scale, adjusted, alpha=plan.alpha, hypotheses=count
+    )
+    together = Limits(relative.low * change.scale, relative.high * change.scale)
+    return _Inferred(change.value, p, adjusted, (together, change.limits(plan.alpha)))
 
 
 def _check_alike(before: Distances, after: Distances) -> None:
     for what, left, right in (("norm", before.norm, after.norm), ("subject", before.subject, after.subject)):
         if left != right:
             raise InputError(f"`before` and `after` must have one {what}; given {left} and {right}.")
+    if before.estimator and after.estimator and before.estimator != after.estimator:
+        raise InputError(
+            f"`before` and `after` must be measured by one estimator; given {before.estimator} and {after.estimator}. "
+            "A difference between estimators would look like a change of the model: measure both by the same."
+        )
 
 
 def _cap_of_both(before: Distances, after: Distances, up_to: float) -> tuple[float, str]:
@@ -270,24 +240,18 @@ def _cap_of_both(before: Distances, after: Distances, up_to: float) -> tuple[flo
     return min(caps, key=lambda cap: cap[0])
 
 
-def _verdict(tested: bool, adjusted: float, change: float, plan: AuditPlan) -> str:
+def _verdict(tested: bool, change: Estimate) -> str:
     if not tested:
         return TOO_FEW
-    if adjusted < plan.alpha:
-        return MORE_ROBUST if change > 0 else LESS_ROBUST
-    return NO_DIFFERENCE
+    if change.low > 0:
+        return MORE_ROBUST
+    return LESS_ROBUST if change.high < 0 else NO_DIFFERENCE
 
 
-def _estimate(value: float, limits: Limits, i: int, bound: Bound, *, alone: bool) -> Estimate:
-    if alone:
-        return Estimate(value, math.nan, math.nan, bound, "a single sample has no interval")
-    low, high = (float(_without_dust(limit[i])) for limit in (limits.low, limits.high))
-    return Estimate(value, low, high, bound)
-
-
-def _without_dust(values: Floats) -> Floats:
-    """What rounding leaves of a change that is none is no change."""
-    return np.where(np.abs(values) < 1e-12, 0.0, values)
+def _estimate(value: float, limits: Limits, i: int, bound: Bound, reason: str) -> Estimate:
+    if math.isnan(value):
+        return Estimate.undefined("the rest has robustness 0 before or after", bound)
+    return Estimate(float(value), float(limits.low[i]), float(limits.high[i]), bound, reason)
 
 
 def _finding(label: str, verdict: str, change: Estimate, sigma: Estimate, adjusted: float, plan: AuditPlan) -> str:
@@ -295,16 +259,35 @@ def _finding(label: str, verdict: str, change: Estimate, sigma: Estimate, adjust
         return f"{label}: too few samples ({plan.smallest_group} are needed for a verdict)."
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
     words = {NO_DIFFERENCE: "no significant change"}.get(verdict, f"{verdict} than before")
+    sigma_text = f"{sigma.value:+.4g} ({limits_text(sigma)})" if sigma.is_defined else str(sigma)
     return (
-        f"{label}: {words} (mean distance {change.value:+.4g}, {plan.confidence:.0%} interval {change.low:+.4g} to "
-        f"{change.high:+.4g}; {p}); σ changed by {sigma}."
+        f"{label}: {words} (mean distance {change.value:+.4g}, {plan.confidence:.0%} interval for all groups at once "
+        f"{limits_text(change)}; {p}); σ changed by {sigma_text}."
     )
 
 
-def _warnings(before: Bound, after: Bound) -> tuple[str, ...]:
-    if before is after is Bound.EXACT:
-        return ()
-    return (
-        f"Before: {before.words}. After: {after.words}. A change between numbers that are not exact can come from the "
-        "estimator as well as from the model.",
-    )
+def limits_text(estimate: Estimate, digits: int = 4) -> str:
+    """Return an interval in words; a limit that Holm's correction moved just beyond 0 is shown as such."""
+
+    def text(limit: float) -> str:
+        if 0 < abs(limit) < 1e-9 * abs(estimate.value):
+            return "below 0" if limit < 0 else "above 0"
+        return f"{limit:+.{digits}g}"
+
+    return f"{text(estimate.low)} to {text(estimate.high)}"
+
+
+def _warnings(before: Distances, after: Distances) -> tuple[str, ...]:
+    warnings = []
+    if not before.bound is after.bound is Bound.EXACT:
+        warnings.append(
+            f"Before: {before.bound.words}. After: {after.bound.words}. A change between numbers that are not exact "
+            "can come from the estimator as well as from the model."
+        )
+    unknown = [when for when, distances in (("before", before), ("after", after)) if not distances.estimator]
+    if unknown:
+        warnings.append(
+            f"It is not known which estimator measured the distances {' and '.join(unknown)}: the change is one of the "
+            "model only if both were measured by the same estimator with the same settings."
+        )
+    return tuple(warnings)

@@ -39,6 +39,7 @@ def encode(key: str, distances: Distances, about: Mapping[str, Any]) -> bytes:
         "bound": distances.bound.value,
         "norm": distances.norm.value,
         "subject": distances.subject,
+        "estimator": distances.estimator,
         "about": _canonical(about).decode(),
     }
     meta["checksum"] = _checksum(distances, meta)
@@ -63,6 +64,7 @@ def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
         norm=meta["norm"],
         subject=meta["subject"],
         tried=None if tried.null_count else tried.to_numpy(),
+        estimator=meta.get("estimator", ""),  # older shards do not hold it
     )
     if meta["key"] != key:
         raise ValueError(f"it holds the shard {meta['key']}")

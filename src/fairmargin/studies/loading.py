@@ -48,6 +48,7 @@ class Loaded:
     positions: Ints | None = None
     references: References | None = None  # some of the samples, for searches that find nothing by themselves
     table: Distances | None = None
+    ids: npt.NDArray[np.str_] | None = None  # of the samples of a table
 
 
 def load_study(study: Study, progress: Progress | None = None) -> Loaded:
@@ -204,6 +205,7 @@ def _load_table(study: Study) -> Loaded:
         Path(study.distances),
         value=study.distance_column or None,
         correct=study.correct_column or None,
+        id=study.id or None,
         bound=study.bound or None,
         norm=study.norm or None,
     )
@@ -215,6 +217,7 @@ def _load_table(study: Study) -> Loaded:
         fingerprint=table.fingerprint,
         notes=table.notes,
         table=table.distances,
+        ids=table.ids,
     )
 
 

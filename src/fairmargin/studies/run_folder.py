@@ -3,7 +3,7 @@
 RUN/study.json       the study
 RUN/acceleration.json  the faster copy of a network that a trial chose, once
 RUN/manifest.json    command, versions, fingerprints, and which shards make up each measurement
-RUN/samples.parquet  the columns that group, control or cluster
+RUN/samples.parquet  the columns that group, control or cluster, and the ids of imported samples
 RUN/shards/          distances, written as they are measured
 RUN/audits.json      the results
 RUN/table.csv        the same as a table
@@ -44,6 +44,7 @@ from fairmargin.store.table import write_csv
 from fairmargin.studies.study import Study, make_study
 
 _Stored = TypeVar("_Stored")
+_IDS = " id"  # the leading space keeps it apart from columns of a table, whose names are stripped
 
 
 class _Writable(Protocol):
@@ -198,14 +199,22 @@ class RunFolder:
         content: Mapping[str, Any] | None = self._json("acceleration.json", dict)
         return content
 
-    def write_samples(self, columns: Mapping[str, npt.NDArray[Any]], *, ids: str = "") -> None:
+    def write_samples(
+        self,
+        columns: Mapping[str, npt.NDArray[Any]],
+        *,
+        clusters: str = "",
+        ids: npt.NDArray[np.str_] | None = None,
+    ) -> None:
         """Keep the columns by which samples are grouped, so that a run can be compared without its data.
 
-        The column named `ids` tells clusters apart; it has too many values to be groups.
+        The column named `clusters` has too many values to be groups. `ids` are kept beside the columns.
         """
         frame = pd.DataFrame(
-            {name: np.asarray(column) if name == ids else _labels(column) for name, column in columns.items()}
+            {name: np.asarray(column) if name == clusters else _labels(column) for name, column in columns.items()}
         )
+        if ids is not None:
+            frame[_IDS] = ids.astype(object)
         content = io.BytesIO()
         frame.to_parquet(content)
         atomic_write_bytes(self._file("samples.parquet"), content.getvalue())
@@ -225,13 +234,19 @@ class RunFolder:
         frame = self._samples()
         return {str(name): frame[name] for name in frame.columns}
 
+    def ids(self) -> npt.NDArray[np.str_] | None:
+        """The ids of the samples, None if the run has none."""
+        frame = self._samples()
+        return frame[_IDS].to_numpy(dtype=np.str_) if _IDS in frame.columns else None
+
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column of the samples."""
         return np.asarray(self._column(self._samples(), name))
 
     def _column(self, frame: pd.DataFrame, name: str) -> "pd.Series[Any]":
         if name not in frame.columns:
-            raise InputError(f"The run in {self.path} has no column {name!r}. {suggest(name, frame.columns)}")
+            known = frame.columns.drop(_IDS, errors="ignore")
+            raise InputError(f"The run in {self.path} has no column {name!r}. {suggest(name, known)}")
         return frame[name]
 
     def distances(self, measurement: Measurement) -> Distances:

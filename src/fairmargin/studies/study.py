@@ -60,7 +60,7 @@ FOR_MODELS = (
     "precision",
     "target",
 )
-FOR_TABLES = ("distance_column", "correct_column", "bound", "norm")
+FOR_TABLES = ("distance_column", "correct_column", "id", "bound", "norm")
 
 
 class Study(BaseModel):
@@ -103,6 +103,7 @@ class Study(BaseModel):
     distances: str = ""
     distance_column: str = ""
     correct_column: str = ""
+    id: str = ""
     bound: Literal["", "exact", "upper", "lower", "neither"] = ""
     norm: str = ""
 

@@ -72,7 +72,7 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
         loaded = referenced(loaded, list(estimators.values()), tell)
         loaded = accelerated(study, loaded, list(estimators.values()), folder, tell)
         kept = {name: loaded.columns[name] for name in kept_columns(study, loaded)}
-        folder.write_samples(kept, ids=study.cluster)
+        folder.write_samples(kept, clusters=study.cluster, ids=loaded.ids)
         workshop = Workshop(store, engine, tell)
         measurements, measured, reused = measure_all(study, loaded, estimators, workshop)
         apart = missing_bracket([folder.distances(measurement) for measurement in measurements])
