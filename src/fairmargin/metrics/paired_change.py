@@ -132,8 +132,8 @@ def _side(old: ClusterSums, new: ClusterSums, which: int) -> _Side:
 def _studentised_difference(value: Floats, influence: Floats, scale: Floats) -> hall.Studentised:
     with np.errstate(invalid="ignore"):
         rounded = np.where(np.abs(value) <= _ROUNDING * scale, 0.0, value)
-        error = np.sqrt((influence**2).sum(axis=0))
-        return hall.mean(rounded, error, (influence**3).sum(axis=0), _freedom(influence))
+        error = np.sqrt(_dot(influence, influence))
+        return hall.mean(rounded, error, _dot(influence * influence, influence), _freedom(influence))
 
 
 def _studentised_logarithm(terms: Sequence[tuple[int, Floats, Floats]]) -> hall.Studentised:
@@ -142,10 +142,10 @@ def _studentised_logarithm(terms: Sequence[tuple[int, Floats, Floats]]) -> hall.
         value = np.sum([sign * np.log(mean) for sign, mean, _ in terms], axis=0)
         relative = [(sign, influence / mean) for sign, mean, influence in terms]
         linear = np.sum([sign * part for sign, part in relative], axis=0)
-        error = np.sqrt((linear**2).sum(axis=0))
-        third = (linear**3).sum(axis=0)
-        squares = np.sum([sign * (part**2).sum(axis=0) for sign, part in relative], axis=0)
-        bent = np.sum([sign * (linear * part).sum(axis=0) ** 2 for sign, part in relative], axis=0)
+        error = np.sqrt(_dot(linear, linear))
+        third = _dot(linear * linear, linear)
+        squares = np.sum([sign * _dot(part, part) for sign, part in relative], axis=0)
+        bent = np.sum([sign * _dot(linear, part) ** 2 for sign, part in relative], axis=0)
         bias = -squares / 2 / error - (third - 2 * bent) / 2 / error**3
         skewness = (3 * bent - 2 * third) / error**3
         value = np.where(np.abs(value) <= _ROUNDING, 0.0, value)
@@ -162,4 +162,9 @@ def _freedom(influence: Floats) -> Floats:
     squares, fourths = (unobserved**2).sum(axis=0), (unobserved**4).sum(axis=0)
     few = np.divide(2 * squares**2, fourths, out=np.full_like(squares, 2.0), where=fourths > 0)
     with np.errstate(invalid="ignore"):
-        return combined_freedom((observed**2).sum(axis=0), np.maximum(freedom_of(observed) / 2, 2.0), squares, few)
+        return combined_freedom(_dot(observed, observed), np.maximum(freedom_of(observed) / 2, 2.0), squares, few)
+
+
+def _dot(left: Floats, right: Floats) -> Floats:
+    """Sum over units of a product, one entry per group."""
+    return np.asarray(np.einsum("ug,ug->g", left, right))
