@@ -22,6 +22,7 @@ from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.network import Network, space
 from fairmargin.models.protocol import as_rows, check_inside
+from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.perturbation.balls import Ball
 from fairmargin.perturbation.tiles import by_tiles
 
@@ -175,6 +176,8 @@ def attacked(
     radii = as_radii(radius, len(samples))
     if not len(samples):
         return samples.astype(np.float64)
+    if isinstance(classifier, TorchClassifier):
+        classifier = classifier.looked_at(samples)
     check_inside(classifier.domain, as_rows(samples))
     found = np.empty(samples.shape)
     with opened(classifier, attack, tuple(samples.shape[1:])) as network:

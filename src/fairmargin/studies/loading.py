@@ -58,7 +58,8 @@ def load_study(study: Study, progress: Progress | None = None) -> Loaded:
     model, model_notes = load_classifier(study, dataset)
     dataset = _in_model_order(dataset, model)
     model = as_classifier(model, domain=_common_domain(model.domain, dataset.domain))
-    positions = check_samples(model, dataset.x, dataset.y)
+    checked = check_samples(model, dataset.x, dataset.y)
+    model = checked.model
     columns = {"class": dataset.labels, **dataset.attributes}
     if study.label:
         columns.setdefault(study.label, dataset.labels)
@@ -69,11 +70,11 @@ def load_study(study: Study, progress: Progress | None = None) -> Loaded:
         f"{', ' + study.task if study.task else ''}: {len(dataset):,} samples",
         about_model=f"{study.model} with {Path(study.weights).name}" if study.weights else study.model,
         fingerprint=dataset.fingerprint,
-        notes=(*dataset.notes, *model_notes, *seen_in_training(study, dataset)),
+        notes=(*dataset.notes, *model_notes, *checked.notes, *seen_in_training(study, dataset)),
         domain=model.domain.fingerprint(),
         dataset=dataset,
         model=model,
-        positions=positions,
+        positions=checked.positions,
     )
 
 

@@ -110,7 +110,8 @@ def audit_to_precision(
         check_estimator(classifier, estimator)
     samples = as_samples(x)
     same_length(x=samples, partition=partition)
-    positions = check_samples(classifier, samples, y)
+    checked = check_samples(classifier, samples, y)
+    classifier, positions = checked.model, checked.positions
     fixed = None
     if references is not None:
         fixed = as_references(references, tuple(map(int, samples.shape[1:])), classifier.domain)
