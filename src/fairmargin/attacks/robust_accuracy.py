@@ -21,6 +21,7 @@ from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.protocol import Classifier, encode_labels
 
 
@@ -131,7 +132,8 @@ def _attacked(
     """Return what `attack_samples` returns, and warnings about the model."""
     check_attack(classifier, attack)
     check_seed(seed)
-    samples = x if hasattr(x, "shape") else np.asarray(x)
+    named = in_model_order(classifier, x)
+    samples = named if hasattr(named, "shape") else np.asarray(named)
     checked = check_samples(classifier, samples, y)
     classifier, positions = checked.model, checked.positions
     radii = as_radii(radius, len(positions))

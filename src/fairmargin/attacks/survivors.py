@@ -20,6 +20,7 @@ from fairmargin.distances.gradient_search import key_rows
 from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.network import Network, space
 from fairmargin.models.protocol import as_rows, check_inside
 from fairmargin.models.torch_model import TorchClassifier
@@ -171,7 +172,7 @@ def attacked(
     """
     classifier = as_classifier(model)
     check_attack(classifier, attack)
-    samples = np.asarray(x)
+    samples = np.asarray(in_model_order(classifier, x))
     classes = _checked(samples, y, keys, len(classifier.classes))
     radii = as_radii(radius, len(samples))
     if not len(samples):

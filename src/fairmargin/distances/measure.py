@@ -17,6 +17,7 @@ from fairmargin.core.keys import check_seed, sample_keys
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.probe import probed
 from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
 from fairmargin.models.referenced import Referenced, References, as_references
@@ -58,7 +59,8 @@ def measure(
     model
         Anything that `as_classifier` accepts; pass its result to set a domain.
     x
-        Samples of any shape (n, …): an array, a memory map or anything else that slices.
+        Samples of any shape (n, …): an array, a memory map or anything else that slices. The columns of a data frame
+        are put in the model's order where it knows the names of its features.
     y
         One label value of the model's `classes` per sample.
     estimator
@@ -80,13 +82,16 @@ def measure(
     check_seed(seed)
     classifier = as_classifier(model)
     check_estimator(classifier, estimator)
-    samples = x if hasattr(x, "shape") else _array(x)
+    named = in_model_order(classifier, x)
+    samples = named if hasattr(named, "shape") else _array(named)
     checked = check_samples(classifier, samples, y)
     classifier, positions = checked.model, checked.positions
     for warning in checked.warnings:
         warnings.warn(warning, UserWarning, stacklevel=2)
     if references is not None:
-        fixed = as_references(references, tuple(samples.shape[1:]), classifier.domain)
+        fixed = as_references(
+            in_model_order(classifier, references, "references"), tuple(samples.shape[1:]), classifier.domain
+        )
         classifier = with_references(classifier, fixed, estimator)
     size = shard_size(
         classifier, math.prod(samples.shape[1:]), len(positions), memory=min(_MEMORY, _free_memory() // 2)
