@@ -1,9 +1,12 @@
 """A network may return scores, probabilities or one number: distances are those of the same network with scores."""
 
 import functools
+import json
 import pickle
+import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -14,7 +17,9 @@ from fairmargin.core.domain import Domain
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.loading import load_model
 from tests.perturbation.networks import mlp, relu_mlp, test_digits
+from tests.stories.examples import fairmargin, succeeded
 
 X, Y = test_digits(60)
 XB = np.random.default_rng(0).normal(size=(60, 6)).astype(np.float32)
@@ -304,3 +309,58 @@ def test_attacks_called_directly_take_one_number_per_sample(attack):
     two = free(Then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), z], dim=1)))
     expected = fm.ATTACKS[attack]()(two, XB, YB, radius=0.5, keys=keys)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+NETWORKS = """
+import torch
+from torch import nn
+
+class Sharp(nn.Module):
+    def __init__(self, sigmoid=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.sigmoid = nn.Linear(6, 1 if sigmoid else 2), sigmoid
+
+    def forward(self, x):
+        z = 1000 * self.layer(x)
+        return torch.sigmoid(z / 1000).squeeze(1) if self.sigmoid else z.softmax(dim=1)
+
+def softmax():
+    return Sharp()
+
+def sigmoid():
+    return Sharp(sigmoid=True)
+
+def layer():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 1), nn.Sigmoid())
+"""
+
+
+@pytest.mark.parametrize("command", [["audit", "--resamples", "200"], ["attack", "--radius", "0.1"]])
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [
+        ("softmax", r"of 60 samples the probabilities are exactly 0 or 1"),
+        ("sigmoid", r"The network returns probabilities; the search uses their log-odds\.$"),
+        ("layer", r"The network's final Sigmoid layer is left out of the search"),
+    ],
+)
+def test_commands_note_what_was_searched(tmp_path, command, network, words):
+    (tmp_path / "net.py").write_text(NETWORKS)
+    table = pd.DataFrame(XB, columns=list("abcdef")).assign(label=np.array(["no", "yes"])[YB])
+    table.to_csv(tmp_path / "data.csv", index=False)
+    options = ["--model", f"{tmp_path}/net.py:{network}", "--data", tmp_path / "data.csv", "--label", "label"]
+    succeeded(fairmargin(*command, *options, "--engine", "serial", "--out", tmp_path / "run"))
+    kept = tmp_path / "run" / ("manifest.json" if command[0] == "audit" else "robust_accuracy.json")
+    assert any(re.search(words, note) for note in json.loads(kept.read_text())["notes"])
+
+
+@pytest.mark.parametrize("last", [(), (nn.Sigmoid(),), (nn.Sigmoid(), nn.Flatten(0))])
+def test_one_number_of_an_onnx_file_is_measured_as_two_scores(tmp_path, last):
+    pytest.importorskip("onnxruntime")
+    axes = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n"}}}
+    network = nn.Sequential(one_logit(), *last).eval()
+    torch.onnx.export(network, (torch.rand(3, 6),), tmp_path / "model.onnx", dynamo=False, verbose=False, **axes)
+    found = binary(load_model(str(tmp_path / "model.onnx")))
+    np.testing.assert_allclose(found, two_logits(), rtol=2e-3, atol=1e-6)

@@ -19,6 +19,7 @@ from fairmargin.models.probe import probed
 X = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(int)
 IMAGES = np.random.default_rng(1).random((40, 2, 6, 6)).astype(np.float32)
+LEAST = 0.99 * float(np.abs(X).sum(axis=1).min())  # of the sums of sizes, by which a network may refuse inputs
 FAST = fm.ESTIMATORS["plumb"](steps=12)
 
 
@@ -125,6 +126,7 @@ PER_SAMPLE = {
     "constant scores": lambda: nn.Sequential(two_layers(), Around(lambda z: z * 0 + 2, nn.Identity())),
     "half precision inside": lambda: Around(lambda x: x.bfloat16(), two_layers().bfloat16()),
     "double precision": lambda: two_layers().double(),
+    "no scores elsewhere": lambda: Around(lambda x: torch.where(x.abs().sum(1, keepdim=True) > LEAST, x, torch.nan)),
 }
 
 

@@ -4,6 +4,7 @@ import pickle
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -448,3 +449,13 @@ def test_any_number_of_threads_gives_the_same_bits():
         assert bits(few) == one
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_copy_with_another_module_searches_with_that_module():
+    first = as_classifier(mlp())
+    with first.network((1, 8, 8)):
+        pass
+    other = replace(first, module=mlp(epochs=1))
+    with other.network((1, 8, 8)) as network:
+        rows = torch.tensor(X[:64]).flatten(1)
+        assert torch.equal(network.scores(rows), network.plain(rows))

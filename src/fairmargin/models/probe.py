@@ -98,10 +98,14 @@ def _check_network(model: Differentiable, x: Numbers) -> None:
     """Check a model by the scores that a search follows, in full tiles of rows, as it is always asked."""
     import torch
 
+    from fairmargin.models.network import finite
+
     shape, comparable = x.shape[1:], _comparable(model)
     with model.network(shape) as network:
         rows = _rows_of(network, x)
-        _check_tensor_unchanged(network, _filled(rows[: network.tile], network.tile))
+        tile = _filled(rows[: network.tile], network.tile)
+        _check_tensor_unchanged(network, tile)
+        finite(network.plain(tile))
 
         def ask(samples: Numbers) -> Numbers:
             batch = torch.as_tensor(samples.copy(), device=network.device).to(network.dtype)
@@ -129,12 +133,10 @@ def _check_tensor_unchanged(network: "Network", tile: "Tensor") -> None:
 
 def _comparable(model: Any) -> Callable[["Tensor"], Numbers]:
     """Scores as numbers to compare; log-odds, which are coarse near 0 and 1, as the probabilities they come from."""
-    from fairmargin.models.network import finite
-
     outputs = getattr(model, "outputs", None)
 
     def comparable(scores: "Tensor") -> Numbers:
-        same = finite(scores).double()
+        same = scores.double()
         if outputs is not None and outputs.searched_as_log_odds:
             same = same.softmax(dim=1)
         return np.asarray(same.cpu().numpy())
@@ -146,7 +148,9 @@ def _rows_of(network: "Network", x: Numbers) -> "Tensor":
     import torch
 
     kind = np.float64 if network.dtype is torch.float64 else np.float32
-    return torch.as_tensor(np.array(x, dtype=kind), device=network.device).to(network.dtype).flatten(1)
+    with np.errstate(over="ignore"):  # too large for single precision becomes infinity: the scores show it
+        held = np.array(x, dtype=kind)
+    return torch.as_tensor(held, device=network.device).to(network.dtype).flatten(1)
 
 
 def _inside(network: "Network", rows: "Tensor") -> "Tensor":

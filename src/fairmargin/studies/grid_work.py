@@ -22,7 +22,6 @@ from fairmargin.engine.task import Task
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.acceleration import threads
 from fairmargin.models.linear import LinearClassifier
-from fairmargin.models.probe import probed
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
@@ -141,8 +140,7 @@ def network_at(cell: Cell, folder: Path | None, epoch: str = LAST) -> TorchClass
         if not path.exists():
             raise InputError(f"there is no epoch {epoch}: the training ended before.")
         load_weights(weights_of(module, study.subject), path)
-    classifier = TorchClassifier(module.eval(), tuple(range(samples.outputs)), samples.test.domain)
-    return probed(classifier, samples.test.x).model  # type: ignore[return-value]
+    return TorchClassifier(module.eval(), tuple(range(samples.outputs)), samples.test.domain)
 
 
 def weights_at(folder: Path, epoch: str) -> Path:

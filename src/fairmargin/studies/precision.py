@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,8 @@ def audit_to_precision(
     if store is not None:
         workshop = Workshop(Store.open(Path(store), create=True), Serial(), tell)
     with workshop.store.lock() if workshop else nullcontext():
-        return precise(subject, partition, chosen, workshop, tell)
+        found = precise(subject, partition, chosen, workshop, tell)
+    return replace(found, notes=(*found.notes, *checked.warnings))
 
 
 def precise(
