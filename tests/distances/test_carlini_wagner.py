@@ -10,7 +10,7 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances.carlini_wagner import CarliniWagner
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.measure import measure
+from fairmargin.distances.measure import check_samples, measure, measure_shard
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
@@ -108,7 +108,9 @@ def test_descents_that_get_nowhere_leave():
     def rows_asked_about(x):
         noting = Noting(Formula(scores))
         model = as_classifier(noting, classes=range(2), domain=Domain(0, 1), tile=4)
-        measure(model, np.array(x, np.float32), [int(row[0] < 0.5) for row in x], CarliniWagner(published=True))
+        checked = check_samples(model, np.array(x, np.float32), [int(row[0] < 0.5) for row in x])
+        noting.asked.clear()
+        measure_shard(checked.model, CarliniWagner(published=True), np.array(x, np.float32), checked.positions)
         return sum(map(len, noting.asked)) / 4
 
     assert rows_asked_about([[0.2, 0.2]]) < 5 * 10 + 10

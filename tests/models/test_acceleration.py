@@ -17,6 +17,7 @@ from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.folding import folded
 from fairmargin.models.loading import load_model
 from fairmargin.models.normalized import Normalized
+from fairmargin.models.probe import probed
 from fairmargin.models.trial import Pass, Trial
 from fairmargin.perturbation.closest import Closest
 
@@ -363,7 +364,8 @@ def test_a_copy_that_is_wrong_finds_no_false_distances(monkeypatch):
     plain = as_classifier(residual())
     y = plain.predict(X[:20])
     truth = measure(plain, X[:20], y, DeepFool(steps=20)).values
-    broken = replace(plain, acceleration=FOLD, _ready={FOLD: residual(seed=5).eval()})
+    broken = replace(probed(plain, X[:20]).model, acceleration=FOLD)
+    broken._ready[FOLD] = residual(seed=5).eval()
     found = measure(broken, X[:20], y, DeepFool(steps=20)).values
     assert (found > 0.3 * truth).all()
     assert (found[np.isfinite(found)] > 0).all()

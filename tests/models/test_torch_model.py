@@ -4,6 +4,7 @@ import pickle
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,11 @@ from torch.nn import functional
 from fairmargin.core.domain import Domain
 from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.first_order import FirstOrder
-from fairmargin.distances.measure import measure
-from fairmargin.distances.starting import answers_again
+from fairmargin.distances.measure import measure, measure_shard
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.module_fingerprint import module_fingerprint
+from fairmargin.models.probe import probed
 from fairmargin.models.torch_model import TorchClassifier, from_torch
 from tests.perturbation.networks import cnn, mlp, test_digits
 
@@ -135,8 +136,8 @@ def test_calls_the_user_s_hooks_and_keeps_them():
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda x: x.flatten(1)[:, :1], r"returns shape \(64, 1\) .* single logit"),
-        (lambda x: x.flatten(1)[:, 0], r"returns shape \(64,\) .* single logit"),
+        (lambda x: x.flatten(1)[:, :1], r"returns shape \(64, 1\) .* One number per sample is for two classes"),
+        (lambda x: x.flatten(1)[:, 0], r"returns shape \(64,\) .* One number per sample is for two classes"),
         (lambda x: x.expand(-1, 3, -1, -1), r"returns shape \(64, 3, 8, 8\) .* pooling or flattening"),
         (lambda x: (x.flatten(1)[:, :3], x), r"returns a tuple; expected one score per class, shape \(64, 3\)"),
         (lambda x: {"logits": x.flatten(1)[:, :3]}, r"returns a dict"),
@@ -180,9 +181,9 @@ def test_a_module_without_layers_needs_its_classes_named():
     np.testing.assert_allclose(found.values, [0.3 / 2**0.5, 1.3 / 2**0.5], rtol=1e-3)
 
 
-def test_a_single_output_is_no_classifier_and_it_says_what_to_do():
-    with pytest.raises(ModelError, match=r"has 1 output; .*`torch.cat\(\[torch.zeros_like\(z\), z\]"):
-        as_classifier(nn.Linear(3, 1))
+def test_one_class_is_no_classifier():
+    with pytest.raises(ModelError, match="at least 2 classes apart; `classes` names 1"):
+        as_classifier(nn.Linear(3, 1), classes=["only"])
 
 
 @pytest.mark.parametrize("classes", [3, "abc", ["a", "b", "a"]])
@@ -242,12 +243,15 @@ def test_predictions_and_distances_hardly_depend_on_the_tile():
         assert np.median(np.abs(values - first[1])) < 1e-6
 
 
-def test_the_module_only_ever_sees_full_tiles():
+def test_the_module_only_ever_sees_full_tiles_once_it_is_checked():
     sizes = set()
     model = as_classifier(Shaped(lambda x: sizes.add(len(x)) or x.flatten(1)[:, :10]), classes=range(10), tile=16)
     for count in (1, 15, 16, 17, 50):
         assert len(model.predict(X[:count])) == count
-    measure(model, X[:21], Y[:21], DeepFool(steps=3))
+    assert sizes == {16}
+    checked = probed(model, X).model
+    sizes.clear()
+    measure_shard(checked, DeepFool(steps=3), X[:21], Y[:21])
     assert sizes == {16}
 
 
@@ -285,10 +289,14 @@ class Noisy(nn.Module):
         return self.module(functional.dropout(x, self.share, training=True))
 
 
-@pytest.mark.parametrize(("share", "same"), [(0.5, False), (0.05, False), (0.0, True)])
-def test_a_model_that_is_random_in_evaluation_mode_shows_itself(share, same):
-    with as_classifier(Noisy(cnn(epochs=0), share)).network((1, 8, 8)) as network:
-        assert answers_again(network, X) is same
+@pytest.mark.parametrize("share", [0.5, 0.05])
+def test_a_model_that_is_random_in_evaluation_mode_is_refused(share):
+    with pytest.raises(ModelError, match="answers the same inputs differently"):
+        probed(as_classifier(Noisy(cnn(epochs=0), share)), X)
+
+
+def test_a_model_whose_dropout_drops_nothing_is_not_random():
+    assert probed(as_classifier(Noisy(cnn(epochs=0), 0.0)), X).notes == ()
 
 
 def test_another_domain_for_the_same_module():
@@ -441,3 +449,13 @@ def test_any_number_of_threads_gives_the_same_bits():
         assert bits(few) == one
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_copy_with_another_module_searches_with_that_module():
+    first = as_classifier(mlp())
+    with first.network((1, 8, 8)):
+        pass
+    other = replace(first, module=mlp(epochs=1))
+    with other.network((1, 8, 8)) as network:
+        rows = torch.tensor(X[:64]).flatten(1)
+        assert torch.equal(network.scores(rows), network.plain(rows))

@@ -21,7 +21,8 @@ from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.protocol import encode_labels
+from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.protocol import Classifier, encode_labels
 
 
 def robust_accuracy(
@@ -81,7 +82,7 @@ def robust_accuracy(
     _check_lengths(x, partition, chosen)
     check_partition(partition)
     classifier = as_classifier(model)
-    outcome = attack_samples(classifier, x, y, attack, radius=radius, seed=seed, progress=progress)
+    outcome, doubts = _attacked(classifier, x, y, attack, radius, seed, progress)
     found = accuracy_under_attack(
         outcome.correct,
         outcome.unreached,
@@ -94,7 +95,11 @@ def robust_accuracy(
     )
     return replace(
         found,
-        warnings=(*found.warnings, *unseen_classes(classifier.classes, encode_labels(classifier, y), "the samples")),
+        warnings=(
+            *found.warnings,
+            *doubts,
+            *unseen_classes(classifier.classes, encode_labels(classifier, y), "the samples"),
+        ),
     )
 
 
@@ -112,11 +117,25 @@ def attack_samples(
 
     The parameters are those of `robust_accuracy`.
     """
-    classifier = as_classifier(model)
+    return _attacked(as_classifier(model), x, y, attack, radius, seed, progress)[0]
+
+
+def _attacked(
+    classifier: Classifier,
+    x: Any,
+    y: Any,
+    attack: Attack,
+    radius: Any,
+    seed: int,
+    progress: Callable[[int, int], None] | bool | None,
+) -> tuple[Distances, tuple[str, ...]]:
+    """Return what `attack_samples` returns, and warnings about the model."""
     check_attack(classifier, attack)
     check_seed(seed)
-    samples = x if hasattr(x, "shape") else np.asarray(x)
-    positions = check_samples(classifier, samples, y)
+    named = in_model_order(classifier, x)
+    samples = named if hasattr(named, "shape") else np.asarray(named)
+    checked = check_samples(classifier, samples, y)
+    classifier, positions = checked.model, checked.positions
     radii = as_radii(radius, len(positions))
     features = math.prod(samples.shape[1:])
     check_radius(classifier.domain, attack.norm, float(radii.max()), features)
@@ -127,7 +146,7 @@ def attack_samples(
             part = slice(start, start + size)
             parts.append(attack_shard(classifier, attack, samples[part], positions[part], radii[part], seed, start))
             tell(min(start + size, len(positions)), len(positions))
-    return concatenate(parts)
+    return concatenate(parts), checked.warnings
 
 
 def _check_lengths(x: Any, partition: Partition, plan: AuditPlan) -> None:

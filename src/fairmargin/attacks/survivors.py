@@ -20,8 +20,10 @@ from fairmargin.distances.gradient_search import key_rows
 from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.network import Network, space
 from fairmargin.models.protocol import as_rows, check_inside
+from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.perturbation.balls import Ball
 from fairmargin.perturbation.tiles import by_tiles
 
@@ -170,11 +172,13 @@ def attacked(
     """
     classifier = as_classifier(model)
     check_attack(classifier, attack)
-    samples = np.asarray(x)
+    samples = np.asarray(in_model_order(classifier, x))
     classes = _checked(samples, y, keys, len(classifier.classes))
     radii = as_radii(radius, len(samples))
     if not len(samples):
         return samples.astype(np.float64)
+    if isinstance(classifier, TorchClassifier):
+        classifier = classifier.looked_at(samples)
     check_inside(classifier.domain, as_rows(samples))
     found = np.empty(samples.shape)
     with opened(classifier, attack, tuple(samples.shape[1:])) as network:

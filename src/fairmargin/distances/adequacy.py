@@ -15,12 +15,20 @@ from fairmargin.core.keys import sample_keys
 from fairmargin.core.partition import Partition
 from fairmargin.data.samples import as_samples, take_rows
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.measure import check_estimator, concatenate, measure, shard_size, with_references
+from fairmargin.distances.measure import (
+    check_estimator,
+    check_samples,
+    concatenate,
+    measure,
+    shard_size,
+    with_references,
+)
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 from fairmargin.metrics.adequacy import Adequacy
 from fairmargin.metrics.settling import TOLERANCE, Evidence, check_settings, nothing_to_settle, settle
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.protocol import Differentiable, encode_labels
 
 PER_GROUP = 64
@@ -110,7 +118,7 @@ def adequacy(
     check_estimator(classifier, estimator)
     _check_settings(partition, per_group, seed)
     check_settings(tolerance, confidence, up_to)
-    samples, labels = _samples(x), _labels(y)
+    samples, labels = _samples(in_model_order(classifier, x)), _labels(y)
     same_length(x=samples, y=labels, partition=partition)
     ladder: Budgets | None = None
     if budgets is not None:
@@ -120,6 +128,7 @@ def adequacy(
     positions = encode_labels(classifier, labels)
     chosen = chosen_of(content_keys(samples, positions, seed), partition, per_group)
     some, given, known = take_rows(samples, chosen), labels[chosen], positions[chosen]
+    classifier = check_samples(classifier, some, given).model
     told = _Count(len(ladder.names) + 3 if ladder else 1, progress if callable(progress) else None)
     bars = False if callable(progress) else progress
 

@@ -2,9 +2,10 @@
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from fairmargin.distances.catalog import spelled
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.probe import probed
 from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
 from fairmargin.models.referenced import Referenced, References, as_references
 
@@ -57,7 +60,8 @@ def measure(
     model
         Anything that `as_classifier` accepts; pass its result to set a domain.
     x
-        Samples of any shape (n, …): an array, a memory map or anything else that slices.
+        Samples of any shape (n, …): an array, a memory map or anything else that slices. The columns of a data frame
+        are put in the model's order where it knows the names of its features.
     y
         One label value of the model's `classes` per sample.
     estimator
@@ -79,10 +83,16 @@ def measure(
     check_seed(seed)
     classifier = as_classifier(model)
     check_estimator(classifier, estimator)
-    samples = x if hasattr(x, "shape") else _array(x)
-    positions = check_samples(classifier, samples, y)
+    named = in_model_order(classifier, x)
+    samples = named if hasattr(named, "shape") else _array(named)
+    checked = check_samples(classifier, samples, y)
+    classifier, positions = checked.model, checked.positions
+    for warning in checked.warnings:
+        warnings.warn(warning, UserWarning, stacklevel=2)
     if references is not None:
-        fixed = as_references(references, tuple(samples.shape[1:]), classifier.domain)
+        fixed = as_references(
+            in_model_order(classifier, references, "references"), tuple(samples.shape[1:]), classifier.domain
+        )
         classifier = with_references(classifier, fixed, estimator)
     size = shard_size(
         classifier, math.prod(samples.shape[1:]), len(positions), memory=min(_MEMORY, _free_memory() // 2)
@@ -163,8 +173,28 @@ def concatenate(parts: Sequence[Distances]) -> Distances:
     return Distances(values, correct, bound, first.norm, first.subject, tried, estimator)
 
 
-def check_samples(model: Classifier, x: Any, y: Any) -> Ints:
-    """The class positions of the labels, after looking at every sample: better now than after hours of measuring."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A model and samples that passed all checks.
+
+    Parameters
+    ----------
+    model
+        The model as it is measured.
+    positions
+        The class position of each label.
+    notes, warnings
+        What a reader of the results should know about the model, as sentences; those that question the results.
+    """
+
+    model: Classifier
+    positions: Ints
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def check_samples(model: Classifier, x: Any, y: Any) -> Checked:
+    """Check every sample and label, and the model on some of them: better now than after hours of measuring."""
     if hasattr(x, "toarray"):
         raise InputError("`x` is a sparse matrix; pass `x.toarray()`.")
     if len(np.shape(x)) < 2:
@@ -178,30 +208,14 @@ def check_samples(model: Classifier, x: Any, y: Any) -> Ints:
             f"`y` has {len(y):,} labels but `x` has {len(x):,} samples. Did you drop rows from only one of them?"
         )
     positions = encode_labels(model, y)
-    _check_answers(model, np.asarray(x[: model.tile]))  # a wrong shape is said before the work begins
+    model.predict(np.array(x[: model.tile]))  # a wrong shape is said before the work begins
     low, high = getattr(x, "limits", (-math.inf, math.inf))
-    if (model.domain.low <= low).all() and (high <= model.domain.high).all() and math.isfinite(high - low):
-        return positions  # images kept as bytes cannot lie elsewhere
+    inside = (model.domain.low <= low).all() and (high <= model.domain.high).all() and math.isfinite(high - low)
     at_once = max(1, _CHECKED_AT_ONCE // max(1, math.prod(np.shape(x)[1:])))
-    for start in range(0, len(x), at_once):
+    for start in () if inside else range(0, len(x), at_once):  # images kept as bytes cannot lie elsewhere
         check_inside(model.domain, as_rows(x[start : start + at_once], start), start)
-    return positions
-
-
-def _check_answers(model: Classifier, x: Any) -> None:
-    """A model that answers the same question differently has no boundary to measure a distance to."""
-    model.predict(x)
-    if model.tile == 1 or not isinstance(model, Differentiable):
-        return
-    from fairmargin.distances.starting import answers_again
-
-    # Asked within one measurement: two calls of `predict` begin with the same random state, and would agree.
-    with model.network(tuple(x.shape[1:])) as network:
-        if not answers_again(network, x):
-            raise ModelError(
-                "The model answers the same inputs differently when asked again: something in it is random even in "
-                "evaluation mode. Make it deterministic, or measure a smoothed version of it."
-            )
+    found = probed(model, x)
+    return Checked(found.model, positions, found.notes, found.warnings)
 
 
 @contextmanager

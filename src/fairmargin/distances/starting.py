@@ -45,16 +45,6 @@ class Started:
         return Distances(found, correct.cpu().numpy(), bound, norm, tried=looked)
 
 
-def answers_again(network: Network, x: Any) -> bool:
-    """Whether the model gives samples the same scores when asked a second time; a tile of samples will do.
-
-    Within one measurement, since each begins with the same random state: only here can a random model show itself.
-    """
-    first, second = (started(network, x, np.zeros(len(x), dtype=np.int64)).scores for _ in range(2))
-    # Some kernels of GPUs add in any order; what is random differs by more.
-    return bool(torch.allclose(first, second, rtol=0, atol=1e-4 * float(first.abs().max())))
-
-
 def started(network: Network, x: Any, y: Ints) -> Started:
     """The samples as the model sees them, and what it says of them."""
     # By way of numpy, which knows more kinds of numbers than torch (other byte orders, for instance).

@@ -249,10 +249,12 @@ def _begun(classifier: Accelerable, x: Any, passes: int) -> Trial[Acceleration]:
     some = np.asarray(x[: classifier.tile])
     shape = some.shape[1:]
     rows = torch.as_tensor(np.resize(some, (classifier.tile, *shape))).flatten(1)
-    ready: dict[Acceleration, nn.Module] = {}  # each copy is made once, and forgotten with the trial
+    ready: dict[Acceleration, Any] = {}  # each copy is made once, and forgotten with the trial
 
     def run(way: Acceleration, rows: Tensor) -> Pass:
-        with cast(Any, replace)(classifier, acceleration=way, _ready=ready).network(shape) as network:
+        if way not in ready:
+            ready[way] = cast(Any, replace)(classifier, acceleration=way)
+        with ready[way].network(shape) as network:
             return one_pass(network.scores, rows.to(network.device, network.dtype))
 
     return Trial(PLAIN, run, rows, passes)

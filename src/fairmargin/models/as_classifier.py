@@ -52,9 +52,10 @@ def as_classifier(
     Parameters
     ----------
     model
-        A `Classifier`; a `torch.nn.Module` that returns one score per class; a fitted linear scikit-learn model or
-        affine Pipeline; or `(weight, bias)`, with one row of weights per class, or a single row w and number b for a
-        binary model (class 1 where ⟨w, x⟩ + b > 0).
+        A `Classifier`; a `torch.nn.Module` that returns one score or probability per class, or one logit or
+        probability of the second of two classes; a fitted linear scikit-learn model or affine Pipeline; or `(weight,
+        bias)`, with one row of weights per class, or a single row w and number b for a binary model (class 1 where
+        ⟨w, x⟩ + b > 0).
     domain
         Where inputs may lie and how length is measured; a `Classifier` keeps its own, a torch module takes pixels in
         [0, 1], others have no limits.

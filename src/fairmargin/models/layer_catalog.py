@@ -151,6 +151,10 @@ def _reshaped(args: Any, out: Tensor, layer: Any = None, start_dim: int = 0, end
     return moved(lambda z: z.reshape(len(z), *shape), _sample(args[0]), out)
 
 
+def _squeezed(args: Any, out: Tensor, dim: Any = None) -> Kind:
+    return _reshaped(args, out)
+
+
 def _sliced(args: Any, out: Tensor) -> Kind:
     index = args[1] if isinstance(args[1], tuple) else (args[1],)
     if index[0] != slice(None) or not all(isinstance(each, (slice, int)) for each in index):
@@ -255,6 +259,8 @@ CALLS: dict[Any, Reader] = {
     "view": _reshaped,
     "reshape": _reshaped,
     torch.reshape: _reshaped,
+    "squeeze": _squeezed,
+    torch.squeeze: _squeezed,
     operator.getitem: _sliced,
     functional.pad: _padded,
     "movedim": _axes_moved,

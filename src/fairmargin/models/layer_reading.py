@@ -35,7 +35,7 @@ def layers_of(model: Any, shape: tuple[int, ...]) -> Layers:
         flat = Step(moved(lambda z: z.flatten(1), shape, weight), (0,), (model.features,))
         return Layers(shape, (flat, Step(dense(weight, bias), (1,), (len(bias),))), torch.float64)
     if isinstance(model, TorchClassifier):
-        return Layers(shape, read_steps(model.module, shape, model.device, model.dtype), model.dtype)
+        return Layers(shape, read_steps(model.layered(), shape, model.device, model.dtype), model.dtype)
     raise ModelError(
         f"The layers of a `{type(model).__name__}` cannot be looked at; expected a torch module or a linear model. "
         "Choose an estimator that needs gradients or predictions only."

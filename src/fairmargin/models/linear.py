@@ -12,6 +12,7 @@ import numpy.typing as npt
 from fairmargin.core.arrays import Floats, Ints, read_only
 from fairmargin.core.domain import Domain
 from fairmargin.errors import InputError, ModelError
+from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.protocol import as_classes, as_rows
 
 if TYPE_CHECKING:
@@ -94,8 +95,10 @@ class LinearClassifier:
     def scores(self, x: Any) -> Floats:
         """⟨w_k, x_i⟩ + b_k for every sample and class; a sample's scores are the same bits alone or in any batch.
 
-        `x` has any shape (n, …) and may be anything that slices, for instance a memory map.
+        `x` has any shape (n, …) and may be anything that slices, for instance a memory map. Columns with names are put
+        in the model's order where it knows its features.
         """
+        x = in_model_order(self, x)
         size = max(1, _BLOCK_ENTRIES // self.features)
         out = np.empty((len(x), len(self.classes)))
         for start in range(0, len(x), size):

@@ -403,7 +403,7 @@ OPERATORS: dict[str, Translate] = {
     "Pow": _with(operator.pow),
     "ReduceMean": _mean_over,
     "Relu": _layer(lambda op: nn.ReLU()),
-    "Sigmoid": _function(torch.sigmoid),
+    "Sigmoid": _layer(lambda op: nn.Sigmoid()),
     "Softmax": _softmax(nn.Softmax),
     "Softplus": _function(functional.softplus),
     "Softsign": _function(functional.softsign),

@@ -4,7 +4,7 @@ import copy
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -19,13 +19,9 @@ from fairmargin.models.acceleration import PLAIN, Acceleration, accelerated, thr
 from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.network import TILE, Network, finite, space
 from fairmargin.models.normalized import Normalized
+from fairmargin.models.outputs import Outputs, Returned, TwoColumns, is_single, outputs_of, without_layer
 from fairmargin.models.protocol import as_classes, as_rows
 from fairmargin.models.user_file import Origin, origins_of
-
-_ONE_LOGIT = (
-    "A binary model with a single logit z needs two scores: wrap it so that it returns "
-    "`torch.cat([torch.zeros_like(z), z], dim=1)`."
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +35,8 @@ class TorchClassifier:
     Parameters
     ----------
     module
-        Takes (n, *shape) and returns one score per class, (n, C).
+        Takes (n, *shape) and returns one score or probability per class, (n, C); of two classes also one logit or
+        probability of the second, (n,) or (n, 1).
     classes
         The label values.
     domain
@@ -48,6 +45,8 @@ class TorchClassifier:
         How many samples the module is always given at once; the last ones are padded.
     acceleration
         How a faster copy of the module is made for searching; the module itself has the last word.
+    outputs
+        What the module returns; None until `looked_at` has found it out.
     """
 
     module: nn.Module
@@ -55,7 +54,9 @@ class TorchClassifier:
     domain: Domain = field(default_factory=lambda: Domain(0, 1))
     tile: int = TILE
     acceleration: Acceleration = PLAIN
-    _ready: dict[Acceleration, nn.Module] = field(default_factory=dict, repr=False)
+    outputs: Outputs | None = None
+    # Not copied by `replace`: another module, or another reading of its outputs, needs copies of its own.
+    _ready: dict[Acceleration, nn.Module] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def offers(self) -> frozenset[str]:
@@ -75,26 +76,48 @@ class TorchClassifier:
 
     def predict(self, x: Any) -> Ints:
         """The position of the largest score of each sample; the first of them if several tie."""
+        if self.outputs is None and len(self.classes) == 2 and len(x):
+            return self.looked_at(x).predict(x)
         out = np.empty(len(x), dtype=np.int64)
         with self.network(tuple(np.shape(x)[1:])) as network:
             for start in range(0, len(x), self.tile):
-                rows = torch.as_tensor(as_rows(x[start : start + self.tile], start)).to(network.device, network.dtype)
-                padded = torch.cat([rows, rows[-1:].expand(self.tile - len(rows), -1)])
-                scores = finite(network.plain(padded))
-                out[start : start + len(rows)] = scores.argmax(dim=1)[: len(rows)].cpu().numpy()
+                scores = finite(network.plain(self._tile(x[start : start + self.tile], start)))
+                count = min(self.tile, len(x) - start)
+                out[start : start + count] = scores.argmax(dim=1)[:count].cpu().numpy()
         return out
+
+    def looked_at(self, x: Any) -> "TorchClassifier":
+        """The same classifier that knows what its module returns, by its answers on the first of these samples."""
+        if self.outputs is not None:
+            return self
+        shape = tuple(np.shape(x)[1:])
+        tile = self._tile(x[: self.tile], 0).reshape(self.tile, *shape)
+        with undisturbed(self.module), self._said(self.tile, shape):
+            return replace(self, outputs=outputs_of(self.module, tile, len(self.classes)))
+
+    def saturated(self, x: Any) -> int:
+        """How many of the samples have probabilities of exactly 0 or 1, for a module that returns probabilities."""
+        assert self.outputs is not None
+        answer, count = self._answers(self.module, tuple(np.shape(x)[1:])), 0
+        with undisturbed(self.module), torch.no_grad():
+            for start in range(0, len(x), self.tile):
+                flat = self.outputs.saturated(answer(self._tile(x[start : start + self.tile], start)))
+                count += int(flat[: len(x) - start].sum())
+        return count
 
     @contextmanager
     def network(self, shape: tuple[int, ...]) -> Iterator[Network]:
         """The module ready to be measured, on samples of that shape; its state is restored at the end."""
+        outputs, whole = self.outputs or Outputs(), self._searched()
         if self.acceleration not in self._ready:
-            self._ready[self.acceleration] = accelerated(self.module, self.acceleration)
+            self._ready[self.acceleration] = accelerated(whole, self.acceleration)
         fast = self._ready[self.acceleration]
         low, high, scale = space(self.domain, shape, self.dtype, self.device)
-        with undisturbed(self.module), undisturbed(fast), threads(self.acceleration.threads):
+        answer, searched = self._answers(whole, shape), self._answers(fast, shape)
+        with undisturbed(self.module), undisturbed(whole), undisturbed(fast), threads(self.acceleration.threads):
             yield Network(
-                scores=self._scores(fast, shape),
-                plain=torch.no_grad()(self._scores(self.module, shape)),
+                scores=lambda rows: outputs.scores(searched(rows)),
+                plain=torch.no_grad()(lambda rows: outputs.decided(self.module, answer(rows))),
                 classes=len(self.classes),
                 tile=self.tile,
                 low=low,
@@ -104,7 +127,9 @@ class TorchClassifier:
 
     def fingerprint(self) -> str:
         """A hash of parameters, buffers, structure, settings and code of the module, of classes and domain."""
-        parts = (self.classes, self.domain.fingerprint(), module_fingerprint(self.module))
+        parts: tuple[Any, ...] = (self.classes, self.domain.fingerprint(), module_fingerprint(self.module))
+        if self.outputs is not None and self.outputs != Outputs():
+            parts = (*parts, repr(self.outputs))  # distances depend on what is searched
         return sha256(repr(parts).encode()).hexdigest()
 
     def __repr__(self) -> str:
@@ -123,24 +148,49 @@ class TorchClassifier:
                 f"The module cannot be sent to another process ({type(error).__name__}: {error}). Define its classes "
                 "and functions at the top level of a file, or measure in one process: --engine serial."
             ) from error
-        settings = (self.classes, self.domain, self.tile, self.acceleration)
+        settings = (self.classes, self.domain, self.tile, self.acceleration, self.outputs)
         return _restored, (origins_of(self.module), content.getvalue(), *settings)
 
-    def _scores(self, module: nn.Module, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
-        def scores(rows: Tensor) -> Tensor:
-            try:
+    def layered(self) -> nn.Module:
+        """The module as proofs read it: without a final Softmax or Sigmoid layer, with one score per class."""
+        outputs = self.outputs or Outputs()
+        if outputs.kind is Returned.SIGMOIDS:
+            return self.module  # several may be 1 by rounding, and then the largest logit does not decide
+        whole = self._searched()
+        return TwoColumns(whole, _numbers_of(whole)).eval() if outputs.single else whole
+
+    def _searched(self) -> nn.Module:
+        """The module without a final Softmax or Sigmoid layer."""
+        if PLAIN not in self._ready:
+            self._ready[PLAIN] = without_layer(self.module, self.outputs.layer if self.outputs else "")
+        return self._ready[PLAIN]
+
+    def _tile(self, x: Any, start: int) -> Tensor:
+        """Some samples as rows of the module's own kind, as many as a tile holds; the last is repeated."""
+        rows = torch.as_tensor(as_rows(x, start)).to(self.device, self.dtype)
+        return torch.cat([rows, rows[-1:].expand(self.tile - len(rows), -1)])
+
+    def _answers(self, module: nn.Module, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
+        def answer(rows: Tensor) -> Tensor:
+            with self._said(len(rows), shape):
                 out = module(rows.reshape(len(rows), *shape))
-            except FairmarginError:
-                raise
-            except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
-                first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
-                raise ModelError(
-                    f"The model cannot take {len(rows)} samples of shape {shape} ({first}). Is that the shape it was "
-                    "made for? Images are (channels, height, width)."
-                ) from error
             return self._checked(out, len(rows))
 
-        return scores
+        return answer
+
+    @contextmanager
+    def _said(self, count: int, shape: tuple[int, ...]) -> Iterator[None]:
+        """Turn what a module raises on samples of the wrong shape into a sentence."""
+        try:
+            yield
+        except FairmarginError:
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+            first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+            raise ModelError(
+                f"The model cannot take {count} samples of shape {shape} ({first}). Is that the shape it was made "
+                "for? Images are (channels, height, width)."
+            ) from error
 
     def _checked(self, out: object, count: int) -> Tensor:
         expected = f"expected one score per class, shape ({count}, {len(self.classes)})"
@@ -149,9 +199,17 @@ class TorchClassifier:
                 f"The model returns a {type(out).__name__}; {expected}, as one tensor. Wrap it so that it returns only "
                 "that."
             )
-        if out.shape == (count, len(self.classes)):
+        if self.outputs is not None and self.outputs.single:
+            if is_single(out, len(self.classes)) and len(out) == count:
+                return out
+            expected = f"expected one number per sample, shape ({count},) or ({count}, 1)"
+        elif out.shape == (count, len(self.classes)):
             return out
-        hint = _ONE_LOGIT if out.shape in ((count,), (count, 1)) else "Name the label values with `classes=`."
+        hint = "Name the label values with `classes=`."
+        if out.shape in ((count,), (count, 1)):
+            hint = "One number per sample is for two classes."
+            if self.outputs is None and len(self.classes) == 2:
+                hint = "Call `looked_at(x)` first, as `fm.measure` does, to see if it is a logit or a probability."
         if out.dim() > 2:
             hint = "Does it lack a pooling or flattening layer before the last?"
         raise ModelError(f"The model returns shape {tuple(out.shape)} for {count} samples; {expected}. {hint}")
@@ -172,11 +230,12 @@ def from_torch(
     Parameters
     ----------
     module
-        Returns one score per class.
+        Returns one score or probability per class, or one logit or probability of the second of two classes.
     domain
         Where inputs may lie; pixels in [0, 1] if left out.
     classes
-        The label values; 0 … C−1 if left out, C being the width of the module's last linear or convolutional layer.
+        The label values; 0 … C−1 if left out, C being the width of the module's last linear or convolutional layer
+        (2 where that is 1).
     mean, std
         A normalisation that the module expects its inputs to have gone through; it becomes the first layer, so that
         distances are in pixels.
@@ -191,12 +250,10 @@ def from_torch(
     """
     if tile < 1:
         raise InputError(f"`tile` must be at least 1; given {tile}.")
-    labels = range(_outputs_of(module)) if classes is None else classes
+    labels = range(max(2, _outputs_of(module))) if classes is None else classes  # one output tells two classes apart
     names = as_classes(labels, len(labels) if hasattr(labels, "__len__") else 0)
     if len(names) < 2:
-        raise ModelError(
-            f"The module has {len(names)} output; a classifier tells at least 2 classes apart. {_ONE_LOGIT}"
-        )
+        raise ModelError(f"A classifier tells at least 2 classes apart; `classes` names {len(names)}.")
     whole = (
         module
         if mean is None and std is None

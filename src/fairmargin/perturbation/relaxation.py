@@ -241,12 +241,12 @@ def _with_least_change(values: Values) -> Values:
 
 def _inner(slopes: Tensor, values: Tensor) -> Tensor:
     """⟨slopes, values⟩ for each of a sample's functions."""
-    return torch.bmm(slopes.flatten(2), values.flatten(1)[:, :, None])[:, :, 0]
+    return torch.bmm(slopes.reshape(*slopes.shape[:2], -1), values.reshape(len(values), -1, 1))[:, :, 0]
 
 
 def _length(values: Tensor) -> Tensor:
     """The L2 norm of a sample's values, at least."""
-    return values.flatten(1).square().sum(dim=1).sqrt() * (1 + 1e-9)
+    return values.reshape(len(values), -1).square().sum(dim=1).sqrt() * (1 + 1e-9)
 
 
 def _each(numbers: Tensor, like: Tensor) -> Tensor:

@@ -239,17 +239,18 @@ def _loaded(study: TrainingStudy, audited: Dataset, result: TrainingResult, weig
     module = copy.deepcopy(result.module)
     load_weights(weights_of(module, study.subject), weights)
     model: TorchClassifier = replace(result.classifier, module=module.eval(), domain=audited.domain)
+    checked = check_samples(model, audited.x, audited.y)
     return Loaded(
         samples=len(audited),
         columns={},
         about_data=audited.name,
         about_model=study.subject.model,
         fingerprint=audited.fingerprint,
-        notes=(),
+        notes=checked.notes,
         domain=audited.domain.fingerprint(),
         dataset=audited,
-        model=model,
-        positions=check_samples(model, audited.x, audited.y),
+        model=checked.model,
+        positions=checked.positions,
     )
 
 

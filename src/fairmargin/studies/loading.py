@@ -26,6 +26,7 @@ from fairmargin.errors import InputError
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.models.architectures.catalog import ARCHITECTURES
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import differing, places_of
 from fairmargin.models.loading import load_model
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.referenced import References
@@ -59,7 +60,8 @@ def load_study(study: Study, progress: Progress | None = None) -> Loaded:
     model, model_notes = load_classifier(study, dataset)
     dataset = _in_model_order(dataset, model)
     model = as_classifier(model, domain=_common_domain(model.domain, dataset.domain))
-    positions = check_samples(model, dataset.x, dataset.y)
+    checked = check_samples(model, dataset.x, dataset.y)
+    model = checked.model
     columns = {"class": dataset.labels, **dataset.attributes}
     if study.label:
         columns.setdefault(study.label, dataset.labels)
@@ -70,11 +72,11 @@ def load_study(study: Study, progress: Progress | None = None) -> Loaded:
         f"{', ' + study.task if study.task else ''}: {len(dataset):,} samples",
         about_model=f"{study.model} with {Path(study.weights).name}" if study.weights else study.model,
         fingerprint=dataset.fingerprint,
-        notes=(*dataset.notes, *model_notes, *seen_in_training(study, dataset)),
+        notes=(*dataset.notes, *model_notes, *checked.notes, *seen_in_training(study, dataset)),
         domain=model.domain.fingerprint(),
         dataset=dataset,
         model=model,
-        positions=positions,
+        positions=checked.positions,
     )
 
 
@@ -254,13 +256,10 @@ def _in_model_order(dataset: Dataset, model: Classifier) -> Dataset:
 
 
 def _reordered(dataset: Dataset, wanted: tuple[str, ...]) -> Dataset:
-    def key(name: str) -> str:
-        return name.replace("=", "_")  # job=nurse here is job_nurse in pandas.get_dummies
-
-    at = {key(name): i for i, name in enumerate(dataset.feature_names)}
-    encoded = {key(name.partition("=")[0]) + "_" for name in dataset.feature_names if "=" in name}
-    absent = [n for n in wanted if key(n) not in at and not any(key(n).startswith(column) for column in encoded)]
-    extra = [n for n in dataset.feature_names if key(n) not in set(map(key, wanted))]
+    missing, extra = differing(wanted, dataset.feature_names)
+    columns = {name.partition("=")[0] for name in dataset.feature_names if "=" in name}
+    encoded = tuple(f"{column}{mark}" for column in columns for mark in "=_")
+    absent = [name for name in missing if not name.startswith(encoded)]
     if absent or extra:
         raise InputError(
             f"The model was trained on {', '.join(wanted)}; {dataset.name} has "
@@ -269,7 +268,7 @@ def _reordered(dataset: Dataset, wanted: tuple[str, ...]) -> Dataset:
             + (f"Unknown to the model: {', '.join(extra)}. " if extra else "")
             + "Choose the columns with --features."
         )
-    order = np.array([at.get(key(name), -1) for name in wanted])
+    order = places_of(wanted, dataset.feature_names)
     if np.array_equal(order, np.arange(len(dataset.feature_names))):
         return dataset
     x = np.hstack([np.asarray(dataset.x), np.zeros((len(dataset), 1))])[:, order]

@@ -34,6 +34,7 @@ from fairmargin.metrics.precision import PreciseGroup, PrecisionResult, judged
 from fairmargin.metrics.results import Estimate
 from fairmargin.metrics.to_precision import REFERENCE, Answer, Question, to_precision
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.referenced import References, as_references
 from fairmargin.store.atomic import atomic_write_text
@@ -110,18 +111,22 @@ def audit_to_precision(
     classifier = as_classifier(model)
     for estimator in chosen.estimators():
         check_estimator(classifier, estimator)
-    samples = as_samples(x)
+    samples = as_samples(in_model_order(classifier, x))
     same_length(x=samples, partition=partition)
-    positions = check_samples(classifier, samples, y)
+    checked = check_samples(classifier, samples, y)
+    classifier, positions = checked.model, checked.positions
     fixed = None
     if references is not None:
-        fixed = as_references(references, tuple(map(int, samples.shape[1:])), classifier.domain)
+        fixed = as_references(
+            in_model_order(classifier, references, "references"), tuple(map(int, samples.shape[1:])), classifier.domain
+        )
     subject, tell = Subject(classifier, samples, positions, fixed), progress or _silent
     workshop = None
     if store is not None:
         workshop = Workshop(Store.open(Path(store), create=True), Serial(), tell)
     with workshop.store.lock() if workshop else nullcontext():
-        return precise(subject, partition, chosen, workshop, tell)
+        found = precise(subject, partition, chosen, workshop, tell)
+    return replace(found, notes=(*found.notes, *checked.warnings))
 
 
 def precise(

@@ -140,7 +140,7 @@ def train(
         plan.seed,
     )
     classifier = watch.classifier(model)
-    positions = check_samples(classifier, dataset.x, dataset.y)
+    positions = check_samples(classifier, dataset.x, dataset.y).positions
     check_watch(watch, model, plan.patience)
     check_method(method, epochs, model, watch)
     notes = notes_on(method, watch, positions)

@@ -1,0 +1,314 @@
+"""Checks of a model on some of the samples, before anything is measured.
+
+A distance is defined for a model whose answer depends on one sample and on nothing else. Models that modify their
+input, that answer at random, or whose answer depends on the other samples of a batch are refused with the numbers.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.errors import FairmarginError, ModelError
+from fairmargin.models.linear import LinearClassifier
+from fairmargin.models.protocol import Classifier, Differentiable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fairmargin.models.network import Network
+    from fairmargin.models.torch_model import TorchClassifier
+
+Numbers = npt.NDArray[Any]
+Ask = Callable[[Numbers], Numbers]  # samples to one row of comparable scores each, or to one label
+Batch = tuple[str, Numbers, Numbers]  # words for a batch, positions of some samples, and the answers for these
+
+_SAMPLES = 32
+_ALONE = 4  # samples that are also asked about one by one
+# How far scores of one sample may differ between batches: matrix products and convolutions add in another order. The
+# square root of the precision is far above what that changes, and far below what another batch changes.
+_PRECISION = float(np.finfo(np.float32).eps)
+_COARSE = 4e-4  # of networks that calculate in half precision inside, where batches have different sizes
+_REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Probed:
+    """A model that passed all checks.
+
+    Parameters
+    ----------
+    model
+        The model as it is measured: of a network it is known what it returns.
+    notes, warnings
+        What a reader of the results should know about it, as sentences; those that question the results.
+    """
+
+    model: Classifier
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def probed(model: Classifier, x: Any) -> Probed:
+    """Check a model on some of the samples and find out what it returns.
+
+    Guarantee: the samples are not modified, whatever the model does. A model that modifies its input, answers at random
+    or depends on the batch is a `ModelError` that says for how many samples and by how much.
+
+    Parameters
+    ----------
+    model
+        Any classifier.
+    x
+        The samples that will be measured; up to 32 of them, spread evenly, are used.
+
+    >>> probed(LinearClassifier([[0.0], [1.0]], [0.0, -1.0]), np.zeros((3, 1))).notes
+    ()
+    """
+    if isinstance(model, LinearClassifier):
+        return Probed(model)  # one row of sums for each sample, by our own code
+    some = _spread(x)
+    if not _is_network(model):
+        _check_predictions(model, some)
+        return Probed(model)
+    from fairmargin.models.torch_model import TorchClassifier
+
+    if not isinstance(model, TorchClassifier):
+        _check_network(model, some)  # type: ignore[arg-type]
+        _check_predictions(model, some)
+        return Probed(model)
+    known = model.looked_at(some)
+    _check_network(known, some)  # its predictions come from the same place
+    return Probed(known, *_notes_on_outputs(known, x))
+
+
+def _spread(x: Any) -> Numbers:
+    """Copies of up to 32 samples, spread evenly: the first ones may all be of one class."""
+    places = np.unique(np.linspace(0, len(x) - 1, _SAMPLES).astype(np.int64))
+    return np.concatenate([np.asarray(x[i : i + 1]) for i in places.tolist()])
+
+
+def _is_network(model: Classifier) -> bool:
+    return "gradient" in model.offers and isinstance(model, Differentiable)
+
+
+def _check_network(model: Differentiable, x: Numbers) -> None:
+    """Check a model by the scores that a search follows, in full tiles of rows, as it is always asked."""
+    import torch
+
+    from fairmargin.models.network import finite
+
+    shape, comparable = x.shape[1:], _comparable(model)
+    with model.network(shape) as network:
+        rows = _rows_of(network, x)
+        tile = _filled(rows[: network.tile], network.tile)
+        _check_tensor_unchanged(network, tile)
+        finite(network.plain(tile))
+
+        def ask(samples: Numbers) -> Numbers:
+            batch = torch.as_tensor(samples.copy(), device=network.device).to(network.dtype)
+            tiles = [_filled(part, network.tile) for part in torch.split(batch, network.tile)]
+            return np.concatenate([comparable(network.plain(tile)) for tile in tiles])[: len(samples)]
+
+        precision = float(torch.finfo(network.dtype).eps)
+        # By way of numpy in double precision, which holds every number of a network exactly.
+        flat, moved = (each.double().cpu().numpy() for each in (rows, _inside(network, 0.75 * rows)))
+        first = ask(flat)
+        _check_again(first, ask(flat), precision)
+        if network.tile > 1:
+            _check_batches(first, _batches(flat, moved, ask), precision)
+    _check_batches(first, _other_sizes(model, shape, rows), max(precision, _COARSE))
+
+
+def _check_tensor_unchanged(network: "Network", tile: "Tensor") -> None:
+    given = tile.clone()
+    version = given._version  # counts every operation in place, also one that happens to change nothing here
+    network.plain(given)
+    changed = (given != tile).cpu().numpy()
+    if changed.any() or given._version != version:
+        raise _in_place(int(changed.sum()), changed.size, float((given - tile).abs().max()), "x = x.clone()")
+
+
+def _comparable(model: Any) -> Callable[["Tensor"], Numbers]:
+    """Scores as numbers to compare; log-odds, which are coarse near 0 and 1, as the probabilities they come from."""
+    outputs = getattr(model, "outputs", None)
+
+    def comparable(scores: "Tensor") -> Numbers:
+        same = scores.double()
+        if outputs is not None and outputs.searched_as_log_odds:
+            same = same.softmax(dim=1)
+        return np.asarray(same.cpu().numpy())
+
+    return comparable
+
+
+def _rows_of(network: "Network", x: Numbers) -> "Tensor":
+    import torch
+
+    kind = np.float64 if network.dtype is torch.float64 else np.float32
+    with np.errstate(over="ignore"):  # too large for single precision becomes infinity: the scores show it
+        held = np.array(x, dtype=kind)
+    return torch.as_tensor(held, device=network.device).to(network.dtype).flatten(1)
+
+
+def _inside(network: "Network", rows: "Tensor") -> "Tensor":
+    return rows.clamp(network.low, network.high)
+
+
+def _filled(rows: "Tensor", size: int) -> "Tensor":
+    """A tile of copies of the rows, the last of them repeated."""
+    import torch
+
+    return torch.cat([rows, rows[-1:].expand(size - len(rows), -1)])
+
+
+def _other_sizes(model: Any, shape: tuple[int, ...], rows: "Tensor") -> Iterator[Batch]:
+    """Ask a torch module in batches smaller than a tile, if it takes any number of samples."""
+    from fairmargin.models.torch_model import TorchClassifier
+
+    if not isinstance(model, TorchClassifier) or model.tile == 1:
+        return
+    comparable = _comparable(model)
+    for size in {1, len(rows) // 2 + 1} - {model.tile}:
+        with replace(model, tile=size).network(shape) as network:
+            try:
+                answers = comparable(network.plain(rows[:size].clone()))
+            except FairmarginError:
+                continue  # made for batches of one size, for instance
+        yield f"in a batch of {size} instead of {model.tile}", np.arange(size), answers
+
+
+def _check_predictions(model: Classifier, x: Numbers) -> None:
+    """Check a model by its predictions, and by its scores where it gives any."""
+    scored = _scored(model, x)
+    for call in filter(None, (model.predict, scored)):
+        given = x.copy()
+        answers = np.asarray(call(given))
+        changed = given != x
+        if changed.any():
+            most = np.abs(given[changed].astype(np.float64) - x[changed].astype(np.float64)).max()
+            raise _in_place(int(changed.sum()), changed.size, float(most), "x = x.copy()")
+        if call is not scored and answers.shape != (len(x),):
+            raise ModelError(
+                f"`{type(model).__name__}.predict` must return one class position for each of {len(x)} samples; it "
+                f"returned shape {answers.shape}."
+            )
+
+    def ask(samples: Numbers) -> Numbers:
+        given = np.array(samples, dtype=x.dtype)  # in the order of memory, whatever view it was
+        return np.asarray(model.predict(given))[:, None] if scored is None else scored(given)
+
+    first = ask(x)
+    _check_again(first, ask(x), _PRECISION)
+    _check_batches(first, _batches(x, None, ask), _PRECISION)
+
+
+def _scored(model: Any, x: Numbers) -> Ask | None:
+    """The model's own scores, where it has a method `scores` that gives one number per class for each sample."""
+    scores = getattr(model, "scores", None)
+    if not callable(scores):
+        return None
+    try:
+        tried = np.asarray(scores(x.copy()), dtype=np.float64)
+    except _REFUSALS:
+        return None  # not the method that is meant here
+    if tried.shape != (len(x), len(model.classes)) or not np.isfinite(tried).all():
+        return None
+    return lambda samples: np.asarray(scores(samples), dtype=np.float64)
+
+
+def _batches(x: Numbers, moved: Numbers | None, ask: Ask) -> Iterator[Batch]:
+    """Ask for the same samples in other batches; a model may refuse batches that are small."""
+    everyone = np.arange(len(x))
+    if len(x) > 1:
+        yield "when their order is reversed", everyone, ask(x[::-1])[::-1]
+    if moved is not None:
+        yield "with other samples beside them", everyone, ask(np.concatenate([x, moved]))[: len(x)]
+    parts = [everyone[: len(x) // 2], everyone[len(x) // 2 :], *everyone[:_ALONE, None]]
+    for which in filter(len, parts):
+        try:
+            answers = ask(x[which])
+        except _REFUSALS:
+            continue
+        yield f"in a batch of {len(which)} instead of {len(x)} samples", which, answers
+
+
+def _check_again(first: Numbers, second: Numbers, precision: float) -> None:
+    """Refuse a model that answers the same question differently: it has no boundary to measure a distance to."""
+    apart = _apart(first, second, first, precision)
+    if apart.any():
+        raise ModelError(
+            "The model answers the same inputs differently when asked again: something in it is random even in "
+            f"evaluation mode (the answers for {apart.sum()} of {len(first)} samples differ, by up to "
+            f"{np.abs(first - second).max():.2g}). Make it deterministic, or measure a smoothed version of it."
+        )
+
+
+def _check_batches(first: Numbers, others: Iterator[Batch], precision: float) -> None:
+    """Refuse a model whose answer for a sample depends on what else is in the batch."""
+    differing, most, first_words = np.zeros(len(first), dtype=bool), 0.0, ""
+    relabelled = np.zeros(len(first), dtype=bool)
+    for words, which, answers in others:
+        apart = _apart(first[which], answers, first, precision)
+        if not apart.any():
+            continue
+        first_words = first_words or words
+        differing[which] |= apart
+        labels = [a.argmax(axis=1) if a.shape[1] > 1 else a[:, 0] for a in (first[which], answers)]
+        relabelled[which] |= apart & (labels[0] != labels[1])
+        if first.shape[1] > 1:
+            most = max(most, float(np.abs(first[which] - answers)[apart].max()))
+    if not differing.any():
+        return
+    scores = f"the scores of {differing.sum()} of {len(first)} samples change by up to {most:.2g}, and "
+    raise ModelError(
+        "The model's answer for a sample depends on the other samples of its batch, so that its distance is not "
+        f"defined: {scores if first.shape[1] > 1 else ''}the predictions of {relabelled.sum()} of {len(first)} samples "
+        f"change, for instance {first_words}. Normalise each sample alone or by fixed statistics: BatchNorm with "
+        "`track_running_stats=True` and trained statistics, or a mean and deviation of the training data."
+    )
+
+
+def _apart(first: Numbers, second: Numbers, every: Numbers, precision: float) -> npt.NDArray[np.bool_]:
+    """Which rows differ by more than rounding; of labels, one number each, which are not equal.
+
+    Scores are compared up to a number that all classes share, relative to how far they lie apart.
+    """
+    if first.shape[1] == 1:
+        return np.asarray((first != second).any(axis=1))
+    centred, other, whole = (each - each.mean(axis=1, keepdims=True) for each in (first, second, every))
+    usual = float(np.median(np.abs(whole).max(axis=1)))
+    size = np.maximum(np.abs(centred).max(axis=1), usual)
+    rounding = max(precision, _PRECISION)
+    allowed = rounding**0.5 * size + 100 * rounding * np.abs(first).max(axis=1)
+    return np.asarray(~(np.abs(centred - other).max(axis=1) <= allowed))
+
+
+def _in_place(changed: int, total: int, most: float, remedy: str) -> ModelError:
+    return ModelError(
+        f"The model modifies its input in place: {changed:,} of {total:,} numbers of the probed samples changed, by up "
+        f"to {most:.2g}, so that other inputs than the samples would be measured. Let it work on a copy: begin with "
+        f"`{remedy}`."
+    )
+
+
+def _notes_on_outputs(model: "TorchClassifier", x: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return notes and warnings on a network that returns probabilities."""
+    outputs = model.outputs
+    if outputs is None or not (outputs.layer or outputs.searched_as_log_odds):
+        return (), ()
+    if outputs.layer:
+        name = type(model.module.get_submodule(outputs.layer)).__name__
+        note = f"The network's final {name} layer is left out of the search; decisions are those of the whole network."
+        return (note,), ()
+    note, count = "The network returns probabilities; the search uses their log-odds.", model.saturated(x)
+    if not count:
+        return (note,), ()
+    warning = (
+        f"{note} For {count:,} of {len(x):,} samples the probabilities are exactly 0 or 1 in the network's precision: "
+        "there is no gradient, and their distances may be far too large. Let the network return its scores before the "
+        "softmax or sigmoid."
+    )
+    return (warning,), (warning,)
