@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairmargin.store.checksums import seal
 from tests.stories.examples import (
     LABEL,
     QUICK,
@@ -350,6 +351,9 @@ def test_a_damaged_file_is_named_by_every_command_that_reads_it(run, name, conte
 def test_damaged_samples_are_named_by_the_commands_that_read_them(run, content):
     (run / "samples.parquet").write_bytes(content)
     for command in ("power", "compare"):
+        assert "samples.parquet does not match its checksum" in refused(fairmargin(*READERS[command](run)))
+    seal(run, ["samples.parquet"])
+    for command in ("power", "compare"):
         assert "samples.parquet is damaged" in refused(fairmargin(*READERS[command](run)))
 
 
@@ -357,6 +361,7 @@ def test_damaged_samples_are_named_by_the_commands_that_read_them(run, content):
 def test_samples_of_another_run_do_not_fit(run, command):
     frame = pd.read_parquet(run / "samples.parquet")
     frame.iloc[:-5].to_parquet(run / "samples.parquet")
+    seal(run, ["samples.parquet"])
     sentence = refused(fairmargin(*READERS[command](run)))
     assert "360" in sentence
     assert "355" in sentence
