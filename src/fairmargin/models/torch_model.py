@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.domain import Domain
-from fairmargin.errors import FairmarginError, InputError, ModelError
+from fairmargin.errors import FairmarginError, InputError, ModelError, exits_refused
 from fairmargin.models.acceleration import PLAIN, Acceleration, accelerated, threads
 from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.network import TILE, Network, finite, space
@@ -129,7 +129,8 @@ class TorchClassifier:
     def _scores(self, module: nn.Module, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
         def scores(rows: Tensor) -> Tensor:
             try:
-                out = module(rows.reshape(len(rows), *shape))
+                with exits_refused():
+                    out = module(rows.reshape(len(rows), *shape))
             except FairmarginError:
                 raise
             except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:

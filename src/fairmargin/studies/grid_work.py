@@ -19,7 +19,7 @@ from fairmargin.core.domain import Domain
 from fairmargin.distances.measure import check_estimator
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Task
-from fairmargin.errors import FairmarginError, InputError
+from fairmargin.errors import FairmarginError, InputError, exits_refused
 from fairmargin.models.acceleration import threads
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import Classifier
@@ -59,7 +59,8 @@ def attempted(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Attem
     """
     began = time.perf_counter()
     try:
-        result = function(*arguments)
+        with exits_refused():
+            result = function(*arguments)
     except FairmarginError as error:
         return Attempt(failure=str(error), seconds=time.perf_counter() - began)
     except Exception as error:  # whatever it is, it is said with the task's name, and the other tasks go on
