@@ -15,6 +15,7 @@ from fairmargin.core.keys import check_seed, sample_keys
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.linear_network import served
 from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
 from fairmargin.models.referenced import Referenced, References, as_references
 
@@ -26,7 +27,8 @@ _CHECKED_AT_ONCE = 2**22  # numbers
 _ARRAYS = 16  # of double precision and a shard's size, which an estimator works on at a time
 
 _MISSING = {
-    "linear": "its weights: it works on linear models only (scikit-learn's, or a pair (weight, bias))",
+    "linear": "its weights: it works on linear models only (scikit-learn's, a pair (weight, bias), or a torch module "
+    "whose layers are all affine)",
     "gradient": "its gradients",
     "layers": "its layers",
     "predict": "its predictions",
@@ -75,9 +77,9 @@ def measure(
     [1.0, 4.0]
     """
     check_seed(seed)
-    classifier = as_classifier(model)
-    check_estimator(classifier, estimator)
     samples = x if hasattr(x, "shape") else _array(x)
+    classifier = served(as_classifier(model), getattr(estimator, "needs", ""), tuple(samples.shape[1:]))
+    check_estimator(classifier, estimator)
     positions = check_samples(classifier, samples, y)
     if references is not None:
         fixed = as_references(references, tuple(samples.shape[1:]), classifier.domain)
