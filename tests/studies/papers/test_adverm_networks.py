@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -218,3 +219,20 @@ def test_a_trend_is_of_one_group_with_one_weight_in_several_networks():
         row for row in rows(CLAIMS, [change(1.0), strong, change(1.0, role="cat")], {True: ""}) if row.number == 6
     ]
     assert row.ours == "truck, α = 0.1: narrower on average in 1 of 1 networks"
+
+
+def test_a_pretrained_network_starts_with_the_weights_of_imagenet(tmp_path, monkeypatch):
+    def start(architecture, shape, classes, path):
+        return tmp_path / f"{architecture} {shape} {classes} {path.name}"
+
+    def load(name, *, root, split, size):
+        return SimpleNamespace(x=np.zeros((1, 3, size or 32, size or 32)), class_names=("a", "b"))
+
+    monkeypatch.setattr(adverm_networks, "start_from_imagenet", start)
+    monkeypatch.setattr(adverm_networks, "load", load)
+    given = Assignment("paper", tmp_path, CLAIMS, lambda *_: None)
+    networks = {setting.folder: adverm_networks._started(given, setting)["network"] for setting in settings("paper")}
+    assert networks["cifar10-deep_cnn"] == [{"architecture": "deep_cnn"}]
+    assert networks["utkface-vgg19_bn"] == [
+        {"architecture": "vgg19_bn", "start": f"{tmp_path}/vgg19_bn (3, 200, 200) 2 vgg19_bn.safetensors"}
+    ]
