@@ -33,6 +33,13 @@ def test_constraints_pin_every_dependency_to_a_version_that_the_project_allows(r
     assert wanted.specifier.contains(pins()[canonicalize_name(wanted.name)])
 
 
+def test_the_oldest_typer_that_is_allowed_works_with_the_pinned_click():
+    # With click 8.2 and later, `--help` of typer 0.15 ends in a TypeError; the stories pass with typer 0.16.0.
+    (typer,) = (each for each in map(Requirement, PROJECT["dependencies"]) if each.name == "typer")
+    assert not list(typer.specifier.filter(["0.15.0", "0.15.1", "0.15.2", "0.15.3", "0.15.4"]))
+    assert typer.specifier.contains("0.16.0")
+
+
 def test_constraints_name_no_build_of_torch_so_that_pip_takes_the_one_at_hand():
     assert re.fullmatch(r"[0-9.]+", pins()["torch"])
     assert not [name for name in pins() if name.startswith(("nvidia", "cuda", "triton", "fairmargin"))]

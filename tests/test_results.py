@@ -56,3 +56,26 @@ def test_the_overview_counts_the_rows_of_every_page(name: str):
     assert "not tested" not in own
     counted = [*map(theirs.count, VERDICTS), *map(own.count, VERDICTS[:3])]
     assert [int(cell) for cell in line.split("|")[3:10]] == counted
+
+
+def test_a_gap_of_adverm_narrows_only_if_the_numbers_on_the_page_say_so_at_the_radius_and_over_the_curves():
+    rows = [row for row in kept("nanda2020")["claims"] if row["number"] in (1, 2, 5)]
+    assert len(rows) == 6
+    for row in rows:
+        found = re.search(r"the shares differ by [\d.]+ → [\d.]+ points \(([+−][\d.]+) ± ([\d.]+)\)", row["ours"])
+        assert found is not None, row["name"]
+        change, half = float(found[1].replace("−", "-")), float(found[2])
+        low, high = row["interval"]
+        if row["verdict"] == "holds":
+            assert change + half < 0, row["name"]
+            assert high < 1, row["name"]
+        elif row["verdict"] == "does not hold":
+            assert change - half > 0 or low > 1, row["name"]
+        else:
+            assert change - half <= 0 <= change + half or low <= 1 <= high, row["name"]
+
+
+def test_what_stands_out_says_of_truck_what_its_rows_say():
+    rows = {row["name"]: row["verdict"] for row in kept("nanda2020")["claims"]}
+    assert rows["1c"] == rows["6a"] == "undecided"
+    assert "That of “truck” is undecided with both networks" in (RESULTS / "README.md").read_text(encoding="utf-8")

@@ -4,7 +4,11 @@ Every error is a sentence for the person at the keyboard: what was expected, wha
 The command line prints the sentence and exits with code 2; a traceback means a defect of ours.
 """
 
+import sysconfig
+import traceback
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
 
@@ -58,3 +62,36 @@ class StoreError(FairmarginError):
 
 class UntrustedError(FairmarginError):
     """A file whose reading could run foreign code, and nobody said that it is trusted."""
+
+
+@contextmanager
+def exits_refused() -> Iterator[None]:
+    """Raise an error if the code inside tries to end the program; Ctrl-C passes.
+
+    A user's model or attack may call `sys.exit(0)`, which would otherwise end an unfinished audit as a success.
+    Every exception that is not an `Exception` is treated in the same way.
+
+    >>> with exits_refused():
+    ...     raise SystemExit(0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    fairmargin.errors.FairmarginError: The code of a model, attack or dataset tried to end the program ...
+    """
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        name, said = type(error).__name__, str(error)
+        raise FairmarginError(
+            f"The code of a model, attack or dataset tried to end the program ({name}{': ' if said else ''}{said}"
+            f"{_place(error)}). Remove that call: the work is not finished."
+        ) from error
+
+
+def _place(error: BaseException) -> str:
+    """Return where the error was raised, outside of the standard library if possible."""
+    library = sysconfig.get_paths()["stdlib"]
+    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is the context manager above
+    own = [f for f in frames if not f.filename.startswith((library, "<frozen")) or "site-packages" in f.filename]
+    return f"; '{(own or frames)[-1].filename}', line {(own or frames)[-1].lineno}" if frames else ""

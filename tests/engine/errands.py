@@ -2,8 +2,12 @@
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
+from typing import Any
+
+import threadpoolctl
 
 
 def double(number: int) -> int:
@@ -23,6 +27,42 @@ def fail_on_three(number: int) -> int:
 
 def die(_: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leave_at_once(_: int) -> int:
+    os._exit(0)
+
+
+class Unusual(BaseException):
+    """An exception that `except Exception` does not catch."""
+
+
+def leave(number: int, how: str) -> int:
+    """Try to end the process at the third task, as a model that was written as a script may."""
+    if number == 2:
+        if how == "sys.exit":
+            sys.exit(0)
+        if how == "exit":
+            exit()
+        raise {"GeneratorExit": GeneratorExit, "Unusual": Unusual}[how]("enough")
+    return number
+
+
+class LeavesWhenReceived:
+    """An argument that tries to end the process that receives it."""
+
+    def __reduce__(self) -> tuple[Any, tuple[int]]:
+        return sys.exit, (0,)
+
+
+def threads_in_use() -> dict[str, int]:
+    """Return the number of threads of torch and of each library that calculates in threads."""
+    import numpy as np
+    import torch
+
+    _ = np.ones((8, 8)) @ np.ones((8, 8)), torch.ones(8, 8) @ torch.ones(8, 8)
+    pools = {pool["internal_api"]: pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+    return {"torch": torch.get_num_threads(), **pools}
 
 
 def mark_and_sleep(folder: str, number: int, seconds: float) -> int:

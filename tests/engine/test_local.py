@@ -1,3 +1,4 @@
+import json
 import multiprocessing
 import os
 import signal
@@ -18,8 +19,10 @@ from tests.engine.errands import (
     double,
     fail_on_three,
     ignores_interrupts,
+    leave_at_once,
     mark_and_sleep,
     slow_double,
+    threads_in_use,
     whereabouts,
 )
 
@@ -79,6 +82,44 @@ def test_processes_run_tasks_in_other_processes_with_their_share_of_threads(monk
     assert "OMP_NUM_THREADS" not in os.environ
 
 
+@pytest.mark.parametrize(("wanted", "workers"), [(1, 1), (os.cpu_count(), 2)])
+def test_workers_use_as_many_threads_as_omp_num_threads_says(
+    monkeypatch: pytest.MonkeyPatch, wanted: int, workers: int
+) -> None:
+    for name in ("MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", str(wanted))
+    for _, found in Processes(workers).run([Task(str(i), threads_in_use) for i in range(workers)]):
+        assert set(found.values()) == {wanted}, found
+
+
+SCRIPT = """
+import json
+import torch  # each worker imports this script, and with it torch, before it is told its share
+from fairmargin.engine.local import Processes
+from fairmargin.engine.task import Task
+from tests.engine.errands import threads_in_use
+if __name__ == "__main__":
+    print(json.dumps([found for _, found in Processes(workers=2).run([Task(name, threads_in_use) for name in "ab"])]))
+"""
+
+
+def test_workers_of_a_script_that_imports_torch_use_their_share_of_threads(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    share = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert [set(found.values()) for found in json.loads(done.stdout)] == [{share}] * 2
+
+
 def test_workers_leave_ctrl_c_to_the_driver() -> None:
     assert [ignored for _, ignored in Processes(workers=1).run([Task("a", ignores_interrupts)])] == [True]
 
@@ -115,6 +156,11 @@ def test_results_that_finished_before_a_failure_are_yielded_in_the_order_given()
 def test_a_worker_that_dies_is_reported_in_a_sentence_that_says_what_to_do() -> None:
     with pytest.raises(FairmarginError, match=r"Finished tasks are kept.*fewer workers.*--engine serial"):
         list(Processes(workers=2).run([Task(str(i), die, (i,)) for i in range(4)]))
+
+
+def test_a_worker_that_ends_with_code_0_is_lost_as_well() -> None:
+    with pytest.raises(FairmarginError, match=r"ended abruptly.*`os._exit`"):
+        list(Processes(workers=1).run([Task(str(i), leave_at_once, (i,)) for i in range(2)]))
 
 
 def test_closing_early_leaves_no_worker_behind(tmp_path: Path) -> None:

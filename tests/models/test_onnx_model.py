@@ -42,7 +42,7 @@ def whole(*numbers):
     return np.array(numbers, dtype=np.int64)
 
 
-def saved(path, nodes, shape, constants=None, *, out="out", batch="n", opset=18, kind=TensorProto.FLOAT):
+def saved(path, nodes, shape, constants=None, *, out="out", batch="n", opset=18, kind=TensorProto.FLOAT, sparse=()):
     """A file with these nodes, from `x` to `out`."""
     graph = helper.make_graph(
         nodes,
@@ -50,10 +50,11 @@ def saved(path, nodes, shape, constants=None, *, out="out", batch="n", opset=18,
         [helper.make_tensor_value_info("x", kind, [batch, *shape])],
         [helper.make_tensor_value_info(out, TensorProto.FLOAT, None)],
         [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
+        sparse_initializer=sparse,
     )
     # An older IR than the newest, which a runtime of the same day may not know yet.
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
-    onnx.save(model, path)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
     return str(path)
 
 
@@ -313,6 +314,165 @@ def test_what_cannot_be_read_is_named_with_a_way_on(tmp_path, nodes, shape, sett
     with pytest.raises(ModelError, match=words) as refused:
         load_model(path)
     assert "--model path/to/file.py:name" in str(refused.value)
+
+
+def inner(kind, source):
+    """A graph inside of an operator, which uses a value of the graph outside."""
+    node, out = helper.make_node(kind, [source], ["inside"]), helper.make_tensor_value_info("inside", 1, None)
+    return helper.make_graph([node], "inner", [], [out])
+
+
+def sparse(name):
+    values, indices = numpy_helper.from_array(array(2), name), numpy_helper.from_array(whole(0, 5), f"{name}_places")
+    return helper.make_sparse_tensor(values, indices, [4, 3])
+
+
+POOL = helper.make_node("MaxPool", ["x"], ["largest", "places"], kernel_shape=[2, 2], name="pool")
+AS_FLOATS = helper.make_node("Cast", ["places"], ["floats"], to=TensorProto.FLOAT)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shape", "settings", "words"),
+    [
+        (
+            [POOL, AS_FLOATS, helper.make_node("Flatten", ["floats"], ["out"])],
+            IMAGE,
+            {},
+            r"a use of output 2 of the operator MaxPool \('pool'\), of which only the first is known",
+        ),
+        (
+            [
+                helper.make_node("Dropout", ["x"], ["kept", "mask"]),
+                helper.make_node("Cast", ["mask"], ["floats"], to=TensorProto.FLOAT),
+                helper.make_node("Mul", ["floats", "x"], ["out"]),
+            ],
+            ROW,
+            {},
+            "a use of output 2 of the operator Dropout",
+        ),
+        ([helper.make_node("MatMul", ["x", "w"], ["out"])], ROW, {"sparse": [sparse("w")]}, r"sparse weights \('w'\)"),
+        (
+            [
+                helper.make_node("Constant", [], ["w"], sparse_value=sparse("w")),
+                helper.make_node("MatMul", ["x", "w"], ["out"]),
+            ],
+            ROW,
+            {},
+            "the operator Constant, which cannot be worked out here",
+        ),
+        (
+            [
+                helper.make_node("Relu", ["x"], ["hidden"]),
+                helper.make_node(
+                    "If", ["yes"], ["out"], then_branch=inner("Exp", "hidden"), else_branch=inner("Neg", "hidden")
+                ),
+            ],
+            ROW,
+            {"constants": {"yes": np.array(True)}},
+            "the operator If, whose inner graph uses other values of the model",
+        ),
+        (
+            [
+                helper.make_node("RandomNormal", [], ["noise"], shape=[1, 4]),
+                helper.make_node("Add", ["x", "noise"], ["out"]),
+            ],
+            ROW,
+            {},
+            "the operator RandomNormal, which is random",
+        ),
+        (
+            [
+                helper.make_node("Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=[0.0], scale=[2.0]),
+                helper.make_node("Split", ["scaled"], ["first", "out"], axis=1, num_outputs=2),
+            ],
+            ROW,
+            {},
+            "the operator Split, which is not known",
+        ),
+        (
+            [
+                helper.make_node("Normalizer", ["x"], ["long"], domain="ai.onnx.ml", norm="L2"),
+                helper.make_node("Relu", ["long"], ["out"]),
+            ],
+            ROW,
+            {},
+            "the operator Normalizer, which is not known",
+        ),
+    ],
+)
+def test_the_part_is_named_through_which_the_output_depends_on_the_input(tmp_path, nodes, shape, settings, words):
+    path = saved(tmp_path / "model.onnx", nodes, shape, **settings)
+    with pytest.raises(ModelError, match=words) as refused:
+        load_model(path)
+    assert "does not depend" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [helper.make_node("Identity", ["w"], ["out"])],
+        [helper.make_node("Shape", ["x"], ["size"]), helper.make_node("ConstantOfShape", ["size"], ["out"])],
+    ],
+)
+def test_an_output_that_is_the_same_for_all_inputs_is_refused_as_that(tmp_path, nodes):
+    path = saved(tmp_path / "model.onnx", nodes, ROW, {"w": array(1, 4)})
+    with pytest.raises(ModelError, match="an output that does not depend on the values of the input"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("last", ["Relu", "Softmax", "Identity"])
+def test_a_network_behind_a_scaler_of_the_classical_operators_is_read(tmp_path, last):
+    settings = {"domain": "ai.onnx.ml", "offset": [0.5, 0.0, 0.0, 1.0], "scale": [1.0, 2.0, 3.0, 0.5]}
+    nodes = [
+        helper.make_node("Scaler", ["x"], ["scaled"], **settings),
+        helper.make_node("Gemm", ["scaled", "w"], ["hidden"]),
+        helper.make_node(last, ["hidden"], ["out"]),
+    ]
+    path = saved(tmp_path / "model.onnx", nodes, ROW, {"w": array(4, 3)})
+    x = np.random.default_rng(3).random((5, 4)).astype(np.float32)
+    found = ours(path, x)
+    if last == "Softmax":
+        found = np.exp(found) / np.exp(found).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, runtimes(path, x), rtol=1e-4, atol=1e-5)
+
+
+def classical(path, nodes, out):
+    node = helper.make_node(
+        "LinearClassifier",
+        ["x"],
+        ["label", "scores"],
+        domain="ai.onnx.ml",
+        coefficients=[1.0, 2, 3, 4, -1, -2, 3, -4],
+        intercepts=[0.0, 1],
+        classlabels_ints=[3, 7],
+    )
+    return saved(path, [node, *nodes], ROW, out=out)
+
+
+def test_a_linear_model_that_returns_only_its_scores_is_read(tmp_path):
+    model = load_model(classical(tmp_path / "model.onnx", [], "scores"))
+    assert isinstance(model, LinearClassifier)
+    assert model.classes == (3, 7)
+
+
+def test_a_linear_model_whose_scores_are_turned_round_is_refused(tmp_path):
+    path = classical(tmp_path / "model.onnx", [helper.make_node("Neg", ["scores"], ["out"])], "out")
+    with pytest.raises(ModelError, match="does not answer as ONNX Runtime does"):
+        load_model(path)
+
+
+def test_an_input_that_is_no_tensor_is_refused_by_name(tmp_path):
+    nodes = [helper.make_node("SequenceAt", ["x", "first"], ["out"])]
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, ["n", 4])],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(0), "first")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "a.onnx")
+    with pytest.raises(ModelError, match=r"an input \('x'\) that is no tensor \(sequence_type\)"):
+        load_model(str(tmp_path / "a.onnx"))
 
 
 def test_two_outputs_are_refused_by_name(tmp_path):

@@ -1,13 +1,16 @@
 """What every engine in the catalog keeps."""
 
+import signal
 import time
 from collections.abc import Callable
 
 import pytest
 
 from fairmargin.engine.catalog import ENGINES
+from fairmargin.engine.local import Processes, Serial
 from fairmargin.engine.task import Engine, Task
-from tests.engine.errands import double, fail_on_three, slow_double
+from fairmargin.errors import FairmarginError
+from tests.engine.errands import LeavesWhenReceived, double, fail_on_three, leave, slow_double
 
 
 @pytest.fixture(params=sorted(ENGINES))
@@ -47,6 +50,23 @@ def test_yields_the_first_result_long_before_the_last_task_has_run(engine: Engin
 def test_raises_the_exception_of_a_task_as_itself(engine: Engine) -> None:
     with pytest.raises(LookupError, match="three is not here"):
         list(engine.run(numbered(fail_on_three, 8)))
+
+
+@pytest.mark.parametrize("how", ["sys.exit", "exit", "GeneratorExit", "Unusual"])
+def test_an_attempt_to_end_the_process_is_an_error_that_says_where(engine: Engine, how: str) -> None:
+    name = "SystemExit" if "exit" in how else how
+    with pytest.raises(FairmarginError, match=rf"tried to end the program \({name}.*errands\.py', line \d+"):
+        list(engine.run([Task(f"task-{i}", leave, (i, how)) for i in range(4)]))
+
+
+def test_ctrl_c_is_not_an_error() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        list(Serial().run([Task("a", signal.default_int_handler, (signal.SIGINT, None))]))
+
+
+def test_an_argument_that_ends_the_process_that_receives_it_is_an_error() -> None:
+    with pytest.raises(FairmarginError, match=r"tried to end the program \(SystemExit"):
+        list(Processes(workers=1).run([Task("a", double, (LeavesWhenReceived(),))]))
 
 
 def test_stops_when_closed_early(engine: Engine) -> None:

@@ -228,3 +228,34 @@ def test_a_class_that_does_not_occur_in_the_data_still_has_its_output(weights, t
         options = ("--bounds", "0,1", "--estimator", "first_order", "--no-accelerate", *more, *QUICK)
         found = json_of(fairmargin(*common, *options, "--out", tmp_path / name, "--json"))
         assert "rows of 64 numbers were read as grey pictures of 8 × 8 pixels" in " ".join(found["notes"])
+
+
+@pytest.fixture(scope="module")
+def logistic(tmp_path_factory):
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp("weights") / "logistic.safetensors"
+    save_file(build_architecture("logistic", (64,), 10).state_dict(), path)
+    return path
+
+
+@pytest.mark.parametrize("more", [(), ("--engine", "processes:workers=1"), ("--mean", "0.3", "--std", "0.4")])
+def test_a_logistic_regression_of_the_catalog_is_audited_exactly(logistic, tmp_path, more):
+    model = ("--model", "arch:logistic", "--weights", logistic, "--data", "digits", "--split", "test")
+    asked = ("audit", *model, "--estimator", "exact_linear", "--estimator", "plumb", "--out", tmp_path, "--json")
+    found = json_of(fairmargin(*asked, *QUICK, *more))
+    exact, search = found["audits"]
+    assert (exact["bound"], search["bound"]) == ("exact", "upper")
+    values = [part["overall"]["robustness"]["value"] for part in (exact, search)]
+    assert values[0] <= values[1] * (1 + 1e-5)
+    assert values[0] == pytest.approx(values[1], rel=0.01)
+
+
+def test_a_logistic_regression_is_audited_exactly_to_a_precision(logistic, tmp_path):
+    model = ("--model", "arch:logistic", "--weights", logistic, "--data", "digits", "--split", "test")
+    asked = ("audit", *model, "--group", "ink", "--estimator", "exact_linear", "--precision", "0.2", "--out", tmp_path)
+    assert "exact_linear" in succeeded(fairmargin(*asked)).stdout
+
+
+def test_a_network_with_a_relu_is_not_audited_exactly(weights, tmp_path):
+    sentence = refused(audit(weights, tmp_path / "run", "--estimator", "exact_linear"))
+    assert "`exact_linear` needs from the model its weights: it works on linear models only" in sentence

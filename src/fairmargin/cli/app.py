@@ -21,7 +21,7 @@ from fairmargin.cli import (
     train,
 )
 from fairmargin.cli.console import errors, shown
-from fairmargin.errors import FairmarginError
+from fairmargin.errors import FairmarginError, exits_refused
 from fairmargin.version import __version__
 
 BAD_INPUT = 2
@@ -29,11 +29,12 @@ INTERRUPTED = 130
 
 
 class _Commands(TyperGroup):
-    """Turns our errors into one sentence and exit code 2, and Ctrl-C into a word about what is kept."""
+    """Prints an error as one sentence with exit code 2, and says at Ctrl-C what is kept."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with exits_refused():
+                return super().invoke(ctx)
         except FairmarginError as error:
             errors.print(f"[bold red]Error:[/] {shown(str(error))}", soft_wrap=True)
             raise typer.Exit(BAD_INPUT) from None

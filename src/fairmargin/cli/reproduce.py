@@ -24,7 +24,10 @@ def reproduce(
     paper: Annotated[str, typer.Argument(help="toy, nanda, nanda2020, tran, ma or farmur.")],
     scale: Annotated[
         str,
-        typer.Option(help="smoke (under a minute), laptop (up to 90 minutes) or paper (the original settings)."),
+        typer.Option(
+            help="smoke (under a minute), laptop (up to 90 minutes) or paper (the printed settings; refused if data, "
+            "networks or weights are missing, and the page lists what differs from print)."
+        ),
     ] = "smoke",
     out: Annotated[
         Path, typer.Option(help="Folder of the page PAPER.md; figures and numbers go to PAPER/ beside it.")
@@ -74,6 +77,7 @@ def reproduce(
                 "page": str(done.page),
                 "figures": [str(picture) for picture in done.pictures],
                 "claims": [claim_as_json(claim) for claim in done.claims],
+                "used": list(done.used),
             }
         )
     elif not quiet:
@@ -92,6 +96,8 @@ def _show(done: "Reproduced", scale: "Scale") -> None:
     output.print(table)
     if len(tested) < len(done.claims):
         output.print(f"{len(done.claims) - len(tested)} further claims were not tested; the page says why of each.")
+    for sentence in done.used:
+        output.print(shown(sentence), soft_wrap=True)
     if scale == "smoke":
         output.print(f"[yellow]Note:[/] {SMOKE}")
     output.print(f"Page: {shown(str(done.page))}", soft_wrap=True)

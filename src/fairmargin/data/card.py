@@ -58,6 +58,10 @@ class Card:
         Whether the samples are images that `size` can resize.
     flattened
         Whether the rows are square pictures, one pixel after the other.
+    samples
+        How many labelled samples the complete dataset has, for its first task; 0 where that is not said.
+    shape
+        Of one sample as its makers publish it; empty where that is not said.
     """
 
     title: str
@@ -71,6 +75,8 @@ class Card:
     tasks: tuple[str, ...] = ()
     sized: bool = False
     flattened: bool = False
+    samples: int = 0
+    shape: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,8 @@ CIFAR10 = Card(
     citation=_CITATION,
     files=(_ARCHIVE_10,),
     sized=True,
+    samples=_TRAIN + _TEST,
+    shape=(3, _SIDE, _SIDE),
 )
 CIFAR100 = Card(
     title="CIFAR-100, 60,000 colour photographs of 32 by 32 pixels",
@@ -63,6 +65,8 @@ CIFAR100 = Card(
     citation=_CITATION,
     files=(_ARCHIVE_100,),
     sized=True,
+    samples=_TRAIN + _TEST,
+    shape=(3, _SIDE, _SIDE),
 )
 CIFAR100_SUPER = Card(
     title="CIFAR-100 by superclass, the same 60,000 photographs",
@@ -74,6 +78,8 @@ CIFAR100_SUPER = Card(
     citation=_CITATION,
     files=(_ARCHIVE_100,),
     sized=True,
+    samples=_TRAIN + _TEST,
+    shape=(3, _SIDE, _SIDE),
 )
 
 _LAYOUT_10 = Layout(

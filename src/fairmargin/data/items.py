@@ -53,9 +53,9 @@ def item_at(dataset: Any, place: int) -> tuple[Any, ...]:
     """(x, y) or (x, y, attributes), or a sentence that says what is there instead."""
     try:
         item = dataset[place]
-    except InputError:
+    except (InputError, KeyboardInterrupt):
         raise
-    except Exception as error:  # whatever the user's own code raises
+    except BaseException as error:  # whatever the user's own code raises
         raise InputError(f"Item {place:,} of the dataset cannot be read ({type(error).__name__}: {error}).") from error
     if not isinstance(item, tuple | list) or len(item) not in (2, 3):
         given = f"a {type(item).__name__}" + (f" of {len(item)}" if isinstance(item, tuple | list) else "")

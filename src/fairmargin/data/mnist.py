@@ -90,6 +90,8 @@ MNIST = Card(
         },
     ),
     sized=True,
+    samples=70_000,
+    shape=(1, SIDE, SIDE),
 )
 FASHION_MNIST = Card(
     title="Fashion-MNIST, 70,000 pieces of clothing of 28 by 28 grey pixels",
@@ -121,6 +123,8 @@ FASHION_MNIST = Card(
         },
     ),
     sized=True,
+    samples=70_000,
+    shape=(1, SIDE, SIDE),
 )
 
 

@@ -48,6 +48,8 @@ CARD = Card(
     files=(OfficialFile("UTKFace.tar.gz"),),
     tasks=tuple(CLASS_NAMES),
     sized=True,
+    samples=23_705,
+    shape=(3, 200, 200),
 )
 
 

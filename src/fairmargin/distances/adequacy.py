@@ -29,6 +29,7 @@ from fairmargin.metrics.adequacy import Adequacy
 from fairmargin.metrics.settling import TOLERANCE, Evidence, check_settings, nothing_to_settle, settle
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.linear_network import served
 from fairmargin.models.protocol import Differentiable, encode_labels
 
 PER_GROUP = 64
@@ -115,10 +116,10 @@ def adequacy(
     'settled'
     """
     classifier = as_classifier(model)
-    check_estimator(classifier, estimator)
+    samples, labels = _samples(in_model_order(classifier, x)), _labels(y)
+    check_estimator(served(classifier, getattr(estimator, "needs", ""), tuple(samples.shape[1:])), estimator)
     _check_settings(partition, per_group, seed)
     check_settings(tolerance, confidence, up_to)
-    samples, labels = _samples(in_model_order(classifier, x)), _labels(y)
     same_length(x=samples, y=labels, partition=partition)
     ladder: Budgets | None = None
     if budgets is not None:

@@ -131,9 +131,9 @@ class FromAttack:
         with seeded(seed), torch.enable_grad():
             try:
                 returned = call(Asked(network, x.clone(), y.clone(), self.epsilons))
-            except FairmarginError:
+            except (FairmarginError, KeyboardInterrupt):
                 raise
-            except Exception as error:  # an attack is foreign code: whatever it raises becomes a sentence
+            except BaseException as error:  # an attack is the user's code: whatever it raises becomes a sentence
                 reason = (str(error) or "no reason given").strip().splitlines()[0].rstrip(".")
                 raise InputError(
                     f"`{_name(self.attack)}` failed on {len(rows)} samples of shape {shape} "

@@ -19,6 +19,7 @@ from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.linear_network import served
 from fairmargin.models.probe import probed
 from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
 from fairmargin.models.referenced import Referenced, References, as_references
@@ -31,7 +32,8 @@ _CHECKED_AT_ONCE = 2**22  # numbers
 _ARRAYS = 16  # of double precision and a shard's size, which an estimator works on at a time
 
 _MISSING = {
-    "linear": "its weights: it works on linear models only (scikit-learn's, or a pair (weight, bias))",
+    "linear": "its weights: it works on linear models only (scikit-learn's, a pair (weight, bias), or a torch module "
+    "whose layers are all affine)",
     "gradient": "its gradients",
     "layers": "its layers",
     "predict": "its predictions",
@@ -82,9 +84,10 @@ def measure(
     """
     check_seed(seed)
     classifier = as_classifier(model)
-    check_estimator(classifier, estimator)
     named = in_model_order(classifier, x)
     samples = named if hasattr(named, "shape") else _array(named)
+    classifier = served(classifier, getattr(estimator, "needs", ""), tuple(samples.shape[1:]))
+    check_estimator(classifier, estimator)
     checked = check_samples(classifier, samples, y)
     classifier, positions = checked.model, checked.positions
     for warning in checked.warnings:

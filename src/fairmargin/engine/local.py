@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Generator, Iterator, Sequence
@@ -10,9 +11,12 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing.connection import wait as wait_for_end
+from typing import Any
+
+import threadpoolctl
 
 from fairmargin.engine.task import T, Task
-from fairmargin.errors import FairmarginError, InputError
+from fairmargin.errors import FairmarginError, InputError, exits_refused
 
 _WAITING_PER_WORKER = 1  # tasks queued beside the one that runs: enough to keep a worker busy, few to hold in memory
 
@@ -63,10 +67,10 @@ class Processes:
             finished = True
         except BrokenProcessPool as error:
             raise FairmarginError(
-                f"A worker process ended abruptly ({workers} at work); most often the machine ran out of memory. "
-                "Finished tasks are kept: run again with fewer workers (`--engine processes:workers=1`) or with "
-                "`--engine serial`. If this happens at once in a script of yours, put its calls below "
-                '`if __name__ == "__main__":`.'
+                f"A worker process ended abruptly ({workers} at work); most often the machine ran out of memory, or "
+                "the code of the model ended the process (`os._exit`). Finished tasks are kept: run again with fewer "
+                "workers (`--engine processes:workers=1`) or with `--engine serial`. If this happens at once in a "
+                'script of yours, put its calls below `if __name__ == "__main__":`.'
             ) from error
         finally:
             _close(pool, hurry=not finished)
@@ -77,7 +81,7 @@ def _as_they_finish(
 ) -> Generator[tuple[Task[T], T], None, None]:
     """Keep at most `window` tasks submitted; what finished is yielded before what failed is raised."""
     waiting: Iterator[Task[T]] = iter(tasks)
-    submitted: dict[Future[T], Task[T]] = {pool.submit(task.run): task for task in islice(waiting, window)}
+    submitted: dict[Future[T], Task[T]] = {_submit(pool, task): task for task in islice(waiting, window)}
     while submitted:
         finished, _ = wait(submitted, return_when=FIRST_COMPLETED)
         done = [future for future in submitted if future in finished]  # as submitted: a set has an order of its own
@@ -85,10 +89,24 @@ def _as_they_finish(
         results = [(submitted.pop(future), future.result()) for future in done if future.exception() is None]
         if not failures:
             # Before yielding, so that workers go on while the caller writes results down.
-            submitted |= {pool.submit(task.run): task for task in islice(waiting, len(done))}
+            submitted |= {_submit(pool, task): task for task in islice(waiting, len(done))}
         yield from results
         if failures:
             raise failures[0]
+
+
+def _submit(pool: ProcessPoolExecutor, task: Task[T]) -> "Future[T]":
+    return pool.submit(_run_pickled, pickle.dumps(task))
+
+
+def _run_pickled(content: bytes) -> Any:
+    """Run a task in a worker.
+
+    The arguments are unpickled here because an exception during the pool's own unpickling would end the worker.
+    """
+    with exits_refused():
+        task: Task[Any] = pickle.loads(content)
+    return task.run()
 
 
 def _close(pool: ProcessPoolExecutor, *, hurry: bool) -> None:
@@ -106,12 +124,23 @@ def _processors() -> int:
 
 
 def _prepare_worker(threads: int) -> None:
-    """Make a worker a good child: its share of threads, no say in Ctrl-C, and an end with its parent."""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(name, str(threads))
+    """Set up a worker: limit threads, ignore Ctrl-C, exit with the parent."""
+    _limit_threads(threads)
     # Ctrl-C reaches every process of the terminal; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _limit_threads(threads: int) -> None:
+    """Limit the threads of numerical libraries, unless the user did so by OMP_NUM_THREADS, which all of them read."""
+    if os.environ.get("OMP_NUM_THREADS"):
+        return  # MKL_NUM_THREADS, if set here, would overrule it in torch
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, str(threads))
+    # Libraries that the user's script imports were loaded before, and do not read the variables again.
+    for loaded in threadpoolctl.ThreadpoolController().lib_controllers:
+        if loaded.num_threads > threads:
+            loaded.set_num_threads(threads)
 
 
 def _end_with_parent() -> None:

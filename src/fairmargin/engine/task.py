@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from fairmargin.errors import InputError
+from fairmargin.errors import InputError, exits_refused
 
 T = TypeVar("T")
 
@@ -40,8 +40,9 @@ class Task(Generic[T]):
             )
 
     def run(self) -> T:
-        """Make the call, here and now."""
-        return self.function(*self.arguments)
+        """Make the call, here and now; an attempt to end the process is an error."""
+        with exits_refused():
+            return self.function(*self.arguments)
 
 
 class Engine(Protocol):

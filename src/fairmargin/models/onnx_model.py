@@ -1,4 +1,4 @@
-"""Models in ONNX files, said again in torch. Such a file holds a whole model and no code: anyone's may be read."""
+"""Read ONNX files and rebuild their graphs in torch. Such a file holds no code, so that anyone's may be read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ _SAMPLES = 100  # of the example, where the file leaves their number open
 _LINEAR = "LinearClassifier"  # of ONNX's operators for classical models: what scikit-learn's linear ones become
 _CHANCES = {"Softmax": torch.softmax, "LogSoftmax": torch.log_softmax}
 _CLASSICAL = "ai.onnx.ml"
+_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 # Of torch and ONNX Runtime, which round in another order: how far apart scores may be, as a share of the largest, and
 # the least share of equal labels.
 _APART, _SAME = 1e-3, 0.99
@@ -45,10 +46,9 @@ def read_onnx(path: Path) -> fx.GraphModule | LinearClassifier:
             model = inline_local_functions(model)
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # protobuf's, the checker's and the runtime's many ways of saying it
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
         raise ModelError(
-            f"'{path}' cannot be read as an ONNX model ({reason}). It may be damaged, or its weights, which can lie in "
-            "a second file, are not beside it."
+            f"'{path}' cannot be read as an ONNX model ({_first_line(error)}). It may be damaged, or its weights, "
+            "which can lie in a second file, are not beside it."
         ) from None
     try:
         read = _Reading(model).read()
@@ -85,9 +85,11 @@ class _Read:
     chances: str = ""
 
     def agrees(self, theirs: npt.NDArray[Any]) -> bool:
-        """Whether the file's first output for the example, labels of a linear model or scores, is what it says too."""
+        """Return whether the file's first output for the example, labels or scores, is that of the model."""
         if isinstance(self.model, LinearClassifier):
-            return bool(np.mean(np.array(self.model.classes)[self.model.predict(self.example)] == theirs) >= _SAME)
+            classes, predicted = np.array(self.model.classes), self.model.predict(self.example)
+            labels = classes[theirs.argmax(axis=1) % len(classes)] if theirs.ndim == 2 else theirs
+            return bool(np.mean(classes[predicted] == labels) >= _SAME)
         with torch.no_grad():
             ours = _CHANCES.get(self.chances, lambda scores, _: scores)(self.model(torch.tensor(self.example)), -1)
         apart = np.abs(ours.numpy() - theirs).max() if ours.shape == theirs.shape else np.inf
@@ -100,6 +102,7 @@ class _Reading:
     def __init__(self, model: Any) -> None:
         self.graph, self.opsets = model.graph, model.opset_import
         self.values: dict[str, Value | Constant] = {}
+        self.unknown: dict[str, str] = {}  # names of values that cannot be translated, with the reason
         self.affine = True
 
     def read(self) -> _Read:
@@ -107,7 +110,9 @@ class _Reading:
         from onnx import numpy_helper
 
         self.values = {each.name: numpy_helper.to_array(each) for each in self.graph.initializer}
-        inputs = [each for each in self.graph.input if each.name not in self.values]
+        sparse = [each.values.name for each in self.graph.sparse_initializer]
+        self.unknown = {name: f"sparse weights ('{name}')" for name in sparse}
+        inputs = [each for each in self.graph.input if each.name not in {*self.values, *sparse}]
         if len(inputs) != 1:
             raise NotTranslatedError(f"{len(inputs)} inputs ({', '.join(each.name for each in inputs)}); expected one")
         example = _example(inputs[0])
@@ -120,19 +125,24 @@ class _Reading:
             self._take(node)
             if last in node.output:
                 break
+        if not last:
+            raise self._outputs()
+        if last in self.unknown:
+            raise NotTranslatedError(self.unknown[last])
         scores = self.values.get(last)
         if not isinstance(scores, Value):
-            raise NotTranslatedError("an output that does not depend on the input")
+            raise NotTranslatedError("an output that does not depend on the values of the input")
         return _Read(self.to.module(scores), example, chances)
 
     def _last(self) -> tuple[str, str]:
         """The name of the scores, and the kind of softmax that is left out after them."""
         makers = {name: node for node in self.graph.node for name in node.output}
-        if any(node.domain == _CLASSICAL for node in makers.values()):
-            return "", ""  # labels and chances are returned: the scores are inside
+        classical = [node.op_type for node in makers.values() if node.domain == _CLASSICAL]
         outputs = [each.name for each in self.graph.output]
+        if _LINEAR in classical or (classical and len(outputs) > 1):
+            return "", ""  # labels and chances are returned: the scores, or an operator that is not known, are inside
         if len(outputs) != 1:
-            raise NotTranslatedError(f"{len(outputs)} outputs ({', '.join(outputs)}); expected one, the scores")
+            raise self._outputs()
         name, chances = outputs[0], ""
         while (maker := makers.get(name)) is not None and maker.op_type in ("Identity", *_CHANCES):
             if maker.op_type in _CHANCES:
@@ -142,22 +152,33 @@ class _Reading:
             name = maker.input[0]
         return name, chances
 
+    def _outputs(self) -> NotTranslatedError:
+        outputs = [each.name for each in self.graph.output]
+        return NotTranslatedError(f"{len(outputs)} outputs ({', '.join(outputs)}); expected one, the scores")
+
     def _take(self, node: Any) -> None:
-        given = tuple(self.values.get(name) if name else None for name in node.input)
-        if any(name and found is None for name, found in zip(node.input, given, strict=True)):
-            return  # of a value that was left out: an index of a MaxPool, say
+        absent = [name for name in node.input if name and name not in self.values]
+        reasons = [self.unknown.get(name, f"no operator that makes '{name}'") for name in absent]
+        if reasons:  # an error only if the scores depend on it, which is seen at the end
+            self.unknown |= dict.fromkeys(node.output, reasons[0])
+            return
+        given = tuple(self.values[name] if name else None for name in node.input)
+        if node.op_type in _RANDOM:
+            raise NotTranslatedError(f"{_named(node)}, which is random")
         if node.op_type == "Shape" and isinstance(given[0], Value):
             start, end = _settings(node).get("start", 0), _settings(node).get("end")
             self.values[node.output[0]] = np.array(given[0].example.shape[start:end])
         elif not any(isinstance(each, Value) for each in given):
-            self.values |= zip(node.output, _worked_out(node, given, self.opsets), strict=False)
+            self.values |= zip(filter(None, node.output), _worked_out(node, given, self.opsets), strict=True)
         else:
             operator = Operator(node.op_type, given, _settings(node))
             self.values[node.output[0]] = self._said(node, operator)
             self.affine &= is_affine(operator)
+            for place, name in enumerate(node.output[1:], start=2):
+                self.unknown[name] = f"a use of output {place} of {_named(node)}, of which only the first is known here"
 
     def _said(self, node: Any, operator: Operator) -> Value:
-        named = f"the operator {node.op_type}" + (f" ('{node.name}')" if node.name else "")
+        named = _named(node)
         if node.op_type not in OPERATORS:
             raise NotTranslatedError(f"{named}, which is not known here")
         try:
@@ -165,8 +186,7 @@ class _Reading:
         except NotTranslatedError as reason:
             raise NotTranslatedError(f"{named} {reason}") from None
         except (RuntimeError, TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-            first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
-            raise NotTranslatedError(f"{named}, which cannot be said in torch ({first})") from None
+            raise NotTranslatedError(f"{named}, which cannot be said in torch ({_first_line(error)})") from None
 
     def _classical(self, node: Any, example: npt.NDArray[Any]) -> _Read:
         """A linear model of scikit-learn's at the end of affine steps: exact."""
@@ -190,6 +210,11 @@ def _example(declared: Any) -> npt.NDArray[Any]:
     """Random samples such as the input is declared to be."""
     from onnx import helper
 
+    if not declared.type.HasField("tensor_type"):
+        given = declared.type.WhichOneof("value")
+        raise NotTranslatedError(
+            f"an input ('{declared.name}') that is no tensor ({given}); expected float32 or float64"
+        )
     kind = declared.type.tensor_type
     dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
     if dtype not in (np.dtype("float32"), np.dtype("float64")):
@@ -204,18 +229,31 @@ def _example(declared: Any) -> npt.NDArray[Any]:
 
 
 def _worked_out(node: Any, given: tuple[Any, ...], opsets: Any) -> Iterator[Constant]:
-    """What a node makes of constants."""
-    from onnx import helper
+    """Return what a node makes of constants."""
+    from onnx import AttributeProto, helper
     from onnx.reference import ReferenceEvaluator
 
     inputs = {name: value for name, value in zip(node.input, given, strict=True) if name}
-    declared = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-        for name, value in inputs.items()
-    ]
-    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
-    model = helper.make_model(helper.make_graph([node], "constant", declared, outputs), opset_imports=opsets)
-    return iter(np.asarray(each) for each in ReferenceEvaluator(model).run(None, inputs))
+    try:
+        declared = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+            for name, value in inputs.items()
+        ]
+        outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
+        model = helper.make_model(helper.make_graph([node], "constant", declared, outputs), opset_imports=opsets)
+        return iter([np.asarray(each) for each in ReferenceEvaluator(model).run(None, inputs)])
+    except Exception as error:  # an operator that the evaluator lacks, or that fails on these constants
+        if any(each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for each in node.attribute):
+            raise NotTranslatedError(f"{_named(node)}, whose inner graph uses other values of the model") from None
+        raise NotTranslatedError(f"{_named(node)}, which cannot be worked out here ({_first_line(error)})") from None
+
+
+def _named(node: Any) -> str:
+    return f"the operator {node.op_type}" + (f" ('{node.name}')" if node.name else "")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
 
 
 def _settings(node: Any) -> dict[str, Any]:

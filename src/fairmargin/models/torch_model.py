@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.domain import Domain
-from fairmargin.errors import FairmarginError, InputError, ModelError
+from fairmargin.errors import FairmarginError, InputError, ModelError, exits_refused
 from fairmargin.models.acceleration import PLAIN, Acceleration, accelerated, threads
 from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.network import TILE, Network, finite, space
@@ -172,7 +172,7 @@ class TorchClassifier:
 
     def _answers(self, module: nn.Module, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
         def answer(rows: Tensor) -> Tensor:
-            with self._said(len(rows), shape):
+            with self._said(len(rows), shape), exits_refused():
                 out = module(rows.reshape(len(rows), *shape))
             return self._checked(out, len(rows))
 

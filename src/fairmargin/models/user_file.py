@@ -124,9 +124,9 @@ def _home(file: Path) -> Path:
 def _module(name: str) -> ModuleType:
     try:
         return import_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
-    except ModelError:
+    except (ModelError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # the module is the user's own code, which may even try to exit
+    except BaseException as error:  # the module is the user's own code, which may even try to exit
         hint = "" if name.endswith(".py") else " Is it installed here? A file is named as in path/to/file.py:name."
         raise ModelError(f"Importing '{name}' failed with {type(error).__name__}: {error}.{hint}") from error
 
@@ -153,6 +153,8 @@ def _called(found: Any, spec: str) -> object:
         raise ModelError(f"'{spec}' is a {kind} that needs {', '.join(required)}; one without arguments is expected.")
     try:
         made: object = found()
-    except (Exception, SystemExit) as error:  # the function is the user's own code
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the function is the user's own code
         raise ModelError(f"Calling '{spec}' failed with {type(error).__name__}: {error}.") from error
     return made

@@ -9,19 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from fairmargin.attacks.catalog import describe_attack
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
-from fairmargin.core.domain import Domain
 from fairmargin.distances.measure import check_estimator
-from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Task
-from fairmargin.errors import FairmarginError, InputError
+from fairmargin.errors import FairmarginError, InputError, exits_refused
 from fairmargin.models.acceleration import threads
-from fairmargin.models.linear import LinearClassifier
+from fairmargin.models.linear_network import served
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
@@ -38,7 +34,6 @@ from fairmargin.training.methods import ERM
 from fairmargin.training.train import TrainingResult, train
 
 SEED = 0  # of estimators and attacks: all networks are measured with the same randomness
-_LINEAR = "logistic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +54,8 @@ def attempted(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Attem
     """
     began = time.perf_counter()
     try:
-        result = function(*arguments)
+        with exits_refused():
+            result = function(*arguments)
     except FairmarginError as error:
         return Attempt(failure=str(error), seconds=time.perf_counter() - began)
     except Exception as error:  # whatever it is, it is said with the task's name, and the other tasks go on
@@ -153,7 +149,7 @@ def weights_at(folder: Path, epoch: str) -> Path:
 def shard_plans(model: TorchClassifier, cell: Cell, measure: Measure, references: Any) -> list[Plan]:
     """The tasks that measure this on the network; of several estimators joined by +, a plan for each."""
     samples, means = samples_of(cell), measure.means
-    subject = served(model, cell, means)
+    subject = served(model, means.needs, tuple(map(int, samples.test.x.shape[1:])))
     if isinstance(measure.section, AttackSection):
         assert isinstance(means, Attack)
         about = {"attack": describe_attack(means), "radius": measure.radius, "seed": SEED}
@@ -164,41 +160,12 @@ def shard_plans(model: TorchClassifier, cell: Cell, measure: Measure, references
 def check_measure(model: TorchClassifier, cell: Cell, measure: Measure) -> None:
     """Refuse, before hours of training, what the network cannot serve or the data cannot hold."""
     means, test = measure.means, samples_of(cell).test
-    subject = served(model, cell, means)
+    subject = served(model, means.needs, tuple(map(int, test.x.shape[1:])))
     if not isinstance(measure.section, AttackSection):
         check_estimator(subject, means)  # type: ignore[arg-type]
         return
     check_attack(subject, means)  # type: ignore[arg-type]
     check_radius(subject.domain, means.norm, measure.radius, int(np.prod(test.x.shape[1:])))
-
-
-def served(model: TorchClassifier, cell: Cell, means: DistanceEstimator | Attack) -> Classifier:
-    """The network as the estimator needs it: a logistic regression's weights for one that reads them."""
-    if means.needs == "linear" and cell.network.architecture == _LINEAR:
-        return as_linear(model, tuple(map(int, samples_of(cell).test.x.shape[1:])))
-    return model
-
-
-def as_linear(model: TorchClassifier, shape: tuple[int, ...]) -> LinearClassifier:
-    """A logistic regression, normalisation and all, as the linear classifier that it is.
-
-    ⟨w, (x − m)/s⟩ + b = ⟨w/s, x⟩ + b − ⟨w/s, m⟩.
-    """
-    layer = next(part for part in model.module.modules() if isinstance(part, nn.Linear))
-    weight, bias = (part.detach().cpu().double().numpy() for part in (layer.weight, layer.bias))
-    mean, std = getattr(model.module, "mean", None), getattr(model.module, "std", None)
-    if mean is not None and std is not None:
-        flat_mean, flat_std = (_spread(part, shape) for part in (mean, std))
-        weight = weight / flat_std
-        bias = bias - weight @ flat_mean
-    domain: Domain = model.domain
-    return LinearClassifier(weight, bias, model.classes, domain)
-
-
-def _spread(numbers: torch.Tensor, shape: tuple[int, ...]) -> Any:
-    """One number, or one a channel, for every feature."""
-    wide = numbers.detach().cpu().double().numpy().reshape(-1, *(1 for _ in shape[1:]))
-    return np.broadcast_to(wide, shape).reshape(-1)
 
 
 def _attack_tasks(model: Classifier, samples: GridSamples, attack: Attack, radius: float) -> Iterator[Task[Any]]:

@@ -16,6 +16,7 @@ from fairmargin.distances.combine import Tightest, tightest
 from fairmargin.distances.measure import measure_shard, shard_size, with_references
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Engine, Task
+from fairmargin.models.linear_network import served
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.referenced import References
 from fairmargin.store.folder import Store
@@ -58,6 +59,7 @@ def plan_tasks(
     references: References | None = None,
 ) -> Iterable[Task[Distances]]:
     """One task a shard of samples. Its key says what the distances depend on, and nothing else."""
+    model = served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:])))
     asked = with_references(model, references, estimator)
     base = {"revision": type(estimator).revision} | {f"estimator.{k}": v for k, v in describe(estimator).items()}
     most = getattr(type(estimator), "at_a_time", None)

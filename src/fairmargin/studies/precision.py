@@ -35,6 +35,7 @@ from fairmargin.metrics.results import Estimate
 from fairmargin.metrics.to_precision import REFERENCE, Answer, Question, to_precision
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.linear_network import served
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.referenced import References, as_references
 from fairmargin.store.atomic import atomic_write_text
@@ -109,9 +110,9 @@ def audit_to_precision(
         raise InputError(f"`plan` must be a PrecisionPlan, such as `fm.PrecisionPlan(0.05)`; given {chosen!r}.")
     check_partition(partition)
     classifier = as_classifier(model)
-    for estimator in chosen.estimators():
-        check_estimator(classifier, estimator)
     samples = as_samples(in_model_order(classifier, x))
+    for estimator in chosen.estimators():
+        check_estimator(served(classifier, estimator.needs, tuple(map(int, samples.shape[1:]))), estimator)
     same_length(x=samples, partition=partition)
     checked = check_samples(classifier, samples, y)
     classifier, positions = checked.model, checked.positions
@@ -165,7 +166,7 @@ Measurer = Callable[[Subject, DistanceEstimator, Ints, int, Progress, str], Dist
 def _by_shards(
     subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, tell: Progress, what: str
 ) -> Distances:
-    model = with_references(subject.model, subject.references, estimator)
+    model = _asked(subject, estimator)
     size = shard_size(model, math.prod(subject.x.shape[1:]), len(rows))
     parts = []
     tell(what, 0, len(rows))
@@ -192,7 +193,7 @@ def _cost(
     subject: Subject, estimator: DistanceEstimator, trial: Ints, seed: int, workshop: Workshop | None, tell: Progress
 ) -> float:
     """Passes a sample by a trial on one tile, which the store remembers."""
-    model = with_references(subject.model, subject.references, estimator)
+    model = _asked(subject, estimator)
     x, positions = take_rows(subject.x, trial), subject.positions[trial]
     if workshop is None:
         return passes_of(model, estimator, x, positions, seed)
@@ -208,6 +209,12 @@ def _cost(
     atomic_write_text(path, json.dumps({**known, key: found}, indent=1, sort_keys=True) + "\n")
     tell("trying what an estimator costs", 1, 1)
     return found
+
+
+def _asked(subject: Subject, estimator: DistanceEstimator) -> Classifier:
+    """Return the model as the estimator is given it."""
+    model = served(subject.model, estimator.needs, tuple(map(int, subject.x.shape[1:])))
+    return with_references(model, subject.references, estimator)
 
 
 def _remembered(path: Path) -> dict[str, float]:

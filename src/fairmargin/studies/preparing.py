@@ -11,6 +11,7 @@ from fairmargin.distances.catalog import in_options
 from fairmargin.distances.measure import check_estimator
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import FairmarginError, StoreError
+from fairmargin.models.linear_network import served
 from fairmargin.models.referenced import drawn
 from fairmargin.studies.loading import Loaded
 from fairmargin.studies.measuring import Progress
@@ -23,7 +24,7 @@ _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 
 
 def estimators_of(study: Study, loaded: Loaded) -> tuple[str, ...]:
-    """The estimators asked for; else the exact one where there is one, and the best of docs/benchmarks.md elsewhere."""
+    """Return the estimators asked for; without any, exact_linear for a model that gives its weights, else plumb."""
     if loaded.model is None:
         return ()
     default = "exact_linear" if "linear" in loaded.model.offers else "plumb"
@@ -73,8 +74,9 @@ def accelerated(
 def check_served(loaded: Loaded, text: str, estimator: DistanceEstimator) -> None:
     """Refuse an estimator that the model cannot serve, in the words of the options."""
     assert loaded.model is not None
+    assert loaded.dataset is not None
     try:
-        check_estimator(loaded.model, estimator)
+        check_estimator(served(loaded.model, estimator.needs, tuple(map(int, loaded.dataset.x.shape[1:]))), estimator)
     except FairmarginError as error:
         said = str(error).replace("`Tightest`", f"`{text}`").replace(f"`{type(loaded.model).__name__}`", "this model")
         raise type(error)(in_options(said)) from None

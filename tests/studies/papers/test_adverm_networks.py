@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from fairmargin.studies.papers.printed_nanda import NANDA_2020
 from fairmargin.studies.study_file import make_study_file
 
 CLAIMS = {claim.number: claim for claim in NANDA_2020}
+RADIUS = 1.2
 GROUPS = Partition.by("class", ["truck"] * 40 + ["cat"] * 40 + ["ship"] * 40)
 
 
@@ -30,11 +32,21 @@ def distances(own, rest, seed):
 
 
 def change(after, *, faces=False, role="truck", plain=2.0):
-    setting = Setting("f", "CIFAR-10, small_cnn", faces, "class", 0.3, (), {}, {}, "small_cnn", "plumb")
+    setting = Setting("f", "CIFAR-10, small_cnn", faces, "class", RADIUS, (), {}, {}, "small_cnn", "plumb")
     before = tuple(distances(plain, 1.0, seed) for seed in range(3))
     later = tuple(distances(after, 1.0, seed + 10) for seed in range(3))
-    gaps = (tuple(gap_of(each, GROUPS, "truck", 0.3) for each in some) for some in (before, later))
+    gaps = (tuple(gap_of(each, GROUPS, "truck", RADIUS) for each in some) for some in (before, later))
     return Change(setting, Target(role, "truck", 0.1), *gaps, before, later, GROUPS)
+
+
+def with_numbers(before, after):
+    """A change whose (relative area, difference of shares at τ) are given for each seed."""
+    made = change(1.0)
+    gaps = [
+        tuple(replace(gap, relative=area, bias=share) for gap, (area, share) in zip(made.before, numbers, strict=True))
+        for numbers in (before, after)
+    ]
+    return replace(made, before=gaps[0], after=gaps[1])
 
 
 def test_the_area_between_the_curves_is_that_of_two_step_functions():
@@ -103,6 +115,30 @@ def test_a_gap_is_narrower_wider_or_undecided(plain, after, verdict):
     assert row.interval == found.ratio("relative").interval
 
 
+NARROW, SAME, WIDE = (0.25, 0.26, 0.24), (0.40, 0.45, 0.44), (0.80, 0.82, 0.81)
+FEWER, MORE = (0.03, 0.031, 0.029), (0.12, 0.13, 0.118)
+
+
+@pytest.mark.parametrize(
+    ("areas", "shares", "verdict"),
+    [
+        (NARROW, FEWER, "holds"),
+        (NARROW, MORE, "does not hold"),  # the area narrows, but at τ the groups differ more than before
+        (NARROW, (0.06, 0.09, 0.05), "undecided"),
+        (SAME, FEWER, "undecided"),
+        (WIDE, FEWER, "does not hold"),
+        (WIDE, (0.06, 0.09, 0.05), "does not hold"),
+    ],
+)
+def test_a_gap_narrows_only_if_it_does_at_the_radius_and_over_the_curves(areas, shares, verdict):
+    before = list(zip((0.41, 0.42, 0.43), (0.06, 0.065, 0.062), strict=True))
+    found = with_numbers(before, list(zip(areas, shares, strict=True)))
+    assert narrowed(found) == verdict
+    (row,) = [row for row in rows(CLAIMS, [found], {True: ""}) if row.number == 1]
+    assert row.verdict == verdict
+    assert f"at τ = 1.2 the shares differ by 6.2 → {100 * np.mean(shares):.1f} points (" in row.ours
+
+
 @pytest.mark.parametrize(
     ("after", "verdict"),
     [((0.802, 0.811, 0.823), "holds"), ((0.70, 0.71, 0.69), "does not hold"), ((0.75, 0.82, 0.85), "undecided")],
@@ -169,11 +205,6 @@ def test_without_any_data_every_claim_is_untested_with_the_reason(tmp_path, monk
     assert found.pictures == ()
 
 
-def test_a_row_says_what_became_of_the_bias_that_the_regulariser_looks_at():
-    found = {row.name: row for row in rows(CLAIMS, [change(1.0)], {True: "no faces"})}
-    assert "At τ = 0.3 and among correct samples, which the regulariser pulls together" in found["1"].remark
-
-
 def test_a_gap_is_compared_as_a_quotient_of_networks_of_one_seed():
     found = change(1.0)
     quotients = [b.relative / a.relative for a, b in zip(found.before, found.after, strict=True)]
@@ -188,3 +219,20 @@ def test_a_trend_is_of_one_group_with_one_weight_in_several_networks():
         row for row in rows(CLAIMS, [change(1.0), strong, change(1.0, role="cat")], {True: ""}) if row.number == 6
     ]
     assert row.ours == "truck, α = 0.1: narrower on average in 1 of 1 networks"
+
+
+def test_a_pretrained_network_starts_with_the_weights_of_imagenet(tmp_path, monkeypatch):
+    def start(architecture, shape, classes, path):
+        return tmp_path / f"{architecture} {shape} {classes} {path.name}"
+
+    def load(name, *, root, split, size):
+        return SimpleNamespace(x=np.zeros((1, 3, size or 32, size or 32)), class_names=("a", "b"))
+
+    monkeypatch.setattr(adverm_networks, "start_from_imagenet", start)
+    monkeypatch.setattr(adverm_networks, "load", load)
+    given = Assignment("paper", tmp_path, CLAIMS, lambda *_: None)
+    networks = {setting.folder: adverm_networks._started(given, setting)["network"] for setting in settings("paper")}
+    assert networks["cifar10-deep_cnn"] == [{"architecture": "deep_cnn"}]
+    assert networks["utkface-vgg19_bn"] == [
+        {"architecture": "vgg19_bn", "start": f"{tmp_path}/vgg19_bn (3, 200, 200) 2 vgg19_bn.safetensors"}
+    ]

@@ -64,12 +64,15 @@ def pretrained(name: str, shape: Shape, classes: int, weights: str | Path | None
     features_left(name, lambda channels: _built(models, plan, channels, _IMAGENET_CLASSES), shape)
     if weights is None:
         return _built(models, plan, shape[0], classes)
-    if weights == "imagenet":
-        path = hub_file(models.get_model_weights(plan.function).IMAGENET1K_V1.url, name)
-    else:
-        path = Path(weights)
+    path = imagenet_file(name) if weights == "imagenet" else Path(weights)
     network = _loaded(models, plan, name, path)
     return _with_classes(_with_channels(network, plan, shape[0], name), plan, classes)
+
+
+def imagenet_file(name: str, *, fetch: bool = True) -> Path:
+    """Return the file with the first weights of torchvision, from torch's hub folder or, with `fetch`, downloaded."""
+    url: str = _torchvision_models(name).get_model_weights(_PLANS[name].function).IMAGENET1K_V1.url
+    return hub_file(url, name, fetch=fetch)
 
 
 def alexnet(shape: Shape, classes: int) -> nn.Module:

@@ -13,16 +13,18 @@ from fairmargin.errors import ModelError
 _WAIT = 20  # seconds for the server's first answer; a network that swallows packets must not look like a long download
 
 
-def hub_file(url: str, name: str) -> Path:
+def hub_file(url: str, name: str, *, fetch: bool = True) -> Path:
     """The file behind an address of torch's hub, from the hub folder or, with progress, downloaded to it.
 
     Guarantee: a download is checked against the hash in its name and is there whole or not at all. Without a network a
-    sentence says which file to put where.
+    sentence says which file to put where; so it does without `fetch`, if the file is not in the hub folder.
     """
     file = url.rsplit("/", 1)[-1]
     path = Path(torch.hub.get_dir()) / "checkpoints" / file
     if path.is_file():
         return path
+    if not fetch:
+        raise ModelError(f"The file {file} with the weights of `{name}` is not in {path.parent}. Put it there.")
     digest = re.search(r"-([0-9a-f]{8,})\.", file)
     try:
         with urlopen(Request(url, method="HEAD"), timeout=_WAIT):

@@ -59,6 +59,8 @@ class Setting:
         What of the paper's this stands for, in a sentence; empty where it is the same.
     seeds
         How many.
+    pretrained
+        Whether the network begins with the weights of ImageNet.
     """
 
     folder: str
@@ -73,6 +75,7 @@ class Setting:
     estimator: str
     instead: str = ""
     seeds: int = 3
+    pretrained: bool = False
 
     @property
     def sections(self) -> dict[str, Any]:
@@ -172,14 +175,14 @@ def _paper() -> tuple[Setting, ...]:
         found.append(
             Setting(
                 f"cifar10-{network}", f"CIFAR-10, {network}", False, "class", 0.5, (*truck, *cat), objects, training,
-                network, ESTIMATORS["paper"],
+                network, ESTIMATORS["paper"], pretrained=network != "deep_cnn",
             )
         )  # fmt: skip
     for network in ("utk_cnn", "resnet18_imagenet", "vgg19_bn"):
         found.append(
             Setting(
                 f"utkface-{network}", f"UTKFace, {network}", True, "race", 1.0, black, faces, training, network,
-                ESTIMATORS["paper"],
+                ESTIMATORS["paper"], pretrained=network != "utk_cnn",
             )
         )  # fmt: skip
     return tuple(found)

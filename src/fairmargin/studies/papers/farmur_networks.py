@@ -13,6 +13,7 @@ from fairmargin.studies.papers.farmur_pictures import curves_picture, table_pict
 from fairmargin.studies.papers.farmur_rows import ROWS, accuracy_rows, change_rows
 from fairmargin.studies.papers.farmur_studies import METHODS, Setting, settings
 from fairmargin.studies.papers.farmur_tables import trainings_table
+from fairmargin.studies.papers.original import Original
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin.studies.papers.trained import run_grid
 
@@ -68,7 +69,21 @@ def run(assignment: Assignment) -> Findings:
     return Findings(tuple(found), _pictures(trios), _notes(trios, given, assignment), tables)
 
 
-PART = Part("networks", "networks trained in three ways", frozenset(_NUMBERS), run)
+_DIFFERENCES = (
+    "Three trainings of each network; the paper does not say how many it made.",
+    "TRADES with β = 6 and 10 steps, which the paper does not print.",
+    "AlexNet is that of torchvision, from random weights, on digits resized to 64 pixels; the paper does not print the "
+    "size of its inputs.",
+    "UTKFace is split by our own rule (`fairmargin data utkface`).",
+)
+PART = Part(
+    "networks",
+    "networks trained in three ways",
+    frozenset(_NUMBERS),
+    run,
+    originals=lambda: tuple(Original(setting.sections) for setting in settings("paper")),
+    differences=_DIFFERENCES,
+)
 
 
 def _carried_out(assignment: Assignment, setting: Setting) -> _Done:

@@ -179,3 +179,4 @@ _PAPER = Sweep(
     weights=(0.01, 1.0, 10.0),
 )
 _PAPER_FURTHER = replace(_PAPER, data={"dataset": "cifar100", "validation": 0.0}, networks=("resnet18",), weights=())
+PAPER_SWEEPS = (_PAPER, _PAPER_FURTHER)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fairmargin.models.linear_network import as_linear
 from fairmargin.studies.grid_results import Grid
-from fairmargin.studies.grid_work import as_linear
 from fairmargin.studies.papers.nanda_claims import network_agreement
 from fairmargin.studies.papers.nanda_linear import WARNING, exact_agreement
 from fairmargin.studies.papers.nanda_pair import image_pair, pair_picture
@@ -136,7 +136,9 @@ def _pair(each: Measured, grid: Grid, seed: int) -> Picture:
     test = grid.dataset()
     model = next(network for network in grid.networks() if network.network == LOGISTIC and network.seed == seed)
     shape = tuple(map(int, test.x.shape[1:]))
-    first, second, budget = image_pair(as_linear(model.classifier(), shape), test, each.linear_partitions[0])
+    linear = as_linear(model.classifier(), shape)
+    assert linear is not None
+    first, second, budget = image_pair(linear, test, each.linear_partitions[0])
     caption = (
         f"{each.title}, logistic regression: the median picture of the least and of the most robust class, moved "
         f"towards its nearest boundary by at most the same budget τ = {budget:.2f}. The first flips before it is "

@@ -14,7 +14,7 @@ LOGISTIC = "logistic regression"
 PRETRAINED = ", pre-trained"
 TITLES = {"lenet5": "LeNet-5", "small_cnn": "small CNN", "resnet8": "ResNet-8", "logistic": "linear network"}
 _HALF = [0.5, 0.5, 0.5]
-_IMAGENET = ("resnet50_imagenet", "vgg19", "densenet121", "squeezenet1_0")  # AlexNet takes no 32 × 32 pictures
+_IMAGENET = ("alexnet", "resnet50_imagenet", "vgg19", "densenet121", "squeezenet1_0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +254,12 @@ _SETTINGS: Mapping[Scale, tuple[Setting, ...]] = {
         ),
         Setting(
             "utkface", "UTKFace", _FACES, ("race", "gender"), 0.12, linear={"size": 200}, data={"size": 200},
-            scratch=("utk_cnn",), warm=("alexnet", *_IMAGENET), source="imagenet",
+            scratch=("utk_cnn",), warm=_IMAGENET, source="imagenet",
         ),
         Setting(
             "adience", "Adience", ("class", "gender"), ("gender",), 0.38, linear={"size": 224},
             data={"size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]},
-            scratch=("adience_cnn",), warm=("alexnet", *_IMAGENET), source="imagenet",
+            scratch=("adience_cnn",), warm=_IMAGENET, source="imagenet",
         ),
     ),
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """A paper as it is run here: its claims, and the parts that each answer some of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
@@ -14,6 +14,8 @@ from fairmargin.studies.papers.claims import Claim
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from fairmargin.studies.papers.original import Original
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -42,6 +44,8 @@ class Assignment:
         Where trainings and measurements run; the numbers do not depend on it.
     root
         Where the datasets lie; the user's cache if None.
+    used
+        What studies were carried out with is noted here, see `used_in`.
     """
 
     scale: Scale
@@ -50,6 +54,7 @@ class Assignment:
     tell: Progress
     engine: Engine = field(default_factory=Serial)
     root: Path | None = None
+    used: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
 
     def by_scale(self, smoke: _Chosen, laptop: _Chosen, paper: _Chosen) -> _Chosen:
         """The one of three settings that belongs to the scale."""
@@ -109,12 +114,18 @@ class Part:
     run
         Does the work, or raises `NotPossibleHereError`. What takes long it keeps in its folder, so that a second run
         goes on where the first stopped.
+    originals
+        Return the studies of the scale "paper", all of whose data, networks and weights must be there.
+    differences
+        What differs from the printed experiments at the scale "paper", in sentences.
     """
 
     name: str
     title: str
     numbers: frozenset[int]
     run: Callable[[Assignment], Findings]
+    originals: Callable[[], "Sequence[Original]"] = tuple
+    differences: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

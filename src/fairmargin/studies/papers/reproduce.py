@@ -1,7 +1,7 @@
 """Running a paper part by part: after each the page is written, so that an interruption leaves what is finished."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairmargin.engine.local import Serial
@@ -10,6 +10,7 @@ from fairmargin.errors import InputError
 from fairmargin.store.received import folders_below, refuse_links
 from fairmargin.studies.measuring import Progress
 from fairmargin.studies.papers.claims import Claim
+from fairmargin.studies.papers.original import check_available, sentences
 from fairmargin.studies.papers.page import Shown, read_page, write_page
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Paper, Part, Picture, Scale
 from fairmargin.studies.preparing import versions
@@ -21,12 +22,13 @@ _NO_PART = "no part of this command trains the networks for it yet"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reproduced:
-    """A paper that was run: its rows, and where the page lies."""
+    """A paper that was run: its rows, where the page lies, and at scale "paper" what was used."""
 
     paper: Paper
     claims: tuple[Claim, ...]
     page: Path
     pictures: tuple[Path, ...]
+    used: tuple[str, ...] = ()
 
 
 def reproduce(
@@ -43,14 +45,16 @@ def reproduce(
     Guarantee: every claim of the paper has a row, tested or with the reason why not. The page is written after every
     part; if the run is stopped, finished parts are on it, and others are named as not reached. A second run finds what
     parts kept in `out/PAPER/PART`, and leaves a page alone until it has reached as much. A page of another scale is
-    never written over.
+    never written over. The scale "paper" does not start unless all data, networks and weights that it names are here;
+    its page says what was used and what differs from print.
 
     Parameters
     ----------
     paper
         A paper of the catalog.
     scale
-        "smoke" (seconds), "laptop" (up to 90 minutes) or "paper" (the original settings).
+        "smoke" (seconds), "laptop" (up to 90 minutes) or "paper" (the printed settings; the page lists what
+        differs).
     out
         A folder; pages of several papers may share it.
     progress
@@ -69,11 +73,18 @@ def reproduce(
     tell = progress or _silent
     found: dict[str, Findings] = {}
     page, before = Path(out) / f"{paper.name}.md", _reached_before(paper, scale, Path(out))
+    if scale == "paper":
+        check_available(paper.name, [each for part in paper.parts for each in part.originals()], root, tell)
+    used: tuple[str, ...] = ()
     for done, part in enumerate(paper.parts):
         tell(f"{paper.name}: {part.title}", done, len(paper.parts))
         folder = Path(out) / paper.name / part.name
         assignment = Assignment(scale, folder, paper.by_number, tell, engine or Serial(), root)
-        found[part.name] = _carried_out(part, assignment)
+        findings = _carried_out(part, assignment)
+        if scale == "paper":
+            said = sentences(assignment.used, part.differences)
+            findings, used = replace(findings, notes=(*said, *findings.notes)), (*used, *said)
+        found[part.name] = findings
         shown = _shown(paper, scale, found, root)
         if _reached(claim.remark for claim in shown.claims) >= before or len(found) == len(paper.parts):
             page = write_page(shown, Path(out))
@@ -82,7 +93,7 @@ def reproduce(
         page = write_page(_shown(paper, scale, found, root), Path(out))
     shown = _shown(paper, scale, found, root)
     pictures = tuple(Path(out) / paper.name / f"{picture.name}.svg" for picture in shown.pictures)
-    return Reproduced(paper, tuple(shown.claims), page, pictures)
+    return Reproduced(paper, tuple(shown.claims), page, pictures, used)
 
 
 def _reached_before(paper: Paper, scale: Scale, out: Path) -> int:

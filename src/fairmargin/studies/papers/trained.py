@@ -12,6 +12,7 @@ from fairmargin.errors import InputError, MissingDataError
 from fairmargin.studies.grid_results import Grid
 from fairmargin.studies.grid_run import run_study
 from fairmargin.studies.papers.claims import Interval
+from fairmargin.studies.papers.original import used_in
 from fairmargin.studies.papers.paper import Assignment, NotPossibleHereError
 from fairmargin.studies.study_file import make_study_file
 
@@ -47,6 +48,7 @@ def run_grid(assignment: Assignment, sections: Mapping[str, Any]) -> Grid:
             f"{len(grid.failures)} tasks of {assignment.folder} failed; run the command again once the reason is gone. "
             f"The first: {grid.failures[0]}"
         )
+    assignment.used.append(used_in(grid))
     return grid
 
 

@@ -1,4 +1,4 @@
-"""The sweeps and the grid of each scale: embedded digits, real data with small networks, and the paper's settings."""
+"""The sweeps and the grid of each scale: embedded digits, real data with small networks, and the printed settings."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,12 +24,12 @@ _COLOUR, _GREY = ("1/255", "2/255", "4/255"), ("2/255", "4/255", "8/255")
 
 def sweeps(assignment: Assignment) -> tuple[SweepPlan, ...]:
     """The sweeps over λ of a scale."""
-    return assignment.by_scale(_smoke, _laptop, _paper)()
+    return assignment.by_scale(_smoke, _laptop, paper_sweeps)()
 
 
 def hardenings(assignment: Assignment) -> tuple[HardeningPlan, ...]:
     """The grids over (ε_*, λ) of a scale."""
-    return assignment.by_scale(_smoke_grids, _laptop_grids, _paper_grids)()
+    return assignment.by_scale(_smoke_grids, _laptop_grids, paper_hardenings)()
 
 
 def _smoke() -> tuple[SweepPlan, ...]:
@@ -105,7 +105,8 @@ def _paper_subject(name: str, title: str, data: dict[str, Any], network: str, ra
     )
 
 
-def _paper() -> tuple[SweepPlan, ...]:
+def paper_sweeps() -> tuple[SweepPlan, ...]:
+    """The sweeps of the scale "paper"."""
     race = _paper_race()
     age = _paper_subject(AGE, "UTKFace by age in decades", {"dataset": "utkface", "task": "age9"}, "vgg13", _COLOUR)
     # VGG-13 cannot take 28×28 pixels, as the paper says; there it used its CNN.
@@ -120,7 +121,8 @@ def _paper() -> tuple[SweepPlan, ...]:
     )
 
 
-def _paper_grids() -> tuple[HardeningPlan, ...]:
+def paper_hardenings() -> tuple[HardeningPlan, ...]:
+    """The grids of the scale "paper"."""
     return (HardeningPlan(_paper_race(), ("1/255", "2/255", "4/255", "8/255"), 10),)
 
 

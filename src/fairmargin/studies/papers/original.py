@@ -1,0 +1,182 @@
+"""The scale "paper": refuse to start if something that it names is missing, and say what a run has used."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fairmargin.data.card import Progress
+from fairmargin.data.catalog import DATASETS, load
+from fairmargin.errors import FairmarginError, InputError, MissingDataError, ModelError
+from fairmargin.metrics.robust_accuracy import spelled_radius
+from fairmargin.models.architectures.catalog import build_architecture
+from fairmargin.models.architectures.pretrained import imagenet_file
+from fairmargin.studies.grid import Cell
+from fairmargin.studies.grid_results import Grid
+from fairmargin.studies.paper_settings import Descent
+from fairmargin.studies.study_sections import DataSection
+from fairmargin.training.catalog import describe_method
+
+_CLASSES = 10  # any number: whether a network can be built does not depend on it
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A study of the scale "paper", before it is run.
+
+    Parameters
+    ----------
+    sections
+        The study as its file would be read.
+    pretrained
+        Architectures that begin with the weights of ImageNet.
+    """
+
+    sections: Mapping[str, Any]
+    pretrained: tuple[str, ...] = ()
+
+
+def check_available(paper: str, studies: Sequence[Original], root: Path | None, tell: Progress | None = None) -> None:
+    """Refuse to start if data, networks or weights that the studies name are missing; one sentence lists them all."""
+    missing = [*_missing_data(studies, root, tell), *_missing_networks(studies)]
+    missing += _missing_weights(studies, fetch=not missing)
+    if missing:
+        raise InputError(
+            f"`--scale paper` of {paper} cannot start, since it names what is not here: {'; '.join(missing)}. Supply "
+            "these (datasets with --root), or use --scale laptop, which says which smaller networks and data it uses."
+        )
+
+
+def _missing_data(studies: Sequence[Original], root: Path | None, tell: Progress | None) -> Iterator[str]:
+    asked = {(data["dataset"], data.get("size")): None for each in studies for data in each.sections["data"]}
+    told: set[str] = set()
+    for name, size in asked:
+        card = DATASETS[name].card
+        official = bool(card.shape) and size in (None, card.shape[-1])
+        try:
+            found = load(name, root=root, size=None if official else size, progress=tell)
+        except MissingDataError:
+            lack = f"{name} (no files of it)"
+        except FairmarginError as error:
+            lack = f"{name} ({_clause(error)})"
+        else:
+            lack = ""
+            if len(found) < card.samples:
+                lack = f"{name} with all of its {card.samples:,} samples (here: {len(found):,})"
+            elif official and found.x.shape[-1] < card.shape[-1]:
+                lack = f"{name} in pictures of {card.shape[-1]} pixels (here: {found.x.shape[-1]})"
+        if lack and lack not in told:
+            told.add(lack)
+            yield lack
+
+
+def _missing_networks(studies: Sequence[Original]) -> list[str]:
+    """Name the networks that cannot be built for their data, those with the same reason and data together."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, data in dict.fromkeys(_named(studies)):
+        try:
+            with torch.device("meta"):  # only shapes are calculated
+                build_architecture(name, _shape(*data), _CLASSES)
+        except ModelError as error:
+            reasons.setdefault((name, _clause(error).replace(f"`{name}`", "it")), []).append(data[0])
+    together: dict[tuple[str, str], list[str]] = {}
+    for (name, reason), places in reasons.items():
+        together.setdefault((", ".join(dict.fromkeys(places)), reason), []).append(name)
+    return [f"{', '.join(names)} on {where} ({reason})" for (where, reason), names in together.items()]
+
+
+def _named(studies: Sequence[Original]) -> Iterator[tuple[str, tuple[str, int | None]]]:
+    for each in studies:
+        networks = [*(section["architecture"] for section in each.sections["network"]), *each.pretrained]
+        for data in each.sections["data"]:
+            if DATASETS[data["dataset"]].card.shape:
+                yield from ((name, (data["dataset"], data.get("size"))) for name in networks)
+
+
+def _missing_weights(studies: Sequence[Original], *, fetch: bool) -> list[str]:
+    """Name the networks without their weights of ImageNet; nothing is fetched for a run that cannot start anyway."""
+    lacking, reason = [], ""
+    for name in dict.fromkeys(name for each in studies for name in each.pretrained):
+        try:
+            imagenet_file(name, fetch=fetch)
+        except ModelError as error:
+            lacking.append(name)
+            reason = reason or _clause(error)
+    return [f"the weights learnt on ImageNet of {', '.join(lacking)} ({reason})"] if lacking else []
+
+
+def _shape(dataset: str, size: int | None) -> tuple[int, ...]:
+    channels, *sides = DATASETS[dataset].card.shape
+    return (channels, *(size or side for side in sides))
+
+
+def _clause(error: Exception) -> str:
+    """Return the first sentence of an error without its full stop."""
+    return str(error).split(". ")[0].rstrip(".")
+
+
+def used_in(grid: Grid) -> tuple[str, tuple[int, ...]]:
+    """Say with which data, networks and settings a study was carried out, but for the seeds, which come beside it.
+
+    All is read from what was run: sizes are counted, and settings of a paper are written out.
+    """
+    study, cells = grid.study, [network.cell for network in grid.networks()]
+    data = "; ".join(_used_data(section, grid) for section in study.data)
+    networks = dict.fromkeys(
+        f"{cell.network.architecture}{' begun with given weights' if cell.network.start else ''}" for cell in cells
+    )
+    trainings = dict.fromkeys(
+        f"{cell.settings.epochs} epochs, {_descent(cell.settings.plan)}" for cell in cells if cell.settings
+    )
+    measured = [f"distances by {', '.join(each.estimator for each in study.distance)}"] if study.distance else []
+    measured += [f"attack {each.attack} at {', '.join(map(spelled_radius, each.radius))}" for each in study.attack]
+    said = [
+        f"data: {data}",
+        f"networks: {', '.join(networks)}",
+        f"methods: {', '.join(dict.fromkeys(_method(cell) for cell in cells))}",
+        *([f"training: {' / '.join(trainings)}"] if trainings else []),
+        *measured,
+    ]
+    return "; ".join(said), tuple(sorted({cell.seed for cell in cells}))
+
+
+def _used_data(section: DataSection, grid: Grid) -> str:
+    samples = grid.samples[section.name]
+    trained = 0 if samples.trained is None else len(samples.trained.training)
+    whole = DATASETS[section.dataset].card.samples if section.dataset in DATASETS else 0
+    shape = "×".join(map(str, samples.test.x.shape[1:]))
+    part = trained + len(samples.test)
+    complete = "" if not whole else ", complete" if part >= whole else f", a subset: {part:,} of {whole:,}"
+    return f"{section.dataset}, {trained:,} training and {len(samples.test):,} test samples of shape {shape}{complete}"
+
+
+def _method(cell: Cell) -> str:
+    """Return the name of a method with its settings."""
+    if cell.settings is None:
+        return cell.method
+    said = [f"{name} {_spelled(value)}" for name, value in describe_method(cell.settings.method).items()]
+    return f"{cell.method} ({', '.join(said[1:])})" if said[1:] else cell.method
+
+
+def _descent(plan: Any) -> str:
+    names = [name for name in (*Descent.__dataclass_fields__, "augmentation") if hasattr(plan, name)]
+    return ", ".join(f"{name.replace('_', ' ')} {_spelled(getattr(plan, name))}" for name in names)
+
+
+def _spelled(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (int, float)) else str(getattr(value, "spelling", value))
+
+
+def sentences(used: Sequence[tuple[str, tuple[int, ...]]], differences: Sequence[str]) -> tuple[str, ...]:
+    """Return one sentence per study, those that differ only in their seeds together, and what differs from print.
+
+    >>> sentences([("data: a", (0,)), ("data: a", (1,))], ["Two seeds."])
+    ('Used: data: a; seeds 0, 1.', 'Different from print: Two seeds.')
+    """
+    seeds: dict[str, list[int]] = {}
+    for text, some in used:
+        seeds.setdefault(text, []).extend(some)
+    found = [f"Used: {text}; seeds {', '.join(map(str, sorted(set(some))))}." for text, some in seeds.items()]
+    return (*found, *(f"Different from print: {each}" for each in differences))
