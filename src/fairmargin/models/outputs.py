@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fairmargin.errors import ModelError
+from fairmargin.errors import ModelError, exits_refused
 
 _LAYERS = (nn.Softmax, nn.Sigmoid)
 _SUM = 1e-4  # how far a row of float32 probabilities may sum to something other than 1
@@ -166,12 +166,12 @@ def outputs_of(module: nn.Module, x: Tensor, classes: int) -> Outputs:
 
 def _answer(module: nn.Module, x: Tensor) -> Any:
     """Return the answers with the steps that led to them, where the network can be differentiated."""
-    with torch.enable_grad():
+    with torch.enable_grad(), exits_refused():
         try:
             return module(x.clone().requires_grad_(True).clone())  # not the leaf itself, which refuses work in place
         except RuntimeError:
             pass
-    with torch.no_grad():
+    with torch.no_grad(), exits_refused():
         return module(x.clone())
 
 
