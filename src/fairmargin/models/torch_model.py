@@ -185,8 +185,9 @@ class TorchClassifier:
             yield
         except FairmarginError:
             raise
-        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+        except Exception as error:  # a user's module may raise anything
             first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+            first = f"{type(error).__name__}: {first}" if isinstance(error, LookupError) else first
             raise ModelError(
                 f"The model cannot take {count} samples of shape {shape} ({first}). Is that the shape it was made "
                 "for? Images are (channels, height, width)."
