@@ -46,6 +46,7 @@ rows = st.builds(
     unreached=numbers,
     robustness=estimates,
     sigma=estimates,
+    sigma_alone=estimates,
     gap_to_rest=estimates,
     p=numbers,
     p_adjusted=numbers,

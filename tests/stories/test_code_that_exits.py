@@ -152,7 +152,7 @@ def test_in_python_exits_of_models_attacks_and_data_are_errors(tmp_path: Path, e
 
 
 def test_ctrl_c_inside_a_network_still_interrupts(tmp_path: Path) -> None:
-    model = net(tmp_path, "os.kill(os.getpid(), 2)")
+    model = net(tmp_path, "raise KeyboardInterrupt")
     assert fairmargin(*asked("audit", model, tmp_path / "run")).exit_code == 130
 
 
