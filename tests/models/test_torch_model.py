@@ -459,3 +459,46 @@ def test_a_copy_with_another_module_searches_with_that_module():
     with other.network((1, 8, 8)) as network:
         rows = torch.tensor(X[:64]).flatten(1)
         assert torch.equal(network.scores(rows), network.plain(rows))
+
+
+class _Answering(nn.Module):
+    def __init__(self, answer):
+        super().__init__()
+        self.inner, self.answer = nn.Linear(4, 3), answer
+
+    def forward(self, x):
+        return self.answer(self.inner(x))
+
+
+def _raise(error):
+    raise error
+
+
+@pytest.mark.parametrize("error", [KeyError("k"), AttributeError("a"), StopIteration(), OSError()])
+def test_whatever_a_network_raises_is_a_sentence(error):
+    model = as_classifier(_Answering(lambda out: _raise(error)), classes=range(3))
+    with pytest.raises(ModelError, match="The model cannot take"):
+        model.predict(np.zeros((2, 4), np.float32))
+
+
+def test_complex_scores_are_refused():
+    model = as_classifier(_Answering(lambda out: out.to(torch.complex64)), classes=range(3))
+    with pytest.raises(ModelError, match="returns complex numbers"):
+        model.predict(np.zeros((2, 4), np.float32))
+
+
+class _HalfInside(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3).half()
+
+    def forward(self, x):
+        return self.inner(x.half()).float()
+
+
+@pytest.mark.parametrize("module", [_HalfInside(), nn.Linear(4, 3).half(), nn.Linear(4, 3).bfloat16()])
+def test_a_network_of_half_precision_names_its_precision(module):
+    model = as_classifier(module, classes=range(3))
+    x = np.random.default_rng(0).random((8, 4)).astype(np.float32)
+    with pytest.raises(ModelError, match=r"parameters are b?float16, .* Convert it by `.float\(\)`"):
+        measure(model, x, np.zeros(8, int), DeepFool(), progress=False)

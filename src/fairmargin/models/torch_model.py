@@ -23,6 +23,8 @@ from fairmargin.models.outputs import Outputs, Returned, TwoColumns, is_single, 
 from fairmargin.models.protocol import as_classes, as_rows
 from fairmargin.models.user_file import Origin, origins_of
 
+_HALF = (torch.float16, torch.bfloat16)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TorchClassifier:
@@ -112,6 +114,12 @@ class TorchClassifier:
         if self.acceleration not in self._ready:
             self._ready[self.acceleration] = accelerated(whole, self.acceleration)
         fast = self._ready[self.acceleration]
+        if self.dtype in _HALF:
+            kind = str(self.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"The network's parameters are {kind}, too coarse for a search. Convert it by `.float()`; inside, "
+                "`torch.autocast` may still compute in half precision."
+            )
         low, high, scale = space(self.domain, shape, self.dtype, self.device)
         answer, searched = self._answers(whole, shape), self._answers(fast, shape)
         with undisturbed(self.module), undisturbed(whole), undisturbed(fast), threads(self.acceleration.threads):
@@ -200,6 +208,10 @@ class TorchClassifier:
                 f"The model returns a {type(out).__name__}; {expected}, as one tensor. Wrap it so that it returns only "
                 "that."
             )
+        if out.is_complex():
+            raise ModelError(f"The model returns complex numbers; {expected}, of real numbers.")
+        if out.is_floating_point():
+            out = out.to(self.dtype)  # a network may compute in another precision than it returns
         if self.outputs is not None and self.outputs.single:
             if is_single(out, len(self.classes)) and len(out) == count:
                 return out
