@@ -240,15 +240,15 @@ def _torchattacks_fab(model: nn.Module, x: Tensor, y: Tensor, steps: int, s: Set
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 _STEPS = (10, 20, 30, 50, 100, 300, 1000)
-# Some ranges reach beyond the values that make a difference: γ acts as at most 0.98, 1 − α and a final share of the
-# step as at most 1, `check` as at least 1, and an initial norm as at most the distance to the farthest corner of the
-# box. Robust networks need initial norms of more than ten usual distances.
+# Some ranges reach beyond the values that make a difference: γ acts as at most 0.98, ALMA's 1 − α and final share of
+# the step as at most 1, its `check` as at least 1, and an initial norm as at most the distance to the farthest corner
+# of the box. Robust networks need initial norms of more than ten usual distances.
 _DDN = {"gamma": (0.01, 1.5), "init_norm@": (0.05, 100.0)}
-_FMN = {"alpha@": (0.01, 40.0), "gamma": (0.01, 1.5), "final": (0.0003, 1.5)}
-_FMN_LINF = {**_FMN, "alpha@": (0.05, 500.0)}  # the step is a length in L2, far longer than the usual L∞ distance
+_FMN = {"alpha@": (0.01, 40.0), "gamma": (0.01, 1.5), "final": (0.00001, 20.0)}
+_FMN_LINF = {**_FMN, "alpha@": (0.05, 1e9)}  # the step is a length in L2, far longer than the usual L∞ distance
 _ALMA = {  # "forget" is 1 − α
     "distance@": (0.01, 10.0),
-    "forget": (0.03, 1.5),
+    "forget": (0.03, 4.0),
     "final": (0.001, 1.5),
     "rho": (0.03, 100.0),
     "mu": (0.03, 300.0),
