@@ -63,7 +63,7 @@ bench: bench-resampling bench-distances bench-audits bench-training ## Measure a
 bench-resampling: $(BENCH)
 	@$(BENCH_BIN)/python benchmarks/resampling.py
 
-# Arguments: make bench-distances BENCH_ARGS="resnet20 --only ours". What was measured lies in benchmarks/out.
+# Arguments: make bench-distances BENCH_ARGS="resnet20 --only ours". What was measured lies in benchmarks/measured.json.
 bench-distances: $(BENCH)
 	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.run $(BENCH_ARGS)
 

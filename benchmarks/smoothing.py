@@ -16,7 +16,7 @@ import json
 
 import numpy as np
 import torch
-from benchmarks.distances.models import OUT, SHARED
+from benchmarks.distances.models import LENET, OUT, SHARED
 from torch import nn
 
 import fairmargin as fm
@@ -42,7 +42,7 @@ def network(noisy: bool) -> nn.Module:
     if noisy and path.is_file():
         load_weights(module, path)
         return module.eval()
-    load_weights(module, OUT / "lenet.pt")
+    load_weights(module, LENET)
     if noisy:
         torch.manual_seed(0)
         x, y = images("train")

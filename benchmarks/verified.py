@@ -4,8 +4,8 @@
 
 Prints a row a model and norm: the mean proven radius, the mean distance that `plumb` finds, their ratio, the share of
 samples with a proven radius above 0, how many proofs exceed an attack (must be 0), and seconds a sample. It needs
-../shared/weights and ../shared/data. `--method crown` is about twice as tight and twenty times as slow: take few
-samples.
+../shared/weights and ../shared/data. `--method crown` is tighter on most networks and 15 to 40 times as slow: take
+few samples.
 """
 
 import argparse

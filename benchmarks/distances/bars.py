@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from distances.frontier import Cost, Point, by_passes, by_time, points, rival
+from distances.frontier import Cost, by_passes, by_time, rival
+from distances.store import Measured, Point
 
 # The two settings that are offered to users, by the names of their facts.
 SETTINGS = {"fast": "plumb 12", "accurate": "plumb 40"}
@@ -28,9 +29,9 @@ class Bar:
         return "yes" if (self.value >= self.asked if self.at_least else self.value <= self.asked) else "**no**"
 
 
-def bars() -> list[Bar]:
-    """Every bar of the issue."""
-    lenet, resnet, robust = points("lenet"), points("resnet20"), points("robust")
+def bars(measured: Measured) -> list[Bar]:
+    """All bars, in the order of the page."""
+    lenet, resnet, robust = (measured.on(name) for name in ("lenet", "resnet20", "robust"))
     return [
         _fewer("passes, LeNet, fast", 2.0, lenet, "fast", by_passes),
         _fewer("passes, LeNet, accurate", 2.0, lenet, "accurate", by_passes),
@@ -60,35 +61,40 @@ def _ours(found: Iterable[Point], name: str) -> Point | None:
 def _fewer(what: str, asked: float, found: list[Point], setting: str, cost: Cost) -> Bar:
     mine = _ours(found, SETTINGS[setting])
     spent = cost(mine) if mine else None
-    way = rival([p for p in found if not p.fact.ours], mine.fact.mean, cost) if mine and spent else None
+    way = rival(found, mine, cost) if mine and spent else None
     if mine is None or spent is None or way is None:
         return Bar(what, asked, True, None, "not measured yet")
     if mine.fact.success < 1:
         return Bar(what, asked, True, 0.0, f"success {mine.fact.success:.4f}")
-    sign, reaches = (">", "no peer reaches it with up to") if way.beyond else ("", f"{way.name} needs")
     ratio = way.cost / spent
-    at = "" if way.beyond or way.at == way.cost else f" (tried: {way.at:.1f})"
-    said = f"{sign}{ratio:.2f}×: mean {mine.fact.mean:.4f} at {spent:.1f}; {reaches} {way.cost:.1f}{at}"
-    return Bar(what, asked, True, ratio, said)
+    if way.beyond:
+        theirs = f"no peer reaches it; the nearest is {way.name} at {way.cost:.1f}"
+    else:
+        theirs = f"{way.name} needs {way.cost:.1f}" + ("" if way.at == way.cost else f" (tried: {way.at:.1f})")
+    sign = ">" if way.beyond else ""
+    return Bar(what, asked, True, ratio, f"{sign}{ratio:.2f}×: mean {mine.fact.mean:.4f} at {spent:.1f}; {theirs}")
 
 
 def _lowest(what: str, asked: float, found: list[Point]) -> Bar:
     able = [p.fact for p in found if p.fact.passes <= _MOST_PASSES + 0.5]
-    mine = min((f for f in able if f.ours and f.success == 1), key=lambda f: f.mean, default=None)
-    best = min((f for f in able if not f.ours), key=lambda f: f.mean, default=None)
+    mine = min((f for f in able if f.ours and f.success == 1), key=lambda f: f.counted, default=None)
+    theirs = [f for f in able if not f.ours and mine and f.samples == mine.samples]
+    best = min(theirs, key=lambda f: f.counted, default=None)
     if mine is None or best is None:
         return Bar(what, asked, False, None, "not measured yet")
+    ratio = mine.counted / best.counted
     said = (
-        f"{mine.mean / best.mean:.3f}×: {mine.mean:.4f} ({mine.name} {mine.steps}) against {best.mean:.4f} ({best.key})"
+        f"{ratio:.3f}×: {mine.mean:.4f} ({mine.name} {mine.steps}, {mine.passes:.0f} passes) "
+        f"against {best.mean:.4f} ({best.key})"
     )
-    return Bar(what, asked, False, mine.mean / best.mean, said)
+    return Bar(what, asked, False, ratio, said)
 
 
 def _overhead(what: str, found: list[Point], setting: str) -> Bar:
     mine = _ours(found, SETTINGS[setting])
     if mine is None or mine.overhead is None:
         return Bar(what, 1.2, False, None, "not measured yet")
-    return Bar(what, 1.2, False, mine.overhead, f"{mine.overhead:.2f}")
+    return Bar(what, 1.2, False, mine.overhead, f"{mine.overhead:.2f}×")
 
 
 def _deepfool(what: str, asked: float, found: list[Point], key: str) -> Bar:

@@ -1,20 +1,22 @@
-"""What is the same in every run: success, mean, median and passes of a contestant on a model, kept as lines of JSON."""
+"""What is the same in every run on one machine: success, mean, median and passes of a contestant on a model."""
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 import torch
 
-from distances.models import OUT, Subject
+from distances.models import Subject
 from distances.ours import Watched, code_version, distances, witnessed
 from distances.outcome import fallback, lengths, settled, successes
 from distances.passes import counted
 from distances.peers import Peer, in_batches
 from fairmargin.models.torch_model import TorchClassifier
+
+_ROUNDED = 0.00005  # how much a mean printed with four decimals may be off
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,15 @@ class Fact:
     Parameters
     ----------
     version
-        What the numbers depend on beside the samples: a hash of a peer's settings, or of our code.
+        What the numbers depend on beside the samples: a hash of a peer's settings, or of our code; "" if unknown.
     mean, median
         Over all samples; where it failed, the fallback counts.
     forward, backward
-        Passes a sample.
+        Passes per sample.
+    measured
+        The date.
+    taken_from
+        The page that the numbers were copied from, rounded as printed there; "" if a run stored them.
     """
 
     model: str
@@ -44,11 +50,20 @@ class Fact:
     median: float
     forward: float
     backward: float
+    measured: str
+    taken_from: str = ""
 
     @property
     def key(self) -> str:
         """The contestant's name, unique on a model."""
         return f"{self.library} {self.name} {self.steps}"
+
+    @property
+    def counted(self) -> float:
+        """The mean that ratios are formed with: one that was rounded counts with the end that is worse for us."""
+        if not self.taken_from:
+            return self.mean
+        return self.mean + _ROUNDED if self.ours else self.mean - _ROUNDED
 
     @property
     def passes(self) -> float:
@@ -75,6 +90,7 @@ def of_peer(peer: Peer, subject: Subject, steps: int, settings: Mapping[str, flo
     return Fact(
         subject.name, peer.library, peer.name, steps, _word(peer.norm), settings_version(settings), dict(settings),
         len(x), float(success.double().mean()), float(values.mean()), float(np.median(values)), forward, backward,
+        date.today().isoformat(),
     )  # fmt: skip
 
 
@@ -89,7 +105,7 @@ def of_ours(text: str, subject: Subject, classifier: TorchClassifier) -> Fact:
     return Fact(
         subject.name, "fairmargin", name, steps, found.norm.value, code_version(), {}, len(values),
         float(proven.double().mean()), float(values.mean()), float(np.median(values)),
-        passes.forward / len(values), passes.backward / len(values),
+        passes.forward / len(values), passes.backward / len(values), date.today().isoformat(),
     )  # fmt: skip
 
 
@@ -104,21 +120,6 @@ def spelled(text: str) -> tuple[str, int]:
 def settings_version(settings: Mapping[str, float]) -> str:
     """A hash of a peer's settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def keep(fact: Fact, folder: Path = OUT) -> None:
-    """Add a line."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"facts-{fact.model}.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(fact)) + "\n")
-
-
-def kept(model: str, folder: Path = OUT) -> Iterator[Fact]:
-    """All lines of a model."""
-    path = folder / f"facts-{model}.jsonl"
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            yield Fact(**json.loads(line))
 
 
 def _filled(subject: Subject, norm: float, values: torch.Tensor, success: torch.Tensor) -> np.ndarray:

@@ -3,52 +3,8 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 
-from distances import facts, timing
-from distances.facts import Fact
-from distances.ours import code_version
-from distances.timing import Timed
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A contestant's facts, with its wall time where that was measured.
-
-    Parameters
-    ----------
-    pace
-        Wall time in plain passes: the time of one forward and one backward pass of the plain model at that moment is 1.
-    overhead
-        Wall time over the time of its own passes, done bare.
-    seconds
-        Per sample, the median of the repetitions.
-    """
-
-    fact: Fact
-    pace: float | None
-    overhead: float | None
-    seconds: float | None
-
-
-def points(model: str, norm: str = "l2") -> list[Point]:
-    """The newest facts of every contestant on a model; of ours, those of the present code."""
-    newest = {fact.key: fact for fact in facts.kept(model) if fact.norm == norm}
-    current = [fact for fact in newest.values() if not fact.ours or fact.version == code_version()]
-    times = list(timing.kept(model))
-    return [_point(f, [t for t in times if (t.key, t.version) == (f.key, f.version)]) for f in current]
-
-
-def _point(fact: Fact, times: Sequence[Timed]) -> Point:
-    if not times:
-        return Point(fact, None, None, None)
-    return Point(
-        fact,
-        median(t.seconds / t.bare.of(1, 1) for t in times),
-        median(t.seconds / t.bare.of(fact.forward, fact.backward) for t in times),
-        median(t.seconds for t in times),
-    )
-
+from distances.store import Point
 
 Cost = Callable[[Point], float | None]
 
@@ -76,20 +32,21 @@ class Rival:
     beyond: bool
 
 
-def rival(peers: Iterable[Point], mean: float, cost: Cost) -> Rival | None:
-    """The cheapest way of any peer to that mean or a lower one."""
+def rival(found: Iterable[Point], point: Point, cost: Cost) -> Rival | None:
+    """The cheapest way of any peer to the mean of a point or a lower one; a mean over fewer samples does not count."""
+    mean = point.fact.counted
     curves: dict[str, list[tuple[float, float]]] = {}
-    for point in peers:
-        spent = cost(point)
+    for peer in found:
+        spent = None if peer.fact.ours or peer.fact.samples < point.fact.samples else cost(peer)
         if spent is not None:
-            curves.setdefault(f"{point.fact.library} {point.fact.name}", []).append((spent, point.fact.mean))
-    found = [way for name, curve in curves.items() if (way := _reached(name, sorted(curve), mean)) is not None]
-    if found:
-        return min(found, key=lambda way: way.cost)
+            curves.setdefault(f"{peer.fact.library} {peer.fact.name}", []).append((spent, peer.fact.counted))
+    ways = [way for name, curve in curves.items() if (way := _reached(name, sorted(curve), mean)) is not None]
+    if ways:
+        return min(ways, key=lambda way: way.cost)
     if not curves:
         return None
-    _, dearest, name = min((mean, spent, name) for name, curve in curves.items() for spent, mean in curve)
-    return Rival(name, dearest, dearest, beyond=True)
+    _, spent, name = min((reached, spent, name) for name, curve in curves.items() for spent, reached in curve)
+    return Rival(name, spent, spent, beyond=True)
 
 
 def _reached(name: str, curve: Sequence[tuple[float, float]], mean: float) -> Rival | None:
@@ -107,8 +64,10 @@ def _reached(name: str, curve: Sequence[tuple[float, float]], mean: float) -> Ri
 
 def last_ahead(found: Sequence[Point], cost: Cost) -> float | None:
     """The dearest point of a peer that is nearer than all of ours that cost no more; None if there is none."""
-    ours = [(spent, p.fact.mean) for p in found if p.fact.ours and (spent := cost(p)) is not None]
-    theirs = [(spent, p.fact.mean) for p in found if not p.fact.ours and (spent := cost(p)) is not None]
+    most = max(p.fact.samples for p in found)
+    costs = [(spent, p.fact) for p in found if p.fact.samples == most and (spent := cost(p)) is not None]
+    ours = [(spent, fact.counted) for spent, fact in costs if fact.ours]
+    theirs = [(spent, fact.counted) for spent, fact in costs if not fact.ours]
     ahead = [
         spent for spent, mean in theirs if mean < min((own for paid, own in ours if paid <= spent), default=math.inf)
     ]

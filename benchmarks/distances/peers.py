@@ -20,6 +20,7 @@ from torch import Tensor, nn
 Settings = Mapping[str, float]
 Attack = Callable[[nn.Module, Tensor, Tensor, int, Settings], Tensor]
 BATCH = 64
+_LARGEST_GAMMA = 0.98  # DDN and FMN shrink a radius by 1 − γ, so that γ has to stay below 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class Peer:
     norm
         The length it minimises: 2 or inf.
     axes
-        Settings to tune, and between what; names that end in "@" are in units of the model's usual distance.
+        Settings to tune, and the range that is searched; names that end in "@" are in units of the model's usual
+        distance. A tuned value near an end of its range means that the range is too narrow: `tuning.edges` finds it.
     budgets
         Numbers of steps to run it with.
     tuned_as
@@ -86,15 +88,16 @@ def guard() -> None:
 def _adv_ddn(model: nn.Module, x: Tensor, y: Tensor, steps: int, s: Settings) -> Tensor:
     from adv_lib.attacks import ddn
 
-    return ddn(model, x, y, steps=steps, γ=s["gamma"], init_norm=s["init_norm"], levels=None)
+    return ddn(model, x, y, steps=steps, γ=min(_LARGEST_GAMMA, s["gamma"]), init_norm=s["init_norm"], levels=None)
 
 
 def _adv_fmn(norm: float) -> Attack:
     def attack(model: nn.Module, x: Tensor, y: Tensor, steps: int, s: Settings) -> Tensor:
         from adv_lib.attacks import fmn
 
+        gamma = min(_LARGEST_GAMMA, s["gamma"])
         return fmn(
-            model, x, y, norm=norm, steps=steps, α_init=s["alpha"], γ_init=s["gamma"], α_final=s["alpha"] * s["final"]
+            model, x, y, norm=norm, steps=steps, α_init=s["alpha"], γ_init=gamma, α_final=s["alpha"] * s["final"]
         )
 
     return attack
@@ -152,10 +155,15 @@ def _foolbox(make: Callable[[Any, int, Settings], Any]) -> Attack:
     return attack
 
 
-_foolbox_ddn = _foolbox(lambda a, n, s: a.DDNAttack(steps=n, init_epsilon=s["init_norm"], gamma=s["gamma"]))
+_foolbox_ddn = _foolbox(
+    lambda a, n, s: a.DDNAttack(steps=n, init_epsilon=s["init_norm"], gamma=min(_LARGEST_GAMMA, s["gamma"]))
+)
 _foolbox_fmn = _foolbox(
     lambda a, n, s: a.L2FMNAttack(
-        steps=n, max_stepsize=s["alpha"], min_stepsize=s["alpha"] * s["final"], gamma=s["gamma"]
+        steps=n,
+        max_stepsize=s["alpha"],
+        min_stepsize=s["alpha"] * s["final"],
+        gamma=min(_LARGEST_GAMMA, s["gamma"]),
     )
 )
 _foolbox_deepfool = _foolbox(lambda a, n, s: a.L2DeepFoolAttack(steps=n, candidates=10, overshoot=0.02))
@@ -232,21 +240,25 @@ def _torchattacks_fab(model: nn.Module, x: Tensor, y: Tensor, steps: int, s: Set
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 _STEPS = (10, 20, 30, 50, 100, 300, 1000)
-_DDN = {"gamma": (0.03, 0.5), "init_norm@": (0.2, 3.0)}
-_FMN = {"alpha@": (0.1, 4.0), "gamma": (0.03, 0.5), "final": (0.003, 0.2)}
+# Some ranges reach beyond the values that make a difference: γ acts as at most 0.98, ALMA's 1 − α and final share of
+# the step as at most 1, its `check` as at least 1, and an initial norm as at most the distance to the farthest corner
+# of the box. Robust networks need initial norms of more than ten usual distances.
+_DDN = {"gamma": (0.01, 1.5), "init_norm@": (0.05, 100.0)}
+_FMN = {"alpha@": (0.01, 40.0), "gamma": (0.01, 1.5), "final": (0.00001, 20.0)}
+_FMN_LINF = {**_FMN, "alpha@": (0.05, 1e9)}  # the step is a length in L2, far longer than the usual L∞ distance
 _ALMA = {  # "forget" is 1 − α
-    "distance@": (0.1, 3.0),
-    "forget": (0.07, 0.7),
-    "final": (0.005, 0.5),
-    "rho": (0.1, 30.0),
-    "mu": (0.3, 100.0),
-    "check": (1.0, 10.0),
+    "distance@": (0.01, 10.0),
+    "forget": (0.03, 4.0),
+    "final": (0.001, 1.5),
+    "rho": (0.03, 100.0),
+    "mu": (0.03, 300.0),
+    "check": (0.5, 40.0),
 }
-_PDGD = {"rate@": (0.005, 0.2), "dual": (0.05, 2.0), "ratio": (0.003, 1.0)}
-_CW = {"c": (0.5, 200.0), "rate": (0.002, 0.1)}
+_PDGD = {"rate@": (0.001, 2.0), "dual": (0.005, 20.0), "ratio": (0.0003, 30.0)}
+_CW = {"c": (0.1, 5000.0), "rate": (0.001, 1.0)}
 
 PEERS = (
-    Peer("adv-lib", "DDN", _adv_ddn, 2.0, _DDN, _STEPS),
+    Peer("adv-lib", "DDN", _adv_ddn, 2.0, _DDN, (10, 20, 30, 45, 50, 100, 300, 1000)),
     Peer("adv-lib", "FMN", _adv_fmn(2.0), 2.0, _FMN, _STEPS),
     Peer("adv-lib", "ALMA", _adv_alma, 2.0, _ALMA, _STEPS[1:]),
     Peer("adv-lib", "PDGD", _adv_pdgd, 2.0, _PDGD, (50, 100, 300)),
@@ -260,7 +272,7 @@ PEERS = (
     Peer("ART", "C&W", _art_cw, budgets=(20,), samples=64),
     Peer("torchattacks", "DeepFool", _torchattacks_deepfool, budgets=(50,), samples=64),
     Peer("torchattacks", "C&W", _torchattacks_cw, 2.0, _CW, (100,)),
-    Peer("adv-lib", "FMN Linf", _adv_fmn(math.inf), math.inf, _FMN, _STEPS[:5]),
+    Peer("adv-lib", "FMN Linf", _adv_fmn(math.inf), math.inf, _FMN_LINF, _STEPS[:5]),
     Peer("adv-lib", "DeepFool Linf", _adv_deepfool(math.inf), math.inf),
     Peer("torchattacks", "FAB Linf", _torchattacks_fab, math.inf, {}, (10,), samples=64),
 )

@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from distances.frontier import Cost, Point
+from distances.frontier import Cost
+from distances.store import Point
 
 _WIDTH, _HEIGHT, _PAD_LEFT, _PAD_RIGHT, _PAD_TOP, _PAD_BOTTOM = 460, 330, 62, 12, 34, 46
 Scale = Callable[[float], float]

@@ -2,24 +2,26 @@
 
     make bench-distances
 
-Everything lies in benchmarks/out as it comes: an interrupted run goes on, and only what changed (our code, a peer's
-settings) is measured again. One process, one thread unless told otherwise, the same samples for all.
+Results go to benchmarks/measured.json one by one, repetitions of timings to benchmarks/out: an interrupted run goes
+on, and only what changed (our code, a peer's settings) is measured again. One process, one thread unless told
+otherwise, the same samples for all.
 """
 
 import argparse
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
+from statistics import median
 
 import torch
 from torch import Tensor
 
-from distances import facts, timing
+from distances import facts, store, timing
 from distances.models import CARDS, OUT, Subject, load_subject
 from distances.ours import OURS, accelerate, code_version, distances, known
 from distances.peers import PEERS, Peer, guard, in_batches
-from distances.tuning import TUNED
-from distances.write import write
+from distances.tuning import TUNED, tuned_entries
+from distances.write import machine, write_page
 
 REPETITIONS = 3
 Tuned = Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -46,7 +48,8 @@ def contestants(subject: Subject, tuned: Tuned, most: int, only: str) -> list[Co
     """Ours first, then the peers, up to so many steps."""
     classifier, choice = accelerate(subject)
     print(f"{subject.name}: {choice.sentence}", flush=True)
-    (OUT / f"acceleration-{subject.name}.json").write_text(json.dumps(choice.encode(), indent=1))
+    measured = store.read()
+    store.write(replace(measured, copies={**measured.copies, subject.name: choice.sentence}))
     found = []
     for text in known():
         name, steps = facts.spelled(text)
@@ -89,12 +92,12 @@ def _of_peer(peer: Peer, subject: Subject, steps: int, tuned: Tuned) -> Contesta
 
 def find_facts(subject: Subject, everyone: list[Contestant]) -> None:
     """Success, distances and passes of those for whom they are not known yet."""
-    there = {(fact.key, fact.version) for fact in facts.kept(subject.name)}
     for someone in everyone:
-        if (someone.key, someone.version) in there:
+        measured = store.read()
+        if any(_known(point, subject, someone) for point in measured.points):
             continue
         fact = someone.facts()
-        facts.keep(fact)
+        store.write(measured.with_fact(fact))
         print(
             f"{subject.name:9s} {fact.key:28s} {fact.forward:7.1f}/{fact.backward:7.1f} "
             f"mean {fact.mean:.4f} success {fact.success:.4f}",
@@ -102,12 +105,18 @@ def find_facts(subject: Subject, everyone: list[Contestant]) -> None:
         )
 
 
+def _known(point: store.Point, subject: Subject, someone: Contestant) -> bool:
+    fact = point.fact
+    return (fact.model, fact.key, fact.version) == (subject.name, someone.key, someone.version)
+
+
 def find_times(subject: Subject, everyone: list[Contestant]) -> None:
-    """Each repetition of all before the next repetition of any."""
+    """Each repetition of all before the next repetition of any; the medians are stored."""
+    timed = [someone for someone in everyone if someone.key in _TIMED]
     there = {(line.key, line.version, line.repetition) for line in timing.kept(subject.name)}
     for repetition in range(REPETITIONS):
-        for someone in everyone:
-            if someone.key not in _TIMED or (someone.key, someone.version, repetition) in there:
+        for someone in timed:
+            if (someone.key, someone.version, repetition) in there:
                 continue
             seconds, bare = timing.timed(someone.run, subject.model, subject.x, someone.samples)
             timing.keep(timing.Timed(subject.name, someone.key, someone.version, repetition, seconds, bare))
@@ -115,6 +124,14 @@ def find_times(subject: Subject, everyone: list[Contestant]) -> None:
                 f"{subject.name:9s} {someone.key:28s} run {repetition + 1}: {1000 * seconds:.2f} ms a sample",
                 flush=True,
             )
+    measured = store.read()
+    for someone in timed:
+        lines = [t for t in timing.kept(subject.name) if (t.key, t.version) == (someone.key, someone.version)]
+        fact = next(point.fact for point in measured.points if _known(point, subject, someone))
+        pace = median(t.seconds / t.bare.of(1, 1) for t in lines)
+        overhead = median(t.seconds / t.bare.of(fact.forward, fact.backward) for t in lines)
+        measured = measured.with_times(subject.name, someone.key, pace, overhead, date.today().isoformat())
+    store.write(measured)
 
 
 def main() -> None:
@@ -134,7 +151,10 @@ def main() -> None:
     if left_out:
         print(f"not in the catalog, left out: {', '.join(left_out)}")
     if not options.write:
-        tuned = json.loads(TUNED.read_text(encoding="utf-8"))["models"]
+        OUT.mkdir(exist_ok=True)
+        tuned, measured = tuned_entries(), store.read()
+        runs = {date.today().isoformat(): machine(options.threads), **measured.runs}  # keeps what was noted today
+        store.write(replace(measured, runs=runs))
         for name in options.models or CARDS:
             subject = load_subject(name)
             everyone = [
@@ -145,7 +165,7 @@ def main() -> None:
             find_facts(subject, everyone)
             if not options.no_times:
                 find_times(subject, everyone)
-    write(options.threads)
+    write_page()
 
 
 if __name__ == "__main__":

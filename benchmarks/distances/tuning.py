@@ -2,9 +2,11 @@
 
     make bench-tuning          (hours on a laptop; the result is committed, so that `make bench` need not do it again)
 
-At the smallest number of steps settings are drawn at random, then one after the other is moved as long as that helps;
-each further number of steps starts from the best of the one before. What counts is the mean distance on the tuning
-samples; a failure counts with three times the fallback, so that success comes first. An interrupted run goes on.
+Settings are drawn at random over the whole range, beside those of the next smaller number of steps and those that
+tuned.json holds already. From the best one, one setting after the other is moved as long as that helps. What counts
+is the mean distance on the tuning samples; a failure counts with three times the fallback, so that success comes
+first. What is missing in tuned.json or lies at an end of its range is tuned; `--again` tunes the rest anew. An
+interrupted run continues with what is left.
 """
 
 import argparse
@@ -13,8 +15,10 @@ import math
 import random
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from datetime import date
+from typing import Any
 
 import torch
 
@@ -32,7 +36,8 @@ USUAL = {  # the models' usual distances, by norm: what settings in units of the
     "clean": {2.0: 1.5, float("inf"): 0.13},
 }
 _FAILURE = 3.0
-_DRAWS, _FURTHER_DRAWS, _ROUNDS = 40, 8, 2
+_DRAWS, _FURTHER_DRAWS = 40, 8
+_EDGE = 0.05  # of the range, on a logarithmic scale: a value nearer to an end than this lies at the edge
 
 
 def score(peer: Peer, subject: Subject, steps: int, settings: Settings, missing: Fallback, most: int) -> float:
@@ -45,41 +50,53 @@ def score(peer: Peer, subject: Subject, steps: int, settings: Settings, missing:
 
 
 def tune(
-    peer: Peer, subject: Subject, steps: int, start: Settings | None, most: int, patience: float
+    peer: Peer, subject: Subject, steps: int, starts: Sequence[Settings], most: int, patience: float
 ) -> tuple[dict[str, float], float]:
-    """The best settings found and what they came to; begins nothing new after `patience` seconds."""
-    axes = ranges(peer, subject)
-    missing, begun = fallback(subject, peer.norm, tuning=True), time.monotonic()
+    """The best settings found and their mean; begins nothing new after `patience` seconds of processor time."""
+    axes = ranges(peer, subject.name)
+    missing, begun = fallback(subject, peer.norm, tuning=True), time.process_time()
     known: dict[tuple[float, ...], float] = {}
 
-    def ask(settings: dict[str, float]) -> float:
+    def ask(settings: Settings, share: float = 1.0) -> float:
         key = tuple(settings[name] for name in axes)
         if key not in known:
-            late = known and time.monotonic() - begun > patience
-            known[key] = float("inf") if late else score(peer, subject, steps, settings, missing, most)
+            if known and time.process_time() - begun > share * patience:
+                return math.inf
+            known[key] = score(peer, subject, steps, settings, missing, most)
         return known[key]
 
     chance = random.Random(0)
-    trials = [_drawn(axes, chance) for _ in range(_FURTHER_DRAWS if start else _DRAWS)]
+    trials = [_drawn(axes, chance) for _ in range(_FURTHER_DRAWS if starts else _DRAWS)]
     middle = {name: math.sqrt(low * high) for name, (low, high) in axes.items()}
-    best = min([dict(start) if start else middle, *trials], key=ask)
-    for factor in (2.0, 1.4)[:_ROUNDS]:
+    best = dict(min([*(starts or [middle]), *trials], key=lambda trial: ask(trial, share=0.5)))
+    for factor in (2.0, 1.4):
         for name, (low, high) in axes.items():
-            moved = [best[name] / factor, best[name] * factor]
-            best = min([best, *({**best, name: v} for v in moved if low / 2 <= v <= high * 2)], key=ask)
+            for step in (factor, 1 / factor):
+                while low <= best[name] * step <= high and ask(moved := {**best, name: best[name] * step}) < ask(best):
+                    best = moved
     return best, ask(best)
 
 
-def ranges(peer: Peer, subject: Subject) -> dict[str, tuple[float, float]]:
-    """Between what each setting is drawn, on a logarithmic scale; "@" is in units of the model's usual distance."""
-    usual = USUAL[subject.name][peer.norm]
+def ranges(peer: Peer, model: str) -> dict[str, tuple[float, float]]:
+    """The range in which each setting is searched, on a logarithmic scale."""
+    usual = USUAL[model][peer.norm]
     return {
         name.rstrip("@"): (low * usual, high * usual) if name.endswith("@") else (low, high)
         for name, (low, high) in peer.axes.items()
     }
 
 
-def _drawn(axes: dict[str, tuple[float, float]], chance: random.Random) -> dict[str, float]:
+def edges(settings: Settings, searched: Mapping[str, Sequence[float]]) -> list[str]:
+    """The settings that lie outside the range that was searched, or at an end of it."""
+    return [name for name, (low, high) in searched.items() if not _inside(settings[name], low, high)]
+
+
+def _inside(value: float, low: float, high: float) -> bool:
+    margin = _EDGE * math.log(high / low)
+    return math.log(low) + margin < math.log(value) < math.log(high) - margin
+
+
+def _drawn(axes: Mapping[str, tuple[float, float]], chance: random.Random) -> dict[str, float]:
     return {n: math.exp(chance.uniform(math.log(low), math.log(high))) for n, (low, high) in axes.items()}
 
 
@@ -88,58 +105,72 @@ def _quoted(argument: str) -> str:
 
 
 def main() -> None:
-    """Every peer that has something to tune, for the models named."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Tune every peer that has settings, for the models named."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(CARDS))
     parser.add_argument("--samples", type=int, default=128)
-    parser.add_argument("--patience", type=float, default=300.0, help="seconds for one peer at one budget")
+    parser.add_argument("--patience", type=float, default=300.0, help="processor seconds for one peer at one budget")
     parser.add_argument("--most-steps", type=int, default=1000)
     parser.add_argument("--peers", nargs="*", default=[peer.key for peer in PEERS])
+    parser.add_argument("--steps", nargs="*", type=int, help="only these numbers of steps")
+    parser.add_argument("--again", action="store_true", help="tune also what tuned.json holds")
     options = parser.parse_args()
     torch.set_num_threads(1)
     guard()
+    OUT.mkdir(exist_ok=True)
     for name in options.models:
         subject = load_subject(name)
         if subject.card.normalised:  # a third faster; distances differ by a hundred-thousandth
             subject = replace(subject, model=accelerated(subject.model, Acceleration(fold=True, channels_last=True)))
-        path = OUT / f"tuned-{name}.json"
-        tuned = json.loads(path.read_text()) if path.is_file() else {}
         for peer in PEERS:
-            if not peer.axes or peer.key not in options.peers:
-                continue
-            best = None
-            for steps in peer.budgets:
-                if steps > options.most_steps:
-                    continue
-                if f"{peer.key} {steps}" not in tuned:
-                    best, mean = tune(peer, subject, steps, best, options.samples, options.patience)
-                    tuned[f"{peer.key} {steps}"] = {
-                        "settings": best,
-                        "mean": mean,
-                        "samples": options.samples,
-                        "by": f'{COMMAND} BENCH_ARGS="{" ".join(map(_quoted, sys.argv[1:]))}"',
-                    }
-                    path.write_text(json.dumps(tuned, indent=1))
-                    print(
-                        name,
-                        peer.key,
-                        steps,
-                        f"{mean:.5g}",
-                        {k: float(f"{v:.4g}") for k, v in best.items()},
-                        flush=True,
-                    )
-                best = tuned[f"{peer.key} {steps}"]["settings"]
-    merge(OUT, TUNED)
+            if peer.axes and peer.key in options.peers:
+                _tune_budgets(peer, subject, options)
+    TUNED.write_text(json.dumps(merged(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def merge(folder: Path, target: Path) -> None:
-    """What was tuned for each model, in one file, for everyone."""
-    parts = {name: folder / f"tuned-{name}.json" for name in CARDS}
-    content = {
-        "made_by": f"{COMMAND}, where an entry does not say otherwise",
-        "models": {name: json.loads(path.read_text()) for name, path in parts.items() if path.is_file()},
-    }
-    target.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+def _tune_budgets(peer: Peer, subject: Subject, options: argparse.Namespace) -> None:
+    path = OUT / f"tuned-{subject.name}.json"
+    new: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    committed = tuned_entries().get(subject.name, {})
+    below: Settings | None = None  # the settings of the next smaller number of steps
+    for steps in peer.budgets:
+        place = f"{peer.key} {steps}"
+        old = committed.get(place)
+        wanted = old is None or options.again or edges(old["settings"], old["searched"])
+        asked = steps <= options.most_steps and (not options.steps or steps in options.steps)
+        if place not in new and wanted and asked:
+            starts = [start for start in (below, old["settings"] if old else None) if start is not None]
+            best, mean = tune(peer, subject, steps, starts, options.samples, options.patience)
+            new[place] = {
+                "settings": best,
+                "mean": mean,
+                "samples": options.samples,
+                "searched": ranges(peer, subject.name),
+                "by": f'{COMMAND} BENCH_ARGS="{" ".join(map(_quoted, sys.argv[1:]))}"',
+                "on": date.today().isoformat(),
+            }
+            path.write_text(json.dumps(new, indent=1), encoding="utf-8")
+            shown = {setting: float(f"{value:.4g}") for setting, value in best.items()}
+            at = edges(best, new[place]["searched"])
+            warning = f"; {', '.join(at)} at the edge: widen the range in peers.py" if at else ""
+            print(subject.name, place, f"{mean:.5g}", shown, warning, flush=True)
+        below = (new.get(place) or old or {}).get("settings", below)
+
+
+def tuned_entries() -> dict[str, dict[str, Any]]:
+    """The committed entries, by model and by peer with its number of steps."""
+    entries: dict[str, dict[str, Any]] = json.loads(TUNED.read_text(encoding="utf-8"))["models"]
+    return entries
+
+
+def merged() -> dict[str, Any]:
+    """The committed entries, replaced by those that were tuned since."""
+    models = tuned_entries()
+    for name in CARDS:
+        path = OUT / f"tuned-{name}.json"
+        if path.is_file():
+            models[name] = {**models.get(name, {}), **json.loads(path.read_text(encoding="utf-8"))}
+    return {"made_by": f"{COMMAND}, where an entry does not say otherwise", "models": models}
 
 
 if __name__ == "__main__":
