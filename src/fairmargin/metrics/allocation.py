@@ -98,6 +98,12 @@ class Allocation:
         reference, pool = np.maximum(self.reference, other.reference), np.maximum(self.pool, other.pool)
         return Allocation(reference, pool, max(self.cost, other.cost))
 
+    def times(self, factor: Floats, most: Ints, sizes: Ints) -> "Allocation":
+        """So many times as much in each group, up to what it has."""
+        grown = (np.ceil(factor * count).astype(np.int64) for count in (self.reference, self.pool))
+        reference, pool = (np.minimum(count, limit) for count, limit in zip(grown, (most, sizes), strict=True))
+        return Allocation(reference, pool, self.cost)
+
     def exceeds(self, other: "Allocation") -> bool:
         """Whether it asks for any sample more than another one."""
         return bool((self.reference > other.reference).any() or (self.pool > other.pool).any())
@@ -110,7 +116,7 @@ def allocate(
     confidence: float,
     finite: bool,
     costs: tuple[float, float],
-    least: Ints,
+    least: Floats,
     safety: float,
 ) -> Allocation:
     """The samples that make every group's σ as precise as asked; all there are where that is not enough.

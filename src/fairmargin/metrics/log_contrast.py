@@ -1,32 +1,117 @@
 """Every group's mean against that of the rest, from means and their errors alone, on the log scale."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
 from fairmargin.core.arrays import Floats, Ints
+from fairmargin.metrics.bootstrap import Limits
 from fairmargin.metrics.units import sum_of_others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contrast:
-    """σ of every group, limits of σ and of the mean, and p: that the group's mean is that of its rest."""
+    """Each group's mean and its σ on the log scale, by Student's t.
+
+    Parameters
+    ----------
+    mean, own_error, own_freedom
+        The group's mean, the standard error of its logarithm, and the degrees of freedom of that.
+    ratio, error, freedom
+        ln(1 + σ), its standard error, and the degrees of freedom of that.
+    confidence
+        Of the limits.
+    """
 
     mean: Floats
-    sigma: Floats
-    sigma_low: Floats
-    sigma_high: Floats
-    mean_low: Floats
-    mean_high: Floats
-    p: Floats
+    own_error: Floats
+    own_freedom: Floats
+    ratio: Floats
+    error: Floats
+    freedom: Floats
+    confidence: float
+
+    @property
+    def sigma(self) -> Floats:
+        """σ of every group."""
+        return np.expm1(self.ratio)
+
+    def sigma_limits(self, alpha: float) -> Limits:
+        """Return limits of σ at level 1 − `alpha`, for each group alone."""
+        with np.errstate(invalid="ignore"):
+            reach = _quantile(alpha, self.freedom) * self.error
+            return Limits(np.expm1(self.ratio - reach), np.expm1(self.ratio + reach))
+
+    @property
+    def sigma_low(self) -> Floats:
+        """Lower limit of σ, for each group alone."""
+        return self.sigma_limits(1 - self.confidence).low
+
+    @property
+    def sigma_high(self) -> Floats:
+        """Upper limit of σ, for each group alone."""
+        return self.sigma_limits(1 - self.confidence).high
+
+    @property
+    def mean_low(self) -> Floats:
+        """Lower limit of the mean."""
+        return np.asarray(self.mean * np.exp(-self._own_reach))
+
+    @property
+    def mean_high(self) -> Floats:
+        """Upper limit of the mean."""
+        return np.asarray(self.mean * np.exp(self._own_reach))
+
+    @property
+    def p(self) -> Floats:
+        """Two-sided p-value: that the group's mean is that of its rest. Not corrected for the number of groups."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistic = np.where(self.ratio == 0, 0.0, np.abs(self.ratio) / self.error)  # no error: 0 or infinite
+        return np.asarray(2 * stats.t.sf(np.where(np.isnan(self.error), np.nan, statistic), self.freedom))
 
     @property
     def half_width(self) -> Floats:
         """Half the width of the interval of σ; of the mean, relative to it, if there is one group. NaN: undefined."""
         if len(self.mean) == 1:
-            return (self.mean_high - self.mean_low) / 2 / self.mean
+            return self.own_half_width
         return (self.sigma_high - self.sigma_low) / 2
+
+    @property
+    def own_half_width(self) -> Floats:
+        """What the group's own error leaves of `half_width` if the mean of the rest is known."""
+        with np.errstate(invalid="ignore"):
+            value = np.ones_like(self.mean) if len(self.mean) == 1 else np.exp(self.ratio)
+            return np.asarray(value * np.sinh(self._own_reach))
+
+    @property
+    def _own_reach(self) -> Floats:
+        with np.errstate(invalid="ignore"):
+            return np.asarray(_quantile(1 - self.confidence, self.own_freedom) * self.own_error)
+
+    def cautious(self) -> "Contrast":
+        """The same with errors as large as they may well be: the squared errors at an upper limit of their own."""
+        return replace(
+            self,
+            own_error=self.own_error * _inflation(self.own_freedom),
+            error=self.error * _inflation(self.freedom),
+        )
+
+    def without_limits(self) -> "Contrast":
+        """The same estimates, with unknown errors: limits and p-values are NaN."""
+        unknown = np.full_like(self.mean, np.nan)
+        return replace(self, own_error=unknown, error=unknown)
+
+
+import os
+_Q = float(os.environ.get("Q", "0.25"))
+def _inflation(freedom: Floats) -> Floats:
+    finite = np.where(np.isfinite(freedom), freedom, 1.0)
+    return np.where(np.isfinite(freedom), np.sqrt(np.maximum(1, finite / stats.chi2.ppf(_Q, finite))), 1.0)
+
+
+def _quantile(alpha: float, freedom: Floats) -> Floats:
+    return np.asarray(stats.t.ppf(1 - alpha / 2, freedom))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,8 +141,7 @@ def log_contrast(
 ) -> Contrast:
     """σ(P) = Rob(P) / Rob(rest) − 1 with limits that stay above −1, by the delta method; groups are independent.
 
-    p is two-sided, of Student's statistic ln(1 + σ) / error from which the limits come: it is below 1 − confidence
-    exactly where they exclude 0. It is not corrected for the number of groups.
+    A p-value is below α exactly where the limits at level 1 − α exclude 0.
 
     >>> found = log_contrast(np.array([1.0, 2.0]), np.array([0.01, 0.04]), np.array([50.0, 50.0]),
     ...     np.array([100, 100]), finite=True, confidence=0.95)
@@ -65,22 +149,10 @@ def log_contrast(
     ([-0.5, 1.0], [-0.62, 0.51], [-0.34, 1.65])
     """
     rest = rest_means(mean, error2, freedom, sizes, finite=finite)
-    tail = (1 + confidence) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         own2, rest2 = error2 / mean**2, rest.error2 / rest.mean**2
         both = own2 + rest2
         noise = own2**2 / freedom + rest2**2 / rest.freedom
         joint = np.where(noise > 0, both**2 / np.where(noise > 0, noise, 1.0), np.inf)
         ratio = np.log(mean / rest.mean)
-        reach = stats.t.ppf(tail, joint) * np.sqrt(both)
-        own_reach = stats.t.ppf(tail, freedom) * np.sqrt(own2)
-        statistic = np.where(ratio == 0, 0.0, np.abs(ratio) / np.sqrt(both))  # no error at all: 0 or infinite
-        return Contrast(
-            mean,
-            np.expm1(ratio),
-            np.expm1(ratio - reach),
-            np.expm1(ratio + reach),
-            mean * np.exp(-own_reach),
-            mean * np.exp(own_reach),
-            np.asarray(2 * stats.t.sf(statistic, joint)),
-        )
+        return Contrast(mean, np.sqrt(own2), freedom, ratio, np.sqrt(both), joint, confidence)

@@ -15,10 +15,12 @@ from fairmargin.core.partition import Partition
 from fairmargin.metrics.allocation import Allocation, Errors, allocate
 from fairmargin.metrics.audit import common_cap
 from fairmargin.metrics.control_variate import Means, Pool, chances, control_variate_means, sizes_by
+from fairmargin.metrics.far import SAMPLES, samples_needed
 from fairmargin.metrics.log_contrast import Contrast, log_contrast
 
 REFERENCE = -1
 _SAFETY, _SAFETY_AGAIN = 1.15, 1.1  # by which variances may exceed what a pilot, or many samples, showed
+_GROWTH = 1.25  # by which the samples of a group grow at least from round to round
 
 Ask = Callable[[int, Ints], Distances]  # an estimator (REFERENCE, or a candidate's position) on some samples
 
@@ -44,6 +46,7 @@ class Answer:
 
     means: Means
     contrast: Contrast
+    met: Bools
     cheap: int | None
     asked: tuple[int, ...]
     rounds: int
@@ -110,10 +113,11 @@ class _Audit:
         self.asked = _Asked(ask, len(partition), self.candidates)
         # Each group's samples in one random order for all rounds: a longer draw contains a shorter one.
         self.lines = [own[np.argsort(keys[own], kind="stable")] for own in (np.flatnonzero(m) for _, m in partition)]
+        self.needed = samples_needed(partition.sizes, finite=question.finite)
         self.pilots: list[Ints] = []  # of each group, those that all estimators measure first
 
     def run(self) -> Answer:
-        """Pilot, plan, draw; and once more where an interval came out too long."""
+        """Pilot, plan, draw; and again while a group is not known well enough and has samples left that would help."""
         rows = self._pilot()
         shown: dict[int | None, Means] = {k: self._evaluated(k, rows)[0] for k in range(self.candidates)}
         shown[None] = shown[0] if shown else self._evaluated(None, rows)[0]
@@ -122,13 +126,44 @@ class _Audit:
         by_size = _worth_sizing(shown[cheap]) if cheap is not None else np.zeros(len(rows), dtype=np.bool_)
         plan, rounds = plans[cheap], 2
         means, contrast = self._drawn(cheap, plan, by_size)
-        if (contrast.half_width > self.question.precision).any():
-            again = self._planned(cheap, means, _SAFETY_AGAIN).at_least(plan)
-            if again.exceeds(plan):
-                (means, contrast), rounds = self._drawn(cheap, again, by_size), 3
+        while True:
+            again = self._further(cheap, plan, means, contrast)
+            if not again.exceeds(plan):
+                break
+            plan, rounds = again, rounds + 1
+            means, contrast = self._drawn(cheap, plan, by_size)
         counts = tuple(int((~np.isnan(row)).sum()) for row in self.asked.values)
         reference = self.asked.reference
-        return Answer(means, contrast, cheap, counts, rounds, *common_cap(reference, self.question.up_to), reference)
+        met = self._met(means, contrast)
+        if not self.question.finite and means.known.sum() < SAMPLES:
+            contrast = contrast.without_limits()
+        return Answer(means, contrast, met, cheap, counts, rounds, *common_cap(reference, self.question.up_to), reference)
+
+    def _met(self, means: Means, contrast: Contrast) -> Bools:
+        """Which groups are as precise as asked, from enough samples to have seen a far one."""
+        enough = means.known >= self.needed - 0.5
+        return np.asarray(enough & (contrast.cautious().half_width <= self.question.precision))
+
+    def _further(self, cheap: int | None, plan: Allocation, means: Means, contrast: Contrast) -> Allocation:
+        """The next round: nothing more where all is known well enough, or where no sample is left that would help."""
+        unmet = ~self._met(means, contrast) & (means.mean > 0)
+        contrast = contrast.cautious()
+        if not unmet.any():
+            return plan
+        able = means.share if cheap is not None else np.ones(len(unmet))
+        most = np.floor(able * self.sizes).astype(np.int64)
+        own_left = (plan.reference < most) | (plan.pool < self.sizes)
+        wide = unmet & (contrast.half_width > self.question.precision)
+        # With all of a group's own samples known, only those of its rest can help, unless its own error is too large.
+        by_rest = wide & ~own_left & (contrast.own_half_width < self.question.precision)
+        if not (by_rest | (unmet & own_left)).any():
+            return plan
+        grown = (unmet & own_left) | (by_rest.sum() - by_rest > 0)
+        again = self._planned(cheap, means, _SAFETY_AGAIN).at_least(plan)
+        with np.errstate(divide="ignore"):
+            factor = np.where(grown, np.maximum(_GROWTH, self.needed / np.maximum(means.known, 1)), 1.0)
+        factor = np.where(wide | by_rest.any(), factor, np.where(grown, self.needed / np.maximum(means.known, 1), 1.0))
+        return again.at_least(plan.times(factor, most, self.sizes))
 
     def _pilot(self) -> list[Ints]:
         """The first samples of each line, until enough are classified correctly; all estimators measure these."""
@@ -152,10 +187,11 @@ class _Audit:
         question = self.question
         if cheap is None:
             errors = Errors.of_reference_alone(means, self.sizes, finite=question.finite)
-            cost, least = 0.0, np.minimum(self.sizes, question.pilot)
+            cost, least = 0.0, np.minimum(self.sizes, np.maximum(self.needed, question.pilot))
         else:
             errors = Errors.of(means, self.sizes, finite=question.finite)
-            cost, least = question.costs[cheap], np.array([len(pilot) for pilot in self.pilots])
+            cost = question.costs[cheap]
+            least = np.maximum([len(pilot) for pilot in self.pilots], np.ceil(means.share * self.needed))
         return allocate(
             errors, precision=question.precision, confidence=question.confidence, finite=question.finite,
             costs=(cost, question.costs[REFERENCE]), least=least, safety=safety,
