@@ -170,7 +170,7 @@ def _constraints(mean: Floats, sizes: Ints, precision: float, confidence: float,
     if len(mean) == 1:
         return np.ones((1, 1)), np.where(mean > 0, precision**2 / z2 * mean**2, 1.0)
     nothing = np.zeros_like(mean)
-    rest = rest_means(mean, nothing, nothing + np.inf, sizes, finite=finite)
+    rest = rest_means(mean, nothing, nothing, nothing + np.inf, sizes, finite=finite)
     there = (mean > 0) & (rest.mean > 0)
     own, others = np.where(there, mean, 1.0), np.where(there, rest.mean, 1.0)
     share = np.where(np.eye(len(mean), dtype=np.bool_), 0.0, sizes) / (sizes.sum() - sizes)[:, None]

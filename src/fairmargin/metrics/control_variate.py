@@ -70,8 +70,8 @@ class Means:
 
     Parameters
     ----------
-    mean, error2, freedom
-        The estimate, its squared standard error, and the degrees of freedom of that.
+    mean, error2, third, freedom
+        The estimate, its squared standard error, its third cumulant, and the degrees of freedom of the squared error.
     spread2
         The variance of r, zeros included.
     left2
@@ -85,15 +85,13 @@ class Means:
         Of samples that are classified correctly.
     pool, measured
         Samples of the pool, and those of them that the reference measured.
-    known
-        Of how many samples the distance is known: those measured, in proportion to their weights, and the
-        misclassified ones beside them.
     largest
         The share of the squared error that comes from one sample.
     """
 
     mean: Floats
     error2: Floats
+    third: Floats
     freedom: Floats
     spread2: Floats
     left2: Floats
@@ -103,7 +101,6 @@ class Means:
     share: Floats
     pool: Ints
     measured: Ints
-    known: Floats
     largest: Floats
 
 
@@ -160,8 +157,8 @@ def control_variate_means(pool: Pool, *, finite: bool) -> Means:
     parts = [_Part.of(pool, predicted, own) for own in np.split(order, cuts)]
     scale = np.array([part.centre for part in parts])
     left2, deviation2 = (
-        usual_largest2(np.array([max(getattr(part, name), default=np.nan) for part in parts]), scale)
-        for name in ("residual2", "deviation2")
+        usual_largest2(np.array([each.max() if each.size else np.nan for each in squares]), scale)
+        for squares in ([part.residual2 for part in parts], [part.deviation2 for part in parts])
     )
     rows = [
         part.mean(int(size), finite, float(left), float(deviation))
@@ -182,6 +179,8 @@ class _Part:
     weight: Floats
     offset: float  # mean of r − f
     centre: float  # mean of r
+    left: Floats  # r − f about its mean
+    deviation: Floats  # r about its mean
     residual2: Floats
     deviation2: Floats
 
@@ -196,7 +195,7 @@ class _Part:
         again = n / (n - 1) if n > 1 else np.nan
         return cls(
             len(own), predicted[right], pool.size[right], chance, pool.size[few], weight, offset, centre,
-            again * (left - offset) ** 2, again * (r - centre) ** 2,
+            left - offset, r - centre, again * (left - offset) ** 2, again * (r - centre) ** 2,
         )  # fmt: skip
 
     def mean(self, everyone: int, finite: bool, usual_left2: float, usual_deviation2: float) -> tuple[float, ...]:
@@ -204,11 +203,11 @@ class _Part:
         n, able, total, weight = len(self.chance), len(self.predicted), self.total, self.weight
         share = able / total
         if not able:
-            return (0.0, 0.0, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, share, total, 0, float(total), 0.0)
+            return (0.0, 0.0, 0.0, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, share, total, 0, 0.0)
         if n < 2:
-            return (*(np.nan,) * 8, share, total, n, 0.0, np.nan)
-        unseen_left2 = _unseen(usual_left2, float(self.residual2.max())) / n
-        unseen_deviation2 = _unseen(usual_deviation2, float(self.deviation2.max())) / n
+            return (*(np.nan,) * 9, share, total, n, np.nan)
+        unseen_left2 = max(0.0, usual_left2 - float(self.residual2.max())) / n
+        unseen_deviation2 = max(0.0, usual_deviation2 - float(self.deviation2.max())) / n
         # The variance of all, zeros included, from that of those that are not 0 by nature.
         between2 = share * (1 - share) * self.centre**2
         spread2 = share * (float(weight @ self.deviation2) + unseen_deviation2) + between2
@@ -217,21 +216,22 @@ class _Part:
         # Each measured sample's part in the squared error: of the draw from the pool, then of the pool itself.
         drawn = share**2 * weight**2 * (1 - self.chance) * self.residual2
         parts = drawn + share * weight * unknown * self.deviation2
-        parts[parts.argmax()] += share**2 * (1 / n - 1 / able) * unseen_left2 + share * unknown * unseen_deviation2
+        unseen2 = share**2 * (1 / n - 1 / able) * unseen_left2 + share * unknown * unseen_deviation2
+        parts[parts.argmax()] += unseen2
+        third = share**3 * float((weight * self.left) ** 3 @ (1 - self.chance))
+        shifted = self.deviation + (1 - share) * self.centre
+        third += unknown**2 * (share * float(weight @ shifted**3) - (1 - share) * (share * self.centre) ** 3)
+        third += unseen2**1.5
         error2 = float(parts.sum()) + unknown * between2
         sized2 = share**2 * float(self.sizes.mean())
         sized2 *= float(weight @ (self.residual2 / self.size)) + unseen_left2 / float(weight @ self.size)
         correlation = float(np.sqrt(max(0.0, 1 - left2 / spread2))) if spread2 > 0 else 0.0
-        known = 1 / float(weight @ weight) / share
         largest = float(parts.max()) / error2 if error2 > 0 else 0.0
+        mean = share * (float(self.predicted.mean()) + self.offset)
         return (
-            self.centre_of_all(share), error2, _freedom(parts, error2), spread2, left2, share * left2, sized2,
-            correlation, share, total, n, known, largest,
+            mean, error2, third, _freedom(parts, error2), spread2, left2, share * left2, sized2, correlation, share,
+            total, n, largest,
         )  # fmt: skip
-
-    def centre_of_all(self, share: float) -> float:
-        """The mean of all samples of the group, zeros included."""
-        return share * (float(self.predicted.mean()) + self.offset)
 
 
 def _freedom(parts: Floats, error2: float) -> float:
@@ -245,9 +245,3 @@ def _freedom(parts: Floats, error2: float) -> float:
         return np.inf
     noise = n / (n - 1) * float(((parts - parts.mean()) ** 2).sum())
     return min(n - 1.0, max(_FEWEST_DEGREES, error2**2 / noise)) if noise > 0 else n - 1.0
-
-
-import os
-_ADD = float(os.environ.get("ADD", "0"))
-def _unseen(usual, own):
-    return max(0.0, usual - own) if not _ADD else _ADD * max(usual, own)

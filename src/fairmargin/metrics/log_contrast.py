@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.metrics.bootstrap import Limits
+from fairmargin.metrics.hall import Studentised, log_ratio
 from fairmargin.metrics.units import sum_of_others
 
 
@@ -16,32 +16,28 @@ class Contrast:
 
     Parameters
     ----------
-    mean, own_error, own_freedom
-        The group's mean, the standard error of its logarithm, and the degrees of freedom of that.
-    ratio, error, freedom
-        ln(1 + σ), its standard error, and the degrees of freedom of that.
+    mean
+        The mean of each group.
+    alone, against_rest
+        The logarithms of the means, and of the ratios to the means of the rest.
     confidence
         Of the limits.
     """
 
     mean: Floats
-    own_error: Floats
-    own_freedom: Floats
-    ratio: Floats
-    error: Floats
-    freedom: Floats
+    alone: Studentised
+    against_rest: Studentised
     confidence: float
 
     @property
     def sigma(self) -> Floats:
         """σ of every group."""
-        return np.expm1(self.ratio)
+        return np.expm1(self.against_rest.value)
 
     def sigma_limits(self, alpha: float) -> Limits:
         """Return limits of σ at level 1 − `alpha`, for each group alone."""
-        with np.errstate(invalid="ignore"):
-            reach = _quantile(alpha, self.freedom) * self.error
-            return Limits(np.expm1(self.ratio - reach), np.expm1(self.ratio + reach))
+        limits = self.against_rest.limits(alpha)
+        return Limits(np.expm1(limits.low), np.expm1(limits.high))
 
     @property
     def sigma_low(self) -> Floats:
@@ -56,19 +52,17 @@ class Contrast:
     @property
     def mean_low(self) -> Floats:
         """Lower limit of the mean."""
-        return np.asarray(self.mean * np.exp(-self._own_reach))
+        return np.exp(self.alone.limits(1 - self.confidence).low)
 
     @property
     def mean_high(self) -> Floats:
         """Upper limit of the mean."""
-        return np.asarray(self.mean * np.exp(self._own_reach))
+        return np.exp(self.alone.limits(1 - self.confidence).high)
 
     @property
     def p(self) -> Floats:
         """Two-sided p-value: that the group's mean is that of its rest. Not corrected for the number of groups."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = np.where(self.ratio == 0, 0.0, np.abs(self.ratio) / self.error)  # no error: 0 or infinite
-        return np.asarray(2 * stats.t.sf(np.where(np.isnan(self.error), np.nan, statistic), self.freedom))
+        return self.against_rest.p()
 
     @property
     def half_width(self) -> Floats:
@@ -80,38 +74,14 @@ class Contrast:
     @property
     def own_half_width(self) -> Floats:
         """What the group's own error leaves of `half_width` if the mean of the rest is known."""
-        with np.errstate(invalid="ignore"):
-            value = np.ones_like(self.mean) if len(self.mean) == 1 else np.exp(self.ratio)
-            return np.asarray(value * np.sinh(self._own_reach))
-
-    @property
-    def _own_reach(self) -> Floats:
-        with np.errstate(invalid="ignore"):
-            return np.asarray(_quantile(1 - self.confidence, self.own_freedom) * self.own_error)
-
-    def cautious(self) -> "Contrast":
-        """The same with errors as large as they may well be: the squared errors at an upper limit of their own."""
-        return replace(
-            self,
-            own_error=self.own_error * _inflation(self.own_freedom),
-            error=self.error * _inflation(self.freedom),
-        )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scale = self.mean if len(self.mean) == 1 else self.mean / np.exp(self.against_rest.value)
+            return np.asarray((self.mean_high - self.mean_low) / 2 / scale)
 
     def without_limits(self) -> "Contrast":
         """The same estimates, with unknown errors: limits and p-values are NaN."""
-        unknown = np.full_like(self.mean, np.nan)
-        return replace(self, own_error=unknown, error=unknown)
-
-
-import os
-_Q = float(os.environ.get("Q", "0.25"))
-def _inflation(freedom: Floats) -> Floats:
-    finite = np.where(np.isfinite(freedom), freedom, 1.0)
-    return np.where(np.isfinite(freedom), np.sqrt(np.maximum(1, finite / stats.chi2.ppf(_Q, finite))), 1.0)
-
-
-def _quantile(alpha: float, freedom: Floats) -> Floats:
-    return np.asarray(stats.t.ppf(1 - alpha / 2, freedom))
+        unknown = (replace(s, error=np.full_like(s.error, np.nan)) for s in (self.alone, self.against_rest))
+        return Contrast(self.mean, *unknown, self.confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,10 +90,11 @@ class Rest:
 
     mean: Floats
     error2: Floats
+    third: Floats
     freedom: Floats
 
 
-def rest_means(mean: Floats, error2: Floats, freedom: Floats, sizes: Ints, *, finite: bool) -> Rest:
+def rest_means(mean: Floats, error2: Floats, third: Floats, freedom: Floats, sizes: Ints, *, finite: bool) -> Rest:
     """The others in proportion to their sizes; unless the target is these samples, their proportions are random too."""
     size = sizes.astype(np.float64)
     total = sum_of_others(size, axis=0)
@@ -133,26 +104,30 @@ def rest_means(mean: Floats, error2: Floats, freedom: Floats, sizes: Ints, *, fi
         squares = sum_of_others(size * mean**2, axis=0) / total - rest**2
         mix = np.zeros_like(rest) if finite else np.maximum(squares, 0.0) / total
         noise = sum_of_others(np.where(error2 > 0, (size**2 * error2) ** 2 / freedom, 0.0), axis=0) / total**4
-        return Rest(rest, own + mix, np.where(noise > 0, (own + mix) ** 2 / noise, np.inf))
+        cubes = sum_of_others(size**3 * third, axis=0) / total**3
+        return Rest(rest, own + mix, cubes, np.where(noise > 0, (own + mix) ** 2 / noise, np.inf))
 
 
 def log_contrast(
-    mean: Floats, error2: Floats, freedom: Floats, sizes: Ints, *, finite: bool, confidence: float
+    mean: Floats, error2: Floats, third: Floats, freedom: Floats, sizes: Ints, *, finite: bool, confidence: float
 ) -> Contrast:
     """σ(P) = Rob(P) / Rob(rest) − 1 with limits that stay above −1, by the delta method; groups are independent.
 
     A p-value is below α exactly where the limits at level 1 − α exclude 0.
 
-    >>> found = log_contrast(np.array([1.0, 2.0]), np.array([0.01, 0.04]), np.array([50.0, 50.0]),
+    >>> found = log_contrast(np.array([1.0, 2.0]), np.array([0.01, 0.04]), np.zeros(2), np.array([50.0, 50.0]),
     ...     np.array([100, 100]), finite=True, confidence=0.95)
     >>> found.sigma.tolist(), found.sigma_low.round(2).tolist(), found.sigma_high.round(2).tolist()
     ([-0.5, 1.0], [-0.62, 0.51], [-0.34, 1.65])
     """
-    rest = rest_means(mean, error2, freedom, sizes, finite=finite)
+    rest = rest_means(mean, error2, third, freedom, sizes, finite=finite)
     with np.errstate(divide="ignore", invalid="ignore"):
         own2, rest2 = error2 / mean**2, rest.error2 / rest.mean**2
         both = own2 + rest2
         noise = own2**2 / freedom + rest2**2 / rest.freedom
         joint = np.where(noise > 0, both**2 / np.where(noise > 0, noise, 1.0), np.inf)
         ratio = np.log(mean / rest.mean)
-        return Contrast(mean, np.sqrt(own2), freedom, ratio, np.sqrt(both), joint, confidence)
+        nothing = np.zeros_like(mean)
+        alone = log_ratio(np.log(mean), own2, nothing, nothing, third / mean**3, freedom)
+        contrast = log_ratio(ratio, own2, rest2, nothing, third / mean**3 - rest.third / rest.mean**3, joint)
+        return Contrast(mean, alone, contrast, confidence)

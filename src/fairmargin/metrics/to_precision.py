@@ -134,40 +134,29 @@ class _Audit:
             means, contrast = self._drawn(cheap, plan, by_size)
         counts = tuple(int((~np.isnan(row)).sum()) for row in self.asked.values)
         reference = self.asked.reference
-        met = self._met(means, contrast)
-        if not self.question.finite and means.known.sum() < SAMPLES:
+        met = (self.sizes >= self.needed) & (contrast.half_width <= self.question.precision)
+        if not self.question.finite and self.sizes.sum() < SAMPLES:
             contrast = contrast.without_limits()
         return Answer(means, contrast, met, cheap, counts, rounds, *common_cap(reference, self.question.up_to), reference)
 
-    def _met(self, means: Means, contrast: Contrast) -> Bools:
-        """Which groups are as precise as asked, from enough samples to have seen a far one."""
-        enough = means.known >= self.needed - 0.5
-        return np.asarray(enough & (contrast.cautious().half_width <= self.question.precision))
-
     def _further(self, cheap: int | None, plan: Allocation, means: Means, contrast: Contrast) -> Allocation:
-        """The next round: nothing more where all is known well enough, or where no sample is left that would help."""
-        unmet = ~self._met(means, contrast) & (means.mean > 0)
-        contrast = contrast.cautious()
-        if not unmet.any():
+        """The next round; the same as before where no group needs more, or no sample is left that would help."""
+        unmet = contrast.half_width > self.question.precision
+        able = np.ones(len(unmet)) if cheap is None else means.share
+        most = np.rint(able * self.sizes).astype(np.int64)
+        left = (plan.reference < most) | (plan.pool < self.sizes)
+        # Where a group's own samples are used up, those of its rest can help, unless its own error is too large.
+        by_rest = unmet & ~left & (contrast.own_half_width < self.question.precision)
+        wanted = (unmet & left) | (by_rest.sum() - by_rest > 0)
+        if not (wanted & left).any():
             return plan
-        able = means.share if cheap is not None else np.ones(len(unmet))
-        most = np.floor(able * self.sizes).astype(np.int64)
-        own_left = (plan.reference < most) | (plan.pool < self.sizes)
-        wide = unmet & (contrast.half_width > self.question.precision)
-        # With all of a group's own samples known, only those of its rest can help, unless its own error is too large.
-        by_rest = wide & ~own_left & (contrast.own_half_width < self.question.precision)
-        if not (by_rest | (unmet & own_left)).any():
-            return plan
-        grown = (unmet & own_left) | (by_rest.sum() - by_rest > 0)
-        again = self._planned(cheap, means, _SAFETY_AGAIN).at_least(plan)
-        with np.errstate(divide="ignore"):
-            factor = np.where(grown, np.maximum(_GROWTH, self.needed / np.maximum(means.known, 1)), 1.0)
-        factor = np.where(wide | by_rest.any(), factor, np.where(grown, self.needed / np.maximum(means.known, 1), 1.0))
-        return again.at_least(plan.times(factor, most, self.sizes))
+        grown = plan.times(np.where(wanted, _GROWTH, 1.0), most, self.sizes)
+        return self._planned(cheap, means, _SAFETY_AGAIN).at_least(grown).at_least(plan)
 
     def _pilot(self) -> list[Ints]:
-        """The first samples of each line, until enough are classified correctly; all estimators measure these."""
-        ends, most = np.minimum(self.sizes, self.question.pilot), self.question.pilot
+        """The first samples of each line, until enough are known and correct; all estimators measure these."""
+        most, needed = self.question.pilot, np.ceil(self.needed).astype(np.int64)
+        ends = np.minimum(self.sizes, np.maximum(most, needed))
         while True:
             starts = [line[:end] for line, end in zip(self.lines, ends, strict=True)]
             self.asked.of(0 if self.candidates else REFERENCE, np.concatenate(starts))
@@ -176,7 +165,10 @@ class _Audit:
             if not lacking.any():
                 break
             ends = np.where(lacking, np.minimum(self.sizes, 2 * ends), ends)
-        starts = [start if len(p) < most else start[: p[-1] + 1] for start, p in zip(starts, places, strict=True)]
+        starts = [
+            start if len(place) < most else start[: max(place[-1] + 1, least)]
+            for start, place, least in zip(starts, places, needed, strict=True)
+        ]
         self.pilots = [start[self.asked.correct[start]] for start in starts]
         first = np.concatenate(self.pilots)
         for which in [*range(self.candidates), REFERENCE]:
@@ -187,11 +179,10 @@ class _Audit:
         question = self.question
         if cheap is None:
             errors = Errors.of_reference_alone(means, self.sizes, finite=question.finite)
-            cost, least = 0.0, np.minimum(self.sizes, np.maximum(self.needed, question.pilot))
+            cost, least = 0.0, np.minimum(self.sizes, np.maximum(question.pilot, np.ceil(self.needed)))
         else:
             errors = Errors.of(means, self.sizes, finite=question.finite)
-            cost = question.costs[cheap]
-            least = np.maximum([len(pilot) for pilot in self.pilots], np.ceil(means.share * self.needed))
+            cost, least = question.costs[cheap], np.array([len(pilot) for pilot in self.pilots])
         return allocate(
             errors, precision=question.precision, confidence=question.confidence, finite=question.finite,
             costs=(cost, question.costs[REFERENCE]), least=least, safety=safety,
@@ -249,7 +240,7 @@ class _Audit:
         finite = self.question.finite
         means = control_variate_means(pool, finite=finite)
         contrast = log_contrast(
-            means.mean, means.error2, means.freedom, self.sizes, finite=finite, confidence=self.question.confidence
+            means.mean, means.error2, means.third, means.freedom, self.sizes, finite=finite, confidence=self.question.confidence
         )
         return means, contrast
 
