@@ -44,8 +44,8 @@ def gate(
 
     Columns: group, partition, estimator, norm, bound, size, accuracy, robustness, sigma, gap_to_rest (each also with
     _low and _high), unreached, dropped, p, p_adjusted, verdict. Of an audit to a precision: group, partition,
-    estimator, norm, bound, size, robustness, sigma (each also with _low and _high), p, p_adjusted, verdict, met,
-    reference_samples, cheap_samples.
+    estimator, norm, bound, size, robustness, sigma (each also with _low and _high), sigma_alone_low,
+    sigma_alone_high, p, p_adjusted, verdict, met, unmet, reference_samples, cheap_samples.
     """
     from fairmargin.studies import gate as conditions
     from fairmargin.studies.run_folder import RunFolder

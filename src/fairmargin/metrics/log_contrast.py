@@ -80,8 +80,9 @@ class Contrast:
 
     def without_limits(self) -> "Contrast":
         """The same estimates, with unknown errors: limits and p-values are NaN."""
-        unknown = (replace(s, error=np.full_like(s.error, np.nan)) for s in (self.alone, self.against_rest))
-        return Contrast(self.mean, *unknown, self.confidence)
+        nan = np.full_like(self.mean, np.nan)
+        alone, against_rest = replace(self.alone, error=nan), replace(self.against_rest, error=nan)
+        return replace(self, alone=alone, against_rest=against_rest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,10 @@
-"""From a precision to samples, in planned rounds: a pilot, what it asks for, and once more if it was mistaken.
+"""From a precision to samples, in rounds: a pilot, what it asks for, and more until the precision is reached.
 
-Nobody looks at the width and goes on until it pleases: that stops when the spread seems small, and its intervals are
-too short. Each round's size is fixed before it begins, and there are at most three.
+To stop as soon as an interval is short favours samples whose spread happens to seem small, and these are the samples
+that lack the far part of a group. Three precautions make up for that: the pilot is so large that it contains far
+samples (`far`), groups share what they know of their largest deviations (`control_variate`), and rounds are few, since
+each is planned to suffice and is at least a quarter larger than the one before. docs/inference.md shows how often the
+intervals are right.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +23,7 @@ from fairmargin.metrics.log_contrast import Contrast, log_contrast
 
 REFERENCE = -1
 _SAFETY, _SAFETY_AGAIN = 1.15, 1.1  # by which variances may exceed what a pilot, or many samples, showed
+_FEW_DECIDE = 30  # degrees of freedom below which a few samples carry a group's error
 _GROWTH = 1.25  # by which the samples of a group grow at least from round to round
 
 Ask = Callable[[int, Ints], Distances]  # an estimator (REFERENCE, or a candidate's position) on some samples
@@ -41,7 +45,8 @@ class Question:
 class Answer:
     """Means and contrasts, the candidate that was preferred (None: the reference alone), and how many samples it took.
 
-    `asked` counts those that each candidate and, last, the reference measured, the pilot's included.
+    `met` says which groups are as precise as asked. `asked` counts the samples that each candidate and, last, the
+    reference measured, the pilot's included.
     """
 
     means: Means
@@ -134,23 +139,42 @@ class _Audit:
             means, contrast = self._drawn(cheap, plan, by_size)
         counts = tuple(int((~np.isnan(row)).sum()) for row in self.asked.values)
         reference = self.asked.reference
-        met = (self.sizes >= self.needed) & (contrast.half_width <= self.question.precision)
+        met = (self.sizes >= self.needed) & self._short(means, contrast)
         if not self.question.finite and self.sizes.sum() < SAMPLES:
             contrast = contrast.without_limits()
-        return Answer(means, contrast, met, cheap, counts, rounds, *common_cap(reference, self.question.up_to), reference)
+        return Answer(
+            means, contrast, met, cheap, counts, rounds, *common_cap(reference, self.question.up_to), reference
+        )  # fmt: skip
+
+    def _short(self, means: Means, contrast: Contrast) -> Bools:
+        """Which intervals are as short as asked, and not by chance.
+
+        Samples that lack their far part have a low mean, and the interval of a low σ is short. Where a few samples
+        carry the error of a group, the interval must therefore be short relative to 1 + σ too.
+        """
+        width, scale = contrast.half_width, np.ones(len(self.sizes))
+        if not self.question.finite and len(scale) > 1:
+            scale = np.where(means.freedom < _FEW_DECIDE, np.fmin(1.0, 1 + contrast.sigma), 1.0)
+        return np.asarray(width <= self.question.precision * scale)
+
+    def _left(self, cheap: int | None, plan: Allocation, means: Means) -> Bools:
+        """Which groups have samples that the plan does not measure yet."""
+        return np.asarray((plan.reference < self._most(cheap, means)) | (plan.pool < self.sizes))
+
+    def _most(self, cheap: int | None, means: Means) -> Ints:
+        """How many samples of each group the reference can be asked about."""
+        return self.sizes if cheap is None else np.rint(means.share * self.sizes).astype(np.int64)
 
     def _further(self, cheap: int | None, plan: Allocation, means: Means, contrast: Contrast) -> Allocation:
         """The next round; the same as before where no group needs more, or no sample is left that would help."""
-        unmet = contrast.half_width > self.question.precision
-        able = np.ones(len(unmet)) if cheap is None else means.share
-        most = np.rint(able * self.sizes).astype(np.int64)
-        left = (plan.reference < most) | (plan.pool < self.sizes)
+        unmet = ~self._short(means, contrast) & np.isfinite(contrast.half_width)
+        left = self._left(cheap, plan, means)
         # Where a group's own samples are used up, those of its rest can help, unless its own error is too large.
         by_rest = unmet & ~left & (contrast.own_half_width < self.question.precision)
         wanted = (unmet & left) | (by_rest.sum() - by_rest > 0)
         if not (wanted & left).any():
             return plan
-        grown = plan.times(np.where(wanted, _GROWTH, 1.0), most, self.sizes)
+        grown = plan.times(np.where(wanted, _GROWTH, 1.0), self._most(cheap, means), self.sizes)
         return self._planned(cheap, means, _SAFETY_AGAIN).at_least(grown).at_least(plan)
 
     def _pilot(self) -> list[Ints]:
@@ -240,7 +264,13 @@ class _Audit:
         finite = self.question.finite
         means = control_variate_means(pool, finite=finite)
         contrast = log_contrast(
-            means.mean, means.error2, means.third, means.freedom, self.sizes, finite=finite, confidence=self.question.confidence
+            means.mean,
+            means.error2,
+            means.third,
+            means.freedom,
+            self.sizes,
+            finite=finite,
+            confidence=self.question.confidence,
         )
         return means, contrast
 
