@@ -86,7 +86,8 @@ def covered(means, truth):
 def test_intervals_cover_for_the_population_and_for_these_samples(kind, few, by_size):
     pool, own = pools(np.random.default_rng(1), kind, 1000, 300, few, by_size)
     for finite, truth in ((False, ACCURACY * KINDS[kind][2]), (True, own)):
-        assert 0.93 <= covered(control_variate_means(pool, finite=finite), truth) <= 0.975
+        # More than 95 %: no group's largest residual counts as smaller than is usual, and 30 samples seldom hold it.
+        assert 0.93 <= covered(control_variate_means(pool, finite=finite), truth) <= 0.99
 
 
 def test_a_useful_cheap_estimator_shortens_and_a_useless_one_does_not_mislead():
@@ -191,7 +192,8 @@ def test_sigma_and_its_limits_are_those_of_a_bootstrap():
     groups = [rng.gamma(2, s, n) for s, n in ((1.0, 300), (1.2, 500), (0.7, 200))]
     sizes = np.array([300, 500, 200])
     mean, error2 = np.array([g.mean() for g in groups]), np.array([g.var(ddof=1) / len(g) for g in groups])
-    found = log_contrast(mean, error2, sizes - 1.0, sizes, finite=True, confidence=0.95)
+    third = np.array([((g - g.mean()) ** 3).mean() / len(g) ** 2 for g in groups])
+    found = log_contrast(mean, error2, third, sizes - 1.0, sizes, finite=True, confidence=0.95)
     draws = np.array([[rng.choice(g, len(g)).mean() for g in groups] for _ in range(2000)])
     rest = (draws @ sizes)[:, None] - draws * sizes
     sigma = draws / (rest / (sizes.sum() - sizes)) - 1

@@ -26,6 +26,7 @@ def precise_group(
         size=size,
         robustness=Estimate(mean, mean - width, mean + width, bound),
         sigma=Estimate(sigma, sigma - width, sigma + width, bound / bound),
+        sigma_alone=Estimate(sigma, sigma - 0.8 * width, sigma + 0.8 * width, bound / bound),
         cheap_samples=size,
         reference_samples=min(size, 60),
         plain_samples=310.0,

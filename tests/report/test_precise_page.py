@@ -33,8 +33,10 @@ def test_the_answer_says_who_is_easier_to_fool_and_how_precisely_it_is_known(tex
 
 
 def test_every_group_has_its_verdict_its_intervals_and_its_numbers_of_samples(text):
-    for shown in ("less robust", "more robust", "−20.0 %", "[−24.0, −16.0]", "0.800", "[0.760, 0.840]", "± 8.0 points"):
+    for shown in ("less robust", "more robust", "−20.0 %", "[−24.0, −16.0]", "0.800", "[0.760, 0.840]", "± 6.4 points"):
         assert shown in text
+    assert "alone [−23.2, −16.8]" in text
+    assert "hold for all groups at once" in text
     for heading in ("As precise", "Cheap", "Dear", "Verdict", "Mean distance"):
         assert heading in text
 
@@ -91,6 +93,7 @@ def test_a_group_without_sigma_says_why_and_one_that_is_never_right_is_named():
         precise_group("never"),
         robustness=Estimate(0.0, 0.0, math.nan, Bound.UPPER, "nobody is right"),
         sigma=Estimate(-1.0, -1.0, math.nan, Bound.NEITHER, "nobody is right"),
+        sigma_alone=Estimate(-1.0, -1.0, math.nan, Bound.NEITHER, "nobody is right"),
         p=math.nan,
         p_adjusted=math.nan,
         verdict=NOT_COMPARABLE,
@@ -104,7 +107,14 @@ def test_a_group_without_sigma_says_why_and_one_that_is_never_right_is_named():
 
 def test_one_group_alone_is_shown_by_its_mean():
     undefined = Estimate.undefined("there is no sample outside group 'all'", Bound.NEITHER)
-    row = replace(precise_group("all"), sigma=undefined, verdict=NOT_COMPARABLE, p=math.nan, p_adjusted=math.nan)
+    row = replace(
+        precise_group("all"),
+        sigma=undefined,
+        sigma_alone=undefined,
+        verdict=NOT_COMPARABLE,
+        p=math.nan,
+        p_adjusted=math.nan,
+    )
     shown = text_of(render_precise([precise_result([row])], Provenance()))
     assert "All mean distances are known to ± 5.0 points" in shown
     assert "there is no sample outside" in shown

@@ -184,7 +184,10 @@ def show_precise(found: "PrecisionResult") -> None:
         )
     output.print(table)
     if len(found.groups) > 2:
-        output.print("[dim]An interval is for one group alone; p is corrected for the number of groups.[/]")
+        output.print(
+            "[dim]Intervals and p hold for all groups at once; “as precise as asked” is about each group's own "
+            "interval, which precision.csv has.[/]"
+        )
     output.print(f"[bold]Cost:[/] {shown(found.saving)}")
     for note in found.notes:
         output.print(f"[yellow]Note:[/] {shown(note)}")

@@ -98,6 +98,12 @@ class Allocation:
         reference, pool = np.maximum(self.reference, other.reference), np.maximum(self.pool, other.pool)
         return Allocation(reference, pool, max(self.cost, other.cost))
 
+    def times(self, factor: Floats, most: Ints, sizes: Ints) -> "Allocation":
+        """So many times as much in each group, up to what it has."""
+        grown = (np.ceil(factor * count).astype(np.int64) for count in (self.reference, self.pool))
+        reference, pool = (np.minimum(count, limit) for count, limit in zip(grown, (most, sizes), strict=True))
+        return Allocation(reference, pool, self.cost)
+
     def exceeds(self, other: "Allocation") -> bool:
         """Whether it asks for any sample more than another one."""
         return bool((self.reference > other.reference).any() or (self.pool > other.pool).any())
@@ -110,7 +116,7 @@ def allocate(
     confidence: float,
     finite: bool,
     costs: tuple[float, float],
-    least: Ints,
+    least: Floats,
     safety: float,
 ) -> Allocation:
     """The samples that make every group's σ as precise as asked; all there are where that is not enough.
@@ -164,7 +170,7 @@ def _constraints(mean: Floats, sizes: Ints, precision: float, confidence: float,
     if len(mean) == 1:
         return np.ones((1, 1)), np.where(mean > 0, precision**2 / z2 * mean**2, 1.0)
     nothing = np.zeros_like(mean)
-    rest = rest_means(mean, nothing, nothing + np.inf, sizes, finite=finite)
+    rest = rest_means(mean, nothing, nothing, nothing + np.inf, sizes, finite=finite)
     there = (mean > 0) & (rest.mean > 0)
     own, others = np.where(there, mean, 1.0), np.where(there, rest.mean, 1.0)
     share = np.where(np.eye(len(mean), dtype=np.bool_), 0.0, sizes) / (sizes.sum() - sizes)[:, None]

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
+from fairmargin.metrics.far import usual_largest2
 from fairmargin.metrics.prediction import cross_predictions
 
 _FLAT = 0.25  # of the mean cheap distance is in everyone's size: no weight is more than four times the mean one
@@ -69,8 +70,8 @@ class Means:
 
     Parameters
     ----------
-    mean, error2, freedom
-        The estimate, its squared standard error, and the degrees of freedom of that.
+    mean, error2, third, freedom
+        The estimate, its squared standard error, its third cumulant, and the degrees of freedom of the squared error.
     spread2
         The variance of r, zeros included.
     left2
@@ -84,10 +85,13 @@ class Means:
         Of samples that are classified correctly.
     pool, measured
         Samples of the pool, and those of them that the reference measured.
+    largest
+        The share of the squared error that comes from one sample.
     """
 
     mean: Floats
     error2: Floats
+    third: Floats
     freedom: Floats
     spread2: Floats
     left2: Floats
@@ -97,6 +101,7 @@ class Means:
     share: Floats
     pool: Ints
     measured: Ints
+    largest: Floats
 
 
 def sizes_by(cheap: Floats) -> Floats:
@@ -149,40 +154,84 @@ def control_variate_means(pool: Pool, *, finite: bool) -> Means:
     predicted = cross_predictions(pool.cheap, pool.reference, pool.chance**-2.0, pool.group, pool.correct)
     order = np.argsort(pool.group, kind="stable")
     cuts = np.searchsorted(pool.group[order], np.arange(1, len(pool.sizes)))
+    parts = [_Part.of(pool, predicted, own) for own in np.split(order, cuts)]
+    scale = np.array([part.centre for part in parts])
+    left2, deviation2 = (
+        usual_largest2(np.array([each.max() if each.size else np.nan for each in squares]), scale)
+        for squares in ([part.residual2 for part in parts], [part.deviation2 for part in parts])
+    )
     rows = [
-        _mean_of(pool, predicted, own, int(size), finite)
-        for own, size in zip(np.split(order, cuts), pool.sizes, strict=True)
+        part.mean(int(size), finite, float(left), float(deviation))
+        for part, size, left, deviation in zip(parts, pool.sizes, left2, deviation2, strict=True)
     ]
     return Means(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _mean_of(pool: Pool, predicted: Floats, own: Ints, everyone: int, finite: bool) -> tuple[float, ...]:
-    right = own[pool.correct[own]]
-    few = right[~np.isnan(pool.reference[right])]
-    total, able, n = len(own), len(right), len(few)
-    share = able / total
-    if not able:
-        return (0.0, 0.0, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, share, total, 0)
-    if n < 2:
-        return (np.nan,) * 8 + (share, total, n)
-    r, f, chance, size = pool.reference[few], predicted[few], pool.chance[few], pool.size[few]
-    weight = 1 / chance / (1 / chance).sum()
-    left = r - f
-    offset, centre = float(weight @ left), float(weight @ r)
-    mean = share * (float(predicted[right].mean()) + offset)
-    again = n / (n - 1)
-    residual2, deviation2 = again * (left - offset) ** 2, again * (r - centre) ** 2
-    # The variance of all, zeros included, from that of those that are not 0 by nature.
-    spread2 = share * float(weight @ deviation2) + share * (1 - share) * centre**2
-    left2 = share * float(weight @ residual2)
-    unknown = max(0.0, 1 / total - (1 / everyone if finite else 0.0))
-    # Each measured sample's part in the squared error: of the draw from the pool, then of the pool itself.
-    parts = share**2 * weight**2 * (1 - chance) * residual2 + share * weight * unknown * deviation2
-    error2 = float(parts.sum()) + unknown * share * (1 - share) * centre**2
-    sized2 = share**2 * float(weight @ (residual2 / size)) * float(pool.size[right].mean())
-    correlation = float(np.sqrt(max(0.0, 1 - left2 / spread2))) if spread2 > 0 else 0.0
-    freedom = _freedom(parts, error2)
-    return mean, error2, freedom, spread2, left2, share * left2, sized2, correlation, share, total, n
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """The samples of one group: what the reference found of few of them, and what is predicted of all."""
+
+    total: int
+    predicted: Floats  # of the correct samples
+    sizes: Floats  # of the correct samples
+    chance: Floats  # from here on, of those that the reference measured
+    size: Floats
+    weight: Floats
+    offset: float  # mean of r − f
+    centre: float  # mean of r
+    left: Floats  # r − f about its mean
+    deviation: Floats  # r about its mean
+    residual2: Floats
+    deviation2: Floats
+
+    @classmethod
+    def of(cls, pool: Pool, predicted: Floats, own: Ints) -> "_Part":
+        right = own[pool.correct[own]]
+        few = right[~np.isnan(pool.reference[right])]
+        n, r, f, chance = len(few), pool.reference[few], predicted[few], pool.chance[few]
+        weight = 1 / chance / (1 / chance).sum()
+        left = r - f
+        offset, centre = (float(weight @ left), float(weight @ r)) if n else (np.nan, np.nan)
+        again = n / (n - 1) if n > 1 else np.nan
+        return cls(
+            len(own), predicted[right], pool.size[right], chance, pool.size[few], weight, offset, centre,
+            left - offset, r - centre, again * (left - offset) ** 2, again * (r - centre) ** 2,
+        )  # fmt: skip
+
+    def mean(self, everyone: int, finite: bool, usual_left2: float, usual_deviation2: float) -> tuple[float, ...]:
+        """The entries of `Means`; the largest squares count as no less than is usual."""
+        n, able, total, weight = len(self.chance), len(self.predicted), self.total, self.weight
+        share = able / total
+        if not able:
+            return (0.0, 0.0, 0.0, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, share, total, 0, 0.0)
+        if n < 2:
+            return (*(np.nan,) * 9, share, total, n, np.nan)
+        unseen_left2 = max(0.0, usual_left2 - float(self.residual2.max())) / n
+        unseen_deviation2 = max(0.0, usual_deviation2 - float(self.deviation2.max())) / n
+        # The variance of all, zeros included, from that of those that are not 0 by nature.
+        between2 = share * (1 - share) * self.centre**2
+        spread2 = share * (float(weight @ self.deviation2) + unseen_deviation2) + between2
+        left2 = share * (float(weight @ self.residual2) + unseen_left2)
+        unknown = max(0.0, 1 / total - (1 / everyone if finite else 0.0))
+        # Each measured sample's part in the squared error: of the draw from the pool, then of the pool itself.
+        drawn = share**2 * weight**2 * (1 - self.chance) * self.residual2
+        parts = drawn + share * weight * unknown * self.deviation2
+        unseen2 = share**2 * (1 / n - 1 / able) * unseen_left2 + share * unknown * unseen_deviation2
+        parts[parts.argmax()] += unseen2
+        third = share**3 * float((weight * self.left) ** 3 @ (1 - self.chance))
+        shifted = self.deviation + (1 - share) * self.centre
+        third += unknown**2 * (share * float(weight @ shifted**3) - (1 - share) * (share * self.centre) ** 3)
+        third += unseen2**1.5
+        error2 = float(parts.sum()) + unknown * between2
+        sized2 = share**2 * float(self.sizes.mean())
+        sized2 *= float(weight @ (self.residual2 / self.size)) + unseen_left2 / float(weight @ self.size)
+        correlation = float(np.sqrt(max(0.0, 1 - left2 / spread2))) if spread2 > 0 else 0.0
+        largest = float(parts.max()) / error2 if error2 > 0 else 0.0
+        mean = share * (float(self.predicted.mean()) + self.offset)
+        return (
+            mean, error2, third, _freedom(parts, error2), spread2, left2, share * left2, sized2, correlation, share,
+            total, n, largest,
+        )  # fmt: skip
 
 
 def _freedom(parts: Floats, error2: float) -> float:

@@ -1,7 +1,7 @@
 """What an audit to a precision found, and what it saved."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
+from fairmargin.metrics.bootstrap import Limits
 from fairmargin.metrics.kept import read, written
 from fairmargin.metrics.permutation import holm, hypotheses
 from fairmargin.metrics.results import (
@@ -27,14 +28,16 @@ from fairmargin.metrics.results import (
     decode_number,
     decode_text,
     encode,
+    limit_text,
     radius_words,
 )
+from fairmargin.metrics.simultaneous import simultaneous_limits
 from fairmargin.metrics.undefined import Undefined
 
 POPULATION, THESE_SAMPLES = "population", "these samples"
 TARGETS = (POPULATION, THESE_SAMPLES)
 _FEWEST = 30  # samples of a group, and of its rest, for a verdict: as many as a pilot needs
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,13 @@ class PreciseGroup:
     ----------
     group, size
         Its name, and how many samples it has.
-    robustness, sigma
-        Rob(P), the mean of the reference's distance, and Rob(P)/Rob(rest) − 1, each with its interval.
+    robustness
+        Rob(P), the mean of the reference's distance, with the interval of this group alone.
+    sigma
+        Rob(P)/Rob(rest) − 1, with an interval that holds for all groups at once: it excludes 0 exactly where the
+        verdict is that the group is less or more robust.
+    sigma_alone
+        The same with the interval for this group alone. The precision asked for is that of this interval.
     cheap_samples, reference_samples
         How many samples the cheap estimator and the reference measured.
     plain_samples
@@ -55,18 +63,21 @@ class PreciseGroup:
     correlation
         Of the reference's distance with what the cheap one predicts of it.
     met
-        Whether the interval is as short as asked.
+        Whether the interval of `sigma_alone` is as short as asked, and can be trusted to be (see `unmet`).
     p, p_adjusted
         That the group is as robust as its rest, alone and corrected by Holm for the number of groups; NaN where σ has
         no interval.
     verdict
         What that says: one of `VERDICTS`, as in an audit.
+    unmet
+        Why `met` is not true; empty where it is.
     """
 
     group: str
     size: int
     robustness: Estimate
     sigma: Estimate
+    sigma_alone: Estimate
     cheap_samples: int
     reference_samples: int
     plain_samples: float
@@ -75,6 +86,7 @@ class PreciseGroup:
     p: float = math.nan
     p_adjusted: float = math.nan
     verdict: str = NOT_COMPARABLE
+    unmet: str = ""
 
     @property
     def looked_at(self) -> int:
@@ -133,7 +145,7 @@ class PrecisionResult:
 
     @property
     def met(self) -> bool:
-        """Whether every group's interval is as short as asked."""
+        """Whether every group is as precise as asked."""
         return all(row.met for row in self.groups)
 
     @property
@@ -170,7 +182,9 @@ class PrecisionResult:
             return f"{row.group}: not comparable ({row.sigma.reason or 'σ has no interval'})."
         than = "from the rest" if row.verdict == NO_DIFFERENCE else "than the rest"
         sigma = row.sigma
-        size = f"σ = {sigma.value:+.1%}, {self.confidence:.0%} interval {sigma.low:+.1%} to {sigma.high:+.1%}"
+        whose = " for all groups at once" if len(self.groups) > 2 else ""
+        low, high = (limit_text(limit, "{:+.1%}".format) for limit in (sigma.low, sigma.high))
+        size = f"σ = {sigma.value:+.1%}, {self.confidence:.0%} interval{whose} {low} to {high}"
         p = "p < 0.001" if row.p_adjusted < 0.001 else f"p = {row.p_adjusted:.3f}"
         radius = f" This holds {radius_words(self.up_to)}." if math.isfinite(self.up_to) else ""
         return f"{row.group}: {row.verdict} {than}, by {self.bound.words} ({size}; {p}).{radius}"
@@ -195,22 +209,28 @@ class PrecisionResult:
         lines[0] += f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         for row in self.groups:
             short = "" if row.met else "  (not as precise as asked)"
-            lines.append(f"  {row.group}: Rob {row.robustness}, σ {row.sigma}, {row.verdict}{short}")
+            sigma = f"{row.sigma}, alone [{row.sigma_alone.low:.4g}, {row.sigma_alone.high:.4g}]"
+            lines.append(f"  {row.group}: Rob {row.robustness}, σ {sigma}, {row.verdict}{short}")
         return "\n".join([*lines, f"  {self.saving}", *(f"  {note}" for note in self.notes)])
 
 
-def judged(groups: Sequence[PreciseGroup], p: Floats, confidence: float) -> tuple[PreciseGroup, ...]:
-    """The groups with their verdicts.
+def judged(
+    groups: Sequence[PreciseGroup], p: Floats, limits_at: Callable[[float], Limits], confidence: float
+) -> tuple[PreciseGroup, ...]:
+    """Return the groups with their verdicts, and with intervals of σ that hold for all groups at once.
 
     Guarantee: with probability `confidence` no group at all is wrongly called less or more robust, however the groups
     depend on each other (Holm's correction), as far as each p is right; two groups against each other are one question.
+    The interval of `sigma` excludes 0 exactly where a group is called so.
 
     Parameters
     ----------
     groups
-        Without verdicts.
+        Without verdicts; `sigma` and `sigma_alone` are the same.
     p
         Of each group against its rest, see `log_contrast`.
+    limits_at
+        Limits of σ at level 1 − its argument, of which p is the inverse.
     confidence
         A difference is one if its corrected p is below 1 − confidence.
     """
@@ -218,14 +238,20 @@ def judged(groups: Sequence[PreciseGroup], p: Floats, confidence: float) -> tupl
     enough = np.minimum(seen, seen.sum() - seen) >= _FEWEST
     tested = enough & np.isfinite(p)
     alone = np.where(tested, p, np.nan)
-    adjusted = holm(alone, hypotheses(tested))
+    questions = hypotheses(tested)
+    adjusted = holm(alone, questions)
+    value = np.array([row.sigma.value for row in groups])
+    limits = simultaneous_limits(limits_at, value, adjusted, alpha=1 - confidence, hypotheses=questions)
     rows = []
-    for row, one, corrected, many in zip(groups, alone.tolist(), adjusted.tolist(), enough.tolist(), strict=True):
+    columns = (alone, adjusted, enough, limits.low, limits.high)
+    for row, one, corrected, many, low, high in zip(groups, *(column.tolist() for column in columns), strict=True):
         verdict = _verdict(row, corrected, many, confidence)
         if math.isnan(corrected):
             few = f"{_FEWEST} samples of the group, and of its rest, are needed for a test"
             one = corrected = Undefined(few if verdict == TOO_FEW else row.sigma.reason or "σ has no interval")
-        rows.append(replace(row, p=one, p_adjusted=corrected, verdict=verdict))
+        has_interval = not math.isnan(row.sigma_alone.low + row.sigma_alone.high)
+        sigma = replace(row.sigma, low=low, high=high) if has_interval else row.sigma
+        rows.append(replace(row, sigma=sigma, p=one, p_adjusted=corrected, verdict=verdict))
     return tuple(rows)
 
 
@@ -257,11 +283,14 @@ def _flat(row: PreciseGroup) -> dict[str, Any]:
         estimate: Estimate = getattr(row, name)
         columns |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
     return columns | {
+        "sigma_alone_low": row.sigma_alone.low,
+        "sigma_alone_high": row.sigma_alone.high,
         "cheap_samples": row.cheap_samples,
         "reference_samples": row.reference_samples,
         "plain_samples": row.plain_samples,
         "correlation": row.correlation,
         "met": row.met,
+        "unmet": row.unmet,
         "p": row.p,
         "p_adjusted": row.p_adjusted,
         "bound": row.robustness.bound.value,
@@ -292,12 +321,13 @@ def _decode_group(content: dict[str, Any]) -> PreciseGroup:
         name: decode_count(content[name]) for name in ("size", "cheap_samples", "reference_samples")
     }
     numbers = {name: decode_number(content[name]) for name in ("plain_samples", "correlation", "p", "p_adjusted")}
-    estimates = {name: decode_estimate(content[name]) for name in ("robustness", "sigma")}
+    estimates = {name: decode_estimate(content[name]) for name in ("robustness", "sigma", "sigma_alone")}
     if not isinstance(content["met"], bool):
         raise TypeError(f"{content['met']!r} is not true or false")
     return PreciseGroup(
         group=decode_text(content["group"]),
         met=content["met"],
         verdict=decode_text(content["verdict"], VERDICTS),
+        unmet=decode_text(content["unmet"]),
         **counts | numbers | estimates,
     )

@@ -118,7 +118,8 @@ def sigma_intervals(result: AuditResult) -> go.Figure:
 def precise_intervals(result: PrecisionResult) -> go.Figure:
     """σ of every group with its interval, as `sigma_intervals` draws it, from an audit to a precision.
 
-    The grey strip around 0 is as wide as the intervals were asked to be, so that one sees which are longer.
+    The intervals hold for all groups at once. The grey strip around 0 is as wide as the interval of a group alone was
+    asked to be.
 
     Parameters
     ----------

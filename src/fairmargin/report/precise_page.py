@@ -80,4 +80,5 @@ def _row(row: PreciseGroup, result: PrecisionResult, decimals: int) -> dict[str,
         "correlation": f"{row.correlation:.2f}" if math.isfinite(row.correlation) else "–",
         "met": row.met,
         "reached": precise_words.reached(row, result),
+        "alone": share(row.sigma_alone, signed=True).interval,
     }

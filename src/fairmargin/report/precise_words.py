@@ -11,10 +11,12 @@ from fairmargin.report.words import cap_note
 
 METHOD = (
     "Group means of the dear estimate, with the help of the cheap one where that pays (a control variate with "
-    "cross-fitted predictions, known as prediction-powered inference). Intervals and p-values by Student’s t for the "
-    "logarithm of each group’s mean over that of its rest; p-values are corrected by Holm over the groups. Who got the "
-    "dear estimate was drawn at random; how many, was planned after a pilot, and once more if that was mistaken, not "
-    "by going on until an interval pleased."
+    "cross-fitted predictions, known as prediction-powered inference). Intervals and p-values by Hall’s "
+    "transformation and Student’s t for the logarithm of each group’s mean over that of its rest; p-values are "
+    "corrected by Holm over the groups, and the intervals of σ by Bonferroni, so that the two agree. Who got the dear "
+    "estimate was drawn at random. How many was planned in rounds, until every group was as precise as asked or no "
+    "sample was left that would help. At least 200 samples of a group were looked at, where there are so many: fewer "
+    "may not contain any of its far samples."
 )
 _WARNINGS = {
     Bound.UPPER: (
@@ -113,11 +115,11 @@ def warnings(result: PrecisionResult) -> tuple[str, ...]:
 
 
 def reached(row: PreciseGroup, result: PrecisionResult) -> str:
-    """Half the width of the interval that was asked to be short.
+    """Half the width of the interval that was asked to be short, which is that of the group alone.
 
-    As in points of σ; where there is one group, of its mean, relative to it.
+    In points of σ; where there is one group, of its mean, relative to it.
     """
-    estimate = row.sigma if len(result.groups) > 1 else row.robustness
+    estimate = row.sigma_alone if len(result.groups) > 1 else row.robustness
     half = (estimate.high - estimate.low) / 2
     if len(result.groups) == 1 and estimate.value > 0:
         half /= estimate.value

@@ -30,6 +30,7 @@ from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.local import Serial
 from fairmargin.errors import InputError
 from fairmargin.metrics.capping import forced_cut, within_cap
+from fairmargin.metrics.far import FAR_SHARE, SAMPLES
 from fairmargin.metrics.precision import PreciseGroup, PrecisionResult, judged
 from fairmargin.metrics.results import Estimate
 from fairmargin.metrics.to_precision import REFERENCE, Answer, Question, to_precision
@@ -46,7 +47,7 @@ from fairmargin.studies.measuring import Progress, Workshop, combined, measure_m
 from fairmargin.studies.precision_plan import PrecisionPlan
 
 _COSTS = "costs.json"
-_ALL = 0.9  # of a group measured is nearly all: who is misclassified needs no reference
+_MUCH = 0.1  # of a group's squared error from one sample is worth a word
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +75,9 @@ def audit_to_precision(
 
     The reference estimator measures some samples of each group, a cheap one more of them; what the cheap one says is
     corrected by what the reference finds, so that a bad cheap estimator costs precision but never misleads. A pilot
-    tells how well they agree, and from that, once, how many samples each has to measure. If the pilot was mistaken,
-    one more round follows.
+    tells how well they agree, and from that how many samples each has to measure. Further rounds follow until every
+    group is as precise as asked, or until no sample is left that would help. A group whose far samples cannot be known
+    from the samples there are is reported as not precise, with the reason.
 
     Guarantee: intervals cover as stated for large samples, see `docs/inference.md`; which samples are measured and
     what is found depends on their content, not on their order. With a `store`, nothing is measured twice.
@@ -103,7 +105,7 @@ def audit_to_precision(
     >>> asked = PrecisionPlan(precision=0.2, reference=DDN(steps=20))
     >>> found = audit_to_precision(([3.0, 4.0], 0.0), x, (x @ [3, 4] > 0).astype(int), sex, asked)
     >>> found.met, found["F"].reference_samples
-    (True, 30)
+    (True, 100)
     """
     chosen = plan or PrecisionPlan()
     if not isinstance(chosen, PrecisionPlan):
@@ -238,12 +240,19 @@ def _result(
     answer: Answer, partition: Partition, plan: PrecisionPlan, question: Question, names: list[str], trial: int
 ) -> PrecisionResult:
     means, contrast, sizes = answer.means, answer.contrast, partition.sizes
-    bound, widths, groups = answer.reference.bound, contrast.half_width, []
+    bound, groups = answer.reference.bound, []
     for g, label in enumerate(partition.labels):
         mean = float(means.mean[g])
         known = means.spread2[g] / sizes[g] if plan.is_finite else 0.0
         error2 = means.error2[g] + known
-        reason = f"no sample of group {label!r} that was looked at has a distance above 0" if mean == 0 else ""
+        reason = ""
+        if mean == 0:
+            reason = f"no sample of group {label!r} that was looked at has a distance above 0"
+        elif not plan.is_finite and sizes.sum() < SAMPLES:
+            reason = (
+                f"there are {sizes.sum():,} samples, and {SAMPLES} are needed to know whether a few percent of them "
+                "lie far away"
+            )
         robustness = Estimate(mean, float(contrast.mean_low[g]), float(contrast.mean_high[g]), bound, reason)
         sigma = Estimate(
             float(contrast.sigma[g]), float(contrast.sigma_low[g]), float(contrast.sigma_high[g]), bound / bound, reason
@@ -259,17 +268,19 @@ def _result(
                 size=int(sizes[g]),
                 robustness=robustness,
                 sigma=sigma,
+                sigma_alone=sigma,
                 cheap_samples=0 if answer.cheap is None else int(means.pool[g]),
                 reference_samples=int(means.measured[g]),
                 plain_samples=float(means.spread2[g] / error2) if error2 > 0 else float(sizes[g]),
                 correlation=float(means.correlation[g]),
-                met=bool(widths[g] <= plan.precision),
+                met=bool(answer.met[g]),
+                unmet=_why_unmet(g, answer, sizes, plan, reason),
             )
         )
     costs = question.costs
     return PrecisionResult(
         partition=partition.name,
-        groups=judged(groups, contrast.p, plan.confidence),
+        groups=judged(groups, contrast.p, contrast.sigma_limits, plan.confidence),
         precision=plan.precision,
         confidence=plan.confidence,
         target=plan.target,
@@ -291,9 +302,11 @@ def _notes(answer: Answer, groups: list[PreciseGroup], names: list[str], plan: P
     if answer.cheap is None and len(names) > 1:
         cheap = " nor ".join(names[:-1])
         notes.append(f"The pilot found that {cheap} does not pay: {names[-1]} was run on a plain random part.")
-    short = [row.group for row in groups if not row.met]
-    if short:
-        notes.append(f"{', '.join(short)}: not to ±{plan.precision:g}{_reached(groups)}. {_what_helps(groups, plan)}")
+    short = [row for row in groups if not row.met]
+    for why in dict.fromkeys(row.unmet for row in short):
+        which = [row for row in short if row.unmet == why]
+        listed = ", ".join(row.group for row in which)
+        notes.append(f"{listed}: not to ±{plan.precision:g}{_reached(which)}. {why}.")
     if answer.cap_reason:
         notes.append(answer.cap_reason[0].upper() + answer.cap_reason[1:] + ".")
     return tuple(notes)
@@ -301,19 +314,34 @@ def _notes(answer: Answer, groups: list[PreciseGroup], names: list[str], plan: P
 
 def _reached(groups: list[PreciseGroup]) -> str:
     """How far it came, rounded up: what was missed by a hair must not read as met."""
-    widths = [(row.sigma.high - row.sigma.low) / 2 for row in groups if not row.met]
+    widths = [(row.sigma_alone.high - row.sigma_alone.low) / 2 for row in groups]
     known = [width for width in widths if math.isfinite(width)]
     return f"; reached ±{math.ceil(1000 * max(known)) / 1000:g}" if known else ""
 
 
-def _what_helps(groups: list[PreciseGroup], plan: PrecisionPlan) -> str:
-    """More samples where all were measured; a smaller precision where the plan, made from a pilot, fell short."""
-    if all(row.reference_samples >= _ALL * row.size for row in groups):
-        return "All samples there are were measured: more of these groups, or of their rest, would help."
-    return (
-        "The rounds are planned from a pilot, which can be mistaken, and are not prolonged until the width pleases. To "
-        f"measure more of the samples there are, ask for ±{0.8 * plan.precision:.2g}; what was measured is kept."
-    )
+def _why_unmet(g: int, answer: Answer, sizes: Ints, plan: PrecisionPlan, reason: str) -> str:
+    """Say why a group is not as precise as asked; empty if it is."""
+    if answer.met[g]:
+        return ""
+    if reason:
+        return reason[0].upper() + reason[1:]
+    width = float(answer.contrast.half_width[g])
+    if math.isnan(width):
+        return "Its mean, or that of its rest, has no interval"
+    if not plan.is_finite and sizes[g] < SAMPLES:
+        return (
+            f"With fewer than {SAMPLES} samples of a group, {FAR_SHARE:.0%} that lie far away can be missed; the "
+            "interval assumes that they are no more common in this group than in the others. More samples of it would "
+            "help"
+        )
+    if width <= plan.precision:
+        return (
+            "A few far samples carry most of its error, and its interval is short only because its mean came out low; "
+            "more samples of it may show a larger one"
+        )
+    largest = float(answer.means.largest[g])
+    one = f", and a single one makes up {largest:.0%} of the squared error" if largest > _MUCH else ""
+    return f"All its samples were measured{one}; more of this group, or of its rest, would help"
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:
