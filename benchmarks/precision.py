@@ -137,7 +137,7 @@ def replays(bench: Bench, data: list[Measured], precision: float, pool: int, cos
         rows.append(
             (
                 found.half_width.mean(),
-                (found.half_width <= precision).mean(),
+                answer.met.mean(),
                 covered.mean(),
                 *asked,
                 plain / spent,
@@ -181,7 +181,7 @@ def _same_pool(data: list[Measured], costs: tuple[float, ...], share: float = 0.
         nothing = np.zeros(len(g))
         full = control_variate_means(Pool(g, count, nothing == 0, nothing, r, nothing + 1, nothing + 1), finite=False)
         one, other = (
-            log_contrast(m.mean, m.error2, m.freedom, count, finite=False, confidence=0.95) for m in (some, full)
+            log_contrast(m.mean, m.error2, m.third, m.freedom, count, finite=False, confidence=0.95) for m in (some, full)
         )
         rows.append(
             ((one.half_width / other.half_width).mean(), ((one.sigma_low <= sigma) & (sigma <= one.sigma_high)).mean())

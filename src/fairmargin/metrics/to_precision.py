@@ -129,7 +129,8 @@ class _Audit:
         plans = {k: self._planned(k, means) for k, means in shown.items()}
         cheap = min(plans, key=lambda k: (plans[k].cost, k is not None))
         by_size = _worth_sizing(shown[cheap]) if cheap is not None else np.zeros(len(rows), dtype=np.bool_)
-        plan, rounds = plans[cheap], 2
+        pilot = Allocation(np.array(list(map(len, self.pilots))), np.array(list(map(len, rows))), 0.0)
+        plan, rounds = plans[cheap].at_least(pilot), 2
         means, contrast = self._drawn(cheap, plan, by_size)
         while True:
             again = self._further(cheap, plan, means, contrast)
