@@ -137,6 +137,37 @@ def test_the_finding_prints_the_interval_for_all_groups() -> None:
     assert f"interval for all groups at once {row.sigma.low:+.1%} to {row.sigma.high:+.1%}" in row.finding
 
 
+@pytest.mark.parametrize("up_to", [0.1, 0.03, 1e-3, 8 / 255])
+def test_an_audit_of_distances_that_all_reach_the_cap_is_read_back(up_to: float) -> None:
+    rng = np.random.default_rng(5)
+    for sizes in ([200, 150, 60], [31, 150, 77], [40, 41, 43]):
+        values = 0.1 + rng.exponential(1, sum(sizes))
+        partition = Partition.by("g", np.repeat(np.arange(3), sizes))
+        plan = AuditPlan(up_to=up_to, resamples=200)
+        result = audit(Distances(values, values > 0, "upper", "l2"), partition, plan)
+        assert AuditResult.from_json(result.to_json()).to_json() == result.to_json()
+        assert [row.sigma.value for row in result] == [0.0] * 3
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-8, 1e8])
+def test_the_unit_of_distances_does_not_change_what_is_significant(unit: float) -> None:
+    values = np.random.default_rng(6).lognormal(0, 0.5, 300) * np.repeat([0.6, 1, 1.1], 100) * unit
+    partition = Partition.by("g", np.repeat(np.arange(3), 100))
+    result = audit(Distances(values, values > 0, "exact", "l2"), partition, AuditPlan(resamples=200))
+    assert disagreements(result, 0.05) == []
+    assert AuditResult.from_json(result.to_json())["0"].verdict == LESS_ROBUST
+
+
+def test_a_group_that_is_always_wrong_is_less_robust_in_every_column() -> None:
+    values = np.random.default_rng(7).lognormal(0, 0.5, 300)
+    values[:60] = 0
+    partition = Partition.by("g", np.repeat(np.arange(4), [60, 80, 80, 80]))
+    result = audit(Distances(values, values > 0, "exact", "l2"), partition, AuditPlan(resamples=200))
+    assert result["0"].verdict == LESS_ROBUST
+    assert gate(result.to_frame(), "sigma_high < 0").matching["group"].tolist() == ["0"]
+    assert "-100.0% to below 0" in result["0"].finding
+
+
 def limits(low: float, high: float, adjusted: float, value: float) -> tuple[float, float]:
     found = simultaneous_limits(
         lambda _: Limits(np.array([low]), np.array([high])),
@@ -149,8 +180,9 @@ def limits(low: float, high: float, adjusted: float, value: float) -> tuple[floa
 
 
 def test_the_interval_of_a_group_that_holm_rejects_ends_just_beyond_zero_at_the_latest() -> None:
-    assert limits(-0.4, 0.1, adjusted=0.04, value=-0.2) == (-0.4, -JUST_BEYOND_ZERO)
-    assert limits(-0.1, 0.4, adjusted=0.04, value=0.2) == (JUST_BEYOND_ZERO, 0.4)
+    assert limits(-0.4, 0.1, adjusted=0.04, value=-0.2) == (-0.4, -0.2 * JUST_BEYOND_ZERO)
+    assert limits(-0.1, 0.4, adjusted=0.04, value=0.2) == (0.2 * JUST_BEYOND_ZERO, 0.4)
+    assert limits(-0.1, 4.0, adjusted=0.04, value=2.0) == (JUST_BEYOND_ZERO, 4.0)
     assert limits(-0.4, -0.1, adjusted=0.01, value=-0.2) == (-0.4, -0.1)
 
 

@@ -70,6 +70,9 @@ class Distances:
         searched = None if tried is None else as_floats(tried, "tried")
         if searched is not None:
             same_length(values=numbers, tried=searched)
+            if (searched < 0).any():
+                where = int((searched < 0).argmax())
+                raise InputError(f"`tried` must not be negative; given {searched[where]:g} at index {where}.")
         object.__setattr__(self, "values", read_only(numbers))
         object.__setattr__(self, "correct", read_only(hits))
         object.__setattr__(self, "bound", Bound.parse(bound))

@@ -16,7 +16,7 @@ from fairmargin.metrics.capping import cut_words, forced_cut, within_cap, withou
 from fairmargin.metrics.contrast import Contrasts, GroupMeans
 from fairmargin.metrics.exact_intervals import binomial_interval, effective_size, kolmogorov_band
 from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import LESS_ROBUST, AuditResult, Estimate, GroupResult, OverallResult
+from fairmargin.metrics.results import JUST_BEYOND_ZERO, LESS_ROBUST, AuditResult, Estimate, GroupResult, OverallResult
 from fairmargin.metrics.simultaneous import Family
 from fairmargin.metrics.units import make_cells
 from fairmargin.metrics.verdicts import finding_of, verdict_of, warnings_of
@@ -189,8 +189,18 @@ def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Boun
     if min(contrasts.units[i], contrasts.rest_units[i]) < 2:
         return Estimate(value, math.nan, math.nan, ratio, f"group {label!r} or its rest has 1 sample: no interval")
     if value == -1:
-        return Estimate(-1.0, -1.0, math.nan, ratio, f"no sample of group {label!r} has a distance above 0")
-    return Estimate(value, float(limits.low[i]), float(limits.high[i]), ratio)
+        reason = f"no sample of group {label!r} has a distance above 0"
+        return Estimate(-1.0, -1.0, -JUST_BEYOND_ZERO if limits.high[i] < 0 else math.nan, ratio, reason)
+    return Estimate(*_around(value, float(limits.low[i]), float(limits.high[i])), ratio)
+
+
+def _around(value: float, low: float, high: float, scale: float = 1.0) -> tuple[float, float, float]:
+    """Return a value inside its limits, without what rounding leaves of a difference that is none."""
+    if abs(value) < JUST_BEYOND_ZERO * scale:
+        value, low, high = (0.0 if abs(part) < JUST_BEYOND_ZERO * scale else part for part in (value, low, high))
+    if math.isnan(low) or math.isnan(high):
+        return value, low, high
+    return value, min(low, value), max(high, value)
 
 
 def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
@@ -200,7 +210,8 @@ def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound)
     value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
     if min(contrasts.units[i], contrasts.rest_units[i]) < 2:
         return Estimate(value, math.nan, math.nan, bound, f"group {label!r} or its rest has 1 sample: no interval")
-    return Estimate(value, low, high, bound)
+    scale = abs(value / contrasts.sigma[i]) if np.isfinite(contrasts.sigma[i]) and contrasts.sigma[i] else abs(value)
+    return Estimate(*_around(value, low, high, float(scale)), bound)
 
 
 def _no_contrast(i: int, label: str, contrasts: Contrasts) -> str:

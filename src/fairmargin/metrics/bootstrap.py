@@ -174,7 +174,9 @@ def interval(value: Floats, error: Floats, deviations: Floats, freedom: Floats, 
         low_t[g] = min(low_t[g], column[max(first, 0)])
         high_t[g] = max(high_t[g], column[len(column) - 1 - max(first, 0)])
     with np.errstate(invalid="ignore"):
-        return Limits(value - high_t * error, value - low_t * error)
+        # Without any spread, quantiles may be infinite: the limits are the value itself.
+        below, above = (np.where(error == 0, 0.0, t * error) for t in (high_t, low_t))
+        return Limits(value - below, value - above)
 
 
 def mean_limits(cells: Cells, drawn: Resampled, confidence: float) -> Limits:

@@ -236,9 +236,9 @@ def _range(here: tuple[float, float], population: tuple[float, float]) -> Range:
 def _in_agreement(low: float, high: float, verdict: str) -> tuple[float, float]:
     """Let population limits exclude 0 exactly where the verdict speaks of the population."""
     if verdict == CERTAINLY_LESS:
-        return low, min(high, -JUST_BEYOND_ZERO)
+        return low, min(high, -JUST_BEYOND_ZERO * min(abs(low), 1.0))
     if verdict == CERTAINLY_MORE:
-        return max(low, JUST_BEYOND_ZERO), high
+        return max(low, JUST_BEYOND_ZERO * min(abs(high), 1.0)), high
     return min(low, 0.0), max(high, 0.0)
 
 

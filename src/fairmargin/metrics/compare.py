@@ -259,7 +259,9 @@ def _finding(label: str, verdict: str, change: Estimate, sigma: Estimate, adjust
         return f"{label}: too few samples ({plan.smallest_group} are needed for a verdict)."
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
     words = {NO_DIFFERENCE: "no significant change"}.get(verdict, f"{verdict} than before")
-    sigma_text = f"{sigma.value:+.4g} ({limits_text(sigma)})" if sigma.is_defined else str(sigma)
+    sigma_text = str(sigma)
+    if sigma.is_defined:
+        sigma_text = f"{sigma.value:+.4g} ({sigma.reason if math.isnan(sigma.low) else limits_text(sigma)})"
     return (
         f"{label}: {words} (mean distance {change.value:+.4g}, {plan.confidence:.0%} interval for all groups at once "
         f"{limits_text(change)}; {p}); σ changed by {sigma_text}."

@@ -35,9 +35,11 @@ def simultaneous_limits(
         rejected = adjusted < alpha
         low = np.where(rejected, limits.low, np.minimum(limits.low, 0.0))
         high = np.where(rejected, limits.high, np.maximum(limits.high, 0.0))
-        low = np.where(rejected & (value > 0), np.fmax(low, JUST_BEYOND_ZERO), low)
-        high = np.where(rejected & (value < 0), np.fmin(high, -JUST_BEYOND_ZERO), high)
-    return Limits(low, high)
+        beyond = JUST_BEYOND_ZERO * np.minimum(np.abs(value), 1.0)
+        low = np.where(rejected & (value > 0), np.fmax(low, beyond), low)
+        high = np.where(rejected & (value < 0), np.fmin(high, -beyond), high)
+        # Rounding must not put a value outside of its own interval.
+        return Limits(np.minimum(low, value), np.maximum(high, value))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +56,7 @@ class Family:
         count = hypotheses(~np.isnan(contrasts.p))
         adjusted = holm(contrasts.p, count)
         sigma, gap = (
-            simultaneous_limits(limits_at, contrasts.gap, adjusted, alpha=alpha, hypotheses=count)
-            for limits_at in (contrasts.sigma_at, contrasts.gap_at)
+            simultaneous_limits(limits_at, value, adjusted, alpha=alpha, hypotheses=count)
+            for limits_at, value in ((contrasts.sigma_at, contrasts.sigma), (contrasts.gap_at, contrasts.gap))
         )
         return cls(adjusted, sigma, gap)

@@ -1,5 +1,7 @@
 """Verdicts, and the sentences that carry them."""
 
+import math
+
 import numpy as np
 
 from fairmargin.core.arrays import Floats
@@ -59,7 +61,7 @@ def finding_of(
         return f"{label}: not comparable ({share} of the samples lie in strata of {name} that lack one side)."
     than = "than the rest" if verdict in (LESS_ROBUST, MORE_ROBUST) else "from the rest"
     size = f"σ undefined: {sigma.reason}"
-    if sigma.is_defined and sigma.reason:
+    if sigma.is_defined and math.isnan(sigma.high):
         size = f"σ = {sigma.value:+.1%}, no interval: {sigma.reason}"
     elif sigma.is_defined:
         low, high = (limit_text(limit, "{:+.1%}".format) for limit in (sigma.low, sigma.high))
