@@ -88,7 +88,8 @@ def write(measured: Measured, path: Path = MEASURED) -> None:
     order = ("model", "norm", "library", "name", "steps")
     rows = sorted(map(_row, measured.points), key=lambda row: [row[name] for name in order])
     lines = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in rows)
-    head = json.dumps({"runs": measured.runs, "copies": measured.copies}, indent=1, ensure_ascii=False)
+    parts = {"runs": measured.runs, "copies": measured.copies}
+    head = json.dumps({name: dict(sorted(part.items())) for name, part in parts.items()}, indent=1, ensure_ascii=False)
     path.write_text(head[:-2] + ',\n "rows": [\n' + lines + "\n ]\n}\n", encoding="utf-8")
 
 
