@@ -344,7 +344,7 @@ def test_leaves_a_network_and_all_random_states_as_they_were(name, norm, fails):
     tensors, flags = state()
     if fails:
         module.calls_left = 0
-        with pytest.raises(ArithmeticError):
+        with pytest.raises(ModelError):
             estimator(model, x, y, keys=np.zeros(len(x), np.uint64))
     else:
         measure(model, x, y, estimator)
