@@ -181,7 +181,8 @@ def _same_pool(data: list[Measured], costs: tuple[float, ...], share: float = 0.
         nothing = np.zeros(len(g))
         full = control_variate_means(Pool(g, count, nothing == 0, nothing, r, nothing + 1, nothing + 1), finite=False)
         one, other = (
-            log_contrast(m.mean, m.error2, m.third, m.freedom, count, finite=False, confidence=0.95) for m in (some, full)
+            log_contrast(m.mean, m.error2, m.third, m.freedom, count, finite=False, confidence=0.95)
+            for m in (some, full)
         )
         rows.append(
             ((one.half_width / other.half_width).mean(), ((one.sigma_low <= sigma) & (sigma <= one.sigma_high)).mean())
