@@ -59,12 +59,12 @@ def test_without_a_rest_or_without_an_interval_nothing_is_compared():
 def test_a_result_comes_back_from_json_as_it_was():
     groups = [precise_group("a"), precise_group("b"), precise_group("tiny", size=9)]
     rows = judged(groups, np.array([0.01, 0.2, 0.5]), limits(3), 0.9)
-    rows = (replace(rows[0], met=False, unmet="All its samples were measured"), *rows[1:])
+    rows = (replace(rows[0], met=False, unmet="Its samples are used up"), *rows[1:])
     result = replace(precise_result(), groups=rows, up_to=2.5, notes=("żółć",))
     again = PrecisionResult.from_json(result.to_json())
     assert again.to_json() == result.to_json()
     assert again["a"] == result["a"]
-    assert again["a"].unmet == "All its samples were measured"
+    assert again["a"].unmet == "Its samples are used up"
     assert again["a"].sigma_alone != again["a"].sigma
     assert reason_of(again["tiny"].p) == reason_of(result["tiny"].p) != ""
     assert again.up_to == 2.5

@@ -12,7 +12,7 @@ import numpy as np
 from fairmargin.core.arrays import Floats, Ints
 
 FAR_SHARE = 0.02  # the share of far samples that should not be missed
-SAMPLES = 200  # of which none is far with a probability of 0.98^200 = 1.8 % at that share
+SAMPLES = 250  # of which none is far with a probability of 0.98^250 = 0.6 % at that share, and at most one of 4 %
 
 
 def samples_needed(sizes: Ints, *, finite: bool) -> Floats:
@@ -22,9 +22,9 @@ def samples_needed(sizes: Ints, *, finite: bool) -> Floats:
     draw misses all far samples, `FAR_SHARE` of the group, is then (1 − n / size)^(FAR_SHARE · size).
 
     >>> samples_needed(np.array([50, 500, 50_000]), finite=False).tolist()
-    [200.0, 200.0, 200.0]
+    [250.0, 250.0, 250.0]
     >>> samples_needed(np.array([50, 500, 50_000]), finite=True).tolist()
-    [50.0, 167.0, 200.0]
+    [50.0, 199.0, 250.0]
     """
     if not finite:
         return np.full(len(sizes), float(SAMPLES))

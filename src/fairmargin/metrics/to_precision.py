@@ -3,7 +3,7 @@
 To stop as soon as an interval is short favours samples whose spread happens to seem small, and these are the samples
 that lack the far part of a group. Three precautions make up for that: the pilot is so large that it contains far
 samples (`far`), groups share what they know of their largest deviations (`control_variate`), and rounds are few, since
-each is planned to suffice and is at least a quarter larger than the one before. docs/inference.md shows how often the
+each is planned to suffice and takes at least a fifth from the squared errors. docs/inference.md shows how often the
 intervals are right.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from fairmargin.core.arrays import Bools, Floats, Ints, Keys
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.allocation import Allocation, Errors, allocate
+from fairmargin.metrics.allocation import Allocation, Errors, allocate, can_shrink, one_step_further
 from fairmargin.metrics.audit import common_cap
 from fairmargin.metrics.control_variate import Means, Pool, chances, control_variate_means, sizes_by
 from fairmargin.metrics.far import SAMPLES, samples_needed
@@ -24,7 +24,6 @@ from fairmargin.metrics.log_contrast import Contrast, log_contrast
 REFERENCE = -1
 _SAFETY, _SAFETY_AGAIN = 1.15, 1.1  # by which variances may exceed what a pilot, or many samples, showed
 _FEW_DECIDE = 30  # degrees of freedom below which a few samples carry a group's error
-_GROWTH = 1.25  # by which the samples of a group grow at least from round to round
 
 Ask = Callable[[int, Ints], Distances]  # an estimator (REFERENCE, or a candidate's position) on some samples
 
@@ -151,32 +150,26 @@ class _Audit:
         """Which intervals are as short as asked, and not by chance.
 
         Samples that lack their far part have a low mean, and the interval of a low σ is short. Where a few samples
-        carry the error of a group, the interval must therefore be short relative to 1 + σ too.
+        carry the error of a group, or of σ, the interval must therefore be short relative to 1 + σ too.
         """
         width, scale = contrast.half_width, np.ones(len(self.sizes))
         if not self.question.finite and len(scale) > 1:
-            scale = np.where(means.freedom < _FEW_DECIDE, np.fmin(1.0, 1 + contrast.sigma), 1.0)
+            freedom = np.fmin(means.freedom, contrast.against_rest.freedom)
+            scale = np.where(freedom < _FEW_DECIDE, np.fmin(1.0, 1 + contrast.sigma), 1.0)
         return np.asarray(width <= self.question.precision * scale)
-
-    def _left(self, cheap: int | None, plan: Allocation, means: Means) -> Bools:
-        """Which groups have samples that the plan does not measure yet."""
-        return np.asarray((plan.reference < self._most(cheap, means)) | (plan.pool < self.sizes))
-
-    def _most(self, cheap: int | None, means: Means) -> Ints:
-        """How many samples of each group the reference can be asked about."""
-        return self.sizes if cheap is None else np.rint(means.share * self.sizes).astype(np.int64)
 
     def _further(self, cheap: int | None, plan: Allocation, means: Means, contrast: Contrast) -> Allocation:
         """The next round; the same as before where no group needs more, or no sample is left that would help."""
         unmet = ~self._short(means, contrast) & np.isfinite(contrast.half_width)
-        left = self._left(cheap, plan, means)
+        errors = self._errors(cheap, means)
+        left = can_shrink(errors, plan)
         # Where a group's own samples are used up, those of its rest can help, unless its own error is too large.
         by_rest = unmet & ~left & (contrast.own_half_width < self.question.precision)
-        wanted = (unmet & left) | (by_rest.sum() - by_rest > 0)
-        if not (wanted & left).any():
+        wanted = left & (unmet | (by_rest.sum() - by_rest > 0))
+        if not wanted.any():
             return plan
-        grown = plan.times(np.where(wanted, _GROWTH, 1.0), self._most(cheap, means), self.sizes)
-        return self._planned(cheap, means, _SAFETY_AGAIN).at_least(grown).at_least(plan)
+        planned = self._planned(cheap, means, _SAFETY_AGAIN)
+        return planned.at_least(one_step_further(errors, plan, wanted, self._costs(cheap)))
 
     def _pilot(self) -> list[Ints]:
         """The first samples of each line, until enough are known and correct; all estimators measure these."""
@@ -200,17 +193,22 @@ class _Audit:
             self.asked.of(which, first if first.size else np.concatenate(starts))  # nobody is right: 0 for all
         return starts
 
+    def _errors(self, cheap: int | None, means: Means) -> Errors:
+        of = Errors.of_reference_alone if cheap is None else Errors.of
+        return of(means, self.sizes, finite=self.question.finite)
+
+    def _costs(self, cheap: int | None) -> tuple[float, float]:
+        costs = self.question.costs
+        return 0.0 if cheap is None else costs[cheap], costs[REFERENCE]
+
     def _planned(self, cheap: int | None, means: Means, safety: float = _SAFETY) -> Allocation:
         question = self.question
+        least = np.array([len(pilot) for pilot in self.pilots])
         if cheap is None:
-            errors = Errors.of_reference_alone(means, self.sizes, finite=question.finite)
-            cost, least = 0.0, np.minimum(self.sizes, np.maximum(question.pilot, np.ceil(self.needed)))
-        else:
-            errors = Errors.of(means, self.sizes, finite=question.finite)
-            cost, least = question.costs[cheap], np.array([len(pilot) for pilot in self.pilots])
+            least = np.minimum(self.sizes, np.maximum(question.pilot, np.ceil(self.needed).astype(np.int64)))
         return allocate(
-            errors, precision=question.precision, confidence=question.confidence, finite=question.finite,
-            costs=(cost, question.costs[REFERENCE]), least=least, safety=safety,
+            self._errors(cheap, means), precision=question.precision, confidence=question.confidence,
+            finite=question.finite, costs=self._costs(cheap), least=least, safety=safety,
         )  # fmt: skip
 
     def _drawn(self, cheap: int | None, plan: Allocation, by_size: Bools) -> tuple[Means, Contrast]:

@@ -15,7 +15,7 @@ METHOD = (
     "transformation and Student’s t for the logarithm of each group’s mean over that of its rest; p-values are "
     "corrected by Holm over the groups, and the intervals of σ by Bonferroni, so that the two agree. Who got the dear "
     "estimate was drawn at random. How many was planned in rounds, until every group was as precise as asked or no "
-    "sample was left that would help. At least 200 samples of a group were looked at, where there are so many: fewer "
+    "sample was left that would help. At least 250 samples of a group were looked at, where there are so many: fewer "
     "may not contain any of its far samples."
 )
 _WARNINGS = {

@@ -100,12 +100,12 @@ def audit_to_precision(
     A. Angelopoulos et al., "Prediction-powered inference", Science 2023; see `fairmargin.metrics.control_variate`.
 
     >>> from fairmargin.distances.ddn import DDN
-    >>> x = np.random.default_rng(0).normal(size=(400, 2))
-    >>> sex = Partition.by("sex", ["F", "M"] * 200)
+    >>> x = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> sex = Partition.by("sex", ["F", "M"] * 500)
     >>> asked = PrecisionPlan(precision=0.2, reference=DDN(steps=20))
     >>> found = audit_to_precision(([3.0, 4.0], 0.0), x, (x @ [3, 4] > 0).astype(int), sex, asked)
     >>> found.met, found["F"].reference_samples
-    (True, 100)
+    (True, 250)
     """
     chosen = plan or PrecisionPlan()
     if not isinstance(chosen, PrecisionPlan):
@@ -340,8 +340,8 @@ def _why_unmet(g: int, answer: Answer, sizes: Ints, plan: PrecisionPlan, reason:
             "more samples of it may show a larger one"
         )
     largest = float(answer.means.largest[g])
-    one = f", and a single one makes up {largest:.0%} of the squared error" if largest > _MUCH else ""
-    return f"All its samples were measured{one}; more of this group, or of its rest, would help"
+    one = f"; a single one makes up {largest:.0%} of its squared error" if largest > _MUCH else ""
+    return f"Its samples are used up: none is left that would shorten the interval by more than 1 %{one}"
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

@@ -33,7 +33,8 @@ class PrecisionPlan:
     confidence
         Of every interval.
     pilot
-        Samples of each group that all estimators measure first, and the reference at least; all of a smaller one.
+        How many correct samples of each group all estimators measure first, at least. The pilot is never smaller than
+        250 samples of a group, fewer for "these samples", or all that a group has: fewer may not contain a far one.
     up_to
         Average min(distance, up_to).
     seed
