@@ -190,3 +190,8 @@ def test_distances_survive_pickling() -> None:
     assert again.values.tolist() == whole.values.tolist()
     assert again.estimator == "mine"
     assert again.tried.tolist() == whole.tried.tolist()  # type: ignore[union-attr]
+
+
+def test_a_negative_search_radius_is_refused() -> None:
+    with pytest.raises(InputError, match="`tried` must not be negative; given -1 at index 1"):
+        Distances([1.0, np.inf], [True, True], "upper", "l2", tried=[1.0, -1.0])
