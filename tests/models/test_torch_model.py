@@ -120,7 +120,7 @@ def test_leaves_everything_as_it_was_after_an_exception_inside_the_module(ask):
     module = in_mixed_state()
     module.fails = True
     before = state_of(module)
-    with pytest.raises(KeyError):
+    with pytest.raises(ModelError, match="KeyError: 'inside'"):
         ask(as_classifier(module))
     assert_same_state(before, state_of(module))
 
