@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fairmargin.cli.console import sigma_texts
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.metrics.audit import audit
@@ -10,9 +11,17 @@ from fairmargin.metrics.bootstrap import Limits
 from fairmargin.metrics.bracket import bracket
 from fairmargin.metrics.bracketed import CERTAINLY_LESS, CERTAINLY_MORE
 from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import JUST_BEYOND_ZERO, LESS_ROBUST, MORE_ROBUST, AuditResult, Estimate
+from fairmargin.metrics.results import (
+    JUST_BEYOND_ZERO,
+    LESS_ROBUST,
+    MORE_ROBUST,
+    AuditResult,
+    Estimate,
+    limit_text,
+)
 from fairmargin.metrics.simultaneous import simultaneous_limits
 from fairmargin.metrics.under_attack import accuracy_under_attack
+from fairmargin.report.cells import Cell, decimals_of, length, share
 from fairmargin.studies.gate import gate
 
 RANDOM_AUDITS = 200
@@ -207,3 +216,42 @@ def test_limits_are_asked_for_at_the_level_of_bonferroni() -> None:
 def test_a_limit_just_beyond_zero_is_printed_as_such() -> None:
     estimate = Estimate(-0.2, -0.4, -JUST_BEYOND_ZERO, "neither")  # type: ignore[arg-type]
     assert str(estimate) == "-0.2 [-0.4, below 0]"
+
+
+@pytest.mark.parametrize("limit", [-0.0002, -1e-9])
+def test_a_limit_that_is_not_zero_is_never_printed_as_zero(limit: float) -> None:
+    sigma = Estimate(-0.2, -0.4, limit, "neither")  # type: ignore[arg-type]
+    assert sigma_texts(sigma) == ("−20.0%", "−40.0% to below 0")
+    assert share(sigma, signed=True).interval == "[−40.0, below 0]"
+    assert limit_text(-limit, "{:+.1%}".format) == "above 0"
+    assert limit_text(0.0, "{:+.1%}".format) == "+0.0%"
+
+
+def test_an_unlimited_interval_is_not_printed_as_an_unknown_one() -> None:
+    sigma = Estimate(0.2, -0.4, np.inf, "neither")  # type: ignore[arg-type]
+    assert sigma_texts(sigma) == ("+20.0%", "−40.0% to ∞")
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_lengths_are_shown_with_digits_whatever_their_unit(unit: float) -> None:
+    def cell(value: float, low: float, high: float) -> Cell:
+        estimate = Estimate(value * unit, low * unit, high * unit, "exact")  # type: ignore[arg-type]
+        return length(estimate, decimals_of([estimate]), signed=True)
+
+    for found in (cell(0.31, 0.0002, 451.5), cell(-2.0, -4.0, -0.0177)):
+        for text in (found.text, *found.interval.strip("[]").split(", ")):
+            assert any(digit in text for digit in "123456789"), found
+    assert cell(-0.2, -0.4, -0.2 * JUST_BEYOND_ZERO).interval.endswith(", below 0]")
+    far = Estimate(-0.2 * unit, -0.4 * unit, -0.1 * unit, "exact")  # type: ignore[arg-type]
+    assert str(far) == f"{far.value:.4g} [{far.low:.4g}, {far.high:.4g}]"
+
+
+@pytest.mark.parametrize("seed", [3, 8, 12, 17])
+def test_means_without_spread_lie_inside_their_intervals(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = np.repeat(rng.random(3), 40)
+    partition = Partition.by("g", np.repeat(np.arange(3), 40))
+    result = audit(Distances(values, values > 0, "exact", "l2"), partition, AuditPlan(resamples=200))
+    overall = result.overall
+    for found in (*(row.robustness for row in result), overall.robustness, overall.worst_robustness):
+        assert found.low <= found.value <= found.high

@@ -257,7 +257,9 @@ def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
 
 def percent_text(value: float) -> str:
     """A share with its sign; a dash where it is undefined."""
-    return f"{value:+.1%}".replace("-", "−") if math.isfinite(value) else "–"
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "−∞" if value < 0 else "∞"
+    return f"{value:+.1%}".replace("-", "−")
 
 
 def shown(text: str) -> str:

@@ -310,7 +310,7 @@ def _decode(content: dict[str, Any]) -> PrecisionResult:
         cheap=decode_text(content["cheap"]),
         bound=Bound(content["bound"]),
         norm=Norm(content["norm"]),
-        rounds=int(content["rounds"]),
+        rounds=decode_count(content["rounds"]),
         notes=tuple(map(decode_text, content["notes"])),
         **{name: decode_number(content[name]) for name in numbers},
     )
