@@ -86,7 +86,7 @@ class Comparison:
                     columns |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
                 else:
                     columns[name] = value
-            rows.append(columns)
+            rows.append(columns | {"up_to": self.up_to})
         return pd.DataFrame(rows)
 
     def to_json(self) -> str:

@@ -156,7 +156,7 @@ class PrecisionResult:
     def to_frame(self) -> pd.DataFrame:
         """One row per group, every number in a column of its own."""
         rows = [{**_flat(row), "finding": self.finding(row)} for row in self.groups]
-        return pd.DataFrame([{"partition": self.partition, **row} for row in rows])
+        return pd.DataFrame([{"partition": self.partition, **row, "up_to": self.up_to} for row in rows])
 
     def to_json(self) -> str:
         """A JSON text from which `from_json` makes the same result again."""
