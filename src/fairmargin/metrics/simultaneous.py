@@ -27,8 +27,8 @@ def simultaneous_limits(
     that faces 0 ends just beyond 0 at the latest. Where it does not reject although the Bonferroni interval excludes 0,
     because another test decided the p-value or because the group was not tested (NaN), the interval is extended to 0.
 
-    p-values are corrected for the tested groups only, but a group without a test has an interval too, which can miss the
-    truth. Its level allows for all intervals.
+    p-values are corrected for the tested groups only, but a group without a test has an interval too, which can miss
+    the truth. Its level allows for all intervals.
 
     Parameters
     ----------
