@@ -12,11 +12,13 @@ from fairmargin.metrics.audit import audit
 from fairmargin.metrics.bootstrap import Limits
 from fairmargin.metrics.bracket import bracket
 from fairmargin.metrics.bracketed import CERTAINLY_LESS, CERTAINLY_MORE
+from fairmargin.metrics.compare import compare
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.results import (
     JUST_BEYOND_ZERO,
     LESS_ROBUST,
     MORE_ROBUST,
+    TOO_FEW,
     AuditResult,
     Estimate,
     limit_text,
@@ -186,6 +188,7 @@ def limits(low: float, high: float, adjusted: float, value: float) -> tuple[floa
         np.array([adjusted]),
         alpha=0.05,
         hypotheses=3,
+        intervals=3,
     )
     return float(found.low[0]), float(found.high[0])
 
@@ -211,8 +214,37 @@ def test_limits_are_asked_for_at_the_level_of_bonferroni() -> None:
         np.ones(1),
         alpha=0.06,
         hypotheses=3,
+        intervals=3,
     )
     assert asked == [pytest.approx(0.02)]
+
+
+def test_groups_without_a_test_are_asked_for_at_the_level_of_all_groups() -> None:
+    adjusted = np.array([1.0, np.nan, np.nan])
+    found = simultaneous_limits(
+        lambda alpha: Limits(np.full(3, -1 / alpha), np.full(3, 1 / alpha)),
+        np.zeros(3),
+        adjusted,
+        alpha=0.06,
+        hypotheses=1,
+        intervals=3,
+    )
+    assert found.high == pytest.approx([1 / 0.06, 1 / 0.02, 1 / 0.02])
+    assert found.low == pytest.approx(-found.high)
+
+
+def test_intervals_for_all_groups_allow_for_groups_that_are_too_small_for_a_verdict() -> None:
+    rng = np.random.default_rng(8)
+    values, partition = rng.gamma(2, 0.5, 250), Partition.by("g", np.repeat(np.arange(10), 25))
+    distances = Distances(values, values > 0, "exact", "l2")
+    for row in audit(distances, partition, AuditPlan(resamples=200)):
+        assert row.verdict == TOO_FEW
+        assert row.sigma.high - row.sigma.low > 1.05 * (row.sigma_alone.high - row.sigma_alone.low)
+    after = Distances(values * rng.gamma(4, 0.25, 250), values > 0, "exact", "l2")
+    for row in compare(distances, after, partition):
+        assert row.verdict == TOO_FEW
+        for together, alone in ((row.change, row.change_alone), (row.sigma_change, row.sigma_change_alone)):
+            assert together.high - together.low > 1.05 * (alone.high - alone.low)
 
 
 def test_a_limit_just_beyond_zero_is_printed_as_such() -> None:
