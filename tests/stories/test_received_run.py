@@ -182,6 +182,16 @@ def test_a_training_writes_into_no_linked_folder(tmp_path):
         TrainingFolder(tmp_path / "run").make()
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "history.parquet", "training.json", "mlflow_run.txt"])
+def test_a_training_reads_no_file_through_a_link(tmp_path, name):
+    training = tmp_path / "run" / "trainings" / "digits-1"
+    training.mkdir(parents=True)
+    (training / name).symlink_to(tmp_path / "elsewhere")
+    for opened in (GridFolder(tmp_path / "run").open, TrainingFolder(training).make):
+        with pytest.raises(StoreError, match=f"{name} is a symbolic link"):
+            opened()
+
+
 # Edited results
 
 PASSES = ("--if", "sigma_low < -99")
