@@ -21,8 +21,8 @@ from scipy import stats
 
 import fairmargin as fm
 from fairmargin.attacks.robust_accuracy import attack_samples
-from fairmargin.metrics.accuracy import accuracy_by_group, accuracy_variance
-from fairmargin.metrics.bias import overall_robustness, relative_robustness_variance, robustness_variance
+from fairmargin.inference.accuracy import accuracy_by_group, accuracy_variance
+from fairmargin.inference.bias import overall_robustness, relative_robustness_variance, robustness_variance
 from fairmargin.training.catalog import parse_method
 from fairmargin.training.schedules import Schedule
 

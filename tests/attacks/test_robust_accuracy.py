@@ -21,11 +21,11 @@ from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.engine.task import Task
 from fairmargin.errors import InputError, ModelError
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 
-QUICK = AuditPlan(resamples=200)
+QUICK = AuditSettings(resamples=200)
 WEIGHT, BIAS = np.array([0.6, -0.8, 0.3]), 0.1
 
 
@@ -259,7 +259,7 @@ def test_an_attack_that_needs_gradients_is_refused_where_there_are_none() -> Non
 def test_groups_of_another_length_are_refused_before_anything_is_attacked(wrong: str) -> None:
     x, y, sex = samples(20)
     short = Partition.by("g", ["a", "b"])
-    plan = AuditPlan(control=short if wrong == "control" else None, cluster=[1, 2] if wrong == "cluster" else None)
+    plan = AuditSettings(control=short if wrong == "control" else None, cluster=[1, 2] if wrong == "cluster" else None)
 
     def never(x, y, radius):
         raise AssertionError("attacked")

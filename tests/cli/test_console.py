@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
+from fairmargin.analyses.audit import audit
+from fairmargin.analyses.bracket import bracket
 from fairmargin.cli.console import lines_in_a_log, progress, show_audits, show_brackets
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.bracket import bracket
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.studies.run_folder import StoredAudit, StoredBracket
 
 
@@ -41,7 +41,7 @@ def test_the_tables_name_the_radius_of_a_cap(capsys):
     groups = Partition.by("sex", ["F"] * 80 + ["M"] * 80)
     lower, upper = (Distances(f * truth, truth > 0, b, "l2") for f, b in ((0.9, "lower"), (1.1, "upper")))
     for up_to, said in ((5.0, True), (math.inf, False)):
-        plan = AuditPlan(resamples=200, up_to=up_to)
+        plan = AuditSettings(resamples=200, up_to=up_to)
         show_audits([StoredAudit("plumb", audit(upper, groups, plan))])
         table = capsys.readouterr().out
         assert ("distances capped at 5" in table) is said

@@ -6,20 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairmargin.analyses.audit import AuditResult, GroupResult, OverallResult
 from fairmargin.core.bound import Bound
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.norm import Norm
-from fairmargin.metrics.results import (
-    LESS_ROBUST,
-    MORE_ROBUST,
-    NO_DIFFERENCE,
-    TOO_FEW,
-    AuditResult,
-    Estimate,
-    GroupResult,
-    OverallResult,
-)
-from fairmargin.metrics.undefined import Undefined
+from fairmargin.core.undefined import Undefined
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -6,14 +6,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fairmargin.analyses.alarms import THRESHOLDS, consequence
+from fairmargin.analyses.audit import audit
+from fairmargin.analyses.settling import Evidence, settle
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.metrics.alarms import THRESHOLDS, consequence
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.settling import Evidence, settle
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.report.figures import budgets
 from fairmargin.report.page import Provenance, Section, render, write_report
 from fairmargin.report.strength import strength, strength_alarms, strength_headline
@@ -212,7 +212,7 @@ def measured(seed=0, norm="l2"):
 
 
 def audited(distances, partition=PAIR):
-    return audit(distances, partition, AuditPlan(resamples=200))
+    return audit(distances, partition, AuditSettings(resamples=200))
 
 
 def checked(distances, partition=PAIR, estimator="FMN(steps=100)"):

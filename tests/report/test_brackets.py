@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
+from fairmargin.analyses.audit import audit
+from fairmargin.analyses.bracket import bracket
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.bracket import bracket
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.report import figures
 from fairmargin.report.page import write_report
 
-PLAN = AuditPlan(resamples=200)
+PLAN = AuditSettings(resamples=200)
 
 
 def measured(loose, labels=("F", "M"), subject="model"):
@@ -57,7 +57,7 @@ def test_a_smoothed_models_bracket_names_its_subject(tmp_path):
 
 def test_what_is_certain_up_to_a_radius_names_it_at_the_top_and_in_the_table(tmp_path):
     lower, upper, groups = measured(0.1)
-    plan = AuditPlan(resamples=200, up_to=5.0)
+    plan = AuditSettings(resamples=200, up_to=5.0)
     page = write_report(tmp_path / "p.html", audit(upper, groups, plan), brackets=bracket(lower, upper, groups, plan))
     text = page.read_text(encoding="utf-8")
     assert "Certain, whatever the attack: “F” (up to a radius of 5) is easier to fool." in text

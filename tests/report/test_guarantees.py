@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from fairmargin.analyses.certified import Certified, certify_groups
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.metrics.certificates import false_certificates
-from fairmargin.metrics.certified import Certified, certify_groups
+from fairmargin.inference.certificates import false_certificates
 from fairmargin.report.guarantees import false_sentence, guarantee_headline
 from fairmargin.report.page import write_report
 from tests.report.examples import HOSTILE, example_result

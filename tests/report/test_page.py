@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import Estimate
+from fairmargin.inference.estimate import Estimate
 from fairmargin.report.explanations import BOUND_MEANINGS, ETHICS
 from fairmargin.report.page import Provenance, Section, json_in_html, render
 from tests.report.examples import (

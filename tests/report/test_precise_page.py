@@ -7,7 +7,7 @@ import pytest
 
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import LESS_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, Estimate
+from fairmargin.inference.estimate import LESS_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, Estimate
 from fairmargin.report import figures, precise_words
 from fairmargin.report.document import Provenance
 from fairmargin.report.page import write_report

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from fairmargin.core.bound import Bound
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, VERDICTS, Estimate
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, VERDICTS, Estimate
 from fairmargin.report import explanations, spelling, words
 from tests.report.examples import example_group, example_result, undefined_group
 

@@ -11,7 +11,7 @@ import pytest
 from skl2onnx import to_onnx
 
 import fairmargin as fm
-from fairmargin.metrics.results import VERDICTS
+from fairmargin.inference.estimate import VERDICTS
 from tests.stories.examples import (
     FEATURES,
     LABEL,
@@ -358,7 +358,7 @@ def test_five_lines_of_python_find_what_the_command_finds(folder, tmp_path):
     people_data = fm.load(folder / "people.csv", label=LABEL, features=FEATURES, attributes=["sex"])
     model = fm.as_classifier(fitted(folder / "people.csv"), domain=people_data.domain)
     measured = fm.measure(model, people_data.x, people_data.y, fm.ESTIMATORS["exact_linear"]())
-    result = fm.audit(measured, fm.Partition.by("sex", people_data.attributes["sex"]), fm.AuditPlan(resamples=200))
+    result = fm.audit(measured, fm.Partition.by("sex", people_data.attributes["sex"]), fm.AuditSettings(resamples=200))
     fm.write_report(tmp_path / "report.html", result)
 
     succeeded(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run", "--quiet")))

@@ -2,16 +2,16 @@
 
 import numpy as np
 
+from fairmargin.analyses.bracket import bracket
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.bracket import bracket
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.studies.bracketing import brackets_of
 from fairmargin.studies.run_folder import RunFolder, StoredBracket
 
-PLAN = AuditPlan(resamples=200)
+PLAN = AuditSettings(resamples=200)
 TRUTH = np.random.default_rng(0).gamma(4, 1.0, 120)
 GROUPS = Partition.by("sex", ["F", "M"] * 60)
 

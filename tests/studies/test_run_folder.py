@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairmargin.analyses.audit import audit
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError, StoreError
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.store.shard import shard_key
 from fairmargin.studies.run_folder import Manifest, Measurement, RunFolder, StoredAudit, audit_table
 from fairmargin.studies.study import Study
@@ -61,7 +61,7 @@ def test_only_what_differs_from_the_defaults_is_in_the_file(folder):
 
 def test_audits_come_back_and_as_a_table(folder):
     rng = np.random.default_rng(0)
-    result = audit(exact(rng.gamma(2, 1, 80)), Partition.by("sex", ["F", "M"] * 40), AuditPlan(resamples=200))
+    result = audit(exact(rng.gamma(2, 1, 80)), Partition.by("sex", ["F", "M"] * 40), AuditSettings(resamples=200))
     folder.write_audits([StoredAudit("one", result), StoredAudit("two", result)])
     again = folder.read_audits()
     assert [a.estimator for a in again] == ["one", "two"]
@@ -123,8 +123,8 @@ def test_an_intersection_is_named_with_an_ampersand(folder):
 def test_clusters_come_back_so_that_the_same_samples_belong_together(folder):
     ids = np.array([7, 8, 7, 9])
     folder.write_samples({"person": ids}, clusters="person")
-    found = AuditPlan(cluster=folder.column("person")).cluster_codes(4)
-    assert found.tolist() == AuditPlan(cluster=ids).cluster_codes(4).tolist()
+    found = AuditSettings(cluster=folder.column("person")).cluster_codes(4)
+    assert found.tolist() == AuditSettings(cluster=ids).cluster_codes(4).tolist()
 
 
 def test_a_missing_column_is_answered_with_the_one_that_was_meant(folder):

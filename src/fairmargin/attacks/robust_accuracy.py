@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fairmargin.analyses.robust_accuracy import RobustAccuracy
+from fairmargin.analyses.under_attack import accuracy_under_attack
 from fairmargin.attacks.catalog import ATTACKS
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
@@ -17,9 +19,7 @@ from fairmargin.core.keys import check_seed
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.radius import as_radii
 from fairmargin.distances.measure import check_samples, concatenate, reported, shard_size
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.robust_accuracy import RobustAccuracy
-from fairmargin.metrics.under_attack import accuracy_under_attack
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.protocol import Classifier, encode_labels
@@ -33,7 +33,7 @@ def robust_accuracy(
     partition: Partition,
     *,
     radius: Any,
-    plan: AuditPlan | None = None,
+    settings: AuditSettings | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> RobustAccuracy:
@@ -57,7 +57,7 @@ def robust_accuracy(
         The groups.
     radius
         How far the attack may go: a number, a text such as "4/255", or one a sample; in units of the domain's scale.
-    plan
+    settings
         How groups are compared, as for an audit.
     seed
         From it and the sample's own content comes all randomness of the sample.
@@ -78,7 +78,7 @@ def robust_accuracy(
     >>> [(row.group, row.wrong, row.fooled, row.withstood) for row in found]
     [('F', 0, 1, 1), ('M', 1, 0, 1)]
     """
-    chosen = plan or AuditPlan()
+    chosen = settings or AuditSettings()
     _check_lengths(x, partition, chosen)
     check_partition(partition)
     classifier = as_classifier(model)
@@ -149,14 +149,14 @@ def _attacked(
     return concatenate(parts), checked.warnings
 
 
-def _check_lengths(x: Any, partition: Partition, plan: AuditPlan) -> None:
+def _check_lengths(x: Any, partition: Partition, settings: AuditSettings) -> None:
     """Whether there is a group, a stratum and a cluster for every sample: said before the attack, not after it."""
     if not hasattr(x, "__len__"):
         return  # said with all else that is wrong with the samples
     same_length(x=x, partition=partition)
-    if plan.control is not None:
-        same_length(x=x, control=plan.control)
-    plan.cluster_codes(len(x))
+    if settings.control is not None:
+        same_length(x=x, control=settings.control)
+    settings.cluster_codes(len(x))
 
 
 def spelled(attack: Attack) -> str:

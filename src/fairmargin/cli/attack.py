@@ -12,7 +12,7 @@ from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.errors import InputError
 
 if TYPE_CHECKING:
-    from fairmargin.metrics.robust_accuracy import RobustAccuracy
+    from fairmargin.analyses.robust_accuracy import RobustAccuracy
     from fairmargin.studies.attacking import FinishedAttacks
     from fairmargin.studies.study import Study
 
@@ -179,8 +179,8 @@ def carry_out(
 
 def show(found: "RobustAccuracy") -> None:
     """A table of the groups, the worst one first, and the partition as a whole."""
-    from fairmargin.metrics.attacked import at_most, points_text
-    from fairmargin.metrics.robust_accuracy import summary_of
+    from fairmargin.analyses.attacked import at_most, points_text
+    from fairmargin.analyses.robust_accuracy import summary_of
 
     hedge = at_most(found.bound).strip()
     accuracy, interval = f"accuracy {hedge}".strip(), f"{found.confidence:.0%} interval"
@@ -209,7 +209,7 @@ def show(found: "RobustAccuracy") -> None:
 
 def show_together(found: "tuple[RobustAccuracy, ...]") -> None:
     """All attacks at all radii in one table, a row each."""
-    from fairmargin.metrics.attacked import at_most
+    from fairmargin.analyses.attacked import at_most
 
     several = len({each.partition for each in found}) > 1
     hedges = dict.fromkeys(at_most(each.bound).strip() for each in found)

@@ -24,7 +24,7 @@ from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.errors import InputError
 
 if TYPE_CHECKING:
-    from fairmargin.metrics.precision import PrecisionResult
+    from fairmargin.analyses.precision import PrecisionResult
     from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket, StoredCertificates
     from fairmargin.studies.study import Study
     from fairmargin.studies.workflow import Finished
@@ -280,7 +280,7 @@ def as_json(finished: "Finished") -> dict[str, Any]:
 
 def audit_as_json(stored: "StoredAudit") -> dict[str, Any]:
     """One audit as plain values, without the curves, which `audits.json` of the run folder holds."""
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
 
     content: dict[str, Any] = encode(stored.result)
     for row in content["groups"]:
@@ -290,7 +290,7 @@ def audit_as_json(stored: "StoredAudit") -> dict[str, Any]:
 
 def adequacy_as_json(stored: "StoredAdequacy") -> dict[str, Any]:
     """Whether an attack was strong enough, as plain values: every alarm's answer, no single distances."""
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
 
     content: dict[str, Any] = encode(stored.result)
     for row, found in zip(content["groups"], stored.result.groups, strict=True):
@@ -302,14 +302,14 @@ def adequacy_as_json(stored: "StoredAdequacy") -> dict[str, Any]:
 
 def bracket_as_json(stored: "StoredBracket") -> dict[str, Any]:
     """What lower and upper bounds enclose, as plain values."""
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
 
     return {"between": stored.between, **encode(stored.result)}
 
 
 def certificates_as_json(stored: "StoredCertificates") -> dict[str, Any]:
     """What certificates that may be false guarantee, as plain values."""
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
 
     return {"estimator": stored.estimator, **encode(stored.result)}
 
@@ -323,7 +323,7 @@ def _asked(precision: float | None) -> float:
 
 def precision_as_json(report: Path, found: "Sequence[PrecisionResult]") -> dict[str, Any]:
     """Audits to a precision as plain values, each group with its finding."""
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
 
     content = []
     for result in found:

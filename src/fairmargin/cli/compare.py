@@ -10,7 +10,7 @@ from fairmargin.cli.console import output, p_text, percent_text, plain_table, pr
 from fairmargin.cli.options import Json, Quiet
 
 if TYPE_CHECKING:
-    from fairmargin.metrics.compare import Comparison
+    from fairmargin.analyses.comparison import Comparison
 
 
 def compare(
@@ -29,7 +29,7 @@ def compare(
 
     fairmargin compare run-before run-after --group race
     """
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
     from fairmargin.studies.comparison import compare_runs
     from fairmargin.studies.run_check import check_run
     from fairmargin.studies.run_folder import RunFolder
@@ -51,7 +51,7 @@ def compare(
 
 
 def _table(estimator: str, comparison: "Comparison") -> Table:
-    from fairmargin.metrics.compare import limits_text
+    from fairmargin.analyses.comparison import limits_text
 
     title = (
         f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals for all "

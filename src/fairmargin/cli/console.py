@@ -21,8 +21,9 @@ from rich.table import Table
 from fairmargin.errors import visible
 
 if TYPE_CHECKING:
-    from fairmargin.metrics.precision import PrecisionResult
-    from fairmargin.metrics.results import AuditResult, Estimate
+    from fairmargin.analyses.audit import AuditResult
+    from fairmargin.analyses.precision import PrecisionResult
+    from fairmargin.inference.estimate import Estimate
     from fairmargin.studies.measuring import Progress as Tell
     from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket, StoredCertificates
 
@@ -113,7 +114,7 @@ def show_adequacies(adequacies: "Sequence[StoredAdequacy]") -> None:
 
 def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
     """Print what is certain, between a certificate and an attack."""
-    from fairmargin.metrics.results import radius_of
+    from fairmargin.inference.estimate import radius_of
 
     for stored in brackets:
         whose = "" if stored.result.subject == "model" else f" of the {stored.result.subject} model"
@@ -245,7 +246,7 @@ def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) ->
 
 def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
     """σ and its interval, in percent."""
-    from fairmargin.metrics.results import limit_text
+    from fairmargin.inference.estimate import limit_text
 
     if not estimate.is_defined:
         return "undefined", "–"

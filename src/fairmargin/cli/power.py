@@ -9,11 +9,11 @@ from rich.table import Table
 
 from fairmargin.cli.console import output, percent_text, plain_table, print_json, shown
 from fairmargin.cli.options import Confidence, Json, Quiet
+from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
-from fairmargin.metrics.undefined import reason_of
 
 if TYPE_CHECKING:
-    from fairmargin.metrics.power import Power
+    from fairmargin.analyses.power import Power
     from fairmargin.studies.run_folder import RunFolder
 
 
@@ -44,7 +44,7 @@ def power(
     [dim]# before any measurement: a group of 200 among 2,200[/]
     fairmargin power --size 200 --rest 2000 --groups 5 --variation 0.8
     """
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
     from fairmargin.studies.run_folder import RunFolder
 
     if run is None:
@@ -61,7 +61,7 @@ def power(
 def _planned(
     size: int, rest: int, groups: int, variation: float, sigma: float, chance: float, confidence: float
 ) -> "Power":
-    from fairmargin.metrics.power import Power, Setting
+    from fairmargin.analyses.power import Power, Setting
 
     if size < 2 or rest < 2:
         raise InputError("Give a run, or --size and --rest (at least 2 each), as in --size 200 --rest 2000.")
@@ -77,8 +77,8 @@ def _planned(
 def _of_run(
     folder: "RunFolder", group: list[str] | None, sigma: float, chance: float, confidence: float
 ) -> "list[tuple[str, str, Power]]":
-    from fairmargin.metrics.plan import AuditPlan
-    from fairmargin.metrics.power import power as power_of
+    from fairmargin.analyses.power import power as power_of
+    from fairmargin.inference.settings import AuditSettings
     from fairmargin.studies.run_check import check_run
 
     check_run(folder)
@@ -86,7 +86,7 @@ def _of_run(
     assert study is not None
     names = group or list(dict.fromkeys(a.result.partition for a in folder.read_audits()))
     cluster = folder.column(study.cluster) if study.cluster else None
-    plan = AuditPlan(confidence=confidence, cluster=cluster, up_to=study.up_to)
+    plan = AuditSettings(confidence=confidence, cluster=cluster, up_to=study.up_to)
     found = []
     for measurement in manifest.measurements:
         distances = folder.distances(measurement)

@@ -164,7 +164,7 @@ def show_grid(grid: "Grid") -> None:
 
 
 def _show_worst(frame: "pd.DataFrame") -> None:
-    from fairmargin.metrics.robust_accuracy import spelled_radius
+    from fairmargin.analyses.robust_accuracy import spelled_radius
 
     names = ["data", "network", "method", "epoch", "by", "radius", "partition"]
     heads = ("data", "network", "method", "epoch", "by", "partition", "seeds", "worst group", "σ", "robust accuracy")
@@ -187,7 +187,7 @@ def _show_worst(frame: "pd.DataFrame") -> None:
 
 def as_json(grid: "Grid") -> dict[str, Any]:
     """What was done, and every row of the table."""
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
 
     rows = grid.to_frame().to_dict(orient="records")
     return {

@@ -314,7 +314,7 @@ def carry_out(study: "TrainingStudy", out: Path, engine: str, settings: str = ""
 
 def as_json(finished: "FinishedTraining", command: list[str]) -> dict[str, Any]:
     """A training as plain values."""
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
 
     result, audits = finished.result, finished.audits
     found = {

@@ -14,7 +14,7 @@ from fairmargin.cli.console import errors, lines_in_a_log, output, plain_table, 
 from fairmargin.cli.subject_options import counted
 
 if TYPE_CHECKING:
-    from fairmargin.metrics.results import Estimate
+    from fairmargin.inference.estimate import Estimate
     from fairmargin.studies.epoch_audits import EpochAgreement, EpochAudits
     from fairmargin.studies.measuring import Progress as Tell
     from fairmargin.studies.training_run import FinishedTraining
@@ -120,7 +120,7 @@ def _show_table(finished: "FinishedTraining", watched: str) -> None:
 
 def show_epoch_audits(found: "EpochAudits") -> None:
     """σ of every group at every epoch, and whether the epochs agree."""
-    from fairmargin.metrics.results import TOO_FEW
+    from fairmargin.inference.estimate import TOO_FEW
 
     for estimator in dict.fromkeys(each.estimator for each in found.audits):
         audits = [each for each in found.audits if each.estimator == estimator]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fairmargin.analyses.adequacy import Adequacy
+from fairmargin.analyses.settling import TOLERANCE, Evidence, check_settings, nothing_to_settle, settle
 from fairmargin.core.arrays import Ints, Keys, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
@@ -25,8 +27,6 @@ from fairmargin.distances.measure import (
 )
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
-from fairmargin.metrics.adequacy import Adequacy
-from fairmargin.metrics.settling import TOLERANCE, Evidence, check_settings, nothing_to_settle, settle
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.linear_network import served

@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fairmargin.analyses.adequacy import NOT_SETTLED, NOTHING, SETTLED, UNDECIDED, Adequacy, GroupAdequacy
+from fairmargin.analyses.alarms import MEANINGS, REASONS, THRESHOLDS, Alarm, consequence
+from fairmargin.analyses.audit import AuditResult
+from fairmargin.analyses.settling_words import NOTHING_TO_SETTLE, points
 from fairmargin.core.bound import Bound
-from fairmargin.metrics.adequacy import NOT_SETTLED, NOTHING, SETTLED, UNDECIDED, Adequacy, GroupAdequacy
-from fairmargin.metrics.alarms import MEANINGS, REASONS, THRESHOLDS, Alarm, consequence
-from fairmargin.metrics.results import TOO_FEW, AuditResult, Estimate
-from fairmargin.metrics.settling_words import NOTHING_TO_SETTLE, points
+from fairmargin.inference.estimate import TOO_FEW, Estimate
 from fairmargin.report import figures, spelling
 from fairmargin.report.strength import strength_alarms, strength_headline
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from fairmargin.metrics.bracket_words import percent
-from fairmargin.metrics.bracketed import (
+from fairmargin.analyses.bracket_words import percent
+from fairmargin.analyses.bracketed import (
     CERTAINLY_LESS,
     CERTAINLY_LESS_HERE,
     CERTAINLY_MORE,
@@ -17,7 +17,7 @@ from fairmargin.metrics.bracketed import (
     GroupBracket,
     Range,
 )
-from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, limit_text, radius_of
+from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW, limit_text, radius_of
 from fairmargin.report import spelling
 from fairmargin.report.drawing import distinct, lay_out
 

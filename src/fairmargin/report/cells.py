@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fairmargin.metrics.results import Estimate, limit_text
-from fairmargin.metrics.undefined import reason_of
+from fairmargin.core.undefined import reason_of
+from fairmargin.inference.estimate import Estimate, limit_text
 from fairmargin.report import spelling
 
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from fairmargin.metrics.results import VERDICTS
+from fairmargin.inference.estimate import VERDICTS
 from fairmargin.report import explanations, spelling
 from fairmargin.version import __version__
 

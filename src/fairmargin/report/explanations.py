@@ -1,7 +1,7 @@
 """What the words of a report mean: texts that are the same in every report."""
 
 from fairmargin.core.bound import Bound
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW
 
 VERDICT_SYMBOLS = {LESS_ROBUST: "▼", MORE_ROBUST: "▲", NO_DIFFERENCE: "≈", TOO_FEW: "?", NOT_COMPARABLE: "✕"}
 

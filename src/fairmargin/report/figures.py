@@ -6,20 +6,19 @@ from itertools import pairwise
 import numpy as np
 import plotly.graph_objects as go
 
+from fairmargin.analyses.adequacy import Adequacy, GroupAdequacy
+from fairmargin.analyses.audit import AuditResult, GroupResult
+from fairmargin.analyses.precision import PrecisionResult
 from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.errors import InputError
-from fairmargin.metrics.adequacy import Adequacy, GroupAdequacy
-from fairmargin.metrics.precision import PrecisionResult
-from fairmargin.metrics.results import (
+from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
     NOT_COMPARABLE,
     TOO_FEW,
-    AuditResult,
     Estimate,
-    GroupResult,
     limit_text,
 )
 from fairmargin.report.brackets import bracket_intervals as bracket_intervals  # noqa: PLC0414 - part of fm.plot

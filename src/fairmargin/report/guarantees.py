@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fairmargin.metrics.certified import Certified, CertifiedGroup
+from fairmargin.analyses.certified import Certified, CertifiedGroup
 from fairmargin.report import spelling
 from fairmargin.report.cells import fixed
 

@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fairmargin.analyses.adequacy import Adequacy
+from fairmargin.analyses.audit import AuditResult
 from fairmargin.errors import InputError
-from fairmargin.metrics.adequacy import Adequacy
-from fairmargin.metrics.results import AuditResult
 
 _Kind = TypeVar("_Kind")
 

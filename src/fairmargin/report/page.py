@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairmargin.analyses.adequacy import Adequacy
+from fairmargin.analyses.audit import AuditResult, GroupResult
+from fairmargin.analyses.bracketed import Bracket
+from fairmargin.analyses.certified import Certified
+from fairmargin.analyses.precision import PrecisionResult
 from fairmargin.core.bound import Bound
+from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
-from fairmargin.metrics.adequacy import Adequacy
-from fairmargin.metrics.bracketed import Bracket
-from fairmargin.metrics.certified import Certified
-from fairmargin.metrics.precision import PrecisionResult
-from fairmargin.metrics.results import AuditResult, GroupResult
-from fairmargin.metrics.undefined import reason_of
 from fairmargin.report import explanations, figures, spelling, words
 from fairmargin.report.adequacy import blocks
 from fairmargin.report.brackets import blocks as brackets_shown

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from fairmargin.analyses.precision import PreciseGroup, PrecisionResult
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
-from fairmargin.metrics.precision import PreciseGroup, PrecisionResult
 from fairmargin.report import explanations, figures, precise_words, spelling, words
 from fairmargin.report.cells import decimals_of, length, p_cell, share
 from fairmargin.report.document import Provenance, document, embed

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
+from fairmargin.analyses.precision import POPULATION, PreciseGroup, PrecisionResult
 from fairmargin.core.bound import Bound
-from fairmargin.metrics.precision import POPULATION, PreciseGroup, PrecisionResult
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST
 from fairmargin.report.spelling import listed, percent, plain, quoted
 from fairmargin.report.words import cap_note
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from fairmargin.metrics.adequacy import NOT_SETTLED, SETTLED, UNDECIDED, Adequacy
-from fairmargin.metrics.alarms import ALARMS, ANOTHER_IS_NEARER, MEANINGS, consequence
-from fairmargin.metrics.settling_words import FEWEST, STAYS, advice, more_of, no_gap, points
+from fairmargin.analyses.adequacy import NOT_SETTLED, SETTLED, UNDECIDED, Adequacy
+from fairmargin.analyses.alarms import ALARMS, ANOTHER_IS_NEARER, MEANINGS, consequence
+from fairmargin.analyses.settling_words import FEWEST, STAYS, advice, more_of, no_gap, points
 from fairmargin.report.spelling import listed, percent, plain, quoted
 
 

@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import overload
 
+from fairmargin.analyses.audit import AuditResult, GroupResult
+from fairmargin.analyses.precision import PreciseGroup, PrecisionResult
 from fairmargin.core.bound import Bound
-from fairmargin.metrics.precision import PreciseGroup, PrecisionResult
-from fairmargin.metrics.results import (
+from fairmargin.inference.estimate import (
     JUST_BEYOND_ZERO,
     LESS_ROBUST,
     MORE_ROBUST,
@@ -14,9 +15,7 @@ from fairmargin.metrics.results import (
     NOT_COMPARABLE,
     TOO_FEW,
     VERDICTS,
-    AuditResult,
     Estimate,
-    GroupResult,
     radius_of,
 )
 from fairmargin.report.spelling import listed, number, p_value, percent, plain, quoted

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fairmargin.analyses.settling import TOLERANCE, Evidence, nothing_to_settle, settle
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
@@ -23,8 +24,7 @@ from fairmargin.distances.combine import tightest
 from fairmargin.distances.measure import concatenate
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Task
-from fairmargin.metrics.capping import forced_cut
-from fairmargin.metrics.settling import TOLERANCE, Evidence, nothing_to_settle, settle
+from fairmargin.inference.capping import forced_cut
 from fairmargin.models.protocol import Differentiable
 from fairmargin.models.referenced import References
 from fairmargin.studies.loading import Loaded

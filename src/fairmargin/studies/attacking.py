@@ -15,21 +15,21 @@ from typing import Any
 
 import pandas as pd
 
+from fairmargin.analyses.robust_accuracy import RobustAccuracy
+from fairmargin.analyses.under_attack import accuracy_under_attack
 from fairmargin.attacks.catalog import attack_in_options, describe_attack, parse_attack
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.attacks.robust_accuracy import spelled
 from fairmargin.attacks.unseen import unseen_classes
+from fairmargin.core.codec import encode
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.radius import parse_radius
 from fairmargin.distances.combine import tightest
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError, InputError, StoreError
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import encode
-from fairmargin.metrics.robust_accuracy import RobustAccuracy
-from fairmargin.metrics.under_attack import accuracy_under_attack
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.checksums import check_seal, seal
 from fairmargin.store.received import read_plain
@@ -118,7 +118,7 @@ def _with_notes(loaded: Loaded) -> Loaded:
 
 
 def _compared(
-    outcomes: Sequence[Outcome], partitions: Sequence[Partition], plan: AuditPlan, tell: Progress
+    outcomes: Sequence[Outcome], partitions: Sequence[Partition], plan: AuditSettings, tell: Progress
 ) -> tuple[RobustAccuracy, ...]:
     found: list[RobustAccuracy] = []
     for outcome in outcomes:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fairmargin.analyses.bracket import bracket
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.distances.combine import tightest
-from fairmargin.metrics.bracket import bracket
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.studies.run_folder import StoredBracket
 
 
 def brackets_of(
-    measured: Sequence[tuple[str, Distances]], partitions: Sequence[Partition], plan: AuditPlan
+    measured: Sequence[tuple[str, Distances]], partitions: Sequence[Partition], plan: AuditSettings
 ) -> tuple[StoredBracket, ...]:
     """For each subject and norm that was measured from both sides: the best of each side, for every partition."""
     found = []

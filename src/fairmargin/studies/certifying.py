@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from fairmargin.analyses.certified import certify_groups
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.distances.smoothing import Smoothing
-from fairmargin.metrics.certified import certify_groups
 from fairmargin.studies.run_folder import StoredCertificates
 
 _SIGMAS = (0.0, 0.5, 1.0, 2.0, 3.0)  # radii at which certified accuracy is told, in units of the noise

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from fairmargin.analyses.comparison import Comparison, compare
 from fairmargin.core.arrays import Ints
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
-from fairmargin.metrics.compare import Comparison, compare
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.studies.run_folder import Measurement, RunFolder
 from fairmargin.studies.study import Study
 
@@ -108,8 +108,8 @@ def _pairs(old: tuple[Measurement, ...], new: tuple[Measurement, ...]) -> list[t
     return pairs
 
 
-def _plan(run: RunFolder, study: Study) -> AuditPlan:
-    return AuditPlan(
+def _plan(run: RunFolder, study: Study) -> AuditSettings:
+    return AuditSettings(
         confidence=study.confidence,
         cluster=run.column(study.cluster) if study.cluster else None,
         up_to=study.up_to,

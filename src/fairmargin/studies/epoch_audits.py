@@ -14,6 +14,8 @@ from typing import Any
 
 import pandas as pd
 
+from fairmargin.analyses.audit import AuditResult, audit
+from fairmargin.core.codec import encode
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.card import SPLITS
 from fairmargin.data.catalog import DATASETS
@@ -23,10 +25,8 @@ from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.measure import check_samples
 from fairmargin.engine.task import Engine
 from fairmargin.errors import InputError
-from fairmargin.metrics.agreement import SignAgreement, sign_agreement
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import AuditResult, encode
+from fairmargin.inference.agreement import SignAgreement, sign_agreement
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
 from fairmargin.store.atomic import atomic_write_text
@@ -114,7 +114,7 @@ def check_question(study: TrainingStudy) -> None:
         raise InputError("What to audit is said, but not when: add --audit-epochs, for instance first,middle,last.")
     for text in asked.estimators:
         parse_estimator(text)
-    AuditPlan(confidence=asked.confidence, resamples=asked.resamples)
+    AuditSettings(confidence=asked.confidence, resamples=asked.resamples)
 
 
 def load_audited(study: TrainingStudy, data: TrainingData, tell: Progress) -> Dataset:
@@ -147,7 +147,7 @@ def audit_epochs(
         notes.append(
             "These data were looked at during the training too: of the best epoch they show too good a picture."
         )
-    plan = AuditPlan(confidence=asked.confidence, resamples=asked.resamples)
+    plan = AuditSettings(confidence=asked.confidence, resamples=asked.resamples)
     estimators = {text: parse_estimator(text) for text in asked.estimators or (_DEFAULT,)}
     audits = []
     with store.lock():

@@ -23,7 +23,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import NOT_COMPARABLE, VERDICTS
+from fairmargin.inference.estimate import NOT_COMPARABLE, VERDICTS
 
 Value = float | str | bool | None  # None: undefined
 

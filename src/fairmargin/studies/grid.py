@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+from fairmargin.analyses.robust_accuracy import spelled_radius
 from fairmargin.attacks.catalog import describe_attack, parse_attack
 from fairmargin.attacks.protocol import Attack
 from fairmargin.core.suggestion import suggest
@@ -17,7 +18,6 @@ from fairmargin.distances.catalog import describe, parse_estimator
 from fairmargin.distances.combine import Tightest
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
-from fairmargin.metrics.robust_accuracy import spelled_radius
 from fairmargin.studies.study_file import StudyFile, applies
 from fairmargin.studies.study_sections import AttackSection, DataSection, DistanceSection, NetworkSection
 from fairmargin.studies.study_training import LAST, Settings

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from fairmargin.analyses.audit import AuditResult, audit
+from fairmargin.analyses.robust_accuracy import RobustAccuracy
+from fairmargin.analyses.under_attack import accuracy_under_attack
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.engine.task import Engine, Task
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import AuditResult
-from fairmargin.metrics.robust_accuracy import RobustAccuracy
-from fairmargin.metrics.under_attack import accuracy_under_attack
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.checksums import stamped, unstamped
 from fairmargin.store.received import read_plain
@@ -46,7 +45,7 @@ class Comparison:
     record: Record
     measure: Measure
     partition: Partition
-    plan: AuditPlan
+    plan: AuditSettings
 
     @property
     def key(self) -> str:

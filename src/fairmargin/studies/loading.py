@@ -23,7 +23,7 @@ from fairmargin.data.image_folder import load_images
 from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.architectures.catalog import ARCHITECTURES
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import differing, places_of
@@ -320,14 +320,14 @@ def _partition(name: str, loaded: Loaded) -> Partition:
     return Partition.by(name, loaded.columns[name])
 
 
-def audit_plan(study: Study, loaded: Loaded) -> AuditPlan:
+def audit_plan(study: Study, loaded: Loaded) -> AuditSettings:
     """The plan of the comparison, with control and clusters looked up among the columns."""
     cluster = None
     if study.cluster:
         if study.cluster not in loaded.columns:
             _partition(study.cluster, loaded)  # says so
         cluster = loaded.columns[study.cluster]
-    return AuditPlan(
+    return AuditSettings(
         confidence=study.confidence,
         control=_partition(study.control, loaded) if study.control else None,
         cluster=cluster,

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from fairmargin.analyses.precision import POPULATION, THESE_SAMPLES, PrecisionResult
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.engine.task import Engine
-from fairmargin.metrics.precision import POPULATION, THESE_SAMPLES, PrecisionResult
 from fairmargin.report.document import Provenance
 from fairmargin.report.precise_page import render_precise
 from fairmargin.store.atomic import atomic_write_text

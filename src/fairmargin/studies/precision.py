@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fairmargin.analyses.precision import PreciseGroup, PrecisionResult, judged
+from fairmargin.analyses.to_precision import REFERENCE, Answer, Question, to_precision
 from fairmargin.core.arrays import Ints, same_length
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition, check_partition
@@ -29,11 +31,9 @@ from fairmargin.distances.measure import (
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.local import Serial
 from fairmargin.errors import InputError
-from fairmargin.metrics.capping import forced_cut, within_cap
-from fairmargin.metrics.far import FAR_SHARE, SAMPLES
-from fairmargin.metrics.precision import PreciseGroup, PrecisionResult, judged
-from fairmargin.metrics.results import Estimate
-from fairmargin.metrics.to_precision import REFERENCE, Answer, Question, to_precision
+from fairmargin.inference.capping import forced_cut, within_cap
+from fairmargin.inference.estimate import Estimate
+from fairmargin.inference.far import FAR_SHARE, SAMPLES
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.linear_network import served
@@ -97,7 +97,7 @@ def audit_to_precision(
 
     References
     ----------
-    A. Angelopoulos et al., "Prediction-powered inference", Science 2023; see `fairmargin.metrics.control_variate`.
+    A. Angelopoulos et al., "Prediction-powered inference", Science 2023; see `fairmargin.inference.control_variate`.
 
     >>> from fairmargin.distances.ddn import DDN
     >>> x = np.random.default_rng(0).normal(size=(1000, 2))

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fairmargin.analyses.precision import POPULATION, TARGETS, THESE_SAMPLES
 from fairmargin.core.arrays import is_number
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
-from fairmargin.metrics.precision import POPULATION, TARGETS, THESE_SAMPLES
 
 _FEWEST = 30  # reference samples of a group: below, neither a spread nor a correlation is known
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from fairmargin.analyses.audit import AuditResult, audit
+from fairmargin.core.codec import encode
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.errors import InputError, StoreError
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import AuditResult, encode
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.store.checksums import check_seal
 from fairmargin.studies.bracketing import brackets_of
 from fairmargin.studies.certifying import certificates_of
@@ -66,11 +66,11 @@ def check_run(folder: RunFolder) -> None:
 
 
 def _results(
-    folder: RunFolder, measured: Sequence[tuple[str, Distances]], partitions: Sequence[Partition], plan: AuditPlan
+    folder: RunFolder, measured: Sequence[tuple[str, Distances]], partitions: Sequence[Partition], plan: AuditSettings
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yield the name of each file of results, what it holds, and what the distances give, both by what it is about."""
     size = sum(len(distances) for _, distances in measured) * len(partitions)
-    is_cheap = size * plan.resamples <= _CHEAP * AuditPlan().resamples
+    is_cheap = size * plan.resamples <= _CHEAP * AuditSettings().resamples
     kept = [(_about(a.result.partition, a.estimator), a.result) for a in folder.read_audits()]
     again = [(_about(p.name, name), distances, p) for name, distances in measured for p in partitions]
     if [about for about, _ in kept] != [about for about, *_ in again]:

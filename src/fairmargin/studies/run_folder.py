@@ -27,16 +27,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fairmargin.analyses.adequacy import Adequacy
+from fairmargin.analyses.audit import AuditResult
+from fairmargin.analyses.bracketed import Bracket
+from fairmargin.analyses.certified import Certified
+from fairmargin.analyses.precision import PrecisionResult
+from fairmargin.core.codec import encode
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import MISSING, Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.measure import concatenate
 from fairmargin.errors import InputError, StoreError
-from fairmargin.metrics.adequacy import Adequacy
-from fairmargin.metrics.bracketed import Bracket
-from fairmargin.metrics.certified import Certified
-from fairmargin.metrics.precision import PrecisionResult
-from fairmargin.metrics.results import AuditResult, encode
 from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text
 from fairmargin.store.folder import Store
 from fairmargin.store.received import read_plain

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from fairmargin.analyses.robust_accuracy import spelled_radius
 from fairmargin.attacks.catalog import ATTACKS, parse_attack
 from fairmargin.core.catalog import Catalog, split_options
 from fairmargin.core.radius import parse_radius
@@ -13,7 +14,6 @@ from fairmargin.core.suggestion import suggest
 from fairmargin.data.catalog import DATASETS
 from fairmargin.distances.catalog import ESTIMATORS, parse_estimator
 from fairmargin.errors import InputError
-from fairmargin.metrics.robust_accuracy import spelled_radius
 from fairmargin.models.architectures.catalog import ARCHITECTURES
 from fairmargin.studies.epoch_audits import WORDS
 from fairmargin.training.catalog import METHODS, parse_method

@@ -15,11 +15,11 @@ from typing import Any
 
 from fairmargin.attacks.catalog import parse_attack
 from fairmargin.attacks.outcomes import check_radius
+from fairmargin.core.codec import encode
 from fairmargin.core.norm import Norm
 from fairmargin.data.catalog import DATASETS
 from fairmargin.engine.task import Engine
 from fairmargin.errors import StoreError
-from fairmargin.metrics.results import encode
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.received import read_plain
 from fairmargin.studies.epoch_audits import EpochAudits, audit_epochs, check_question, load_audited

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.engine.task import Engine
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.results import AuditResult
 from fairmargin.models.referenced import fingerprint_of
 from fairmargin.report.page import Provenance, Section, render
 from fairmargin.store.atomic import atomic_write_text

@@ -10,7 +10,7 @@ import pytest
 
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.bias import overall_robustness, robustness_variance
+from fairmargin.inference.bias import overall_robustness, robustness_variance
 from fairmargin.studies.grid import plan_study
 from fairmargin.studies.papers import farmur_networks
 from fairmargin.studies.papers.farmur_cost import cost_ratios, cost_row

@@ -12,9 +12,9 @@ from scipy import stats
 from fairmargin.core.arrays import Floats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.agreement import SignAgreement, sign_agreement
-from fairmargin.metrics.bias import Over, sigma
-from fairmargin.metrics.exact_intervals import binomial_interval
+from fairmargin.inference.agreement import SignAgreement, sign_agreement
+from fairmargin.inference.bias import Over, sigma
+from fairmargin.inference.exact_intervals import binomial_interval
 from fairmargin.studies.papers.claims import Interval, Verdict, by_direction
 from fairmargin.studies.papers.trained import SeedMean, over_seeds
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from fairmargin.analyses.robust_accuracy import spelled_radius
 from fairmargin.data.card import Progress
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.errors import FairmarginError, InputError, MissingDataError, ModelError
-from fairmargin.metrics.robust_accuracy import spelled_radius
 from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.models.architectures.pretrained import imagenet_file
 from fairmargin.studies.grid import Cell

@@ -1,0 +1,502 @@
+"""From distances and groups to a verdict that can be defended."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairmargin.core.arrays import Bools, Floats, Ints, same_length
+from fairmargin.core.bound import Bound
+from fairmargin.core.codec import decode_count, decode_number, decode_text, encode, read, written
+from fairmargin.core.curve import RobustnessCurve
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition, check_partition
+from fairmargin.errors import InputError
+from fairmargin.inference import spread
+from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.capping import common_cap, forced_cut, within_cap, without_spread
+from fairmargin.inference.contrast import Contrasts, GroupMeans
+from fairmargin.inference.contrasts import compare_groups
+from fairmargin.inference.estimate import (
+    JUST_BEYOND_ZERO,
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    VERDICTS,
+    Estimate,
+    decode_estimate,
+    limit_text,
+    radius_words,
+)
+from fairmargin.inference.exact_intervals import binomial_interval, effective_size, kolmogorov_band
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.simultaneous import Family
+from fairmargin.inference.verdicts import verdict_of
+
+_FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupResult:
+    """One row of an audit: a group against the rest."""
+
+    group: str
+    size: int
+    accuracy: Estimate
+    unreached: float  # share of the group without a finite distance
+    robustness: Estimate  # Rob(P), the mean distance
+    sigma: Estimate  # Rob(P) / Rob(rest) - 1; the interval holds for all groups at once and agrees with the verdict
+    sigma_alone: Estimate  # the same with the interval of this group alone, as if no other had been looked at
+    gap_to_rest: Estimate  # Rob(P) - Rob(rest), with an interval that holds for all groups at once
+    p: float
+    p_adjusted: float
+    verdict: str  # one of VERDICTS
+    finding: str  # the verdict as a sentence that names the kind of bound it rests on
+    curve: RobustnessCurve
+    band: float  # half-width of the confidence band of the curve
+    dropped: float = 0.0  # share of the group's samples in strata without a counterpart
+
+
+@dataclass(frozen=True, slots=True)
+class OverallResult:
+    """The partition as a whole."""
+
+    size: int
+    accuracy: Estimate
+    robustness: Estimate  # Rob(f), the unweighted mean over the groups
+    variance: Estimate  # V_f, debiased, with an interval that can hold 0
+    relative_variance: Estimate  # V_f / Rob(f)^2
+    largest_gap: Estimate  # max - min
+    worst_group: str
+    worst_robustness: Estimate
+    p_equal: float  # that no group differs at all: the smallest corrected p
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditResult:
+    """Everything that an audit of one partition found.
+
+    `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip without loss.
+    """
+
+    partition: str
+    groups: tuple[GroupResult, ...]
+    overall: OverallResult
+    bound: Bound
+    norm: Norm
+    subject: str
+    confidence: float
+    up_to: float  # the radius at which distances were capped; inf if they were not
+    cap_reason: str = ""  # why, and how many distances it cuts
+    control: str = ""  # name of the partition held constant
+    clustered: bool = False
+    method: str = ""  # how intervals and p-values were made, in words
+    warnings: tuple[str, ...] = field(default=())
+
+    def __iter__(self) -> Iterator[GroupResult]:
+        return iter(self.groups)
+
+    def __getitem__(self, group: str) -> GroupResult:
+        for row in self.groups:
+            if row.group == group:
+                return row
+        names = ", ".join(repr(row.group) for row in self.groups)
+        raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per group, every number in a column of its own."""
+        return pd.DataFrame([{"partition": self.partition, **_flat(row), "up_to": self.up_to} for row in self.groups])
+
+    def to_json(self) -> str:
+        """A JSON text from which `from_json` makes the same result again."""
+        return written(encode(self), _FORMAT)
+
+    @classmethod
+    def from_json(cls, text: str) -> "AuditResult":
+        """The result that `to_json` wrote."""
+        return read(
+            text,
+            _decode_result,
+            version=_FORMAT,
+            what="audit",
+            writer="AuditResult.to_json",
+            again="Run `fairmargin audit` again",
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples"]
+        if math.isfinite(self.up_to):
+            lines[0] += f", {radius_words(self.up_to)}"
+            lines += [f"  {self.cap_reason}."] if self.cap_reason else []
+        lines += [f"  {row.finding}" for row in self.groups]
+        return "\n".join(lines)
+
+
+def _flat(row: GroupResult) -> dict[str, Any]:
+    columns: dict[str, Any] = {"group": row.group, "size": row.size}
+    for name in ("accuracy", "robustness", "sigma", "gap_to_rest"):
+        estimate: Estimate = getattr(row, name)
+        columns |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+    columns |= {"sigma_alone_low": row.sigma_alone.low, "sigma_alone_high": row.sigma_alone.high}
+    return columns | {
+        "unreached": row.unreached,
+        "p": row.p,
+        "p_adjusted": row.p_adjusted,
+        "dropped": row.dropped,
+        "bound": row.robustness.bound.value,
+        "verdict": row.verdict,
+        "finding": row.finding,
+    }
+
+
+def audit(distances: Distances, partition: Partition, settings: AuditSettings | None = None) -> AuditResult:
+    """Compares every group of a partition with the rest, with intervals, tests and a verdict in words.
+
+    Parameters
+    ----------
+    distances
+        One number per sample, from `measure` or from anywhere else.
+    partition
+        The groups.
+    settings
+        Confidence, control, clusters and limits; the defaults suit independent samples.
+
+    >>> from fairmargin.core.norm import Norm
+    >>> rng = np.random.default_rng(0)
+    >>> values = np.concatenate([rng.gamma(2, 1.0, 200), rng.gamma(2, 2.0, 200)])
+    >>> d = Distances(values, values > 0, Bound.EXACT, Norm.L2)
+    >>> result = audit(d, Partition.by("sex", ["F"] * 200 + ["M"] * 200))
+    >>> result["F"].verdict
+    'less robust'
+    """
+    chosen = settings or AuditSettings()
+    check_partition(partition)
+    if not isinstance(distances, Distances):
+        raise InputError(f"`distances` must be `Distances`, as `measure` returns; given a {type(distances).__name__}.")
+    same_length(distances=distances, partition=partition)
+    if chosen.control is not None:
+        same_length(distances=distances, control=chosen.control)
+    up_to, cap_reason = common_cap(distances, chosen.up_to)
+    values = np.minimum(distances.values, up_to)
+    cluster = chosen.cluster_codes(len(values))
+    means, contrasts = compare_groups(values, partition, chosen, cluster)
+    cut = forced_cut([distances], partition, up_to, chosen.up_to)
+    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster), cut)
+    return AuditResult(
+        partition=partition.name,
+        groups=rows,
+        overall=without_spread(_overall(distances, partition, means, rows, chosen, cluster), cut),
+        bound=distances.bound,
+        norm=distances.norm,
+        subject=distances.subject,
+        confidence=chosen.confidence,
+        up_to=up_to,
+        cap_reason=cap_reason,
+        control="" if chosen.control is None else chosen.control.name,
+        clustered=cluster is not None,
+        method=_method(chosen, contrasts),
+        warnings=(*filter(None, [cut.warning]), *warnings_of(values, partition, rows, distances.bound)),
+    )
+
+
+def _rows(
+    distances: Distances,
+    partition: Partition,
+    means: GroupMeans,
+    contrasts: Contrasts,
+    settings: AuditSettings,
+    cluster: Ints | None,
+) -> tuple[GroupResult, ...]:
+    family = Family.of(contrasts, settings.alpha)
+    adjusted = family.adjusted
+    bound = distances.bound
+    rows = []
+    for i, (label, mask) in enumerate(partition):
+        verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
+        sigma = _sigma(i, label, contrasts, family.sigma, bound)
+        rows.append(
+            GroupResult(
+                group=label,
+                size=int(mask.sum()),
+                accuracy=_accuracy(distances, mask, settings, cluster),
+                unreached=float(distances.unreached[mask].mean()),
+                robustness=_robustness(i, label, means, bound),
+                sigma=sigma,
+                sigma_alone=_sigma(i, label, contrasts, contrasts.sigma_limits, bound),
+                gap_to_rest=_gap(i, label, contrasts, family.gap, bound - bound),
+                p=float(contrasts.p[i]),
+                p_adjusted=float(adjusted[i]),
+                verdict=verdict,
+                finding=finding_of(label, verdict, i, sigma, float(adjusted[i]), contrasts, settings, bound),
+                curve=RobustnessCurve.of(distances, mask),
+                band=kolmogorov_band(_effective(mask, cluster), settings.confidence),
+                dropped=float(contrasts.dropped[i]),
+            )
+        )
+    return tuple(rows)
+
+
+def _accuracy(distances: Distances, mask: Bools, settings: AuditSettings, cluster: Ints | None) -> Estimate:
+    """Exact binomial; with clusters, as if those of a cluster were copies of each other."""
+    share, size = float(distances.correct[mask].mean()), _effective(mask, cluster)
+    low, high = binomial_interval(share * size, size, settings.confidence)
+    return Estimate(share, low, high, Bound.EXACT)
+
+
+def _effective(mask: Bools, cluster: Ints | None) -> float:
+    if cluster is None:
+        return float(mask.sum())
+    return effective_size(np.unique(cluster[mask], return_counts=True)[1].astype(np.float64))
+
+
+def _robustness(i: int, label: str, means: GroupMeans, bound: Bound) -> Estimate:
+    value = float(means.mean[i])
+    if means.units[i] < 2:
+        reason = f"group {label!r} has 1 independent sample; an interval needs at least 2"
+        return Estimate(value, math.nan, math.nan, bound, reason)
+    if value == 0:
+        return Estimate(0.0, 0.0, math.nan, bound, f"no sample of group {label!r} has a distance above 0")
+    return Estimate(value, float(means.limits.low[i]), float(means.limits.high[i]), bound)
+
+
+def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
+    value, ratio = float(contrasts.sigma[i]), bound / bound
+    if math.isnan(value) or math.isinf(value):
+        return Estimate.undefined(
+            _no_contrast(i, label, contrasts) or f"the rest of group {label!r} has robustness 0", ratio
+        )
+    if min(contrasts.units[i], contrasts.rest_units[i]) < 2:
+        return Estimate(value, math.nan, math.nan, ratio, f"group {label!r} or its rest has 1 sample: no interval")
+    if value == -1:
+        reason = f"no sample of group {label!r} has a distance above 0"
+        return Estimate(-1.0, -1.0, -JUST_BEYOND_ZERO if limits.high[i] < 0 else math.nan, ratio, reason)
+    return Estimate(*_around(value, float(limits.low[i]), float(limits.high[i])), ratio)
+
+
+def _around(value: float, low: float, high: float, scale: float = 1.0) -> tuple[float, float, float]:
+    """Return a value inside its limits, without what rounding leaves of a difference that is none."""
+    if abs(value) < JUST_BEYOND_ZERO * scale:
+        value, low, high = (0.0 if abs(part) < JUST_BEYOND_ZERO * scale else part for part in (value, low, high))
+    if math.isnan(low) or math.isnan(high):
+        return value, low, high
+    return value, min(low, value), max(high, value)
+
+
+def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
+    reason = _no_contrast(i, label, contrasts)
+    if reason:
+        return Estimate.undefined(reason, bound)
+    value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
+    if min(contrasts.units[i], contrasts.rest_units[i]) < 2:
+        return Estimate(value, math.nan, math.nan, bound, f"group {label!r} or its rest has 1 sample: no interval")
+    scale = abs(value / contrasts.sigma[i]) if np.isfinite(contrasts.sigma[i]) and contrasts.sigma[i] else abs(value)
+    return Estimate(*_around(value, low, high, float(scale)), bound)
+
+
+def _no_contrast(i: int, label: str, contrasts: Contrasts) -> str:
+    if contrasts.rest_units[i] == 0:
+        return f"there is no sample outside group {label!r}"
+    if contrasts.dropped[i] == 1:
+        return f"no stratum has two samples of group {label!r} and two others"
+    return ""
+
+
+def _overall(
+    distances: Distances,
+    partition: Partition,
+    means: GroupMeans,
+    rows: tuple[GroupResult, ...],
+    settings: AuditSettings,
+    cluster: Ints | None,
+) -> OverallResult:
+    everyone = np.ones(len(distances), dtype=np.bool_)
+    bound = distances.bound
+    worst = int(means.mean.argmin())
+    one_is_less_robust = any(row.verdict == LESS_ROBUST for row in rows)
+    worst_limits = spread.worst_limits(means, settings.confidence, one_is_less_robust=one_is_less_robust)
+    return OverallResult(
+        size=len(distances),
+        accuracy=_accuracy(distances, everyone, settings, cluster),
+        robustness=_mean_over_groups(means, settings, bound),
+        variance=_spread(means, spread.variance, settings, bound),
+        relative_variance=_spread(means, spread.relative_variance, settings, bound),
+        largest_gap=_spread(means, spread.largest_gap, settings, bound),
+        worst_group=partition.labels[worst],
+        worst_robustness=Estimate(float(means.mean[worst]), *worst_limits, bound),
+        p_equal=min((row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)), default=math.nan),
+    )
+
+
+def _mean_over_groups(means: GroupMeans, settings: AuditSettings, bound: Bound) -> Estimate:
+    """Rob(f); without an interval if the spread of one of its groups is unknown."""
+    value = float(means.mean.mean())
+    if (means.units < 2).any():
+        return Estimate(value, math.nan, math.nan, bound, "a group has 1 independent sample: its spread is unknown")
+    if value == 0:
+        return Estimate(0.0, 0.0, math.nan, bound, "no sample has a distance above 0")
+    limits = spread.overall_limits(means, settings.confidence)
+    return Estimate(value, float(limits.low[0]), float(limits.high[0]), bound)
+
+
+def _spread(means: GroupMeans, statistic: spread.Statistic, settings: AuditSettings, bound: Bound) -> Estimate:
+    """A variance or extreme over groups: debiased, with an interval that can hold 0."""
+    kept = means.units >= 2
+    spread_bound = bound.of_spread()
+    if kept.sum() < 2:
+        return Estimate.undefined("fewer than two groups have two independent samples", spread_bound)
+    if means.mean[kept].mean() == 0:
+        return Estimate.undefined("every group has robustness 0", spread_bound)
+    mean, units, error2 = means.mean[kept], means.units[kept], means.error2[kept]
+    simulate = spread.shifted_errors(means.resampled[:, kept], mean, units)
+    value, low, high = spread.spread_interval(mean, np.sqrt(error2), simulate, statistic, settings.confidence)
+    if statistic is not spread.largest_gap:  # variances are debiased by what their noise adds on average
+        debiased = spread.debiased_variance(mean, error2)
+        debiased = debiased if statistic is spread.variance else debiased / float(mean.mean()) ** 2
+        value = min(max(debiased, low), high)
+    return Estimate(value, low, high, spread_bound)
+
+
+def _method(settings: AuditSettings, contrasts: Contrasts) -> str:
+    return (
+        f"{settings.confidence:.0%} intervals. σ and gap: for all groups at once (Bonferroni), by Hall's "
+        "transformation of the studentised log ratio, at least as wide as Student's with degrees of freedom from the "
+        f"kurtosis and as a group's own bootstrap-t interval with {settings.resamples:,} resamples; they exclude 0 "
+        "exactly where the corrected p is significant. Spread over groups: by inverting a test that allows 0. "
+        "Accuracy: exact binomial. "
+        f"Curves: Kolmogorov's band. p-values: the largest of these methods and of a {contrasts.way}, corrected by "
+        "Holm's method over the groups."
+    )
+
+
+def finding_of(
+    label: str,
+    verdict: str,
+    i: int,
+    sigma: Estimate,
+    adjusted: float,
+    contrasts: Contrasts,
+    settings: AuditSettings,
+    bound: Bound,
+) -> str:
+    """The verdict as a sentence that names the kind of bound it rests on."""
+    if verdict == TOO_FEW:
+        own_is_small = contrasts.units[i] <= contrasts.rest_units[i]
+        few = int(min(contrasts.units[i], contrasts.rest_units[i]))
+        what = "independent clusters" if settings.cluster is not None else "samples"
+        return (
+            f"{label}: too few samples ({'it has' if own_is_small else 'its rest has'} {few:,} {what}; "
+            f"{settings.smallest_group} are needed for a verdict)."
+        )
+    if verdict == NOT_COMPARABLE and contrasts.rest_units[i] == 0:
+        return f"{label}: not comparable (there is no sample outside the group)."
+    if verdict == NOT_COMPARABLE:
+        name = "the control" if settings.control is None else repr(settings.control.name)
+        share = f"{contrasts.dropped[i]:.0%}"
+        return f"{label}: not comparable ({share} of the samples lie in strata of {name} that lack one side)."
+    than = "than the rest" if verdict in (LESS_ROBUST, MORE_ROBUST) else "from the rest"
+    size = f"σ undefined: {sigma.reason}"
+    if sigma.is_defined and math.isnan(sigma.high):
+        size = f"σ = {sigma.value:+.1%}, no interval: {sigma.reason}"
+    elif sigma.is_defined:
+        low, high = (limit_text(limit, "{:+.1%}".format) for limit in (sigma.low, sigma.high))
+        whose = " for all groups at once" if len(contrasts.p) > 2 else ""
+        size = f"σ = {sigma.value:+.1%}, {settings.confidence:.0%} interval{whose} {low} to {high}"
+    p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
+    return f"{label}: {verdict} {than}, by {bound.words} ({size}; {p})."
+
+
+def warnings_of(values: Floats, partition: Partition, rows: tuple[GroupResult, ...], bound: Bound) -> tuple[str, ...]:
+    """What a reader must know before quoting a verdict."""
+    warnings = []
+    weak = _weak_group(values, partition, rows)
+    if weak:
+        warnings.append(weak)
+    verdicts = {row.verdict for row in rows}
+    if bound is Bound.UPPER and verdicts & {LESS_ROBUST, MORE_ROBUST}:
+        warnings.append(
+            "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: "
+            "an attack that is weaker on one group could pass for unfairness. Check with a stronger attack or a "
+            "certificate."
+        )
+    if bound is Bound.LOWER and verdicts & {LESS_ROBUST, MORE_ROBUST}:
+        warnings.append(
+            "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
+            "certificate that is looser for one group could pass for unfairness. Check with an attack."
+        )
+    if bound is Bound.NEITHER:
+        warnings.append("The distances are a proxy: they bound the true distance on neither side.")
+    return tuple(warnings)
+
+
+def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, ...]) -> str:
+    """One very weak group pulls the rest of every other group down, so that all others look more robust than it."""
+    weak = [i for i, row in enumerate(rows) if row.verdict == LESS_ROBUST]
+    strong = [i for i, row in enumerate(rows) if row.verdict == MORE_ROBUST]
+    if not weak or len(strong) < 1 or len(rows) < 3:
+        return ""
+    worst = min(weak, key=lambda i: rows[i].robustness.value)
+    others = partition.membership != worst
+    sums = np.bincount(partition.membership[others], weights=values[others], minlength=len(rows))
+    sizes = np.bincount(partition.membership[others], minlength=len(rows))
+    fallen = []
+    for i in strong:
+        rest_size, rest_sum = sizes.sum() - sizes[i], sums.sum() - sums[i]
+        if rest_size and rest_sum > 0 and sums[i] / sizes[i] / (rest_sum / rest_size) - 1 <= 0.5 * rows[i].sigma.value:
+            fallen.append(rows[i].group)
+    if not fallen:
+        return ""
+    names = ", ".join(repr(name) for name in fallen)
+    return (
+        f"Group {rows[worst].group!r} is so much weaker that it lowers the rest of every other group: without it, less "
+        f'than half of the advantage of {names} would be left. One very weak group makes every other "more robust than '
+        'the rest".'
+    )
+
+
+def _decode_group(content: dict[str, Any]) -> GroupResult:
+    numbers: dict[str, Any] = {
+        n: decode_number(content[n]) for n in ("unreached", "p", "p_adjusted", "band", "dropped")
+    }
+    estimates = {
+        n: decode_estimate(content[n]) for n in ("accuracy", "robustness", "sigma", "sigma_alone", "gap_to_rest")
+    }
+    return GroupResult(
+        group=decode_text(content["group"]),
+        size=decode_count(content["size"]),
+        verdict=decode_text(content["verdict"], VERDICTS),
+        finding=decode_text(content["finding"]),
+        curve=RobustnessCurve([decode_number(v) for v in content["curve"]]),
+        **numbers | estimates,
+    )
+
+
+def _decode_overall(content: dict[str, Any]) -> OverallResult:
+    names = ("accuracy", "robustness", "variance", "relative_variance", "largest_gap", "worst_robustness")
+    return OverallResult(
+        size=decode_count(content["size"]),
+        worst_group=decode_text(content["worst_group"]),
+        p_equal=decode_number(content["p_equal"]),
+        **{name: decode_estimate(content[name]) for name in names},
+    )
+
+
+def _decode_result(content: dict[str, Any]) -> AuditResult:
+    texts = ("partition", "subject", "cap_reason", "control", "method")
+    if not content["groups"] or not isinstance(content["warnings"], list):
+        raise ValueError("an audit has groups, and a list of warnings")
+    return AuditResult(
+        clustered=bool(content["clustered"]),
+        groups=tuple(_decode_group(row) for row in content["groups"]),
+        overall=_decode_overall(content["overall"]),
+        bound=Bound(content["bound"]),
+        norm=Norm(content["norm"]),
+        confidence=decode_number(content["confidence"]),
+        up_to=decode_number(content["up_to"]),
+        warnings=tuple(map(decode_text, content["warnings"])),
+        **{name: decode_text(content[name]) for name in texts},
+    )
