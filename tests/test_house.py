@@ -14,7 +14,8 @@ import fairmargin
 
 PACKAGE = Path(fairmargin.__file__).parent
 ROOT = Path(__file__).parents[1]
-READERS = ("core", "metrics", "theory", "engine", "store", "report")  # rooms that only read numbers
+# Packages that only read numbers.
+READERS = ("core", "presentation", "inference", "analyses", "metrics", "theory", "engine", "store", "report")
 EXISTING = [room for room in READERS if (PACKAGE / room).exists()]
 HEAVY = {"torch", "torchvision", "pandas", "scipy", "sklearn", "pyarrow", "plotly", "pydantic", "typer", "jinja2"}
 

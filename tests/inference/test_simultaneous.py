@@ -10,9 +10,10 @@ from fairmargin.analyses.under_attack import accuracy_under_attack
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.estimate import JUST_BEYOND_ZERO, LESS_ROBUST, MORE_ROBUST, Estimate
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, Estimate
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.simultaneous import simultaneous_limits
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
 from fairmargin.studies.gate import gate
 
 RANDOM_AUDITS = 200

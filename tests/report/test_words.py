@@ -5,7 +5,8 @@ import pytest
 
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, VERDICTS, Estimate
-from fairmargin.report import explanations, spelling, words
+from fairmargin.presentation import formatting
+from fairmargin.report import explanations, words
 from tests.report.examples import example_group, example_result, undefined_group
 
 
@@ -131,15 +132,15 @@ def test_the_control_note_counts_the_samples_left_out():
 
 @pytest.mark.parametrize("name", ["a\u202eb", "a\nb", "a\x00b", "a\u2066b", "a\t b"])
 def test_invisible_characters_of_a_name_cannot_rearrange_a_sentence(name):
-    assert spelling.plain(name) == "a b"
+    assert formatting.plain(name) == "a b"
 
 
 def test_an_emoji_of_several_parts_stays_whole():
-    assert spelling.plain("👩\u200d🔬") == "👩\u200d🔬"
+    assert formatting.plain("👩\u200d🔬") == "👩\u200d🔬"
 
 
 def test_a_very_long_name_keeps_its_beginning_and_its_end():
-    short = spelling.quoted("start" + "x" * 500 + "end")
+    short = formatting.quoted("start" + "x" * 500 + "end")
     assert len(short) <= 62
     assert short.startswith("“start")
     assert short.endswith("end”")

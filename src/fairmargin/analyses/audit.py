@@ -22,7 +22,6 @@ from fairmargin.inference.capping import common_cap, forced_cut, within_cap, wit
 from fairmargin.inference.contrast import Contrasts, GroupMeans
 from fairmargin.inference.contrasts import compare_groups
 from fairmargin.inference.estimate import (
-    JUST_BEYOND_ZERO,
     LESS_ROBUST,
     MORE_ROBUST,
     NOT_COMPARABLE,
@@ -30,13 +29,12 @@ from fairmargin.inference.estimate import (
     VERDICTS,
     Estimate,
     decode_estimate,
-    limit_text,
-    radius_words,
 )
 from fairmargin.inference.exact_intervals import binomial_interval, effective_size, kolmogorov_band
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.simultaneous import Family
 from fairmargin.inference.verdicts import verdict_of
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, limit_text, radius_words
 
 _FORMAT = 2
 

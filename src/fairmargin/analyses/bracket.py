@@ -24,10 +24,11 @@ from fairmargin.errors import InputError
 from fairmargin.inference.capping import cut_words
 from fairmargin.inference.contrast import MOST_DROPPED, Contrasts, GroupMeans
 from fairmargin.inference.contrasts import compare_groups
-from fairmargin.inference.estimate import JUST_BEYOND_ZERO, NOT_COMPARABLE, TOO_FEW
+from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.variance_range import variance_range
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
 
 _ROUNDING = 1e-6  # by which a certificate may seem to exceed an attack: both are calculated in floating point
 _MODEL = "model"

@@ -11,8 +11,9 @@ from fairmargin.analyses.bracketed import (
     GroupBracket,
     Range,
 )
-from fairmargin.inference.estimate import TOO_FEW, limit_text, radius_of
+from fairmargin.inference.estimate import TOO_FEW
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.presentation.formatting import limit_text, radius_of
 
 
 def finding_of(

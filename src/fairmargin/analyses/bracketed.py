@@ -10,7 +10,8 @@ import pandas as pd
 from fairmargin.core.codec import decode_number, decode_text, encode, read, written
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
-from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW, radius_words
+from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW
+from fairmargin.presentation.formatting import radius_words
 
 CERTAINLY_LESS = "certainly less robust"
 CERTAINLY_MORE = "certainly more robust"

@@ -22,11 +22,12 @@ from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import common_cap, forced_cut, within_cap
 from fairmargin.inference.contrast import is_testable
 from fairmargin.inference.crossing import ClusterSums, cluster_sums
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate, radius_words
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate
 from fairmargin.inference.paired_change import PairedChange, paired_changes, units_of
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.simultaneous import simultaneous_limits
+from fairmargin.presentation.formatting import radius_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,10 @@ from fairmargin.inference.estimate import (
     VERDICTS,
     Estimate,
     decode_estimate,
-    limit_text,
-    radius_words,
 )
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.simultaneous import simultaneous_limits
+from fairmargin.presentation.formatting import limit_text, radius_words
 
 POPULATION, THESE_SAMPLES = "population", "these samples"
 TARGETS = (POPULATION, THESE_SAMPLES)

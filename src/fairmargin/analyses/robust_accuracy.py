@@ -21,6 +21,7 @@ from fairmargin.analyses.attacked import (
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import decode_number, decode_text, encode, read
 from fairmargin.core.norm import Norm
+from fairmargin.core.radius import spelled_radius
 from fairmargin.errors import InputError
 
 _FORMAT = 1
@@ -128,18 +129,6 @@ class RobustAccuracy:
         return "\n".join(
             [f"{self.title}, {self.overall.size:,} samples", *_table(self), *summary_of(self), *self.warnings]
         )
-
-
-def spelled_radius(radius: float) -> str:
-    """A radius, also in steps of a byte where it is a whole number of them.
-
-    >>> spelled_radius(0.5), spelled_radius(8 / 255)
-    ('0.5', '8/255')
-    """
-    steps = radius * 255
-    if 1 <= round(steps) <= 254 and math.isclose(steps, round(steps), rel_tol=1e-9):
-        return f"{round(steps)}/255" if len(f"{radius:.12g}") > 6 else f"{radius:g}"
-    return f"{radius:.4g}"
 
 
 def summary_of(found: RobustAccuracy) -> list[str]:

@@ -3,8 +3,9 @@
 from fairmargin.analyses.attacked import EveryoneUnderAttack, GroupUnderAttack, at_most, points_text, share_text
 from fairmargin.core.bound import Bound
 from fairmargin.inference.contrast import Contrasts
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, limit_text
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.presentation.formatting import limit_text
 
 _NEAR_THE_END = 0.05  # of 0 or 1: a variance of shares has hardly any room there
 

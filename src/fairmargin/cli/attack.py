@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairmargin.cli import subject_options as of
-from fairmargin.cli.console import command_line, output, p_text, plain_table, print_json, progress, shown
+from fairmargin.cli.console import command_line, output, plain_table, print_json, progress, shown
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.errors import InputError
+from fairmargin.presentation.formatting import table_p
 
 if TYPE_CHECKING:
     from fairmargin.analyses.robust_accuracy import RobustAccuracy
@@ -198,7 +199,7 @@ def show(found: "RobustAccuracy") -> None:
             f"{robust.value:.1%}",
             f"{robust.low:.1%} to {robust.high:.1%}",
             "–" if math.isnan(gap) else points_text(gap),
-            p_text(row.p_adjusted),
+            table_p(row.p_adjusted),
             f"[{style}]{row.verdict}[/]" if style else row.verdict,
         )
     output.print(table)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from fairmargin.cli.console import output, p_text, percent_text, plain_table, print_json, shown, sigma_texts
+from fairmargin.cli.console import output, plain_table, print_json, shown, sigma_texts
 from fairmargin.cli.options import Json, Quiet
+from fairmargin.presentation.formatting import table_p, table_percent
 
 if TYPE_CHECKING:
     from fairmargin.analyses.comparison import Comparison
@@ -70,10 +71,10 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
             f"{row.before:.4g} → {row.after:.4g}",
             f"{change.value:+.3g}" if change.is_defined else "undefined",
             limits_text(change, digits=3) if math.isfinite(change.low) else "–",
-            p_text(row.p_adjusted),
+            table_p(row.p_adjusted),
             row.verdict,
-            f"{percent_text(row.sigma_before)} → {percent_text(row.sigma_after)}",
+            f"{table_percent(row.sigma_before)} → {table_percent(row.sigma_after)}",
             *sigma_texts(row.sigma_change),
-            p_text(row.sigma_p_adjusted),
+            table_p(row.sigma_p_adjusted),
         )
     return table

@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fairmargin.errors import visible
+from fairmargin.presentation.formatting import limits_text, radius_of, table_p, table_percent
 
 if TYPE_CHECKING:
     from fairmargin.analyses.audit import AuditResult
@@ -114,8 +115,6 @@ def show_adequacies(adequacies: "Sequence[StoredAdequacy]") -> None:
 
 def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
     """Print what is certain, between a certificate and an attack."""
-    from fairmargin.inference.estimate import radius_of
-
     for stored in brackets:
         whose = "" if stored.result.subject == "model" else f" of the {stored.result.subject} model"
         radius = ", ".join(filter(None, ("", radius_of(stored.result.up_to))))
@@ -178,7 +177,7 @@ def show_precise(found: "PrecisionResult") -> None:
             f"{row.size:,}",
             f"{row.robustness.value:.4g}",
             *sigma_texts(row.sigma),
-            p_text(row.p_adjusted),
+            table_p(row.p_adjusted),
             f"[{style}]{row.verdict}[/]" if style else row.verdict,
             f"{row.reference_samples:,}",
             "yes" if row.met else "no",
@@ -212,7 +211,7 @@ def _table(estimator: str, result: "AuditResult") -> Table:
             f"{row.accuracy.value:.1%}",
             f"{row.robustness.value:.4g}",
             *sigma_texts(row.sigma),
-            p_text(row.p_adjusted),
+            table_p(row.p_adjusted),
             f"[{style}]{row.verdict}[/]" if style else row.verdict,
         )
     return table
@@ -246,19 +245,11 @@ def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) ->
 
 def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
     """σ and its interval, in percent."""
-    from fairmargin.inference.estimate import limit_text
-
     if not estimate.is_defined:
         return "undefined", "–"
     if math.isnan(estimate.low) or math.isnan(estimate.high):
-        return percent_text(estimate.value), "–"
-    low, high = (limit_text(limit, percent_text) for limit in (estimate.low, estimate.high))
-    return percent_text(estimate.value), f"{low} to {high}"
-
-
-def percent_text(value: float) -> str:
-    """A share with its sign; a dash where it is undefined."""
-    return f"{value:+.1%}".replace("-", "−") if math.isfinite(value) else "–"
+        return table_percent(estimate.value), "–"
+    return table_percent(estimate.value), limits_text(estimate.low, estimate.high, table_percent)
 
 
 def shown(text: str) -> str:
@@ -272,13 +263,6 @@ def print_json(content: Any) -> None:
     """Print a result for programs. Control characters that JSON allows in texts are escaped, line breaks aside."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
     typer.echo(re.sub(_UNSAFE_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text))
-
-
-def p_text(p: float) -> str:
-    """A p-value as papers print it."""
-    if math.isnan(p):
-        return "–"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def command_line() -> str:

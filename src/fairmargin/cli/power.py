@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from fairmargin.cli.console import output, percent_text, plain_table, print_json, shown
+from fairmargin.cli.console import output, plain_table, print_json, shown
 from fairmargin.cli.options import Confidence, Json, Quiet
 from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
+from fairmargin.presentation.formatting import table_percent
 
 if TYPE_CHECKING:
     from fairmargin.analyses.power import Power
@@ -109,8 +110,8 @@ def _table(found: "list[tuple[str, str, Power]]", sigma: float, chance: float) -
             shown(row.group),
             f"{row.size:,}",
             f"{row.rest_size:,}",
-            percent_text(row.smallest_drop),
-            percent_text(row.smallest_gain),
+            table_percent(row.smallest_drop),
+            table_percent(row.smallest_gain),
             shown(reason_of(needed)) if math.isnan(needed) else f"{math.ceil(needed):,}",
         )
     return table

@@ -164,7 +164,7 @@ def show_grid(grid: "Grid") -> None:
 
 
 def _show_worst(frame: "pd.DataFrame") -> None:
-    from fairmargin.analyses.robust_accuracy import spelled_radius
+    from fairmargin.core.radius import spelled_radius
 
     names = ["data", "network", "method", "epoch", "by", "radius", "partition"]
     heads = ("data", "network", "method", "epoch", "by", "partition", "seeds", "worst group", "σ", "robust accuracy")

@@ -62,3 +62,15 @@ def as_radii(radius: Any, samples: int) -> Floats:
             "sample."
         )
     return radii
+
+
+def spelled_radius(radius: float) -> str:
+    """A radius, also in steps of a byte where it is a whole number of them.
+
+    >>> spelled_radius(0.5), spelled_radius(8 / 255)
+    ('0.5', '8/255')
+    """
+    steps = radius * 255
+    if 1 <= round(steps) <= 254 and math.isclose(steps, round(steps), rel_tol=1e-9):
+        return f"{round(steps)}/255" if len(f"{radius:.12g}") > 6 else f"{radius:g}"
+    return f"{radius:.4g}"

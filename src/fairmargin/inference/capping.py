@@ -16,14 +16,8 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import Undefined
 from fairmargin.errors import InputError
-from fairmargin.inference.estimate import (
-    LESS_ROBUST,
-    MORE_ROBUST,
-    NO_DIFFERENCE,
-    NOT_COMPARABLE,
-    Estimate,
-    radius_words,
-)
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, Estimate
+from fairmargin.presentation.formatting import radius_words
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -8,8 +8,8 @@ import numpy as np
 from fairmargin.core.arrays import Floats
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.contrast import Contrasts
-from fairmargin.inference.estimate import JUST_BEYOND_ZERO
 from fairmargin.inference.permutation import holm, hypotheses
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
 
 
 def simultaneous_limits(

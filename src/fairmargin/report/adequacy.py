@@ -10,7 +10,8 @@ from fairmargin.analyses.audit import AuditResult
 from fairmargin.analyses.settling_words import NOTHING_TO_SETTLE, points
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import TOO_FEW, Estimate
-from fairmargin.report import figures, spelling
+from fairmargin.presentation import formatting
+from fairmargin.report import figures
 from fairmargin.report.strength import strength_alarms, strength_headline
 
 SYMBOLS = {SETTLED: "✓", NOT_SETTLED: "✗", UNDECIDED: "?", TOO_FEW: "?"}
@@ -60,7 +61,7 @@ def blocks(sections: Sequence[tuple[AuditResult, str, Adequacy | None]], embed: 
 
 
 def _limit(kind: str) -> str:
-    above = "Raised by any sample" if THRESHOLDS[kind] == 0 else f"Raised above {spelling.percent(THRESHOLDS[kind])}"
+    above = "Raised by any sample" if THRESHOLDS[kind] == 0 else f"Raised above {formatting.percent(THRESHOLDS[kind])}"
     return f"{above}: {REASONS[kind]}."
 
 
@@ -68,15 +69,15 @@ def _block(result: AuditResult, estimator: str, found: Adequacy, embed: Callable
     kinds = list(dict.fromkeys(alarm.kind for row in found for alarm in row.alarms))
     headline = strength_headline(found)
     return {
-        "partition": spelling.plain(result.partition),
+        "partition": formatting.plain(result.partition),
         "estimator": estimator,
         "headline": headline,
         "alarms": strength_alarms(found),
         "audited": found.budgets[found.audited],
         "last": found.budgets[-1],
         "tolerance": points(found.tolerance, signed=False),
-        "confidence": spelling.percent(found.confidence),
-        "capped": spelling.number(found.up_to) if math.isfinite(found.up_to) else "",
+        "confidence": formatting.percent(found.confidence),
+        "capped": formatting.number(found.up_to) if math.isfinite(found.up_to) else "",
         "rows": [_row(row, found) for row in found],
         "sentences": [row.finding for row in found],
         "kinds": kinds,
@@ -87,7 +88,7 @@ def _block(result: AuditResult, estimator: str, found: Adequacy, embed: Callable
 
 def _row(row: GroupAdequacy, found: Adequacy) -> dict[str, Any]:
     return {
-        "group": spelling.plain(row.group),
+        "group": formatting.plain(row.group),
         "size": f"{row.size:,}",
         "verdict": row.verdict,
         "symbol": SYMBOLS.get(row.verdict, ""),
@@ -109,7 +110,7 @@ def _change(estimate: Estimate, show: Callable[[float], str]) -> tuple[str, str]
 def _seen(alarm: Alarm) -> tuple[str, str, str, bool]:
     if not alarm.share.is_defined:
         return alarm.kind, "–", alarm.share.reason, False
-    interval = f"[{spelling.percent(alarm.share.low)}, {spelling.percent(alarm.share.high)}]"
+    interval = f"[{formatting.percent(alarm.share.low)}, {formatting.percent(alarm.share.high)}]"
     return alarm.kind, f"{alarm.hits:,} of {alarm.of:,}", interval, alarm.raised
 
 

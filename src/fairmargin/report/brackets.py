@@ -17,8 +17,9 @@ from fairmargin.analyses.bracketed import (
     GroupBracket,
     Range,
 )
-from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW, limit_text, radius_of
-from fairmargin.report import spelling
+from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW
+from fairmargin.presentation import formatting
+from fairmargin.presentation.formatting import limit_text, radius_of
 from fairmargin.report.drawing import distinct, lay_out
 
 READING = (
@@ -103,7 +104,7 @@ def certainty(brackets: Sequence[Bracket]) -> str:
     worst = [(row, bracket) for bracket in brackets for row in bracket if row.verdict == CERTAINLY_LESS]
     if not worst:
         return ""
-    names = ", ".join(f"“{spelling.plain(row.group)}”{_condition(bracket)}" for row, bracket in worst)
+    names = ", ".join(f"“{formatting.plain(row.group)}”{_condition(bracket)}" for row, bracket in worst)
     return f"Certain, whatever the attack: {names} {'is' if len(worst) == 1 else 'are'} easier to fool."
 
 
@@ -118,17 +119,17 @@ def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[
     headline = _headline(bracket)
     low, high = bracket.variance
     return {
-        "partition": spelling.plain(bracket.partition),
+        "partition": formatting.plain(bracket.partition),
         "between": between,
         "subject": "" if bracket.subject == "model" else bracket.subject,
         "headline": headline,
         "rows": [_row(row) for row in _ordered(bracket)],
         "sentences": [row.finding for row in _ordered(bracket)],
-        "confidence": spelling.percent(bracket.confidence),
-        "variance": f"{spelling.number(low)} and {spelling.number(high)}",
+        "confidence": formatting.percent(bracket.confidence),
+        "variance": f"{formatting.number(low)} and {formatting.number(high)}",
         "capped": bracket.cap_reason,
         "radius": radius_of(bracket.up_to),
-        "up_to": spelling.number(bracket.up_to),
+        "up_to": formatting.number(bracket.up_to),
         "crossed": bracket.crossed,
         "figure": embed(bracket_intervals(bracket)),
         "alt": f"Each group’s σ between its bounds. {headline}",
@@ -148,7 +149,7 @@ def _headline(bracket: Bracket) -> str:
 
 def _row(row: GroupBracket) -> dict[str, Any]:
     return {
-        "group": spelling.plain(row.group),
+        "group": formatting.plain(row.group),
         "size": f"{row.size:,}",
         "verdict": row.verdict,
         "symbol": SYMBOLS[row.verdict],
@@ -160,7 +161,7 @@ def _row(row: GroupBracket) -> dict[str, Any]:
 
 
 def _lengths(low: float, high: float) -> str:
-    return f"{spelling.number(low)} to {spelling.number(high) if math.isfinite(high) else 'any size'}"
+    return f"{formatting.number(low)} to {formatting.number(high) if math.isfinite(high) else 'any size'}"
 
 
 def _shares(limits: Range, low: str, high: str) -> str:

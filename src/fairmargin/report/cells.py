@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fairmargin.core.undefined import reason_of
-from fairmargin.inference.estimate import Estimate, limit_text
-from fairmargin.report import spelling
+from fairmargin.inference.estimate import Estimate
+from fairmargin.presentation.formatting import fixed, limit_text, table_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ def p_cell(p: float) -> Cell:
     """A p-value, or why there is none."""
     if math.isnan(p):
         return Cell("undefined", reason=reason_of(p))
-    return Cell(spelling.p_value(p).removeprefix("p ").removeprefix("= "))
+    return Cell(table_p(p))
 
 
 def decimals_of(estimates: Sequence[Estimate]) -> int:
@@ -54,17 +54,3 @@ def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
         return Cell(show(estimate.value), reason=estimate.reason or "no interval")
     low, high = (limit_text(limit, show) for limit in (estimate.low, estimate.high))
     return Cell(show(estimate.value), f"[{low}, {high}]", estimate.reason)
-
-
-def fixed(value: float, decimals: int, *, signed: bool) -> str:
-    """A number with so many decimals and a real minus sign.
-
-    >>> fixed(-0.25, 1, signed=True), fixed(3.0, 2, signed=True), fixed(0.0, 1, signed=True)
-    ('−0.2', '+3.00', '0.0')
-    """
-    if math.isinf(value):
-        return "−∞" if value < 0 else "∞"
-    text = f"{abs(value):,.{decimals}f}"
-    if not any(digit in text for digit in "123456789"):
-        return text
-    return f"−{text}" if value < 0 else f"+{text}" if signed else text

@@ -14,7 +14,8 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from fairmargin.inference.estimate import VERDICTS
-from fairmargin.report import explanations, spelling
+from fairmargin.presentation import formatting
+from fairmargin.report import explanations
 from fairmargin.version import __version__
 
 
@@ -73,7 +74,7 @@ def document(template: str, provenance: Provenance, content: Mapping[str, Any]) 
             content,
             provenance=provenance,
             verdicts=[(v, explanations.VERDICT_MEANINGS[v]) for v in VERDICTS],
-            spelling=spelling,
+            formatting=formatting,
             explanations=explanations,
             version=__version__,
             policy=f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "

@@ -12,18 +12,10 @@ from fairmargin.analyses.precision import PrecisionResult
 from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.errors import InputError
-from fairmargin.inference.estimate import (
-    LESS_ROBUST,
-    MORE_ROBUST,
-    NO_DIFFERENCE,
-    NOT_COMPARABLE,
-    TOO_FEW,
-    Estimate,
-    limit_text,
-)
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Estimate
+from fairmargin.presentation.formatting import limit_text, number, percent, plain, shorten
 from fairmargin.report.brackets import bracket_intervals as bracket_intervals  # noqa: PLC0414 - part of fm.plot
 from fairmargin.report.drawing import FAINT, distinct, escape, lay_out
-from fairmargin.report.spelling import number, percent, plain, shorten
 from fairmargin.report.words import Row, by_sigma
 
 # Okabe and Ito's colours, which colour-blind people tell apart; their yellow is too pale for a line on white.

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairmargin.analyses.certified import Certified, CertifiedGroup
-from fairmargin.report import spelling
-from fairmargin.report.cells import fixed
+from fairmargin.presentation import formatting
+from fairmargin.presentation.formatting import fixed
 
 READING = (
     "A certificate by smoothing says of one sample: nothing nearer than this radius changes the answer. It comes from "
@@ -26,11 +26,11 @@ def guarantee_headline(found: Certified) -> str:
     least, most = rows[0], rows[-1]
     if most.mean.guaranteed == 0:
         return "For no group is any distance guaranteed."
-    said = f"{spelling.quoted(least.group)} is guaranteed a mean distance of {_radius(least.mean.guaranteed)}"
+    said = f"{formatting.quoted(least.group)} is guaranteed a mean distance of {_radius(least.mean.guaranteed)}"
     if len(rows) == 1:
         return f"{said}."
     return (
-        f"{said}, the least of all groups; {spelling.quoted(most.group)} one of {_radius(most.mean.guaranteed)}, the "
+        f"{said}, the least of all groups; {formatting.quoted(most.group)} one of {_radius(most.mean.guaranteed)}, the "
         "most. "
         "Guarantees order nothing: who has less may be as far from the boundary."
     )
@@ -41,8 +41,8 @@ def false_sentence(found: Certified) -> str:
     most = max(row.mean.false for row in found)
     if found.alpha == 0:
         return "None of these certificates can be false."
-    allowed = f"Each certificate is false with a probability of at most {spelling.percent(found.alpha)}"
-    level = spelling.percent(found.confidence)
+    allowed = f"Each certificate is false with a probability of at most {formatting.percent(found.alpha)}"
+    level = formatting.percent(found.confidence)
     false = "none is" if most == 0 else f"at most {most:,} {'is' if most == 1 else 'are'}"
     return f"{allowed}. At {level} confidence, {false} false in any group."
 
@@ -50,13 +50,13 @@ def false_sentence(found: Certified) -> str:
 def _block(found: Certified, estimator: str) -> dict[str, Any]:
     decimals = _decimals(found)
     return {
-        "partition": spelling.plain(found.partition),
+        "partition": formatting.plain(found.partition),
         "estimator": estimator,
-        "subject": spelling.plain(found.subject),
+        "subject": formatting.plain(found.subject),
         "norm": found.norm,
         "headline": guarantee_headline(found),
         "counting": false_sentence(found),
-        "confidence": spelling.percent(found.confidence),
+        "confidence": formatting.percent(found.confidence),
         "radii": [_radius(radius) for radius in found.radii],
         "rows": [_row(row, decimals) for row in found],
     }
@@ -64,7 +64,7 @@ def _block(found: Certified, estimator: str) -> dict[str, Any]:
 
 def _row(row: CertifiedGroup, decimals: int) -> dict[str, Any]:
     return {
-        "group": spelling.plain(row.group),
+        "group": formatting.plain(row.group),
         "size": f"{row.mean.size:,}",
         "false": f"{row.mean.false:,}",
         "mean": tuple(fixed(value, decimals, signed=False) for value in (row.mean.value, row.mean.guaranteed)),
@@ -77,7 +77,7 @@ def _decimals(found: Certified) -> int:
 
 
 def _radius(radius: float) -> str:
-    return spelling.number(radius)
+    return formatting.number(radius)
 
 
 def _percent(share: float) -> str:

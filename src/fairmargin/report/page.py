@@ -14,7 +14,8 @@ from fairmargin.analyses.precision import PrecisionResult
 from fairmargin.core.bound import Bound
 from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
-from fairmargin.report import explanations, figures, spelling, words
+from fairmargin.presentation import formatting
+from fairmargin.report import explanations, figures, words
 from fairmargin.report.adequacy import blocks
 from fairmargin.report.brackets import blocks as brackets_shown
 from fairmargin.report.brackets import certainty
@@ -138,7 +139,7 @@ def _section(section: Section, position: int, several_norms: bool) -> dict[str, 
     headline, *more = words.findings(result)
     return {
         "anchor": f"audit-{position}",
-        "partition": spelling.plain(result.partition),
+        "partition": formatting.plain(result.partition),
         "estimator": section.estimator,
         "norm_matters": several_norms,
         "result": result,
@@ -167,7 +168,7 @@ def _rows(result: AuditResult) -> list[dict[str, Any]]:
 def _row(row: GroupResult, decimals: int, *, among_several: bool) -> dict[str, Any]:
     reason = reason_of(row.p_adjusted)
     return {
-        "group": spelling.plain(row.group),
+        "group": formatting.plain(row.group),
         "size": f"{row.size:,}",
         "accuracy": share(row.accuracy, signed=False),
         "robustness": length(row.robustness, decimals),
@@ -175,8 +176,8 @@ def _row(row: GroupResult, decimals: int, *, among_several: bool) -> dict[str, A
         "gap": length(row.gap_to_rest, decimals, signed=True),
         "p": p_cell(row.p_adjusted),
         "one_reason": bool(reason) and reason == row.sigma.reason == row.gap_to_rest.reason,
-        "unreached": spelling.percent(row.unreached),
-        "dropped": spelling.percent(row.dropped),
+        "unreached": formatting.percent(row.unreached),
+        "dropped": formatting.percent(row.dropped),
         "verdict": row.verdict,
         "symbol": explanations.VERDICT_SYMBOLS.get(row.verdict, ""),
         "kind": row.verdict.replace(" ", "-"),
@@ -189,7 +190,7 @@ def _overall(result: AuditResult) -> list[tuple[str, str, Cell, str]]:
     decimals = decimals_of([overall.robustness, overall.largest_gap, overall.worst_robustness])
     worst, gap = "The smallest mean distance of a group.", "From the most to the least robust group."
     if overall.largest_gap.is_defined:
-        worst = f"The smallest mean distance of a group: {spelling.quoted(overall.worst_group)}."
+        worst = f"The smallest mean distance of a group: {formatting.quoted(overall.worst_group)}."
         gap = f"From the most to the least robust group, less what chance adds (observed: {_observed_gap(result)})."
     return [
         (
@@ -218,7 +219,7 @@ def _overall(result: AuditResult) -> list[tuple[str, str, Cell, str]]:
 
 def _observed_gap(result: AuditResult) -> str:
     means = [row.robustness.value for row in result]
-    return spelling.number(max(means) - min(means))
+    return formatting.number(max(means) - min(means))
 
 
 def _bands(result: AuditResult) -> str:
@@ -228,4 +229,4 @@ def _bands(result: AuditResult) -> str:
         return "Shaded: confidence bands."
     if not shown:
         return "Confidence bands are too wide to be drawn."
-    return f"Shaded: confidence bands of {spelling.listed(sorted(map(spelling.quoted, shown)))}."
+    return f"Shaded: confidence bands of {formatting.listed(sorted(map(formatting.quoted, shown)))}."

@@ -7,7 +7,8 @@ from typing import Any
 from fairmargin.analyses.precision import PreciseGroup, PrecisionResult
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
-from fairmargin.report import explanations, figures, precise_words, spelling, words
+from fairmargin.presentation import formatting
+from fairmargin.report import explanations, figures, precise_words, words
 from fairmargin.report.cells import decimals_of, length, p_cell, share
 from fairmargin.report.document import Provenance, document, embed
 
@@ -48,7 +49,7 @@ def _section(result: PrecisionResult, position: int) -> dict[str, Any]:
     rows = words.by_sigma(result)
     return {
         "anchor": f"audit-{position}",
-        "partition": spelling.plain(result.partition),
+        "partition": formatting.plain(result.partition),
         "result": result,
         "asked": f"± {precise_words.points(result.precision)}",
         "about": precise_words.target_words(result),
@@ -67,7 +68,7 @@ def _section(result: PrecisionResult, position: int) -> dict[str, Any]:
 
 def _row(row: PreciseGroup, result: PrecisionResult, decimals: int) -> dict[str, Any]:
     return {
-        "group": spelling.plain(row.group),
+        "group": formatting.plain(row.group),
         "verdict": row.verdict,
         "symbol": explanations.VERDICT_SYMBOLS.get(row.verdict, ""),
         "sigma": share(row.sigma, signed=True),

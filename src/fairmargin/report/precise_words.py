@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fairmargin.analyses.precision import POPULATION, PreciseGroup, PrecisionResult
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST
-from fairmargin.report.spelling import listed, percent, plain, quoted
+from fairmargin.presentation.formatting import listed, percent, plain, quoted
 from fairmargin.report.words import cap_note
 
 METHOD = (

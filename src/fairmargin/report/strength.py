@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fairmargin.analyses.adequacy import NOT_SETTLED, SETTLED, UNDECIDED, Adequacy
 from fairmargin.analyses.alarms import ALARMS, ANOTHER_IS_NEARER, MEANINGS, consequence
 from fairmargin.analyses.settling_words import FEWEST, STAYS, advice, more_of, no_gap, points
-from fairmargin.report.spelling import listed, percent, plain, quoted
+from fairmargin.presentation.formatting import listed, percent, plain, quoted
 
 
 def strength(found: Sequence[Adequacy]) -> str:

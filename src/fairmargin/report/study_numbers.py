@@ -9,8 +9,8 @@ from functools import reduce
 import numpy as np
 import pandas as pd
 
-from fairmargin.analyses.robust_accuracy import spelled_radius
 from fairmargin.core.bound import Bound
+from fairmargin.core.radius import spelled_radius
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
 

@@ -8,7 +8,7 @@ import pandas as pd
 from fairmargin.analyses.attacked import at_most
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
-from fairmargin.report.spelling import listed, number, percent, plain, quoted
+from fairmargin.presentation.formatting import listed, number, percent, plain, quoted
 from fairmargin.report.study_methods import Change, Quantity, chance_of_agreement, changes_over, differences
 from fairmargin.report.study_numbers import GIVEN, TRAINED, Board, Lowest, lowest_of
 from fairmargin.report.words import comparison

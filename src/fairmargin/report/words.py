@@ -8,7 +8,6 @@ from fairmargin.analyses.audit import AuditResult, GroupResult
 from fairmargin.analyses.precision import PreciseGroup, PrecisionResult
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import (
-    JUST_BEYOND_ZERO,
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
@@ -16,9 +15,17 @@ from fairmargin.inference.estimate import (
     TOO_FEW,
     VERDICTS,
     Estimate,
+)
+from fairmargin.presentation.formatting import (
+    JUST_BEYOND_ZERO,
+    listed,
+    number,
+    p_value,
+    percent,
+    plain,
+    quoted,
     radius_of,
 )
-from fairmargin.report.spelling import listed, number, p_value, percent, plain, quoted
 
 Result = AuditResult | PrecisionResult  # both have groups with σ, p and a verdict
 Row = GroupResult | PreciseGroup

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from fairmargin.analyses.robust_accuracy import spelled_radius
 from fairmargin.attacks.catalog import describe_attack, parse_attack
 from fairmargin.attacks.protocol import Attack
+from fairmargin.core.radius import spelled_radius
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.catalog import describe, parse_estimator
 from fairmargin.distances.combine import Tightest

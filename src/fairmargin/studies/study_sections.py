@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from fairmargin.analyses.robust_accuracy import spelled_radius
 from fairmargin.attacks.catalog import ATTACKS, parse_attack
 from fairmargin.core.catalog import Catalog, split_options
-from fairmargin.core.radius import parse_radius
+from fairmargin.core.radius import parse_radius, spelled_radius
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.catalog import DATASETS
 from fairmargin.distances.catalog import ESTIMATORS, parse_estimator

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fairmargin.analyses.robust_accuracy import spelled_radius
+from fairmargin.core.radius import spelled_radius
 from fairmargin.data.card import Progress
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.errors import FairmarginError, InputError, MissingDataError, ModelError
