@@ -20,13 +20,13 @@ from distances.models import CARDS, OUT, SHARED, load_subject
 from distances.passes import counted
 
 import fairmargin as fm
-from fairmargin.analyses.to_precision import REFERENCE, Question, to_precision
 from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.inference.control_variate import Pool, chances, control_variate_means, sizes_by
 from fairmargin.inference.log_contrast import log_contrast
+from fairmargin.inference.rounds import REFERENCE, Question, to_precision
 from fairmargin.models.torch_model import TorchClassifier
 
 _REFERENCES = 256  # training samples that searches may fall back on

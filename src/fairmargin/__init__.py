@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fairmargin.analyses.adequacy import Adequacy as Adequacy
     from fairmargin.analyses.audit import AuditResult as AuditResult
     from fairmargin.analyses.audit import audit as audit
+    from fairmargin.analyses.bracket import Bracket as Bracket
     from fairmargin.analyses.bracket import bracket as bracket
-    from fairmargin.analyses.bracketed import Bracket as Bracket
     from fairmargin.analyses.comparison import Comparison as Comparison
     from fairmargin.analyses.comparison import compare as compare
     from fairmargin.analyses.power import power as power

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmargin.analyses.to_precision import REFERENCE, Answer, Question, to_precision
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
+from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
 
 ACCURACY = 0.9
 _RARE = 0.01  # of the groups: too few to say what is covered

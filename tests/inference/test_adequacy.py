@@ -6,9 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from fairmargin.analyses.adequacy import NOT_SETTLED, NOTHING, SETTLED, UNDECIDED, Adequacy
+from fairmargin.analyses.adequacy import NOT_SETTLED, NOTHING, SETTLED, UNDECIDED, Adequacy, Evidence, settle
 from fairmargin.analyses.alarms import ALARMS, MEANINGS, REASONS, THRESHOLDS, alarms_of, consequence
-from fairmargin.analyses.settling import Evidence, settle
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
@@ -50,7 +49,8 @@ def test_a_gap_that_no_budget_moves_has_settled():
     assert found.verdict == SETTLED
     assert [row.verdict for row in found] == [SETTLED, SETTLED]
     assert found["F"].sigma_change.value == 0
-    assert found["F"].finding.startswith("F: settled; the best of all budgets up to 200 steps, instead of 100 steps,")
+    start = "F: settled; the best of all budgets up to 200 steps, instead of 100 steps,"
+    assert found.finding(found["F"]).startswith(start)
     assert found.alarmed == ()
 
 
@@ -67,9 +67,9 @@ def test_a_gap_that_more_budget_moves_beyond_the_tolerance_has_not_settled():
     assert row.sigma_change.high < -0.02
     assert row.sigmas[2] == pytest.approx((1 + row.sigmas[1]) * 0.8 - 1)
     assert row.sigma_change.value == pytest.approx(row.sigmas[2] - row.sigmas[1])
-    assert "the distances are not yet those of the model but of the attack" in row.finding
-    assert "more steps of this attack still moved the gap of 'F', 'M'" in found.finding
-    assert "Measure with more steps of this attack, or with a stronger attack." in found.finding
+    assert "the distances are not yet those of the model but of the attack" in found.finding(row)
+    assert "budgets of up to 200 steps still moved the gap of “F” and “M”" in found.headline
+    assert "Measure with more steps of this attack, or with a stronger attack." in found.headline
 
 
 def test_a_change_whose_interval_holds_the_tolerance_is_undecided():
@@ -79,7 +79,7 @@ def test_a_change_whose_interval_holds_the_tolerance_is_undecided():
     low, high = found["F"].sigma_change.low, found["F"].sigma_change.high
     assert low < -0.02 < high
     assert found["F"].verdict == UNDECIDED
-    assert "cannot tell" in found.finding
+    assert "cannot tell" in " ".join(found.sentences())
     assert settle(evidence(values, values, later), SEX, tolerance=0.5).verdict == SETTLED
 
 
@@ -117,23 +117,24 @@ def test_a_group_with_a_few_samples_outside_it_is_not_judged_either_and_the_side
     few = Partition.by("sex", ["F"] * 92 + ["M"] * 8)
     found = settle(evidence(base(), base(), base()), few)
     assert [row.verdict for row in found] == [TOO_FEW, TOO_FEW]
-    assert found["F"].finding == "F: too few samples (8 outside the group; 10 are needed to tell)."
-    assert found["M"].finding == "M: too few samples (8 of the group; 10 are needed to tell)."
-    assert found.finding == "Too few samples: every group, or all that is outside it, has fewer than 10."
+    assert found.finding(found["F"]) == "F: too few samples (8 outside the group; 10 are needed to tell)."
+    assert found.finding(found["M"]) == "M: too few samples (8 of the group; 10 are needed to tell)."
+    assert found.headline == "Too few samples: every group, or all that is outside it, has fewer than 10."
     enough = Partition.by("sex", ["F"] * 90 + ["M"] * 10)
     assert settle(evidence(base(), base(), base()), enough).verdict == SETTLED
     tiny = Evidence(tuple(distances([1.0, 2.0]) for _ in range(2)), ("a", "b"), 0)
-    both = settle(tiny, Partition.by("g", ["A", "B"]))["A"]
-    assert "1 of the group and 1 outside it" in both.finding
+    both = settle(tiny, Partition.by("g", ["A", "B"]))
+    assert "1 of the group and 1 outside it" in both.finding(both["A"])
 
 
 def test_the_only_group_has_no_gap_that_could_settle_and_no_advice_is_given():
     only = settle(evidence(base(), base(), 0.9 * base()), Partition.by("all", ["A"] * 100), sizes=[500])
     assert only.verdict == UNDECIDED
-    assert only.finding == "Undecided: 'A' is the only group, so that there is no gap between groups that could settle."
-    assert only["A"].finding == (
+    why = "“A” is the only group, so that there is no gap between groups that could settle"
+    assert only.headline == f"Undecided: {why}."
+    assert only.finding(only["A"]) == (
         "A: undecided; there is no other group, so that it has no gap that could settle. The best of all budgets up to "
-        "200 steps, instead of 100 steps, moved its mean distance by -10.0%."
+        "200 steps, instead of 100 steps, moved its mean distance by −10 %."
     )
 
 
@@ -141,8 +142,8 @@ def test_a_rest_that_is_all_misclassified_is_said_and_no_advice_is_given():
     values = np.where(SEX.membership == 0, base(), 0.0)
     found = settle(evidence(values, values), SEX, sizes=[400, 600])
     assert found["F"].verdict == UNDECIDED
-    assert "every sample of the rest is misclassified, so that it has no gap" in found["F"].finding
-    assert "Look at more" not in found["F"].finding
+    assert "every sample of the rest is misclassified, so that it has no gap" in found.finding(found["F"])
+    assert "Look at more" not in found.finding(found["F"])
 
 
 # Advice
@@ -160,11 +161,11 @@ def test_more_samples_are_advised_by_their_option_and_only_where_there_are_more(
     assert (
         "Look at more samples (--adequacy-samples, or per_group of fm.adequacy), or measure with more steps of "
         "this attack, or with a stronger attack."
-    ) in more.finding
+    ) in more.headline
     every = undecided()
     assert every.verdict == UNDECIDED
-    assert "--adequacy-samples" not in every.finding
-    assert "Measure with more steps of this attack" in every.finding
+    assert "--adequacy-samples" not in every.headline
+    assert "Measure with more steps of this attack" in every.headline
 
 
 def test_more_steps_are_not_advised_where_the_model_has_no_gradient():
@@ -174,14 +175,14 @@ def test_more_steps_are_not_advised_where_the_model_has_no_gradient():
         settle(evidence(base(), base(), shrunk(base(), 0.8), slopes=blind), SEX),
     ):
         assert found.verdict in (UNDECIDED, NOT_SETTLED)
-        assert "easure with more steps" not in found.finding
-        assert "ndo what hides the gradients, or measure with an attack that needs none" in found.finding
+        assert "easure with more steps" not in " ".join(found.sentences())
+        assert "ndo what hides the gradients, or measure with an attack that needs none" in " ".join(found.sentences())
 
 
 def test_budgets_without_steps_are_not_called_steps():
     runs = tuple(map(distances, (base(), base())))
     found = settle(Evidence(runs, ("budget 1", "budget 2"), 0), SEX)
-    assert found.finding.startswith("Settled: a larger budget moved the gap of no group")
+    assert found.headline.startswith("Settled: budgets of up to budget 2 moved no group’s gap")
 
 
 def test_distances_that_no_attack_found_have_nothing_to_settle():
@@ -189,7 +190,7 @@ def test_distances_that_no_attack_found_have_nothing_to_settle():
         runs = tuple(distances(base(), bound) for _ in range(2))
         found = settle(Evidence(runs, ("a", "b"), 0), SEX)
         assert (found.verdict, found.groups) == (NOTHING, ())
-        assert said in found.finding
+        assert said in " ".join(found.sentences())
 
 
 # Numbers
@@ -261,7 +262,6 @@ def test_every_alarm_counts_correct_samples_of_the_group_with_an_exact_interval(
     assert {alarm.of for alarm in alarms} == {7}
     jump = alarms[2]
     assert (jump.share.low, jump.share.high) == binomial_interval(2, 7, 0.95)
-    assert "29 % of the samples (2 of 7; interval 4 % to 71 %; alarm above 5 %)" in jump.sentence
 
 
 def test_an_alarm_is_raised_above_its_threshold_only():
@@ -287,7 +287,7 @@ def test_a_settled_gap_with_alarms_says_that_a_blind_attack_does_not_move():
     blind = distances(np.full(100, math.inf), "neither", np.ones(100, bool))
     found = settle(evidence(base(), base(), slopes=blind), SEX)
     assert found.verdict == SETTLED
-    assert "An attack that sees nothing, or stays in the wrong place, does not move with more steps" in found.finding
+    assert "an attack that sees nothing, or stays in the wrong place, does not move with more steps" in found.headline
 
 
 @pytest.mark.parametrize(
@@ -301,10 +301,11 @@ def test_another_attack_that_is_a_tenth_nearer_rings_above_a_twentieth_of_the_gr
     assert [alarm.kind for alarm in found["F"].raised] == (["another attack is nearer"] if raised else [])
     assert found["M"].raised == ()
     if raised:
-        assert "'F' (another attack is nearer)" in found.finding
-        (alarm,) = found["F"].raised
+        (sentence,) = found.alarm_sentences()
+        assert sentence.startswith("Another attack is nearer")
+        assert "“F”" in sentence
         assert "another attack audited beside this one found a misclassified input more than 10 % nearer" in str(found)
-        assert alarm.sentence.endswith("so audit with that one or join both by +.")
+        assert sentence.endswith("so audit with that one or join both by +.")
 
 
 def test_another_attack_counts_where_this_one_found_nothing():

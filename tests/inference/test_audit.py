@@ -76,15 +76,15 @@ def test_groups_of_one_population_do_not_differ() -> None:
 def test_every_verdict_is_one_of_the_five_and_begins_its_finding() -> None:
     for row in THREE:
         assert row.verdict in VERDICTS
-        assert row.finding.startswith(f"{row.group}: {row.verdict}")
-        assert row.finding.endswith(".")
+        assert THREE.finding(row).startswith(f"{row.group}: {row.verdict}")
+        assert THREE.finding(row).endswith(".")
 
 
 def test_a_finding_holds_sigma_its_interval_and_p() -> None:
     row = THREE["c"]
-    interval = f"95% interval for all groups at once {row.sigma.low:+.1%} to {row.sigma.high:+.1%}"
-    numbers = f"σ = {row.sigma.value:+.1%}, {interval}; p < 0.001"
-    assert row.finding == f"c: more robust than the rest, by exact distances ({numbers})."
+    value, low, high = (f"+{100 * number:.0f} %" for number in (row.sigma.value, row.sigma.low, row.sigma.high))
+    numbers = f"σ = {value}, 95 % interval for all groups at once {low} to {high}; p < 0.001"
+    assert THREE.finding(row) == f"c: more robust than the rest, by exact distances ({numbers})."
 
 
 def test_a_verdict_of_difference_comes_with_an_interval_of_the_gap_on_that_side() -> None:
@@ -99,8 +99,8 @@ def test_p_of_equality_is_the_smallest_corrected_p() -> None:
 def test_below_the_smallest_group_there_is_no_verdict_and_no_p() -> None:
     result = audit(distances_of(gammas(1.0, 5.0)[31:]), groups_of(29, 60), QUICK)
     assert verdicts(result) == [TOO_FEW, TOO_FEW]
-    assert result["a"].finding == "a: too few samples (it has 29 samples; 30 are needed for a verdict)."
-    assert result["b"].finding == "b: too few samples (its rest has 29 samples; 30 are needed for a verdict)."
+    assert result.finding(result["a"]) == "a: too few samples (it has 29 samples; 30 are needed for a verdict)."
+    assert result.finding(result["b"]) == "b: too few samples (its rest has 29 samples; 30 are needed for a verdict)."
     assert all(math.isnan(p) for row in result for p in (row.p, row.p_adjusted))
     assert math.isnan(result.overall.p_equal)
 
@@ -288,7 +288,7 @@ def test_a_single_group_has_robustness_but_nothing_to_be_compared_with() -> None
     assert row.sigma.reason == row.gap_to_rest.reason == "there is no sample outside group 'a'"
     assert not row.sigma.is_defined
     assert row.verdict == NOT_COMPARABLE
-    assert row.finding == "a: not comparable (there is no sample outside the group)."
+    assert result.finding(row) == "a: not comparable (there is no sample outside the group)."
     assert not result.overall.largest_gap.is_defined
     assert result.overall.largest_gap.reason == "fewer than two groups have two independent samples"
     assert AuditResult.from_json(result.to_json())["a"].sigma.reason == row.sigma.reason
@@ -337,13 +337,13 @@ def test_sigma_against_a_rest_that_is_always_misclassified_is_undefined(values: 
     result = audit(distances_of(np.append(values, np.zeros(60))), groups_of(60, 60), QUICK)
     assert result["a"].sigma.reason == "the rest of group 'a' has robustness 0"
     assert result["a"].verdict == MORE_ROBUST
-    assert "σ undefined: the rest of group 'a' has robustness 0" in result["a"].finding
+    assert "σ undefined: the rest of group 'a' has robustness 0" in result.finding(result["a"])
     assert result["a"].gap_to_rest.low > 0
 
 
 def test_no_finding_says_nan() -> None:
     result = audit(distances_of(np.append(WHOLE, np.zeros(60))), groups_of(60, 60), QUICK)
-    assert not any("nan" in row.finding for row in result)
+    assert not any("nan" in sentence for sentence in result.sentences())
 
 
 def test_a_model_that_is_always_wrong_is_audited_without_a_verdict_of_difference() -> None:
@@ -492,7 +492,8 @@ def test_above_a_fifth_of_samples_without_a_counterpart_groups_are_not_comparabl
     assert row.verdict == verdict
     assert row.dropped == pytest.approx(alone / 100)
     if verdict == NOT_COMPARABLE:
-        assert row.finding == "a: not comparable (25% of the samples lie in strata of 'class' that lack one side)."
+        said = "a: not comparable (25 % of the samples lie in strata of 'class' that lack one side)."
+        assert result.finding(row) == said
         assert math.isnan(row.p)
 
 
@@ -528,7 +529,7 @@ def test_clusters_are_counted_and_not_samples_for_a_verdict() -> None:
     people = np.repeat(np.arange(24), 10)
     result = audit(distances_of(gammas(1.0, 9.0, size=120)), groups_of(120, 120), replace(QUICK, cluster=people))
     assert verdicts(result) == [TOO_FEW] * 2
-    assert result["a"].finding.startswith("a: too few samples (it has 12 independent clusters;")
+    assert result.finding(result["a"]).startswith("a: too few samples (it has 12 independent clusters;")
 
 
 def test_a_sample_whose_cluster_is_missing_is_a_cluster_of_its_own() -> None:
@@ -599,7 +600,7 @@ def test_a_single_cluster_over_everything_causes_no_warning_of_numpy() -> None:
 @pytest.mark.parametrize("means", [(0.5, 1.0), (1.0, 1.0)])
 def test_every_finding_names_the_kind_of_bound(bound: Bound, means: tuple[float, float]) -> None:
     result = audit(distances_of(gammas(*means), bound), groups_of(60, 60), QUICK)
-    assert all(f", by {bound.words} (" in row.finding for row in result)
+    assert all(f", by {bound.words} (" in result.finding(row) for row in result)
     assert bound.words in str(result)
 
 

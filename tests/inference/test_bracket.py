@@ -6,8 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from fairmargin.analyses.bracket import bracket
-from fairmargin.analyses.bracketed import CERTAINLY_LESS, CERTAINLY_LESS_HERE, CERTAINLY_MORE, NOT_CERTAIN, Bracket
+from fairmargin.analyses.bracket import (
+    CERTAINLY_LESS,
+    CERTAINLY_LESS_HERE,
+    CERTAINLY_MORE,
+    NOT_CERTAIN,
+    Bracket,
+    bracket,
+)
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
@@ -69,7 +75,7 @@ def test_a_gap_that_no_distances_between_the_bounds_could_turn_is_certain():
     truth, groups = two_groups(weak=1.0, strong=2.0)
     found = bracket(*bounds(truth, 0.1), groups, QUICK)
     assert (found["F"].verdict, found["M"].verdict) == (CERTAINLY_LESS, CERTAINLY_MORE)
-    assert "whatever the attack" in found["F"].finding
+    assert "whatever the attack" in found.finding(found["F"])
 
 
 def test_loose_bounds_make_nothing_certain_however_large_the_gap():
@@ -161,7 +167,7 @@ def test_what_is_certain_of_capped_distances_names_the_radius_in_every_place():
     assert found["F"].verdict == CERTAINLY_LESS
     assert found.up_to == 0.905
     radius = "up to a radius of 0.905"
-    assert all(radius in row.finding for row in found)
+    assert all(radius in found.finding(row) for row in found)
     assert radius in str(found).splitlines()[0]
     assert "50 of 200 samples have no finite upper bound" in str(found)
     assert set(found.to_frame()["up_to"]) == {0.905}
@@ -172,7 +178,7 @@ def test_a_radius_that_was_asked_for_is_named_with_what_it_cuts_and_no_radius_wh
     truth, groups = two_groups()
     lower, upper = bounds(truth, 0.1)
     found = bracket(lower, upper, groups, AuditSettings(resamples=300, up_to=3.0))
-    assert "up to a radius of 3" in found["F"].finding
+    assert "up to a radius of 3" in found.finding(found["F"])
     assert f"{(upper.values > 3).sum()} of {(truth > 0).sum()} finite distances above 0" in found.cap_reason
     assert "radius" not in str(bracket(lower, upper, groups, QUICK))
 
@@ -282,12 +288,12 @@ def test_other_norms_are_not_blamed_on_smoothing():
 def test_a_smoothed_models_findings_speak_of_false_certificates():
     truth, partition = two_groups()
     (plain, smoothed) = (bracket(*bounds(truth, subject=s), partition) for s in ("model", "smoothed(0.25)"))
-    assert all("false certificates" in row.finding for row in smoothed)
-    assert not any("false certificates" in row.finding for row in plain)
+    assert all("false certificates" in smoothed.finding(row) for row in smoothed)
+    assert not any("false certificates" in plain.finding(row) for row in plain)
 
 
 def test_equal_bounds_and_equal_groups_are_said_to_be_equal():
     values = np.tile([1.0, 2.0], 60)
     same = [Distances(values, np.ones(120, bool), bound, Norm.L2) for bound in (Bound.LOWER, Bound.UPPER)]
     found = bracket(*same, Partition.by("half", np.repeat(["a", "b"], 60)))
-    assert "there is no difference in these samples" in found["a"].finding
+    assert "there is no difference in these samples" in found.finding(found["a"])

@@ -51,8 +51,8 @@ def test_one_short_search_makes_groups_not_comparable_instead_of_equal():
         assert math.isnan(row.p)
         assert math.isnan(row.p_adjusted)
         assert "the cap of 0.05" in reason_of(row.p_adjusted)
-        for words in ("cuts 100% of the group's", "1 unreached sample looked only as far as 0.05", "up_to="):
-            assert words in row.finding
+        for words in ("cuts 100 % of the group's", "1 unreached sample looked only as far as 0.05", "up_to="):
+            assert words in result.finding(row)
     assert NO_DIFFERENCE not in str(result)
     assert AuditResult.from_json(result.to_json()).to_json() == result.to_json()
 
@@ -67,7 +67,8 @@ def test_nothing_that_compares_groups_is_stated_of_the_partition_as_a_whole():
 
 
 def test_the_remedy_names_a_radius_that_is_far_enough():
-    finding = audit(upper(UNREACHED, tried=0.05), halves(UNREACHED), QUICK)["F"].finding
+    cut = audit(upper(UNREACHED, tried=0.05), halves(UNREACHED), QUICK)
+    finding = cut.finding(cut["F"])
     enough = float(finding.split("Search as far as ")[1].split(" ")[0])
     result = audit(upper(UNREACHED, tried=1.001 * enough), halves(UNREACHED), QUICK)
     assert [row.verdict for row in result] == [LESS_ROBUST, MORE_ROBUST]
@@ -126,7 +127,7 @@ def test_the_cap_is_printed_and_named_in_every_verdict():
         radius = f"up to a radius of {result.up_to:.4g}"
         header, *_ = str(result).splitlines()
         assert radius in header
-        assert all(radius in row.finding for row in result)
+        assert all(radius in result.finding(row) for row in result)
         assert set(result.to_frame()["up_to"]) == {result.up_to}
 
 
@@ -143,20 +144,20 @@ def test_a_comparison_of_models_is_withheld_in_the_same_way():
             assert not row.change.is_defined
             assert not row.sigma_change.is_defined
             assert all(math.isnan(p) for p in (row.p, row.p_adjusted, row.sigma_p, row.sigma_after))
-            assert "only as far as 0.05" in row.finding
+            assert "only as far as 0.05" in found.finding(row)
         assert "up to a radius of 0.05" in str(found)
         assert "cannot be compared" in found.warnings[0]
         found.to_json()
     asked = compare(upper(short[1]), upper(short[0], 0.05), halves(UNREACHED), AuditSettings(resamples=400, up_to=2.0))
     assert [row.verdict for row in asked] == [MORE_ROBUST] * 2
-    assert all("up to a radius of 2" in row.finding for row in asked)
+    assert all("up to a radius of 2" in asked.finding(row) for row in asked)
 
 
 def test_a_comparison_capped_by_the_nearer_model_says_that_nobody_knows_how_far_was_searched():
     before, after = np.append(gap(), 1.0), np.append(0.3 * gap(), np.inf)
     found = compare(upper(before), upper(after), halves(UNREACHED), QUICK)
     assert {row.verdict for row in found} == {NOT_COMPARABLE}
-    assert "nothing says how far the search for them looked" in found["F"].finding
+    assert "nothing says how far the search for them looked" in found.finding(found["F"])
 
 
 def test_power_promises_nothing_where_nothing_could_be_compared():

@@ -61,12 +61,13 @@ def test_a_model_does_not_differ_from_itself(seed):
 def test_a_constant_shift_far_smaller_than_the_spread_is_found(shift):
     before = exact(np.random.default_rng(0).gamma(2, 1, 700) + 1)  # standard deviation 1.4
     after = exact(before.values + shift)
-    for row in compare(before, after, groups(300, 400), QUICK):
+    found = compare(before, after, groups(300, 400), QUICK)
+    for row in found:
         assert row.change.value == pytest.approx(shift)
         assert row.change.low < shift < row.change.high
         assert row.p_adjusted < 0.05
         assert row.verdict == ("more robust" if shift > 0 else "less robust")
-        assert f"{row.verdict} than before" in row.finding
+        assert f"{row.verdict} than before" in found.finding(row)
 
 
 def test_a_change_that_three_newly_wrong_samples_would_undo_is_not_significant():
@@ -333,7 +334,7 @@ def test_a_comparison_becomes_a_table_and_plain_json():
     } <= set(table)
     content = json.loads(found.to_json(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert content["groups"][0]["change"]["value"] == found["g0"].change.value
-    assert str(found).splitlines()[1].strip() == found["g0"].finding
+    assert str(found).splitlines()[1].strip() == found.finding(found["g0"])
 
 
 # What the numbers promise

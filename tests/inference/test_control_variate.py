@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fairmargin.analyses.to_precision import REFERENCE, Question, to_precision
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
@@ -18,6 +17,7 @@ from fairmargin.inference.allocation import Errors, allocate
 from fairmargin.inference.control_variate import Pool, chances, control_variate_means, sizes_by
 from fairmargin.inference.log_contrast import log_contrast
 from fairmargin.inference.prediction import cross_predictions
+from fairmargin.inference.rounds import REFERENCE, Question, to_precision
 from tests.peers import peer
 
 KINDS = {  # what the reference finds of n correct samples, and what the cheap estimator makes of it; the true mean

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 
-from fairmargin.analyses.to_precision import REFERENCE, Question, to_precision
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.inference.log_contrast import log_contrast
 from fairmargin.inference.permutation import holm, hypotheses
+from fairmargin.inference.rounds import REFERENCE, Question, to_precision
 
 
 def test_p_is_below_alpha_exactly_where_the_interval_excludes_0():

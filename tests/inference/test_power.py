@@ -72,7 +72,7 @@ def test_a_pilot_and_a_plan_with_the_same_numbers_agree():
 
 
 def test_a_drop_and_the_gain_that_undoes_it_are_equally_hard_to_see():
-    for row in power(pilot(50, 80, 400), groups(50, 80, 400)).values():
+    for row in power(pilot(50, 80, 400), groups(50, 80, 400)):
         assert -1 < row.smallest_drop < 0 < row.smallest_gain
         assert (1 + row.smallest_drop) * (1 + row.smallest_gain) == pytest.approx(1)
 

@@ -51,7 +51,7 @@ rows = st.builds(
     p=numbers,
     p_adjusted=numbers,
     verdict=st.sampled_from(VERDICTS),
-    finding=texts,
+    reason=texts,
     curve=curves,
     band=numbers,
     dropped=numbers,
@@ -182,10 +182,10 @@ def test_what_is_no_audit_is_refused(text: str) -> None:
         AuditResult.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 1, 3, "2", None])
+@pytest.mark.parametrize("version", [0, 2, 4, "3", None])
 def test_another_format_is_refused_with_both_versions(version: object) -> None:
     content = {**json.loads(AUDITED.to_json()), "format": version}
-    with pytest.raises(InputError, match=re.escape(f"has format {version}; this version of Fairmargin reads format 2")):
+    with pytest.raises(InputError, match=re.escape(f"has format {version}; this version of Fairmargin reads format 3")):
         AuditResult.from_json(json.dumps(content))
 
 
@@ -259,7 +259,7 @@ def test_damage_that_would_change_a_number_is_noticed(place: tuple, junk: object
     [
         (("groups", 0, "group"), 7),
         (("groups", 0, "verdict"), "perfectly fair"),
-        (("groups", 0, "finding"), None),
+        (("groups", 0, "reason"), None),
         (("groups",), []),
         (("partition",), None),
         (("warnings",), "word"),
@@ -313,14 +313,16 @@ def test_an_unknown_group_is_refused_with_the_ones_there_are() -> None:
         AUDITED["x"]
 
 
-def test_text_of_a_result_names_the_cap_and_has_one_line_per_group() -> None:
-    header, cap, *lines = str(AUDITED).splitlines()
+def test_text_of_a_result_names_the_cap_and_has_a_line_for_every_sentence() -> None:
+    header, *lines = str(AUDITED).splitlines()
     radius = "up to a radius of 17.02 (distances beyond it count as 17.02)"
     assert header == f'hair "colour": upper bounds (attacks), L∞, 123 samples, {radius}'
-    assert cap.strip() == f"{AUDITED.cap_reason}."
-    assert [line.strip() for line in lines] == [row.finding for row in AUDITED]
-    uncapped = str(replace(AUDITED, up_to=math.inf, cap_reason="")).splitlines()
-    assert uncapped == ['hair "colour": upper bounds (attacks), L∞, 123 samples', *(f"  {r.finding}" for r in AUDITED)]
+    assert [line.strip() for line in lines] == AUDITED.sentences()
+    assert {AUDITED.finding(row) for row in AUDITED} < set(AUDITED.sentences())
+    assert any(AUDITED.cap_reason in sentence for sentence in AUDITED.sentences())
+    uncapped = replace(AUDITED, up_to=math.inf, cap_reason="")
+    assert str(uncapped).splitlines()[0] == 'hair "colour": upper bounds (attacks), L∞, 123 samples'
+    assert "radius" not in " ".join(uncapped.finding(row) for row in uncapped)
 
 
 def test_an_estimate_reads_as_value_and_interval_or_says_why_not() -> None:

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
-from fairmargin.analyses.robust_accuracy import RobustAccuracy
-from fairmargin.analyses.under_attack import accuracy_under_attack
+from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_attack
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
@@ -108,14 +107,15 @@ def test_an_attack_bounds_robust_accuracy_from_above_and_says_so() -> None:
     assert found.overall.worst_accuracy.bound is Bound.UPPER
     assert found["3"].gap_to_rest.bound is found.overall.vcra.bound is found.overall.gap.bound is Bound.NEITHER
     assert found.overall.vca.bound is Bound.EXACT
-    assert "at most" in found["3"].finding
+    assert "at most" in found.finding(found["3"])
     assert "robust accuracy at most" in str(found)
     assert "An attack that finds nothing proves nothing" in found.warnings[0]
 
 
 def test_a_certificate_says_at_least_and_what_is_exact_says_neither() -> None:
     correct, robust = drawn(np.full(10, 0.5), 40, seed=2)
-    assert "at least" in attacked(correct, robust, ten_groups(40), bound="lower")["3"].finding
+    certified = attacked(correct, robust, ten_groups(40), bound="lower")
+    assert "at least" in certified.finding(certified["3"])
     exact = attacked(correct, robust, ten_groups(40), bound="exact")
     assert "at most" not in str(exact)
     assert exact.overall.vcra.bound is Bound.EXACT
@@ -176,7 +176,7 @@ def test_a_real_gap_is_found_with_its_group_and_its_size() -> None:
     assert found.overall.gap.low > 0
     assert found.overall.vca.low == 0  # natural accuracy is the same for all
     assert found.overall.worst_group == "3"
-    assert "less robust than the rest" in weak.finding
+    assert "less robust than the rest" in found.finding(weak)
 
 
 def test_the_exact_p_is_what_drawing_permutations_comes_to() -> None:
@@ -321,15 +321,15 @@ def test_the_gap_of_the_table_stands_beside_the_one_without_its_noise() -> None:
     assert found.plain_gap == 0.5
     assert found.overall.gap.value < 0.5
     said = str(found)
-    assert f"gap in these samples 50.0%; without its noise {found.overall.gap.value:.1%} [" in said
-    assert "this interval is for whichever group is truly the worst, the one in the table for this group alone" in said
+    assert f"Gap in these samples 50.0 %; without its noise {100 * found.overall.gap.value:.1f} % [" in said
+    assert "this interval is for whichever group is truly the worst" in said
     assert found.to_dict()["plain_gap"] == 0.5
     assert found.to_dict()["overall"]["gap"]["value"] == found.overall.gap.value
-    assert "−50.0 points" in found["b"].finding
-    assert "-" not in found["b"].finding
+    assert "−50.0 points" in found.finding(found["b"])
+    assert "-" not in found.finding(found["b"])
 
 
 def test_a_single_group_has_no_gap_and_one_interval() -> None:
     said = str(attacked([True] * 9, [True] * 4 + [False] * 5, Partition.by("g", ["a"] * 9)))
-    assert "gap undefined (one group alone has no spread)" in said
+    assert "Gap undefined (one group alone has no spread)" in said
     assert "whichever" not in said

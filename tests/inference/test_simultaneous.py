@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 
 from fairmargin.analyses.audit import AuditResult, audit
-from fairmargin.analyses.bracket import bracket
-from fairmargin.analyses.bracketed import CERTAINLY_LESS, CERTAINLY_MORE
-from fairmargin.analyses.under_attack import accuracy_under_attack
+from fairmargin.analyses.bracket import CERTAINLY_LESS, CERTAINLY_MORE, bracket
+from fairmargin.analyses.robust_accuracy import accuracy_under_attack
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, Estimate
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.simultaneous import simultaneous_limits
-from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, signed_percent
 from fairmargin.studies.gate import gate
 
 RANDOM_AUDITS = 200
@@ -105,12 +104,13 @@ def test_population_limits_of_a_bracket_exclude_zero_exactly_where_it_speaks_of_
         rng = np.random.default_rng(seed)
         lower = Distances(distances.values * rng.uniform(0.8, 1.0), distances.correct, "lower", "l2")
         upper = Distances(distances.values * 1.02, distances.correct, "upper", "l2")
-        for row in bracket(lower, upper, partition, plan):
+        found = bracket(lower, upper, partition, plan)
+        for row in found:
             speaks = row.verdict in (CERTAINLY_LESS, CERTAINLY_MORE)
             certain += speaks
             for limits in (row.sigma, row.gap) if row.sigma.is_known else ():
                 excludes = limits.population_low > 0 or limits.population_high < 0
-                assert excludes == speaks, f"seed {seed}, {row.finding}"
+                assert excludes == speaks, f"seed {seed}, {found.finding(row)}"
                 assert limits.population_low <= limits.low <= limits.high <= limits.population_high
     assert certain > 5
 
@@ -134,8 +134,10 @@ def test_a_gate_does_not_fail_a_group_whose_verdict_is_no_significant_difference
 
 
 def test_the_finding_prints_the_interval_for_all_groups() -> None:
-    row = eight_groups()["0"]
-    assert f"interval for all groups at once {row.sigma.low:+.1%} to {row.sigma.high:+.1%}" in row.finding
+    result = eight_groups()
+    limits = result["0"].sigma
+    interval = f"{signed_percent(limits.low)} to {signed_percent(limits.high)}"
+    assert f"interval for all groups at once {interval}" in result.finding(result["0"])
 
 
 @pytest.mark.parametrize("up_to", [0.1, 0.03, 1e-3, 8 / 255])
@@ -166,7 +168,7 @@ def test_a_group_that_is_always_wrong_is_less_robust_in_every_column() -> None:
     result = audit(Distances(values, values > 0, "exact", "l2"), partition, AuditSettings(resamples=200))
     assert result["0"].verdict == LESS_ROBUST
     assert gate(result.to_frame(), "sigma_high < 0").matching["group"].tolist() == ["0"]
-    assert "-100.0% to below 0" in result["0"].finding
+    assert "−100 % to below 0" in result.finding(result["0"])
 
 
 def limits(low: float, high: float, adjusted: float, value: float) -> tuple[float, float]:

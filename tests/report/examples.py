@@ -61,7 +61,7 @@ def example_group(
         p=p / 2,
         p_adjusted=p,
         verdict=verdict,
-        finding=f"{group}: {verdict}",
+        reason="" if verdict in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE) else "no reason",
         curve=RobustnessCurve(values),
         band=1.36 / math.sqrt(size),
     )

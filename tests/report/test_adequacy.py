@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fairmargin.analyses.adequacy import Evidence, settle
 from fairmargin.analyses.alarms import THRESHOLDS, consequence
 from fairmargin.analyses.audit import audit
-from fairmargin.analyses.settling import Evidence, settle
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
@@ -16,7 +16,7 @@ from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.report.figures import budgets
 from fairmargin.report.page import Provenance, Section, render, write_report
-from fairmargin.report.strength import strength, strength_alarms, strength_headline
+from fairmargin.report.strength import strength
 from tests.report.examples import HOSTILE, example_result
 from tests.report.test_page import Page
 
@@ -64,21 +64,21 @@ def test_a_gap_that_still_moves_is_said_to_be_partly_the_attacks():
     assert strength([found]).startswith(
         "But with more steps of this attack the gaps by “digit” still moved: in part they are the attack’s"
     )
-    assert "The distances are not yet those of the model but of the attack" in strength_headline(found)
+    assert "The distances are not yet those of the model but of the attack" in found.headline
     page = page_of(found)
     assert strength([found]) in page.text
-    assert found["8"].finding in page.text
+    assert found.finding(found["8"]) in page.text
     assert any(a.get("class") == "chip not-settled" for a in page.attributes("span"))
 
 
 def test_alarms_name_the_groups_the_share_and_its_interval():
     found = example(blind="1")
-    (sentence,) = strength_alarms(found)
+    (sentence,) = found.alarm_sentences()
     assert sentence.startswith("No gradient (the model has no gradient, or none that is a number): “1” at 100 %")
     assert "(40 of 40; 95 % interval 91 % to 100 %)" in sentence
     assert "signs that the attack was misled about “1” of “digit”" in strength([found])
     assert sentence.endswith(f"91 % to 100 %). {consequence('no gradient')}")
-    assert "an attack that sees nothing, or stays in the wrong place, does not move" in strength_headline(found)
+    assert "an attack that sees nothing, or stays in the wrong place, does not move" in found.headline
     page = page_of(found)
     assert sentence in page.text
     assert [a.get("class") for a in page.attributes("span")].count("chip alarm") == 1
@@ -129,7 +129,7 @@ def test_what_another_attack_found_is_said_at_the_top_and_in_the_alarms():
     opening = strength([found])
     assert opening.startswith("Another attack on this page came clearly nearer than fmn:steps=100 for “0” of “digit”")
     assert "misled" not in opening
-    (sentence,) = strength_alarms(found)
+    (sentence,) = found.alarm_sentences()
     assert sentence.startswith("Another attack is nearer (another attack audited beside this one found")
     assert "So the distances of these groups may be too large: what the other attack found" in sentence
     assert opening in page_of(found).text
@@ -138,7 +138,7 @@ def test_what_another_attack_found_is_said_at_the_top_and_in_the_alarms():
 def test_the_only_group_is_not_called_undecided_for_want_of_samples():
     found = example(("everyone",), partition="all")
     assert strength([found]) == ""
-    assert strength_headline(found) == (
+    assert found.headline == (
         "Undecided: “everyone” is the only group, so that there is no gap between groups that could settle."
     )
     page = page_of(found, names=("everyone",), partition="all")
@@ -148,7 +148,7 @@ def test_the_only_group_is_not_called_undecided_for_want_of_samples():
 
 def test_too_few_samples_are_said_with_their_side():
     found = example(("a", "b"), per_group=5)
-    assert strength_headline(found) == (
+    assert found.headline == (
         "Too few samples: every group, or all that is outside it, has fewer than 10."
     )  # fmt: skip
     assert "5 of the group and 5 outside it" in page_of(found, names=("a", "b")).text

@@ -12,7 +12,6 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.certificates import false_certificates
-from fairmargin.report.guarantees import false_sentence, guarantee_headline
 from fairmargin.report.page import write_report
 from tests.report.examples import HOSTILE, example_result
 from tests.report.test_page import Page
@@ -74,13 +73,13 @@ def test_an_attack_guarantees_nothing():
 
 def test_the_sentences_name_the_least_and_count_the_false():
     found, _ = certified()
-    assert guarantee_headline(found).startswith("“F” is guaranteed a mean distance of 0.2")
-    assert "At 95 % confidence, at most 1 is false in any group" in false_sentence(found)
-    assert "at most 3 are false" in false_sentence(certified(alpha=0.005)[0])
-    assert false_sentence(certified(alpha=0.0)[0]) == "None of these certificates can be false."
+    assert found.headline.startswith("“F” is guaranteed a mean distance of 0.2")
+    assert "At 95 % confidence, at most 1 is false in any group" in found.counting
+    assert "at most 3 are false" in certified(alpha=0.005)[0].counting
+    assert certified(alpha=0.0)[0].counting == "None of these certificates can be false."
     nothing = Distances([0.0] * 4, [False] * 4, Bound.LOWER, Norm.L2, "smoothed(1)")
     none = certify_groups(nothing, Partition.by("sex", list("FMFM")), RADII, alpha=0.001)
-    assert guarantee_headline(none) == "For no group is any distance guaranteed."
+    assert none.headline == "For no group is any distance guaranteed."
 
 
 def test_the_page_shows_what_is_guaranteed_and_nothing_where_nothing_is(tmp_path):

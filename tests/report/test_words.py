@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from fairmargin.analyses import summary
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, VERDICTS, Estimate
 from fairmargin.presentation import formatting
@@ -22,7 +23,7 @@ def result_of(*groups, bound=Bound.EXACT, **options):
 
 def test_the_headline_names_the_group_the_size_the_interval_and_the_p_value():
     result = result_of(group_with(-0.31, -0.36, -0.25), group_with(0.02, -0.1, 0.14, NO_DIFFERENCE, "1"))
-    assert words.headline(result) == (
+    assert summary.headline(result) == (
         "Noise or an attacker reaches “8” first: on average its samples lie 31 % closer to the boundary than "
         "everyone else’s (95 % interval 25 % to 36 %, p < 0.001)."
     )
@@ -34,8 +35,8 @@ def test_the_headline_takes_the_significant_group_with_the_smallest_sigma():
         group_with(-0.5, -0.9, 0.1, NO_DIFFERENCE, name="b"),
         group_with(-0.4, -0.5, -0.3, name="c"),
     ]
-    assert "reaches “c” first" in words.headline(result_of(*groups))
-    assert "Also significantly less robust: “a” (20 % closer)." in words.findings(result_of(*groups))
+    assert "reaches “c” first" in summary.headline(result_of(*groups))
+    assert "Also significantly less robust: “a” (20 % closer)." in summary.summary(result_of(*groups))
 
 
 @pytest.mark.parametrize(
@@ -47,25 +48,25 @@ def test_the_headline_takes_the_significant_group_with_the_smallest_sigma():
     ],
 )
 def test_the_headline_claims_no_more_than_the_bound_allows(bound, phrase):
-    assert phrase in words.headline(result_of(group_with(-0.31, -0.36, -0.25), bound=bound))
+    assert phrase in summary.headline(result_of(group_with(-0.31, -0.36, -0.25), bound=bound))
 
 
 def test_a_group_that_is_only_more_robust_is_not_called_reached_first():
-    headline = words.headline(result_of(group_with(0.3, 0.2, 0.4, MORE_ROBUST)))
+    headline = summary.headline(result_of(group_with(0.3, 0.2, 0.4, MORE_ROBUST)))
     assert "first" not in headline
     assert "30 % farther from the boundary" in headline
 
 
 def test_no_significant_difference_is_not_sold_as_equality():
     result = result_of(group_with(0.02, -0.1, 0.14, NO_DIFFERENCE))
-    assert "No significant difference" in words.headline(result)
-    assert any("up to 14 %" in sentence for sentence in words.findings(result))
+    assert "No significant difference" in summary.headline(result)
+    assert any("up to 14 %" in sentence for sentence in summary.summary(result))
     assert "no proof of equality" in words.answer([result])
 
 
 def test_an_audit_that_judged_nobody_says_that_it_cannot_tell():
     result = result_of(undefined_group("a"), undefined_group("b", verdict=NOT_COMPARABLE))
-    assert "could not be compared" in words.headline(result)
+    assert "could not be compared" in summary.headline(result)
     assert words.answer([result]).startswith("This audit cannot tell")
 
 
@@ -92,11 +93,11 @@ def test_estimators_that_contradict_each_other_are_reported():
 
 def test_an_interval_across_zero_names_both_directions():
     estimate = Estimate(-0.1, -0.3, 0.12, Bound.EXACT)
-    assert words.interval(estimate, 0.9) == "90 % interval 30 % closer to 12 % farther"
+    assert summary.interval(estimate, 0.9) == "90 % interval 30 % closer to 12 % farther"
 
 
 def test_a_missing_interval_is_said_to_be_missing():
-    assert words.interval(Estimate(0.1, math.nan, math.nan, Bound.EXACT), 0.95) == "no interval"
+    assert summary.interval(Estimate(0.1, math.nan, math.nan, Bound.EXACT), 0.95) == "no interval"
 
 
 def test_every_verdict_and_every_bound_has_a_symbol_and_a_meaning():
@@ -107,27 +108,27 @@ def test_every_verdict_and_every_bound_has_a_symbol_and_a_meaning():
 
 
 def test_conditions_are_told_only_where_they_hold():
-    assert words.notes(example_result()) == ()
+    assert example_result().notes() == []
     capped = replace(example_result(up_to=2.0, control="age"), clustered=True, subject="smoothed(0.25)")
-    text = " ".join(words.notes(capped))
+    text = " ".join(capped.notes())
     for phrase in ("capped at 2", "no finite distance", "equal “age”", "resampled together", "smoothed(0.25)"):
         assert phrase in text
 
 
 def test_the_radius_of_a_cap_is_named_in_the_answer_and_the_headline():
     capped, plain = example_result(up_to=2.0), example_result()
-    assert "radius" not in words.answer([plain]) + words.headline(plain)
+    assert "radius" not in words.answer([plain]) + summary.headline(plain)
     assert "This holds up to a radius of 2: differences beyond it are not seen." in words.answer([capped])
-    assert "on average, up to a radius of 2, its samples lie" in words.headline(capped)
+    assert "on average, up to a radius of 2, its samples lie" in summary.headline(capped)
     other = replace(plain, partition="age")
     assert "This holds only up to a radius of 2 by “digit”" in words.answer([capped, other])
     equal = example_result(groups=[example_group(name, verdict=NO_DIFFERENCE) for name in "01"], up_to=2.0)
-    assert "was found up to a radius of 2." in words.headline(equal)
+    assert "was found up to a radius of 2." in summary.headline(equal)
 
 
 def test_the_control_note_counts_the_samples_left_out():
     row = replace(example_group(size=200), dropped=0.25)
-    assert "50 samples without a counterpart" in words.control_note(result_of(row, control="age"))
+    assert "50 samples without a counterpart" in result_of(row, control="age").notes()[-1]
 
 
 @pytest.mark.parametrize("name", ["a\u202eb", "a\nb", "a\x00b", "a\u2066b", "a\t b"])
@@ -147,7 +148,7 @@ def test_a_very_long_name_keeps_its_beginning_and_its_end():
 
 
 def test_groups_without_sigma_come_last():
-    rows = words.by_sigma(
+    rows = summary.by_sigma(
         result_of(undefined_group("u"), group_with(0.3, 0.2, 0.4), group_with(-0.3, -0.4, -0.2, name="l"))
     )
     assert [row.group for row in rows] == ["l", "8", "u"]

@@ -217,7 +217,7 @@ EDITS = {
     "limits the wrong way round": in_group(0, sigma__low=0.9, sigma__high=-0.9),
     "verdict": in_group(0, verdict="no significant difference"),
     "p": in_group(0, p_adjusted=0.9),
-    "sentence": in_group(0, finding="F: no significant difference from the rest."),
+    "reason": in_group(0, reason="there are too few"),
     "name": in_group(0, group="X"),
     "size": in_group(0, size=10_000),
     "size as a text": in_group(0, size="12"),

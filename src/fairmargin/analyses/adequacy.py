@@ -1,25 +1,41 @@
-"""Whether an attack was strong enough: frozen values that a report or a notebook reads."""
+"""Whether an attack was strong enough: have the gaps between groups settled at rising budgets?"""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar, Final, Literal, get_args
 
-import pandas as pd
+import numpy as np
 
-from fairmargin.analyses.alarms import ALARMS, Alarm
+from fairmargin.analyses.alarms import ALARMS, MEANINGS, NO_GRADIENT, Alarm, alarms_of, consequence
+from fairmargin.analyses.table import GroupTable
+from fairmargin.core.arrays import Floats, Ints, same_length
 from fairmargin.core.bound import Bound
-from fairmargin.core.codec import decode_number, decode_text, encode, read, written
+from fairmargin.core.codec import Format
+from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.inference.estimate import TOO_FEW, Estimate, decode_estimate
+from fairmargin.inference.estimate import TOO_FEW, Estimate
+from fairmargin.inference.paired_gaps import PairedGaps, mean_of, relative_change, rest_weights
+from fairmargin.presentation.formatting import limits_text, listed, percent, plain, points, quoted, signed_percent
 
-SETTLED = "settled"
-NOT_SETTLED = "not settled"
-UNDECIDED = "undecided"
-NOTHING = "nothing to settle"
-SETTLEMENTS = (SETTLED, NOT_SETTLED, UNDECIDED, TOO_FEW, NOTHING)
+SETTLED: Final = "settled"
+NOT_SETTLED: Final = "not settled"
+UNDECIDED: Final = "undecided"
+NOTHING: Final = "nothing to settle"
+Settlement = Literal["settled", "not settled", "undecided", "too few samples", "nothing to settle"]
+SETTLEMENTS: Final[tuple[Settlement, ...]] = get_args(Settlement)
 
-_FORMAT = 2
+TOLERANCE = 0.02
+FEWEST = 10  # of fewer samples a quarter could have moved unseen: 1 − 0.05^(1/10) = 26 %
+_STAYS = "an attack that sees nothing, or stays in the wrong place, does not move with more steps either"
+NOTHING_TO_SETTLE = {
+    Bound.EXACT: "The distances are exact: they were computed, not searched for, and there is nothing to settle.",
+    Bound.LOWER: "The distances are certified lower bounds: there was no attack that could have been stronger.",
+    Bound.NEITHER: "The distances are a proxy: no budget would make them distances.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +60,10 @@ class GroupAdequacy:
         σ of the best over all budgets minus σ of the audited budget: what the verdict rests on.
     last_change
         σ of the best up to the last budget minus that up to the one before.
-    verdict, finding
-        One of `SETTLEMENTS`, and the same as a sentence.
+    verdict
+        Whether σ still moves.
+    alarms
+        Signs that the attack was misled or too weak.
     """
 
     group: str
@@ -59,8 +77,7 @@ class GroupAdequacy:
     mean_change: Estimate
     sigma_change: Estimate
     last_change: Estimate
-    verdict: str
-    finding: str
+    verdict: Settlement
     alarms: tuple[Alarm, ...]
 
     @property
@@ -70,7 +87,7 @@ class GroupAdequacy:
 
 
 @dataclass(frozen=True, slots=True)
-class Adequacy:
+class Adequacy(GroupTable[GroupAdequacy]):
     """Whether the gaps between groups are those of the model or of the attack.
 
     Parameters
@@ -85,37 +102,119 @@ class Adequacy:
         By how much σ may change and still count as settled.
     """
 
+    FORMAT: ClassVar[Format] = Format(2, "adequacy", "Run `fairmargin audit` again")
+
     partition: str
     estimator: str
     budgets: tuple[str, ...]
     audited: int
     groups: tuple[GroupAdequacy, ...]
-    verdict: str
-    finding: str
+    verdict: Settlement
     bound: Bound
     norm: Norm
     confidence: float
     tolerance: float
     up_to: float
 
-    def __iter__(self) -> Iterator[GroupAdequacy]:
-        return iter(self.groups)
-
-    def __getitem__(self, group: str) -> GroupAdequacy:
-        for row in self.groups:
-            if row.group == group:
-                return row
-        names = ", ".join(repr(row.group) for row in self.groups)
-        raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
-
     @property
     def alarmed(self) -> tuple[GroupAdequacy, ...]:
         """The groups for which an alarm was raised."""
         return tuple(row for row in self.groups if row.raised)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row a group and budget."""
-        return pd.DataFrame(
+    @property
+    def title(self) -> str:
+        """Which attack was checked, and for which groups."""
+        return f"{self.partition}: adequacy of {self.estimator or 'the attack'}"
+
+    def sentences(self) -> list[str]:
+        """Return whether the gaps have settled, every alarm, and a finding for each group."""
+        return [self.headline, *self.alarm_sentences(), *(self.finding(row) for row in self)]
+
+    @property
+    def headline(self) -> str:
+        """Whether the gaps have settled, and what to do if not."""
+        if self.verdict == NOTHING:
+            return NOTHING_TO_SETTLE[self.bound]
+        limit, last = f"{points(self.tolerance, signed=False)} points of σ", self.budgets[-1]
+        names = listed([quoted(row.group) for row in self if row.verdict == self.verdict])
+        todo = self._advice()
+        if self.verdict == SETTLED:
+            settled = f"Settled: budgets of up to {last} moved no group’s gap by more than {limit}."
+            unjudged = [quoted(row.group) for row in self if row.verdict != SETTLED]
+            if unjudged:
+                settled += f" Of {listed(unjudged)} too few samples were looked at to tell."
+            return settled + (f" That alone proves little where an alarm is raised: {_STAYS}." if self.alarmed else "")
+        if self.verdict == NOT_SETTLED:
+            return (
+                f"Not settled: budgets of up to {last} still moved the gap of {names} by more than {limit}. The "
+                f"distances are not yet those of the model but of the attack. {todo}"
+            )
+        if self.verdict == UNDECIDED and self.no_gap:
+            return f"Undecided: {self.no_gap}."
+        if self.verdict == UNDECIDED:
+            return (
+                f"Undecided: for {names} the samples looked at cannot tell whether {more_of(self.budgets)} would move "
+                f"the gap by more than {limit}. {todo}"
+            )
+        few = f"Too few samples: every group, or all that is outside it, has fewer than {FEWEST}."
+        return f"{few} {todo}".strip()
+
+    @property
+    def no_gap(self) -> str:
+        """Why no undecided group has a gap that could settle; empty where one has."""
+        undecided = [row for row in self if row.verdict == UNDECIDED]
+        if not undecided or any(row.sigma_change.is_defined for row in undecided):
+            return ""
+        names = listed([quoted(row.group) for row in undecided])
+        if len(self.groups) == 1:
+            return f"{names} is the only group, so that there is no gap between groups that could settle"
+        return f"{names} cannot be compared, since {undecided[0].sigma_change.reason}"
+
+    def alarm_sentences(self) -> list[str]:
+        """Return for every kind of alarm that was raised what it means, where, at what share, and what follows."""
+        sentences = []
+        for kind in ALARMS:
+            raised = [(row, alarm) for row in self for alarm in row.raised if alarm.kind == kind]
+            raised.sort(key=lambda pair: -pair[1].share.value)
+            where = [
+                f"{quoted(row.group)} at {percent(alarm.share.value)} of the samples ({alarm.hits:,} of {alarm.of:,}; "
+                f"{percent(self.confidence)} interval {percent(alarm.share.low)} to {percent(alarm.share.high)})"
+                for row, alarm in raised
+            ]
+            if where:
+                what = f"{kind[0].upper()}{kind[1:]} ({MEANINGS[kind]})"
+                sentences.append(f"{what}: {listed(where)}. {consequence(kind, len(where))}")
+        return sentences
+
+    def finding(self, row: GroupAdequacy) -> str:
+        """Return what became of a group's gap between the audited budget and the best of all."""
+        name, change = plain(row.group), row.sigma_change
+        if row.verdict == TOO_FEW:
+            rest = sum(each.size for each in self) - row.size
+            return f"{name}: too few samples ({_too_few(row.size, rest)}; {FEWEST} are needed to tell)."
+        how = f"the best of all budgets up to {self.budgets[-1]}, instead of {self.budgets[self.audited]},"
+        if not change.is_defined:
+            mean = f" {how[0].upper()}{how[1:]} moved its mean distance by {signed_percent(row.mean_change.value)}."
+            nothing = f"{name}: undecided; {change.reason}, so that it has no gap that could settle."
+            return nothing + (mean if row.mean_change.is_defined else "")
+        before, after = signed_percent(row.sigmas_alone[self.audited]), signed_percent(row.sigmas[-1])
+        limits = limits_text(change.low, change.high, points)
+        interval = limits if limits == "no interval" else f"{percent(self.confidence)} interval {limits}"
+        size = f"{points(change.value)} points ({interval})"
+        limit = f"{points(self.tolerance, signed=False)} points"
+        if row.verdict == SETTLED:
+            return f"{name}: settled; {how} moved its σ of {before} by {size}, within {limit}."
+        own = ""
+        if row.mean_change.is_defined:
+            own = f", its own mean distance by {signed_percent(row.mean_change.value)}"
+        moved = f"{name}: {row.verdict}; {how} moved its σ from {before} to {after}, by {size}{own}"
+        if row.verdict == NOT_SETTLED:
+            return f"{moved}: the distances are not yet those of the model but of the attack."
+        return f"{moved}; the samples looked at cannot tell whether σ moves by more than {limit}."
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group and budget."""
+        return [
             {
                 "partition": self.partition,
                 "group": row.group,
@@ -134,76 +233,269 @@ class Adequacy:
             }
             for row in self.groups
             for i, budget in enumerate(self.budgets)
-        )
+        ]
 
-    def to_json(self) -> str:
-        """A JSON text from which `from_json` makes the same value again."""
-        return written(encode(self), _FORMAT)
+    def contradiction(self) -> str:
+        """Return why this cannot be what was written; empty if it can."""
+        if not self.groups and self.verdict != NOTHING:
+            return "there are no groups"
+        each = [(row.means, row.means_alone, row.sigmas, row.sigmas_alone) for row in self]
+        if any(len(numbers) != len(self.budgets) for row in each for numbers in row):
+            return f"every group has a number for each of {len(self.budgets)} budgets"
+        return ""
+
+    def _advice(self) -> str:
+        """Return what can be done about the verdict, as a sentence; empty where nothing can, or need be."""
+        verdict = self.verdict
+        if verdict not in (NOT_SETTLED, UNDECIDED, TOO_FEW) or (verdict == UNDECIDED and self.no_gap):
+            return ""
+        ways = []
+        if verdict != NOT_SETTLED and any(row.size < row.of for row in self):
+            ways.append("look at more samples (--adequacy-samples, or per_group of fm.adequacy)")
+        kinds = {alarm.kind for row in self if row.verdict == verdict for alarm in row.raised}
+        if verdict != TOO_FEW and NO_GRADIENT in kinds:
+            # More steps of an attack that follows gradients see no more than these did.
+            ways.append("undo what hides the gradients, or measure with an attack that needs none (see fm.FromAttack)")
+        elif verdict != TOO_FEW:
+            ways.append(f"measure with {more_of(self.budgets)}, or with a stronger attack")
+        told = ", or ".join(ways)
+        return f"{told[0].upper()}{told[1:]}." if told else ""
+
+
+def more_of(budgets: Sequence[str]) -> str:
+    """What a larger budget is, by the names of the budgets.
+
+    >>> more_of(["50 steps", "100 steps"]), more_of(["budget 1", "budget 2"])
+    ('more steps of this attack', 'a larger budget')
+    """
+    return "more steps of this attack" if all("step" in name for name in budgets) else "a larger budget"
+
+
+def _too_few(size: int, rest: int) -> str:
+    """Which side has too few, and how many."""
+    if rest >= FEWEST:
+        return f"{size} of the group"
+    return f"{rest} outside the group" if size >= FEWEST else f"{size} of the group and {rest} outside it"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """All that was measured on a sample of each group.
+
+    Parameters
+    ----------
+    runs
+        Distances of the same samples, one for each budget, least budget first.
+    budgets
+        What each budget is called.
+    audited
+        Which of them is the audit's.
+    slopes, noise, unaided, others
+        See `alarms_of`.
+    """
+
+    runs: tuple[Distances, ...]
+    budgets: tuple[str, ...]
+    audited: int
+    slopes: Distances | None = None
+    noise: Distances | None = None
+    unaided: Distances | None = None
+    others: Distances | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.runs) < 2 or len(self.runs) != len(self.budgets):
+            raise InputError(
+                f"Adequacy compares two or more budgets, each with a name; given {len(self.runs)} runs and "
+                f"{len(self.budgets)} names."
+            )
+        if not 0 <= self.audited < len(self.runs):
+            raise InputError(f"`audited` must be one of 0..{len(self.runs) - 1}; given {self.audited}.")
+        first = self.runs[0]
+        for run in (*self.runs, *self.looks.values()):
+            if run.norm is not first.norm or run.subject != first.subject or len(run) != len(first):
+                raise InputError(f"Budgets must be of the same samples in one norm: given {first!r} and {run!r}.")
+            if not np.array_equal(run.correct, first.correct):
+                raise InputError(
+                    "The runs differ in which samples are classified correctly: they are not of one model on the same "
+                    "samples."
+                )
+        if {run.bound for run in self.runs} != {first.bound}:
+            raise InputError(
+                f"Budgets must be of one kind; given {', '.join(sorted({run.bound.words for run in self.runs}))}."
+            )
+
+    @property
+    def looks(self) -> dict[str, Distances]:
+        """What was measured beside the budgets, by name."""
+        every = {"slopes": self.slopes, "noise": self.noise, "unaided": self.unaided, "others": self.others}
+        return {name: look for name, look in every.items() if look is not None}
+
+    def take(self, which: Ints) -> "Evidence":
+        """The same of some samples."""
+        looks = {name: look.take(which) for name, look in self.looks.items()}
+        return Evidence(tuple(run.take(which) for run in self.runs), self.budgets, self.audited, **looks)
+
+
+def nothing_to_settle(bound: Bound, norm: Norm, partition: str, estimator: str, tolerance: float) -> Adequacy:
+    """For distances that no attack has found."""
+    return Adequacy(
+        partition=partition,
+        estimator=estimator,
+        budgets=(),
+        audited=0,
+        groups=(),
+        verdict=NOTHING,
+        bound=bound,
+        norm=norm,
+        confidence=math.nan,
+        tolerance=tolerance,
+        up_to=math.inf,
+    )
+
+
+def settle(
+    evidence: Evidence,
+    partition: Partition,
+    *,
+    estimator: str = "",
+    sizes: Ints | None = None,
+    tolerance: float = TOLERANCE,
+    confidence: float = 0.95,
+    up_to: float = math.inf,
+) -> Adequacy:
+    """Whether more steps of an attack still move the gap between groups, and for which groups alarms are raised.
+
+    What the audit reports, σ at the audited budget, is compared with the best that all budgets together found, paired
+    sample by sample: every input found is an upper bound whatever the budget, so that the least is the nearest to the
+    truth. Settled: the interval of the change lies within the tolerance. Not settled: it lies outside. Else undecided.
+
+    The interval is Student's, with the change of σ linearised in the groups' means, and is for that group alone; a
+    group's rest weighs the other groups by their sizes, as the audit does.
+
+    Parameters
+    ----------
+    evidence
+        What was measured.
+    partition
+        The groups of the same samples.
+    estimator
+        How the distances were measured, in words.
+    sizes
+        How many samples each group of the partition has in all, where only some of them were measured.
+    tolerance
+        By how much σ may change.
+    confidence
+        Of the intervals.
+    up_to
+        Distances are averaged as min(distance, up_to). Where some are `inf` and no cap is given, the largest finite
+        distance that any budget found.
+
+    >>> runs = tuple(Distances([1.0 + s] * 20 + [2.0] * 20, [True] * 40, "upper", "l2") for s in (0.6, 0.5, 0.0))
+    >>> group = Partition.by("sex", ["F"] * 20 + ["M"] * 20)
+    >>> found = settle(Evidence(runs, ("25 steps", "50 steps", "100 steps"), audited=1), group)
+    >>> found["F"].verdict, round(found["F"].sigma_change.value, 3)
+    ('not settled', -0.25)
+    """
+    check_settings(tolerance, confidence, up_to)
+    audited = evidence.runs[evidence.audited]
+    same_length(distances=audited, partition=partition)
+    if audited.bound is not Bound.UPPER:
+        return nothing_to_settle(audited.bound, audited.norm, partition.name, estimator, tolerance)
+    total = partition.sizes if sizes is None else np.asarray(sizes)
+    found = _Found.of(evidence, up_to)
+    gaps = PairedGaps(partition, rest_weights(total), confidence)
+    rows = [_row(i, int(of), found, gaps, evidence, tolerance) for i, of in enumerate(total)]
+    verdict = _overall([row.verdict for row in rows])
+    return Adequacy(
+        partition=partition.name,
+        estimator=estimator,
+        budgets=evidence.budgets,
+        audited=evidence.audited,
+        groups=tuple(rows),
+        verdict=verdict,
+        bound=Bound.UPPER,
+        norm=audited.norm,
+        confidence=confidence,
+        tolerance=tolerance,
+        up_to=found.cap,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """What each budget found alone, and the best up to each (budgets × samples), capped; and the best of all, not."""
+
+    alone: Floats
+    best: Floats
+    cap: float
+    nearest: Distances
 
     @classmethod
-    def from_json(cls, text: str) -> "Adequacy":
-        """The value that `to_json` wrote."""
-        return read(
-            text,
-            _decode,
-            version=_FORMAT,
-            what="adequacy",
-            writer="Adequacy.to_json",
-            again="Run `fairmargin audit` again",
-        )
-
-    def __str__(self) -> str:
-        lines = [f"{self.partition}, {self.estimator}: {self.finding}"]
-        for row in self.groups:
-            lines.append(f"  {row.finding}")
-            lines += [f"    {alarm.sentence}" for alarm in row.raised]
-        return "\n".join(lines)
+    def of(cls, evidence: Evidence, up_to: float) -> "_Found":
+        values, audited = np.stack([run.values for run in evidence.runs]), evidence.runs[evidence.audited]
+        cap = _cap(values, up_to)
+        alone = np.minimum(values, cap)
+        nearest = Distances(values.min(axis=0), audited.correct, Bound.UPPER, audited.norm, audited.subject)
+        return cls(alone, np.minimum.accumulate(alone, axis=0), cap, nearest)
 
 
-def _decode(content: dict[str, Any]) -> Adequacy:
-    budgets = tuple(map(decode_text, content["budgets"]))
-    return Adequacy(
-        budgets=budgets,
-        audited=int(content["audited"]),
-        groups=tuple(_group(row, len(budgets)) for row in content["groups"]),
-        verdict=decode_text(content["verdict"], SETTLEMENTS),
-        bound=Bound(content["bound"]),
-        norm=Norm(content["norm"]),
-        partition=decode_text(content["partition"]),
-        estimator=decode_text(content["estimator"]),
-        finding=decode_text(content["finding"]),
-        confidence=decode_number(content["confidence"]),
-        tolerance=decode_number(content["tolerance"]),
-        up_to=decode_number(content["up_to"]),
-    )
-
-
-def _group(content: dict[str, Any], budgets: int) -> GroupAdequacy:
-    means = tuple(map(decode_estimate, content["means"]))
-    alone, sigmas, sigmas_alone = (
-        tuple(map(decode_number, content[name])) for name in ("means_alone", "sigmas", "sigmas_alone")
-    )
-    if {len(means), len(alone), len(sigmas), len(sigmas_alone)} != {budgets}:
-        raise ValueError(f"every group has a number for each of {budgets} budgets")
+def _row(i: int, of: int, found: _Found, gaps: PairedGaps, evidence: Evidence, tolerance: float) -> GroupAdequacy:
+    """Group number `i` under a rising budget, of whose `of` samples some were looked at."""
+    members, at, confidence = gaps.partition.membership == i, evidence.audited, gaps.confidence
+    label, size, audited = gaps.partition.labels[i], int(members.sum()), evidence.runs[evidence.audited]
+    sigmas, sigmas_alone = gaps.sigmas(i, found.best), gaps.sigmas(i, found.alone)
+    change = gaps.change(i, found.alone[at], found.best[-1])
+    mean_change = relative_change(found.alone[at][members], found.best[-1][members], confidence)
+    verdict = _verdict(size, len(members) - size, change, tolerance)
     return GroupAdequacy(
-        group=decode_text(content["group"]),
-        size=int(content["size"]),
-        of=int(content["of"]),
-        distances=tuple(map(decode_number, content["distances"])),
-        means=means,
-        means_alone=alone,
+        group=label,
+        size=size,
+        of=of,
+        distances=tuple(map(float, np.sort(audited.values[members]))),
+        means=tuple(mean_of(run[members], confidence) for run in found.best),
+        means_alone=tuple(map(float, found.alone[:, members].mean(axis=1))),
         sigmas=sigmas,
         sigmas_alone=sigmas_alone,
-        mean_change=decode_estimate(content["mean_change"]),
-        sigma_change=decode_estimate(content["sigma_change"]),
-        last_change=decode_estimate(content["last_change"]),
-        verdict=decode_text(content["verdict"], SETTLEMENTS),
-        finding=decode_text(content["finding"]),
-        alarms=tuple(map(_alarm, content["alarms"])),
+        mean_change=mean_change,
+        sigma_change=change,
+        last_change=gaps.change(i, found.best[-2], found.best[-1]),
+        verdict=verdict,
+        alarms=alarms_of(members, audited, found.nearest, confidence, **evidence.looks),
     )
 
 
-def _alarm(content: dict[str, Any]) -> Alarm:
-    kind = decode_text(content["kind"], ALARMS)
-    hits, of = int(content["hits"]), int(content["of"])
-    return Alarm(kind, hits, of, decode_estimate(content["share"]), decode_number(content["threshold"]))
+def _verdict(size: int, rest: int, change: Estimate, tolerance: float) -> Settlement:
+    if size < FEWEST or 0 < rest < FEWEST:  # without any rest there is no gap, however many samples are looked at
+        return TOO_FEW
+    if math.isnan(change.low) or math.isnan(change.high):
+        return UNDECIDED
+    if -tolerance <= change.low and change.high <= tolerance:
+        return SETTLED
+    return NOT_SETTLED if change.low > tolerance or change.high < -tolerance else UNDECIDED
+
+
+def _overall(verdicts: Sequence[Settlement]) -> Settlement:
+    judged = [verdict for verdict in verdicts if verdict != TOO_FEW]
+    if not judged:
+        return TOO_FEW
+    return NOT_SETTLED if NOT_SETTLED in judged else UNDECIDED if UNDECIDED in judged else SETTLED
+
+
+def _cap(values: Floats, up_to: float) -> float:
+    if math.isfinite(up_to) or np.isfinite(values).all():
+        return up_to
+    finite = values[np.isfinite(values)]
+    return float(finite.max()) if finite.size and finite.max() > 0 else 1.0
+
+
+def check_settings(tolerance: float, confidence: float, up_to: float) -> None:
+    """Refuse what `settle` cannot work with, before anything is measured for it."""
+    for name, value in (("tolerance", tolerance), ("confidence", confidence), ("up_to", up_to)):
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise InputError(f"`{name}` must be a number; given {value!r}.")
+    if not 0 < tolerance < math.inf:
+        raise InputError(f"`tolerance` must be above 0, for instance 0.02; given {tolerance!r}.")
+    if not 0.5 <= confidence < 1:
+        raise InputError(f"`confidence` must lie in [0.5, 1), for instance 0.95; given {confidence!r}.")
+    if not up_to > 0:
+        raise InputError(f"`up_to` must be a radius above 0; given {up_to!r}.")

@@ -1,6 +1,7 @@
 """Signs that an attack was misled or too weak in a group: masked gradients rather than a model that is robust."""
 
 from dataclasses import dataclass
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -10,20 +11,28 @@ from fairmargin.core.distances import Distances
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.exact_intervals import binomial_interval
 
-NO_GRADIENT = "no gradient"
-NOISE_IS_NEARER = "noise is nearer"
-DISTANCES_JUMP = "distances jump"
-UNREACHED = "unreached"
-REFERENCES_ONLY = "found by a reference only"
-ANOTHER_IS_NEARER = "another attack is nearer"
-ALARMS = (NO_GRADIENT, NOISE_IS_NEARER, DISTANCES_JUMP, UNREACHED, REFERENCES_ONLY, ANOTHER_IS_NEARER)
+NO_GRADIENT: Final = "no gradient"
+NOISE_IS_NEARER: Final = "noise is nearer"
+DISTANCES_JUMP: Final = "distances jump"
+UNREACHED: Final = "unreached"
+REFERENCES_ONLY: Final = "found by a reference only"
+ANOTHER_IS_NEARER: Final = "another attack is nearer"
+Kind = Literal[
+    "no gradient",
+    "noise is nearer",
+    "distances jump",
+    "unreached",
+    "found by a reference only",
+    "another attack is nearer",
+]
+ALARMS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 NEARER = 0.01  # noise must win by this much: searches stop within a thousandth of the boundary
 JUMP = 0.3  # a fall of so much is no refinement of what was found but another place
 BESIDE = 0.1  # attacks that work differ by a few percent; a tenth is more than taste
 
 # Above which share of a group each is raised, and why.
-THRESHOLDS = {
+THRESHOLDS: Final[dict[Kind, float]] = {
     NO_GRADIENT: 0.05,
     NOISE_IS_NEARER: 0.02,
     DISTANCES_JUMP: 0.05,
@@ -31,7 +40,7 @@ THRESHOLDS = {
     REFERENCES_ONLY: 0.05,
     ANOTHER_IS_NEARER: 0.05,
 }
-REASONS = {
+REASONS: Final[dict[Kind, str]] = {
     NO_GRADIENT: (
         "where nothing slopes an attack is blind; a twentieth of a group that looks twice as robust as it is moves the "
         "mean by 5 %"
@@ -45,7 +54,7 @@ REASONS = {
         "where another is already nearer"
     ),
 }
-MEANINGS = {
+MEANINGS: Final[dict[Kind, str]] = {
     NO_GRADIENT: "the model has no gradient, or none that is a number",
     NOISE_IS_NEARER: "random noise found a misclassified input nearer than the attack did",
     DISTANCES_JUMP: f"another budget found an input more than {100 * JUMP:.0f} % nearer than the audited one",
@@ -55,7 +64,7 @@ MEANINGS = {
         f"another attack audited beside this one found a misclassified input more than {100 * BESIDE:.0f} % nearer"
     ),
 }
-_CONSEQUENCES = {
+_CONSEQUENCES: Final[dict[Kind, str]] = {
     NO_GRADIENT: "an attack that follows gradients cannot see where to go",
     NOISE_IS_NEARER: "the attack missed what mere chance found",
     DISTANCES_JUMP: "at the audited budget the attack may have ended in the wrong place",
@@ -81,7 +90,7 @@ class Alarm:
         Above this share the alarm is raised.
     """
 
-    kind: str
+    kind: Kind
     hits: int
     of: int
     share: Estimate
@@ -92,17 +101,8 @@ class Alarm:
         """Whether the share exceeds the threshold."""
         return self.share.is_defined and self.share.value > self.threshold
 
-    @property
-    def sentence(self) -> str:
-        """What was seen, of how many, what it means, and what follows."""
-        counted = (
-            f"{_percent(self.share.value)} of the samples ({self.hits:,} of {self.of:,}; interval "
-            f"{_percent(self.share.low)} to {_percent(self.share.high)}; alarm above {_percent(self.threshold)})"
-        )
-        return f"{self.kind[0].upper()}{self.kind[1:]}, at {counted}: {MEANINGS[self.kind]}. {consequence(self.kind)}"
 
-
-def consequence(kind: str, groups: int = 1) -> str:
+def consequence(kind: Kind, groups: int = 1) -> str:
     """What an alarm means for the distances of the groups that it was raised for, as a sentence.
 
     >>> consequence(NOISE_IS_NEARER)
@@ -146,7 +146,7 @@ def alarms_of(
     [('noise is nearer', 1)]
     """
     counted = np.asarray(group) & audited.correct
-    seen = {DISTANCES_JUMP: best.values < (1 - JUMP) * audited.values, UNREACHED: audited.unreached}
+    seen: dict[Kind, Bools] = {DISTANCES_JUMP: best.values < (1 - JUMP) * audited.values, UNREACHED: audited.unreached}
     if slopes is not None:
         seen[NO_GRADIENT] = slopes.unreached
     if noise is not None:
@@ -158,14 +158,10 @@ def alarms_of(
     return tuple(_alarm(kind, seen[kind][counted], confidence) for kind in ALARMS if kind in seen)
 
 
-def _alarm(kind: str, hit: Bools, confidence: float) -> Alarm:
+def _alarm(kind: Kind, hit: Bools, confidence: float) -> Alarm:
     hits, of = int(hit.sum()), len(hit)
     if not of:
         share = Estimate.undefined("no sample of the group is classified correctly", Bound.EXACT)
     else:
         share = Estimate(hits / of, *binomial_interval(hits, of, confidence), Bound.EXACT)
     return Alarm(kind, hits, of, share, THRESHOLDS[kind])
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")

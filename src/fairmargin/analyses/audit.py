@@ -1,16 +1,16 @@
 """From distances and groups to a verdict that can be defended."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
+from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
+from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
-from fairmargin.core.codec import decode_count, decode_number, decode_text, encode, read, written
+from fairmargin.core.codec import Format
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
@@ -21,22 +21,12 @@ from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import common_cap, forced_cut, within_cap, without_spread
 from fairmargin.inference.contrast import Contrasts, GroupMeans
 from fairmargin.inference.contrasts import compare_groups
-from fairmargin.inference.estimate import (
-    LESS_ROBUST,
-    MORE_ROBUST,
-    NOT_COMPARABLE,
-    TOO_FEW,
-    VERDICTS,
-    Estimate,
-    decode_estimate,
-)
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
 from fairmargin.inference.exact_intervals import binomial_interval, effective_size, kolmogorov_band
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.simultaneous import Family
 from fairmargin.inference.verdicts import verdict_of
-from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, limit_text, radius_words
-
-_FORMAT = 2
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, p_value, percent, plain, quoted, radius_words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +43,8 @@ class GroupResult:
     gap_to_rest: Estimate  # Rob(P) - Rob(rest), with an interval that holds for all groups at once
     p: float
     p_adjusted: float
-    verdict: str  # one of VERDICTS
-    finding: str  # the verdict as a sentence that names the kind of bound it rests on
+    verdict: Verdict
+    reason: str  # why there is no verdict; empty where there is one
     curve: RobustnessCurve
     band: float  # half-width of the confidence band of the curve
     dropped: float = 0.0  # share of the group's samples in strata without a counterpart
@@ -76,11 +66,13 @@ class OverallResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AuditResult:
+class AuditResult(GroupTable[GroupResult]):
     """Everything that an audit of one partition found.
 
     `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip without loss.
     """
+
+    FORMAT: ClassVar[Format] = Format(3, "audit", "Run `fairmargin audit` again")
 
     partition: str
     groups: tuple[GroupResult, ...]
@@ -94,62 +86,80 @@ class AuditResult:
     control: str = ""  # name of the partition held constant
     clustered: bool = False
     method: str = ""  # how intervals and p-values were made, in words
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
-    def __iter__(self) -> Iterator[GroupResult]:
-        return iter(self.groups)
+    @property
+    def title(self) -> str:
+        """What was compared, by which kind of distance."""
+        radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
+        return f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples{radius}"
 
-    def __getitem__(self, group: str) -> GroupResult:
-        for row in self.groups:
-            if row.group == group:
-                return row
-        names = ", ".join(repr(row.group) for row in self.groups)
-        raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
+    def sentences(self) -> list[str]:
+        """Return the summary, a finding for each group, and what to know before quoting either."""
+        rows = by_sigma(self.groups)
+        return [*self.summary(), *(self.finding(row) for row in rows), *self.notes(), *self.warnings]
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per group, every number in a column of its own."""
-        return pd.DataFrame([{"partition": self.partition, **_flat(row), "up_to": self.up_to} for row in self.groups])
+    def summary(self) -> list[str]:
+        """Return the headline and what else there is to say about the groups together."""
+        sentences = summary(self, self.control)
+        if not math.isnan(self.overall.p_equal):
+            p_equal = p_value(self.overall.p_equal)
+            sentences.append(f"Test of the assumption that all groups are equally robust: {p_equal}.")
+        return sentences
 
-    def to_json(self) -> str:
-        """A JSON text from which `from_json` makes the same result again."""
-        return written(encode(self), _FORMAT)
+    def finding(self, row: GroupResult) -> str:
+        """Return a group's verdict as a sentence that names the kind of bound it rests on."""
+        return finding(self, row, row.reason)
 
-    @classmethod
-    def from_json(cls, text: str) -> "AuditResult":
-        """The result that `to_json` wrote."""
-        return read(
-            text,
-            _decode_result,
-            version=_FORMAT,
-            what="audit",
-            writer="AuditResult.to_json",
-            again="Run `fairmargin audit` again",
+    def notes(self) -> list[str]:
+        """Return every condition that a reader should know."""
+        every = (
+            self._subject_note(),
+            cap_note(self.up_to, self.cap_reason),
+            self._control_note(),
+            self._cluster_note(),
+        )
+        return [note for note in every if note]
+
+    def _subject_note(self) -> str:
+        if self.subject == "model":
+            return ""
+        return f"The numbers speak of {plain(self.subject)}, which is another classifier than the plain model."
+
+    def _control_note(self) -> str:
+        if not self.control:
+            return ""
+        left_out = sum(row.dropped * row.size for row in self)
+        lost = f" {round(left_out):,} samples without a counterpart were left out." if left_out >= 0.5 else ""
+        return (
+            f"Groups are compared at equal {quoted(self.control)}: a difference that only mirrors how "
+            f"{quoted(self.control)} is distributed does not show.{lost}"
         )
 
-    def __str__(self) -> str:
-        lines = [f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples"]
-        if math.isfinite(self.up_to):
-            lines[0] += f", {radius_words(self.up_to)}"
-            lines += [f"  {self.cap_reason}."] if self.cap_reason else []
-        lines += [f"  {row.finding}" for row in self.groups]
-        return "\n".join(lines)
+    def _cluster_note(self) -> str:
+        if not self.clustered:
+            return ""
+        return (
+            "Samples that belong together (for instance several of one person) were resampled together: they count as "
+            "one observation, not as many."
+        )
 
-
-def _flat(row: GroupResult) -> dict[str, Any]:
-    columns: dict[str, Any] = {"group": row.group, "size": row.size}
-    for name in ("accuracy", "robustness", "sigma", "gap_to_rest"):
-        estimate: Estimate = getattr(row, name)
-        columns |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-    columns |= {"sigma_alone_low": row.sigma_alone.low, "sigma_alone_high": row.sigma_alone.high}
-    return columns | {
-        "unreached": row.unreached,
-        "p": row.p,
-        "p_adjusted": row.p_adjusted,
-        "dropped": row.dropped,
-        "bound": row.robustness.bound.value,
-        "verdict": row.verdict,
-        "finding": row.finding,
-    }
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group, every number in a column of its own."""
+        return [
+            {
+                "partition": self.partition,
+                **columns_of(row, ("group", "size", "accuracy", "robustness", "sigma", "gap_to_rest")),
+                "sigma_alone_low": row.sigma_alone.low,
+                "sigma_alone_high": row.sigma_alone.high,
+                **columns_of(row, ("unreached", "p", "p_adjusted", "dropped")),
+                "bound": row.robustness.bound.value,
+                "verdict": row.verdict,
+                "finding": self.finding(row),
+                "up_to": self.up_to,
+            }
+            for row in self.groups
+        ]
 
 
 def audit(distances: Distances, partition: Partition, settings: AuditSettings | None = None) -> AuditResult:
@@ -216,7 +226,6 @@ def _rows(
     rows = []
     for i, (label, mask) in enumerate(partition):
         verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
-        sigma = _sigma(i, label, contrasts, family.sigma, bound)
         rows.append(
             GroupResult(
                 group=label,
@@ -224,13 +233,13 @@ def _rows(
                 accuracy=_accuracy(distances, mask, settings, cluster),
                 unreached=float(distances.unreached[mask].mean()),
                 robustness=_robustness(i, label, means, bound),
-                sigma=sigma,
+                sigma=_sigma(i, label, contrasts, family.sigma, bound),
                 sigma_alone=_sigma(i, label, contrasts, contrasts.sigma_limits, bound),
                 gap_to_rest=_gap(i, label, contrasts, family.gap, bound - bound),
                 p=float(contrasts.p[i]),
                 p_adjusted=float(adjusted[i]),
                 verdict=verdict,
-                finding=finding_of(label, verdict, i, sigma, float(adjusted[i]), contrasts, settings, bound),
+                reason=reason_without_verdict(label, verdict, i, contrasts, settings),
                 curve=RobustnessCurve.of(distances, mask),
                 band=kolmogorov_band(_effective(mask, cluster), settings.confidence),
                 dropped=float(contrasts.dropped[i]),
@@ -361,7 +370,7 @@ def _spread(means: GroupMeans, statistic: spread.Statistic, settings: AuditSetti
 
 def _method(settings: AuditSettings, contrasts: Contrasts) -> str:
     return (
-        f"{settings.confidence:.0%} intervals. σ and gap: for all groups at once (Bonferroni), by Hall's "
+        f"{percent(settings.confidence)} intervals. σ and gap: for all groups at once (Bonferroni), by Hall's "
         "transformation of the studentised log ratio, at least as wide as Student's with degrees of freedom from the "
         f"kurtosis and as a group's own bootstrap-t interval with {settings.resamples:,} resamples; they exclude 0 "
         "exactly where the corrected p is significant. Spread over groups: by inverting a test that allows 0. "
@@ -371,41 +380,20 @@ def _method(settings: AuditSettings, contrasts: Contrasts) -> str:
     )
 
 
-def finding_of(
-    label: str,
-    verdict: str,
-    i: int,
-    sigma: Estimate,
-    adjusted: float,
-    contrasts: Contrasts,
-    settings: AuditSettings,
-    bound: Bound,
-) -> str:
-    """The verdict as a sentence that names the kind of bound it rests on."""
+def reason_without_verdict(label: str, verdict: Verdict, i: int, contrasts: Contrasts, settings: AuditSettings) -> str:
+    """Say why a group has no verdict; empty where it has one."""
     if verdict == TOO_FEW:
         own_is_small = contrasts.units[i] <= contrasts.rest_units[i]
         few = int(min(contrasts.units[i], contrasts.rest_units[i]))
         what = "independent clusters" if settings.cluster is not None else "samples"
-        return (
-            f"{label}: too few samples ({'it has' if own_is_small else 'its rest has'} {few:,} {what}; "
-            f"{settings.smallest_group} are needed for a verdict)."
-        )
+        whose = "it has" if own_is_small else "its rest has"
+        return f"{whose} {few:,} {what}; {settings.smallest_group} are needed for a verdict"
     if verdict == NOT_COMPARABLE and contrasts.rest_units[i] == 0:
-        return f"{label}: not comparable (there is no sample outside the group)."
+        return "there is no sample outside the group"
     if verdict == NOT_COMPARABLE:
         name = "the control" if settings.control is None else repr(settings.control.name)
-        share = f"{contrasts.dropped[i]:.0%}"
-        return f"{label}: not comparable ({share} of the samples lie in strata of {name} that lack one side)."
-    than = "than the rest" if verdict in (LESS_ROBUST, MORE_ROBUST) else "from the rest"
-    size = f"σ undefined: {sigma.reason}"
-    if sigma.is_defined and math.isnan(sigma.high):
-        size = f"σ = {sigma.value:+.1%}, no interval: {sigma.reason}"
-    elif sigma.is_defined:
-        low, high = (limit_text(limit, "{:+.1%}".format) for limit in (sigma.low, sigma.high))
-        whose = " for all groups at once" if len(contrasts.p) > 2 else ""
-        size = f"σ = {sigma.value:+.1%}, {settings.confidence:.0%} interval{whose} {low} to {high}"
-    p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
-    return f"{label}: {verdict} {than}, by {bound.words} ({size}; {p})."
+        return f"{percent(contrasts.dropped[i])} of the samples lie in strata of {name} that lack one side"
+    return ""
 
 
 def warnings_of(values: Floats, partition: Partition, rows: tuple[GroupResult, ...], bound: Bound) -> tuple[str, ...]:
@@ -453,48 +441,4 @@ def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, .
         f"Group {rows[worst].group!r} is so much weaker that it lowers the rest of every other group: without it, less "
         f'than half of the advantage of {names} would be left. One very weak group makes every other "more robust than '
         'the rest".'
-    )
-
-
-def _decode_group(content: dict[str, Any]) -> GroupResult:
-    numbers: dict[str, Any] = {
-        n: decode_number(content[n]) for n in ("unreached", "p", "p_adjusted", "band", "dropped")
-    }
-    estimates = {
-        n: decode_estimate(content[n]) for n in ("accuracy", "robustness", "sigma", "sigma_alone", "gap_to_rest")
-    }
-    return GroupResult(
-        group=decode_text(content["group"]),
-        size=decode_count(content["size"]),
-        verdict=decode_text(content["verdict"], VERDICTS),
-        finding=decode_text(content["finding"]),
-        curve=RobustnessCurve([decode_number(v) for v in content["curve"]]),
-        **numbers | estimates,
-    )
-
-
-def _decode_overall(content: dict[str, Any]) -> OverallResult:
-    names = ("accuracy", "robustness", "variance", "relative_variance", "largest_gap", "worst_robustness")
-    return OverallResult(
-        size=decode_count(content["size"]),
-        worst_group=decode_text(content["worst_group"]),
-        p_equal=decode_number(content["p_equal"]),
-        **{name: decode_estimate(content[name]) for name in names},
-    )
-
-
-def _decode_result(content: dict[str, Any]) -> AuditResult:
-    texts = ("partition", "subject", "cap_reason", "control", "method")
-    if not content["groups"] or not isinstance(content["warnings"], list):
-        raise ValueError("an audit has groups, and a list of warnings")
-    return AuditResult(
-        clustered=bool(content["clustered"]),
-        groups=tuple(_decode_group(row) for row in content["groups"]),
-        overall=_decode_overall(content["overall"]),
-        bound=Bound(content["bound"]),
-        norm=Norm(content["norm"]),
-        confidence=decode_number(content["confidence"]),
-        up_to=decode_number(content["up_to"]),
-        warnings=tuple(map(decode_text, content["warnings"])),
-        **{name: decode_text(content[name]) for name in texts},
     )

@@ -1,24 +1,17 @@
 """A lower and an upper bound of the same distances: between what limits robustness, gaps and σ certainly lie."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
-from fairmargin.analyses.bracket_words import finding_of
-from fairmargin.analyses.bracketed import (
-    CERTAINLY_LESS,
-    CERTAINLY_LESS_HERE,
-    CERTAINLY_MORE,
-    CERTAINLY_MORE_HERE,
-    NOT_CERTAIN,
-    Bracket,
-    GroupBracket,
-    Range,
-)
+from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
+from fairmargin.core.codec import Format
 from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import cut_words
@@ -28,10 +21,229 @@ from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.variance_range import variance_range
-from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
+from fairmargin.presentation.formatting import (
+    JUST_BEYOND_ZERO,
+    limit_text,
+    percent,
+    plain,
+    radius_of,
+    radius_words,
+    signed_percent,
+)
+
+CERTAINLY_LESS: Final = "certainly less robust"
+CERTAINLY_MORE: Final = "certainly more robust"
+CERTAINLY_LESS_HERE: Final = "certainly less robust in these samples"
+CERTAINLY_MORE_HERE: Final = "certainly more robust in these samples"
+NOT_CERTAIN: Final = "not certain"
+Certainty = Literal[
+    "certainly less robust",
+    "certainly more robust",
+    "certainly less robust in these samples",
+    "certainly more robust in these samples",
+    "not certain",
+    "too few samples",
+    "not comparable",
+]
+CERTAINTIES: Final[tuple[Certainty, ...]] = get_args(Certainty)
 
 _ROUNDING = 1e-6  # by which a certificate may seem to exceed an attack: both are calculated in floating point
+_NO_DIFFERENCE = 1e-8  # a σ between limits so near to 0 is 0
 _MODEL = "model"
+_MEANINGS = {
+    CERTAINLY_LESS: " than the rest, whatever the attack",
+    CERTAINLY_MORE: " than the rest, whatever the attack",
+    CERTAINLY_LESS_HERE: ", but these are too few to speak of the population, all groups considered",
+    CERTAINLY_MORE_HERE: ", but these are too few to speak of the population, all groups considered",
+    NOT_CERTAIN: ", the bounds leave room for both signs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Limits between which a number lies: for these samples for certain, for the population with some confidence."""
+
+    low: float
+    high: float
+    population_low: float
+    population_high: float
+
+    @classmethod
+    def unknown(cls) -> "Range":
+        """Nothing is known."""
+        return cls(math.nan, math.nan, math.nan, math.nan)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are limits at all."""
+        return not math.isnan(self.low)
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low:.4g} to {self.high:.4g}" if self.is_known else "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBracket:
+    """One group between its bounds.
+
+    Parameters
+    ----------
+    robustness, gap, sigma
+        Rob(P), Rob(P) − Rob(rest) and Rob(P)/Rob(rest) − 1.
+    p, p_adjusted
+        That the population's gap has the other sign, by the bounds least in favour of a gap; corrected by Holm.
+    verdict
+        What the bounds prove.
+    reason
+        Why there is no verdict; empty where there is one.
+    """
+
+    group: str
+    size: int
+    robustness: Range
+    gap: Range
+    sigma: Range
+    p: float
+    p_adjusted: float
+    verdict: Certainty
+    reason: str = ""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the bounds alone decide which side is more robust."""
+        return self.verdict in CERTAINTIES[:4]
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket(GroupTable[GroupBracket]):
+    """Between what limits the robustness of every group of a partition lies.
+
+    Parameters
+    ----------
+    variance
+        Limits of V_f, the variance of Rob(P) over the groups, for these samples.
+    share_closed
+        Of the samples whose bounds are equal, so that their distance is known.
+    crossed
+        Samples of a smoothed model whose certificate exceeds the attack's distance: one of both was wrong by chance.
+    up_to
+        The radius at which distances were capped: everything here holds for min(distance, up_to). `inf` if they were
+        not.
+    cap_reason
+        Why they were capped, and how many finite upper bounds that cuts.
+    control
+        Name of the partition held constant; empty if none was.
+    """
+
+    FORMAT: ClassVar[Format] = Format(2, "bracket", "Run `fairmargin audit` again")
+
+    partition: str
+    groups: tuple[GroupBracket, ...]
+    variance: tuple[float, float]
+    share_closed: float
+    crossed: int
+    norm: Norm
+    subject: str
+    confidence: float
+    up_to: float
+    cap_reason: str = ""
+    control: str = ""
+
+    @property
+    def title(self) -> str:
+        """What was enclosed."""
+        whose = "" if self.subject == _MODEL else f", {self.subject}"
+        radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
+        return f"{self.partition}: between a lower and an upper bound, {self.norm}{whose}{radius}"
+
+    def sentences(self) -> list[str]:
+        """Return what is certain, a finding for each group, and what to know before quoting either."""
+        return [self.headline, *(self.finding(row) for row in self.ordered()), *self.notes()]
+
+    def ordered(self) -> list[GroupBracket]:
+        """Return the groups, least robust first; those without σ last."""
+        middle = {row.group: row.sigma.low + min(row.sigma.high, 10.0) for row in self if row.sigma.is_known}
+        return sorted(self, key=lambda row: middle.get(row.group, math.inf))
+
+    @property
+    def headline(self) -> str:
+        """For how many groups it is certain which side is easier to fool."""
+        here = sum(row.is_certain for row in self)
+        everywhere = sum(row.verdict in (CERTAINLY_LESS, CERTAINLY_MORE) for row in self)
+        if not here:
+            return "The bounds leave room for both signs in every group: nothing is certain yet."
+        return (
+            f"It is certain{self.condition} which side is easier to fool for {here} of {len(self.groups)} groups "
+            f"in these samples, and for {everywhere or 'none'} of them in the population."
+        )
+
+    @property
+    def condition(self) -> str:
+        """What a certain statement is limited to, in parentheses; empty if to nothing."""
+        whose = "" if self.subject == _MODEL else f"of the {self.subject} model, up to false certificates"
+        limits = ", ".join(filter(None, (radius_of(self.up_to), whose)))
+        return f" ({limits})" if limits else ""
+
+    def notes(self) -> list[str]:
+        """Return every condition that a reader should know."""
+        crossed = (
+            f"In {self.crossed:,} samples a certificate exceeds the attack's distance: one of both was wrong by "
+            "chance; they count from 0 to the larger."
+        )
+        capped = f"{self.cap_reason}." if self.cap_reason else ""
+        return [*filter(None, (capped, crossed if self.crossed else ""))]
+
+    def finding(self, row: GroupBracket) -> str:
+        """Return what the bounds of one group prove, of which model, and up to which radius."""
+        name = plain(row.group)
+        if row.reason or row.verdict not in _MEANINGS:
+            return f"{name}: {row.verdict} ({row.reason})."
+        if math.isinf(row.sigma.high) and row.sigma.low <= -1:
+            return f"{name}: {row.verdict}, nothing was proven about it: σ may have any size."
+        whose = "" if self.subject == _MODEL else f" of the {self.subject} model"
+        whose += f" at equal {self.control}" if self.control else ""
+        together = " for all groups at once" if len(self.groups) > 2 else ""
+        here = _percents(row.sigma.low, row.sigma.high)
+        everywhere = _percents(row.sigma.population_low, row.sigma.population_high)
+        size = (
+            f"σ{whose} lies between {here} in these samples, with {percent(self.confidence)} confidence{together} "
+            f"{everywhere} in the population"
+        )
+        meaning = _MEANINGS[row.verdict]
+        if max(abs(row.sigma.low), abs(row.sigma.high)) < _NO_DIFFERENCE:
+            meaning = ", there is no difference in these samples"
+        doubt = "" if self.subject == _MODEL else " Up to false certificates, of which each has its small probability."
+        radius = f"{radius_of(self.up_to)}, " if math.isfinite(self.up_to) else ""
+        beyond = f" Distances beyond {self.up_to:.4g} count as {self.up_to:.4g}." if math.isfinite(self.up_to) else ""
+        return f"{name}: {radius}{row.verdict}{meaning}; {size}.{beyond}{doubt}"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group, every limit in a column of its own."""
+        rows = []
+        for row in self.groups:
+            columns: dict[str, Any] = {"partition": self.partition, "group": row.group, "size": row.size}
+            for name in ("robustness", "gap", "sigma"):
+                limits: Range = getattr(row, name)
+                columns |= {f"{name}_{field.name}": getattr(limits, field.name) for field in fields(limits)}
+            columns |= {"p_adjusted": row.p_adjusted, "verdict": row.verdict, "finding": self.finding(row)}
+            rows.append(columns | {"up_to": self.up_to})
+        return rows
+
+
+def spelled_limit(share: float) -> str:
+    """Format a limit of σ; one that excludes nothing says so.
+
+    >>> spelled_limit(-0.123), spelled_limit(math.inf)
+    ('−12 %', 'any size')
+    """
+    return "any size" if math.isinf(share) else signed_percent(share)
+
+
+def _percents(low: float, high: float) -> str:
+    return f"{limit_text(low, spelled_limit)} and {limit_text(high, spelled_limit)}"
 
 
 def bracket(lower: Distances, upper: Distances, partition: Partition, settings: AuditSettings | None = None) -> Bracket:
@@ -98,6 +310,7 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, settings: 
         confidence=chosen.confidence,
         up_to=sides.up_to,
         cap_reason=sides.cap_reason,
+        control="" if chosen.control is None else chosen.control.name,
     )
 
 
@@ -210,8 +423,8 @@ def _row(
     )  # fmt: skip
     if least.rest_units[0] == 0 or least.dropped[0] == 1:
         nowhere = Range.unknown()
-        row = GroupBracket(label, size, robustness, nowhere, nowhere, math.nan, math.nan, NOT_COMPARABLE, "")
-        return replace(row, finding=finding_of(row, sides.subject, settings, sides.up_to))
+        reason = "there is nothing outside the group to compare with"
+        return GroupBracket(label, size, robustness, nowhere, nowhere, math.nan, math.nan, NOT_COMPARABLE, reason)
     slack = sides.rounding * largest
     gap_here = float(least.gap[0]) - slack, float(most.gap[0]) + slack
     verdict = _verdict(gap_here, adjusted, least, settings)
@@ -231,8 +444,7 @@ def _row(
             _limit(least.sigma_at(level).low[0], -1.0), _limit(most.sigma_at(level).high[0], math.inf), verdict
         ),
     )
-    row = GroupBracket(label, size, robustness, gap, sigma, found.p, adjusted, verdict, "")
-    return replace(row, finding=finding_of(row, sides.subject, settings, sides.up_to, several=level < settings.alpha))
+    return GroupBracket(label, size, robustness, gap, sigma, found.p, adjusted, verdict, _reason(verdict, settings))
 
 
 def _range(here: tuple[float, float], population: tuple[float, float]) -> Range:
@@ -249,7 +461,15 @@ def _in_agreement(low: float, high: float, verdict: str) -> tuple[float, float]:
     return min(low, 0.0), max(high, 0.0)
 
 
-def _verdict(gap: tuple[float, float], adjusted: float, contrasts: Contrasts, settings: AuditSettings) -> str:
+def _reason(verdict: Certainty, settings: AuditSettings) -> str:
+    if verdict == TOO_FEW:
+        return f"{settings.smallest_group} are needed on both sides for a verdict"
+    if verdict == NOT_COMPARABLE:
+        return "too many samples lie in strata that lack one side"
+    return ""
+
+
+def _verdict(gap: tuple[float, float], adjusted: float, contrasts: Contrasts, settings: AuditSettings) -> Certainty:
     if min(contrasts.units[0], contrasts.rest_units[0]) < settings.smallest_group:
         return TOO_FEW
     if contrasts.dropped[0] > MOST_DROPPED:

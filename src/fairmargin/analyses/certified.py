@@ -1,19 +1,16 @@
 """What a run's certificates guarantee for every group of a partition at once: frozen values that a report reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-import pandas as pd
-
-from fairmargin.core.codec import decode_number, decode_text, encode, read, written
+from fairmargin.analyses.table import GroupTable
+from fairmargin.core.codec import Format
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.errors import InputError
 from fairmargin.inference.certificates import CertifiedMean, CertifiedShare, certified_accuracy, certified_mean
-
-_FORMAT = 1
+from fairmargin.presentation.formatting import listed, number, percent, plain, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +23,7 @@ class CertifiedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class Certified(GroupTable[CertifiedGroup]):
     """What certificates that may be false say of every group.
 
     Parameters
@@ -43,6 +40,8 @@ class Certified:
         Of the distances, and whose they are.
     """
 
+    FORMAT: ClassVar[Format] = Format(1, "guarantee", "Run `fairmargin audit` again")
+
     partition: str
     groups: tuple[CertifiedGroup, ...]
     radii: tuple[float, ...]
@@ -51,51 +50,71 @@ class Certified:
     norm: Norm
     subject: str
 
-    def __iter__(self) -> Iterator[CertifiedGroup]:
-        return iter(self.groups)
+    @property
+    def title(self) -> str:
+        """What was certified."""
+        return f"{self.partition}: guaranteed of the {self.subject} model, {self.norm}"
 
-    def __getitem__(self, group: str) -> CertifiedGroup:
-        for row in self.groups:
-            if row.group == group:
-                return row
-        names = ", ".join(repr(row.group) for row in self.groups)
-        raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
+    def sentences(self) -> list[str]:
+        """Return who has the least guarantee, how many certificates may be false, and a finding for each group."""
+        return [self.headline, self.counting, *(self.finding(row) for row in self)]
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per group and radius; the group's mean is repeated."""
-        return pd.DataFrame(
-            [
-                {
-                    "partition": self.partition,
-                    "group": row.group,
-                    "size": row.mean.size,
-                    "false": row.mean.false,
-                    "mean": row.mean.value,
-                    "mean_guaranteed": row.mean.guaranteed,
-                    "radius": share.radius,
-                    "certified_accuracy": share.value,
-                    "certified_accuracy_guaranteed": share.guaranteed,
-                }
-                for row in self.groups
-                for share in row.shares
-            ]
+    @property
+    def headline(self) -> str:
+        """The group with the least guaranteed mean radius, in a sentence."""
+        rows = sorted(self, key=lambda row: row.mean.guaranteed)
+        least, most = rows[0], rows[-1]
+        if most.mean.guaranteed == 0:
+            return "For no group is any distance guaranteed."
+        said = f"{quoted(least.group)} is guaranteed a mean distance of {number(least.mean.guaranteed)}"
+        if len(rows) == 1:
+            return f"{said}."
+        return (
+            f"{said}, the least of all groups; {quoted(most.group)} one of {number(most.mean.guaranteed)}, the most. "
+            "Guarantees order nothing: who has less may be as far from the boundary."
         )
 
-    def to_json(self) -> str:
-        """A JSON text from which `from_json` makes the same value again."""
-        return written(encode(self), _FORMAT)
+    @property
+    def counting(self) -> str:
+        """How many certificates may be false, in a sentence."""
+        most = max(row.mean.false for row in self)
+        if self.alpha == 0:
+            return "None of these certificates can be false."
+        allowed = f"Each certificate is false with a probability of at most {percent(self.alpha)}"
+        false = "none is" if most == 0 else f"at most {most:,} {'is' if most == 1 else 'are'}"
+        return f"{allowed}. At {percent(self.confidence)} confidence, {false} false in any group."
 
-    @classmethod
-    def from_json(cls, text: str) -> "Certified":
-        """The value that `to_json` wrote."""
-        return read(
-            text,
-            _decode,
-            version=_FORMAT,
-            what="guarantee",
-            writer="Certified.to_json",
-            again="Run `fairmargin audit` again",
-        )
+    def finding(self, row: CertifiedGroup) -> str:
+        """Return what is guaranteed of one group."""
+        shares = [f"{percent(share.guaranteed)} of it at least {number(share.radius)}" for share in row.shares]
+        far = f", and {listed(shares)}" if shares else ""
+        return f"{plain(row.group)}: guaranteed a mean distance of {number(row.mean.guaranteed)}{far}."
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group and radius; the group's mean is repeated."""
+        return [
+            {
+                "partition": self.partition,
+                "group": row.group,
+                "size": row.mean.size,
+                "false": row.mean.false,
+                "mean": row.mean.value,
+                "mean_guaranteed": row.mean.guaranteed,
+                "radius": share.radius,
+                "certified_accuracy": share.value,
+                "certified_accuracy_guaranteed": share.guaranteed,
+            }
+            for row in self.groups
+            for share in row.shares
+        ]
+
+    def contradiction(self) -> str:
+        """Return why this cannot be what was written; empty if it can."""
+        if not self.groups:
+            return "there are no groups"
+        if any(tuple(share.radius for share in row.shares) != self.radii for row in self):
+            return "every group has a share at every radius"
+        return ""
 
 
 def certify_groups(
@@ -136,35 +155,4 @@ def certify_groups(
         confidence=confidence,
         norm=distances.norm,
         subject=distances.subject,
-    )
-
-
-def _decode(content: dict[str, Any]) -> Certified:
-    if not content["groups"]:
-        raise ValueError("a guarantee has groups")
-    found = Certified(
-        partition=decode_text(content["partition"]),
-        groups=tuple(map(_group, content["groups"])),
-        radii=tuple(map(decode_number, content["radii"])),
-        alpha=decode_number(content["alpha"]),
-        confidence=decode_number(content["confidence"]),
-        norm=Norm(content["norm"]),
-        subject=decode_text(content["subject"]),
-    )
-    if any(tuple(share.radius for share in row.shares) != found.radii for row in found):
-        raise ValueError("every group has a share at every radius")
-    return found
-
-
-def _group(content: dict[str, Any]) -> CertifiedGroup:
-    mean = content["mean"]
-    return CertifiedGroup(
-        group=decode_text(content["group"]),
-        mean=CertifiedMean(
-            decode_number(mean["value"]), decode_number(mean["guaranteed"]), int(mean["false"]), int(mean["size"])
-        ),
-        shares=tuple(
-            CertifiedShare(*(decode_number(share[name]) for name in ("radius", "value", "guaranteed")))
-            for share in content["shares"]
-        ),
     )

@@ -3,17 +3,17 @@
 Each sample is its own control, so that differences far smaller than the spread of the distances can be seen.
 """
 
-import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
+from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, same_length
 from fairmargin.core.bound import Bound
-from fairmargin.core.codec import encode
+from fairmargin.core.codec import Format
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
@@ -22,12 +22,20 @@ from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import common_cap, forced_cut, within_cap
 from fairmargin.inference.contrast import is_testable
 from fairmargin.inference.crossing import ClusterSums, cluster_sums
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    Estimate,
+    Verdict,
+)
 from fairmargin.inference.paired_change import PairedChange, paired_changes, units_of
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.simultaneous import simultaneous_limits
-from fairmargin.presentation.formatting import radius_words
+from fairmargin.presentation.formatting import p_value, percent, plain, points, radius_words, signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +56,15 @@ class GroupChange:
     sigma_change_alone: Estimate
     sigma_p: float
     sigma_p_adjusted: float
-    verdict: str  # of the change of Rob(P): whether the interval of `change` excludes 0
-    finding: str
+    verdict: Verdict  # of the change of Rob(P): whether the interval of `change` excludes 0
+    reason: str  # why there is no verdict; empty where there is one
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(GroupTable[GroupChange]):
     """What changed from one model to another, group by group."""
+
+    FORMAT: ClassVar[Format] = Format(1, "comparison", "Run `fairmargin compare` again")
 
     partition: str
     groups: tuple[GroupChange, ...]
@@ -67,39 +77,43 @@ class Comparison:
     cap_reason: str = ""
     warnings: tuple[str, ...] = ()
 
-    def __iter__(self) -> Iterator[GroupChange]:
-        return iter(self.groups)
+    @property
+    def title(self) -> str:
+        """What was compared."""
+        radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
+        return f"{self.partition}: after − before, {self.norm}{radius}"
 
-    def __getitem__(self, group: str) -> GroupChange:
-        for row in self.groups:
-            if row.group == group:
-                return row
-        raise InputError(f"Partition {self.partition!r} has no group {group!r}.")
+    def sentences(self) -> list[str]:
+        """Return a finding for each group, and what to know before quoting one."""
+        return [*(self.finding(row) for row in self), *self.notes()]
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per group, every number in a column of its own."""
-        rows = []
-        for row in self.groups:
-            columns: dict[str, object] = {"partition": self.partition}
-            for name in row.__dataclass_fields__:
-                value = getattr(row, name)
-                if isinstance(value, Estimate):
-                    columns |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
-                else:
-                    columns[name] = value
-            rows.append(columns)
-        return pd.DataFrame(rows)
+    def notes(self) -> list[str]:
+        """Return why distances were capped, and all warnings."""
+        return [*([f"{self.cap_reason}."] if self.cap_reason else []), *self.warnings]
 
-    def to_json(self) -> str:
-        """A JSON text for other programs."""
-        return json.dumps(encode(self), ensure_ascii=False, allow_nan=False)
+    def finding(self, row: GroupChange) -> str:
+        """Return how the mean distance of a group changed, and its σ."""
+        name = plain(row.group)
+        if row.verdict in (TOO_FEW, NOT_COMPARABLE):
+            return f"{name}: {row.verdict} ({row.reason})."
+        words = "no significant change" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than before"
+        change, sigma = row.change, row.sigma_change
+        sigma_text = f"undefined ({sigma.reason})" if sigma.reason else "undefined"
+        if sigma.is_defined:
+            limits = sigma.reason if math.isnan(sigma.low) else change_limits(sigma, points)
+            sigma_text = f"{points(sigma.value)} points ({limits})"
+        radius = f" This holds {radius_words(self.up_to)}." if math.isfinite(self.up_to) else ""
+        return (
+            f"{name}: {words} (mean distance {signed(change.value)}, {percent(self.confidence)} interval for all "
+            f"groups at once {change_limits(change)}; {p_value(row.p_adjusted)}); σ changed by {sigma_text}.{radius}"
+        )
 
-    def __str__(self) -> str:
-        lines = [f"{self.partition}: after − before, {self.norm}"]
-        if math.isfinite(self.up_to):
-            lines[0] += f", {radius_words(self.up_to)}"
-            lines += [f"  {self.cap_reason}."] if self.cap_reason else []
-        return "\n".join([*lines, *(f"  {row.finding}" for row in self.groups)])
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group, every number in a column of its own."""
+        names = tuple(field.name for field in fields(GroupChange) if field.name != "reason")
+        return [
+            {"partition": self.partition, **columns_of(row, names), "finding": self.finding(row)} for row in self.groups
+        ]
 
 
 def compare(
@@ -195,7 +209,7 @@ def _rows(
                 sigma_p=float(sigma.p[i]),
                 sigma_p_adjusted=float(sigma.adjusted[i]),
                 verdict=verdict,
-                finding=_finding(label, verdict, together, sigma_together, float(change.adjusted[i]), settings),
+                reason=f"{settings.smallest_group} are needed for a verdict" if verdict == TOO_FEW else "",
             )
         )
     return tuple(rows)
@@ -243,7 +257,7 @@ def _cap_of_both(before: Distances, after: Distances, up_to: float) -> tuple[flo
     return min(caps, key=lambda cap: cap[0])
 
 
-def _verdict(tested: bool, change: Estimate) -> str:
+def _verdict(tested: bool, change: Estimate) -> Verdict:
     if not tested:
         return TOO_FEW
     if change.low > 0:
@@ -257,31 +271,15 @@ def _estimate(value: float, limits: Limits, i: int, bound: Bound, reason: str) -
     return Estimate(float(value), float(limits.low[i]), float(limits.high[i]), bound, reason)
 
 
-def _finding(
-    label: str, verdict: str, change: Estimate, sigma: Estimate, adjusted: float, settings: AuditSettings
-) -> str:
-    if verdict == TOO_FEW:
-        return f"{label}: too few samples ({settings.smallest_group} are needed for a verdict)."
-    p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
-    words = {NO_DIFFERENCE: "no significant change"}.get(verdict, f"{verdict} than before")
-    sigma_text = str(sigma)
-    if sigma.is_defined:
-        sigma_text = f"{sigma.value:+.4g} ({sigma.reason if math.isnan(sigma.low) else limits_text(sigma)})"
-    return (
-        f"{label}: {words} (mean distance {change.value:+.4g}, {settings.confidence:.0%} interval for all groups at "
-        f"once {limits_text(change)}; {p}); σ changed by {sigma_text}."
-    )
-
-
-def limits_text(estimate: Estimate, digits: int = 4) -> str:
-    """Return an interval in words; a limit that Holm's correction moved just beyond 0 is shown as such."""
+def change_limits(change: Estimate, show: Callable[[float], str] = signed) -> str:
+    """Return the interval of a change in words; a limit that Holm's correction moved just beyond 0 says so."""
 
     def text(limit: float) -> str:
-        if 0 < abs(limit) < 1e-9 * abs(estimate.value):
+        if 0 < abs(limit) < 1e-9 * abs(change.value):
             return "below 0" if limit < 0 else "above 0"
-        return f"{limit:+.{digits}g}"
+        return show(limit)
 
-    return f"{text(estimate.low)} to {text(estimate.high)}"
+    return f"{text(change.low)} to {text(change.high)}"
 
 
 def _warnings(before: Distances, after: Distances) -> tuple[str, ...]:

@@ -6,24 +6,28 @@ given power when it is z(1 − α/2k) + z(power) standard errors large, k groups
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import stats
 
+from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import same_length
+from fairmargin.core.codec import Format
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.core.undefined import Undefined
+from fairmargin.core.undefined import Undefined, reason_of
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import common_cap, forced_cut
 from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.units import SAMPLES, UNITS, group_means, make_cells, mean_and_error2, rest_of
+from fairmargin.presentation.formatting import percent, plain, signed_percent
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class GroupPower:
     """What can be seen of one group."""
 
     group: str
@@ -34,6 +38,54 @@ class Power:
     samples_needed: float  # of this group in all, the rest as it is, to detect the σ asked for
 
 
+@dataclass(frozen=True, slots=True)
+class Power(GroupTable[GroupPower]):
+    """What an audit of these groups can detect.
+
+    Parameters
+    ----------
+    sigma
+        The effect that matters, which `samples_needed` is for.
+    chance
+        The probability with which an effect is detected.
+    confidence
+        The confidence of the audit.
+    """
+
+    FORMAT: ClassVar[Format] = Format(1, "power", "Run `fairmargin power` again")
+
+    partition: str
+    groups: tuple[GroupPower, ...]
+    sigma: float
+    chance: float
+    confidence: float
+
+    @property
+    def title(self) -> str:
+        """What is detected, how surely."""
+        return f"{self.partition}: detected with probability {percent(self.chance)}"
+
+    def sentences(self) -> list[str]:
+        """Return a finding for each group."""
+        return [self.finding(row) for row in self]
+
+    def finding(self, row: GroupPower) -> str:
+        """Return which σ of a group would be detected, and how many samples the one asked for takes."""
+        drop, gain, needed = row.smallest_drop, row.smallest_gain, row.samples_needed
+        seen = f"no σ would be detected ({reason_of(drop) or 'undefined'})"
+        if not math.isnan(drop):
+            seen = f"σ of {signed_percent(drop)} or less, and of {signed_percent(gain)} or more, would be detected"
+        takes = f"cannot be detected ({reason_of(needed) or 'undefined'})"
+        if not math.isnan(needed):
+            takes = f"takes {needed:,.0f} samples of it"
+        return f"{plain(row.group)}: {seen}; σ = {signed_percent(self.sigma)} {takes}."
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group."""
+        names = tuple(field.name for field in fields(GroupPower))
+        return [{"partition": self.partition, **columns_of(row, names)} for row in self.groups]
+
+
 def power(
     distances: Distances,
     partition: Partition,
@@ -41,7 +93,7 @@ def power(
     *,
     sigma: float = -0.2,
     chance: float = 0.8,
-) -> dict[str, Power]:
+) -> Power:
     """What an audit of these groups can detect, judged by the spread of the distances at hand.
 
     Parameters
@@ -72,19 +124,19 @@ def power(
     units, rest_units = moments[:, 0, UNITS], rest_moments[:, UNITS]
     tests = hypotheses(np.ones(len(own), dtype=np.bool_))
     cut = forced_cut([distances], partition, up_to, chosen.up_to)
-    result = {}
+    rows = []
     for i, label in enumerate(partition.labels):
         with np.errstate(divide="ignore", invalid="ignore"):
             variation = math.sqrt(own_error2[i] * units[i]) / own[i] if own[i] > 0 else math.nan
             rest_variation = math.sqrt(rest_error2[i] * rest_units[i]) / rest[i] if rest[i] > 0 else math.nan
         if rest_units[i] == 0:
             nothing = Undefined(f"there is no sample outside group {label!r}")
-            result[label] = Power(label, int(moments[i, 0, SAMPLES]), 0, nothing, nothing, nothing)
+            rows.append(GroupPower(label, int(moments[i, 0, SAMPLES]), 0, nothing, nothing, nothing))
             continue
         if cut.reasons[i]:
             nothing = Undefined(f"{cut.reasons[i]}. {cut.remedy}")
             sizes = (int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES]))
-            result[label] = Power(label, *sizes, nothing, nothing, nothing)
+            rows.append(GroupPower(label, *sizes, nothing, nothing, nothing))
             continue
         setting = Setting(variation, rest_variation, float(rest_units[i]), tests, chosen.confidence, chance)
         drop = setting.smallest_drop(float(units[i]))
@@ -92,16 +144,12 @@ def power(
         if units[i] < chosen.smallest_group and not math.isnan(drop):
             drop = Undefined(f"fewer than {chosen.smallest_group} independent samples: an audit gives no verdict")
         if not math.isnan(needed):
-            needed = max(needed, chosen.smallest_group) * moments[i, 0, SAMPLES] / units[i]  # clusters to samples
-        result[label] = Power(
-            label,
-            int(moments[i, 0, SAMPLES]),
-            int(rest_moments[i, SAMPLES]),
-            drop,
-            drop if math.isnan(drop) else 1 / (1 + drop) - 1,
-            needed,
-        )
-    return result
+            per_unit = float(moments[i, 0, SAMPLES] / units[i])  # from clusters to samples
+            needed = max(needed, chosen.smallest_group) * per_unit
+        gain = drop if math.isnan(drop) else 1 / (1 + drop) - 1
+        sizes = (int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES]))
+        rows.append(GroupPower(label, *sizes, drop, gain, needed))
+    return Power(partition.name, tuple(rows), sigma, chance, chosen.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +196,8 @@ class Setting:
             return Undefined("a side has no spread, or a mean distance of 0")
         if left <= 0:
             return Undefined(
-                f"the rest ({self.rest_size:,.0f} samples) is too small to detect σ = {sigma:+.0%} at any size"
+                f"the rest ({self.rest_size:,.0f} samples) is too small to detect σ = {signed_percent(sigma)} "
+                "at any size"
             )
         return float(max(2, math.ceil(self.variation**2 / left)))
 

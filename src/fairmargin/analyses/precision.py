@@ -1,19 +1,19 @@
-"""What an audit to a precision found, and what it saved."""
+"""Every group's mean distance and σ to a precision that was asked for, and what that saved."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
-import pandas as pd
 
+from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
+from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
-from fairmargin.core.codec import decode_count, decode_number, decode_text, encode, read, written
+from fairmargin.core.codec import Format
 from fairmargin.core.norm import Norm
 from fairmargin.core.undefined import Undefined
-from fairmargin.errors import InputError
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
@@ -21,18 +21,29 @@ from fairmargin.inference.estimate import (
     NO_DIFFERENCE,
     NOT_COMPARABLE,
     TOO_FEW,
-    VERDICTS,
     Estimate,
-    decode_estimate,
+    Verdict,
 )
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.simultaneous import simultaneous_limits
-from fairmargin.presentation.formatting import limit_text, radius_words
+from fairmargin.presentation.formatting import listed, percent, quoted, radius_words
 
-POPULATION, THESE_SAMPLES = "population", "these samples"
-TARGETS = (POPULATION, THESE_SAMPLES)
+POPULATION: Final = "population"
+THESE_SAMPLES: Final = "these samples"
+Target = Literal["population", "these samples"]
+TARGETS: Final[tuple[Target, ...]] = (POPULATION, THESE_SAMPLES)
 _FEWEST = 30  # samples of a group, and of its rest, for a verdict: as many as a pilot needs
-_FORMAT = 2
+_WARNINGS = {
+    Bound.UPPER: (
+        "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: an "
+        "attack that is weaker on one group could pass for unfairness. Check with --adequacy or a certificate."
+    ),
+    Bound.LOWER: (
+        "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
+        "certificate that is looser for one group could pass for unfairness. Check with an attack."
+    ),
+    Bound.NEITHER: "The distances are a proxy: they bound the true distance on neither side.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ class PreciseGroup:
     met: bool
     p: float = math.nan
     p_adjusted: float = math.nan
-    verdict: str = NOT_COMPARABLE
+    verdict: Verdict = NOT_COMPARABLE
     unmet: str = ""
 
     @property
@@ -90,7 +101,7 @@ class PreciseGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class PrecisionResult:
+class PrecisionResult(GroupTable[PreciseGroup]):
     """Every group's robustness and σ to a precision, and what it took.
 
     Costs are passes through the model, forward and backward, of all samples together.
@@ -112,11 +123,13 @@ class PrecisionResult:
         Of drawing samples, the pilot among them.
     """
 
+    FORMAT: ClassVar[Format] = Format(2, "audit to a precision", "Run it again")
+
     partition: str
     groups: tuple[PreciseGroup, ...]
     precision: float
     confidence: float
-    target: str
+    target: Target
     reference: str
     cheap: str
     bound: Bound
@@ -128,15 +141,12 @@ class PrecisionResult:
     up_to: float
     notes: tuple[str, ...] = ()
 
-    def __iter__(self) -> Iterator[PreciseGroup]:
-        return iter(self.groups)
-
-    def __getitem__(self, group: str) -> PreciseGroup:
-        for row in self.groups:
-            if row.group == group:
-                return row
-        names = ", ".join(repr(row.group) for row in self.groups)
-        raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
+    @property
+    def title(self) -> str:
+        """What was asked, and of whom."""
+        radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
+        level = percent(self.confidence)
+        return f"{self.partition}: σ to ±{self.precision:g} ({level}) for {_spelled(self.target)}{radius}"
 
     @property
     def met(self) -> bool:
@@ -148,41 +158,59 @@ class PrecisionResult:
         """How many samples all groups have."""
         return sum(row.size for row in self.groups)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per group, every number in a column of its own."""
-        rows = [{**_flat(row), "finding": self.finding(row)} for row in self.groups]
-        return pd.DataFrame([{"partition": self.partition, **row} for row in rows])
+    def sentences(self) -> list[str]:
+        """Return the summary, a finding for each group, what it cost, and what to know before quoting a number."""
+        findings = (self.finding(row) for row in by_sigma(self.groups))
+        return [*self.summary(), *findings, self.saving, *self.remarks(), *self.warnings()]
 
-    def to_json(self) -> str:
-        """A JSON text from which `from_json` makes the same result again."""
-        return written(encode(self), _FORMAT)
-
-    @classmethod
-    def from_json(cls, text: str) -> "PrecisionResult":
-        """The result that `to_json` wrote."""
-        return read(
-            text,
-            _decode,
-            version=_FORMAT,
-            what="audit to a precision",
-            writer="PrecisionResult.to_json",
-            again="Run it again",
-        )
+    def summary(self) -> list[str]:
+        """Return the headline and what else there is to say about the groups together."""
+        names = [quoted(row.group) for row in self if row.robustness.value == 0]
+        if not names:
+            return summary(self)
+        whose = f"Of {listed(names)} no sample that was looked at is classified correctly"
+        return [*summary(self), f"{whose}: there is no distance to compare."]
 
     def finding(self, row: PreciseGroup) -> str:
-        """A group's verdict as a sentence that names the kind of bound it rests on."""
-        if row.verdict == TOO_FEW:
-            return f"{row.group}: too few samples ({_FEWEST} of it, and of its rest, are needed for a verdict)."
-        if row.verdict == NOT_COMPARABLE:
-            return f"{row.group}: not comparable ({row.sigma.reason or 'σ has no interval'})."
-        than = "from the rest" if row.verdict == NO_DIFFERENCE else "than the rest"
-        sigma = row.sigma
-        whose = " for all groups at once" if len(self.groups) > 2 else ""
-        low, high = (limit_text(limit, "{:+.1%}".format) for limit in (sigma.low, sigma.high))
-        size = f"σ = {sigma.value:+.1%}, {self.confidence:.0%} interval{whose} {low} to {high}"
-        p = "p < 0.001" if row.p_adjusted < 0.001 else f"p = {row.p_adjusted:.3f}"
-        radius = f" This holds {radius_words(self.up_to)}." if math.isfinite(self.up_to) else ""
-        return f"{row.group}: {row.verdict} {than}, by {self.bound.words} ({size}; {p}).{radius}"
+        """Return a group's verdict as a sentence that names the kind of bound it rests on."""
+        few = f"{_FEWEST} of it, and of its rest, are needed for a verdict"
+        reason = few if row.verdict == TOO_FEW else row.sigma.reason or "σ has no interval"
+        return finding(self, row, reason)
+
+    @property
+    def about(self) -> str:
+        """Whom the numbers are about."""
+        if self.target == POPULATION:
+            return "the population that the samples were drawn from"
+        return "these very samples, and nobody else"
+
+    def remarks(self) -> list[str]:
+        """Return every condition that a reader should know."""
+        return [*filter(None, (f"The numbers speak of {self.about}.", cap_note(self.up_to), *self.notes))]
+
+    def warnings(self) -> list[str]:
+        """Return what a reader must know before quoting a verdict."""
+        found = any(row.verdict in (LESS_ROBUST, MORE_ROBUST) for row in self)
+        if self.bound in _WARNINGS and (found or self.bound is Bound.NEITHER):
+            return [_WARNINGS[self.bound]]
+        return []
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group, every number in a column of its own."""
+        counts = ("cheap_samples", "reference_samples", "plain_samples", "correlation", "met", "unmet")
+        return [
+            {
+                "partition": self.partition,
+                **columns_of(row, ("group", "size", "robustness", "sigma")),
+                "sigma_alone_low": row.sigma_alone.low,
+                "sigma_alone_high": row.sigma_alone.high,
+                **columns_of(row, (*counts, "p", "p_adjusted")),
+                "bound": row.robustness.bound.value,
+                "verdict": row.verdict,
+                "finding": self.finding(row),
+            }
+            for row in self.groups
+        ]
 
     @property
     def saving(self) -> str:
@@ -198,15 +226,6 @@ class PrecisionResult:
             f"{words}: {_times(self.plain_cost, self.spent)} the compute of a plain random part of the samples that is "
             f"as precise, {_times(self.full_cost, self.spent)} that of all samples.{small}"
         )
-
-    def __str__(self) -> str:
-        lines = [f"{self.partition}: σ to ±{self.precision:g} ({self.confidence:.0%}) for {_spelled(self.target)}"]
-        lines[0] += f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
-        for row in self.groups:
-            short = "" if row.met else "  (not as precise as asked)"
-            sigma = f"{row.sigma}, alone [{row.sigma_alone.low:.4g}, {row.sigma_alone.high:.4g}]"
-            lines.append(f"  {row.group}: Rob {row.robustness}, σ {sigma}, {row.verdict}{short}")
-        return "\n".join([*lines, f"  {self.saving}", *(f"  {note}" for note in self.notes)])
 
 
 def judged(
@@ -250,7 +269,7 @@ def judged(
     return tuple(rows)
 
 
-def _verdict(row: PreciseGroup, adjusted: float, enough: bool, confidence: float) -> str:
+def _verdict(row: PreciseGroup, adjusted: float, enough: bool, confidence: float) -> Verdict:
     if not row.sigma.is_defined:
         return NOT_COMPARABLE
     if not enough:
@@ -270,59 +289,3 @@ def _times(other: float, spent: float) -> str:
 
 def _spelled(target: str) -> str:
     return "the population" if target == POPULATION else target
-
-
-def _flat(row: PreciseGroup) -> dict[str, Any]:
-    columns: dict[str, Any] = {"group": row.group, "size": row.size}
-    for name in ("robustness", "sigma"):
-        estimate: Estimate = getattr(row, name)
-        columns |= {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-    return columns | {
-        "sigma_alone_low": row.sigma_alone.low,
-        "sigma_alone_high": row.sigma_alone.high,
-        "cheap_samples": row.cheap_samples,
-        "reference_samples": row.reference_samples,
-        "plain_samples": row.plain_samples,
-        "correlation": row.correlation,
-        "met": row.met,
-        "unmet": row.unmet,
-        "p": row.p,
-        "p_adjusted": row.p_adjusted,
-        "bound": row.robustness.bound.value,
-        "verdict": row.verdict,
-    }
-
-
-def _decode(content: dict[str, Any]) -> PrecisionResult:
-    if not content["groups"] or not isinstance(content["notes"], list):
-        raise ValueError("an audit to a precision has groups, and a list of notes")
-    numbers = ("precision", "confidence", "spent", "plain_cost", "full_cost", "up_to")
-    return PrecisionResult(
-        partition=decode_text(content["partition"]),
-        groups=tuple(_decode_group(row) for row in content["groups"]),
-        target=decode_text(content["target"], TARGETS),
-        reference=decode_text(content["reference"]),
-        cheap=decode_text(content["cheap"]),
-        bound=Bound(content["bound"]),
-        norm=Norm(content["norm"]),
-        rounds=int(content["rounds"]),
-        notes=tuple(map(decode_text, content["notes"])),
-        **{name: decode_number(content[name]) for name in numbers},
-    )
-
-
-def _decode_group(content: dict[str, Any]) -> PreciseGroup:
-    counts: dict[str, Any] = {
-        name: decode_count(content[name]) for name in ("size", "cheap_samples", "reference_samples")
-    }
-    numbers = {name: decode_number(content[name]) for name in ("plain_samples", "correlation", "p", "p_adjusted")}
-    estimates = {name: decode_estimate(content[name]) for name in ("robustness", "sigma", "sigma_alone")}
-    if not isinstance(content["met"], bool):
-        raise TypeError(f"{content['met']!r} is not true or false")
-    return PreciseGroup(
-        group=decode_text(content["group"]),
-        met=content["met"],
-        verdict=decode_text(content["verdict"], VERDICTS),
-        unmet=decode_text(content["unmet"]),
-        **counts | numbers | estimates,
-    )

@@ -1,34 +1,143 @@
-"""Robust accuracy at a radius, group by group: frozen values that a table, a gate or a notebook reads."""
+"""Robust accuracy at a radius, group by group: who was wrong already, who was fooled, who withstood.
 
-import json
+An attack that finds nothing does not prove that there is nothing: robust accuracy is at most what is shown.
+"""
+
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 
-from fairmargin.analyses.attacked import (
-    EveryoneUnderAttack,
-    GroupUnderAttack,
-    at_most,
-    decode_everyone,
-    decode_group,
-    flat,
-    share_text,
-)
+from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.core.arrays import Bools, Floats, Ints, as_bools, same_length
 from fairmargin.core.bound import Bound
-from fairmargin.core.codec import decode_number, decode_text, encode, read
+from fairmargin.core.codec import Format
 from fairmargin.core.norm import Norm
-from fairmargin.core.radius import spelled_radius
+from fairmargin.core.partition import Partition
+from fairmargin.core.radius import as_radii, spelled_radius
 from fairmargin.errors import InputError
+from fairmargin.inference.accuracy import error_split
+from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.contrast import Contrasts
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    Estimate,
+    Verdict,
+)
+from fairmargin.inference.exact_intervals import binomial_interval, effective_size
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.share_contrast import share_contrasts
+from fairmargin.inference.share_spread import mean_share, share_spread, variation, worst_share
+from fairmargin.inference.simultaneous import Family
+from fairmargin.inference.spread import largest_gap, variance
+from fairmargin.inference.verdicts import verdict_of
+from fairmargin.presentation.formatting import (
+    at_most,
+    limit_text,
+    p_value,
+    percent,
+    plain,
+    points,
+    quoted,
+    table_percent,
+)
 
-_FORMAT = 1
+_NEAR_THE_END = 0.05  # of 0 or 1: a variance of shares has hardly any room there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RobustAccuracy:
+class Counts:
+    """Who was wrong already, who was fooled, and who withstood: size = wrong + fooled + withstood, exactly.
+
+    >>> counts = Counts(size=10, wrong=2, fooled=3)
+    >>> counts.withstood, counts.natural_error, counts.boundary_error, counts.robust_error
+    (5, 0.2, 0.3, 0.5)
+    """
+
+    size: int
+    wrong: int  # misclassified without any attack
+    fooled: int  # correct, until attacked
+
+    def contradiction(self) -> str:
+        """Return why these cannot be counts; empty if they can."""
+        return "" if self.wrong + self.fooled <= self.size else "its counts do not add up"
+
+    @property
+    def withstood(self) -> int:
+        """Correct, and the attack found nothing against it."""
+        return self.size - self.wrong - self.fooled
+
+    @property
+    def natural_error(self) -> float:
+        """The share that is wrong already."""
+        return self.wrong / self.size
+
+    @property
+    def boundary_error(self) -> float:
+        """The share that is correct, but no longer under attack."""
+        return self.fooled / self.size
+
+    @property
+    def robust_error(self) -> float:
+        """Natural and boundary error together, from the counts."""
+        return (self.wrong + self.fooled) / self.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUnderAttack(Counts):
+    """One group, and how it compares with the rest."""
+
+    group: str
+    natural_accuracy: Estimate
+    robust_accuracy: Estimate  # p_adv, the share that withstood
+    gap_to_rest: Estimate  # robust accuracy of the group minus that of everyone else
+    p: float
+    p_adjusted: float  # corrected for the number of groups
+    verdict: Verdict
+    reason: str  # why there is no verdict; empty where there is one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EveryoneUnderAttack(Counts):
+    """The partition as a whole. Variances and gaps are debiased, and their intervals can hold 0.
+
+    Parameters
+    ----------
+    natural_accuracy, robust_accuracy
+        Of all samples.
+    mean_accuracy
+        The unweighted mean of the groups' robust accuracies.
+    vcra, vca
+        The population variance over groups of robust accuracy, and of natural accuracy.
+    gap
+        Largest minus smallest robust accuracy of a group.
+    variation
+        The coefficient of variation √VCRA / mean. VCRA is forced to 0 as accuracy nears 0 or 1; this is not at 0.
+    worst_group, worst_accuracy
+        The group of least robust accuracy.
+    p_equal
+        That no group differs at all: the smallest corrected p.
+    """
+
+    natural_accuracy: Estimate
+    robust_accuracy: Estimate
+    mean_accuracy: Estimate
+    vcra: Estimate
+    vca: Estimate
+    gap: Estimate
+    variation: Estimate
+    worst_group: str
+    worst_accuracy: Estimate
+    p_equal: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobustAccuracy(GroupTable[GroupUnderAttack]):
     """What an attack at a radius did to every group of a partition.
 
     An attack that finds nothing does not prove that there is nothing: robust accuracy is at most what is shown, and
@@ -47,6 +156,8 @@ class RobustAccuracy:
     same without what noise adds.
     """
 
+    FORMAT: ClassVar[Format] = Format(2, "robust accuracy", "Run `fairmargin attack` again, or `fm.robust_accuracy`")
+
     partition: str
     attack: str
     norm: Norm
@@ -60,16 +171,6 @@ class RobustAccuracy:
     clustered: bool = False
     method: str = ""
     warnings: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[GroupUnderAttack]:
-        return iter(self.groups)
-
-    def __getitem__(self, group: str) -> GroupUnderAttack:
-        for row in self.groups:
-            if row.group == group:
-                return row
-        names = ", ".join(repr(row.group) for row in self.groups)
-        raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
 
     @property
     def plain_vcra(self) -> float:
@@ -89,8 +190,9 @@ class RobustAccuracy:
 
     @property
     def title(self) -> str:
-        """What was done, in half a sentence."""
-        return f"{self.partition}: {self.attack} at radius {self.radius_text} in {self.norm}"
+        """What was done, to how many samples."""
+        what = f"{self.partition}: {self.attack} at radius {self.radius_text} in {self.norm}"
+        return f"{what}, {self.overall.size:,} samples"
 
     @property
     def radius_text(self) -> str:
@@ -99,112 +201,282 @@ class RobustAccuracy:
             return f"{spelled_radius(self.smallest_radius)} to {spelled_radius(self.radius)}"
         return spelled_radius(self.radius)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per group, every number in a column of its own."""
+    def sentences(self) -> list[str]:
+        """Return what is left of everyone and of the worst group, a finding for each group, and the warnings."""
+        rows = sorted(self, key=lambda row: row.robust_accuracy.value)
+        return [*self.summary(), *(self.finding(row) for row in rows), *self.warnings]
+
+    def summary(self) -> list[str]:
+        """Return what is to be said of the partition as a whole."""
+        whole, hedge = self.overall, at_most(self.bound)
+        p = "" if math.isnan(whole.p_equal) else f" All groups equal: {p_value(whole.p_equal)}."
+        # The interval of the worst group is another one than in its row.
+        which = " (this interval is for whichever group is truly the worst)" if len(self.groups) > 1 else ""
+        natural, boundary, robust = (
+            table_percent(error, signed=False)
+            for error in (whole.natural_error, whole.boundary_error, whole.robust_error)
+        )
+        return [
+            f"All samples: natural error {natural} + boundary error {boundary} = robust error {robust}; robust "
+            f"accuracy {hedge}{share_text(whole.robust_accuracy)}.",
+            f"Mean over groups {hedge}{share_text(whole.mean_accuracy)}; worst group {quoted(whole.worst_group)}, "
+            f"{hedge}{share_text(whole.worst_accuracy)}{which}.",
+            f"{self.gap_text}; VCRA {whole.vcra} (with its noise, {self.plain_vcra:.4g}); VCA {whole.vca} "
+            f"({self.plain_vca:.4g}); coefficient of variation {whole.variation}.{p}",
+        ]
+
+    @property
+    def gap_text(self) -> str:
+        """Largest minus smallest robust accuracy: as the table shows it, and what is left of it without noise.
+
+        The largest of several noisy numbers minus the smallest is too large on average, even where all groups are
+        equal.
+        """
+        gap = self.overall.gap
+        if not gap.is_defined:
+            return f"Gap {share_text(gap)}"
+        return (
+            f"Gap in these samples {table_percent(self.plain_gap, signed=False)}; without its noise {share_text(gap)}"
+        )
+
+    def finding(self, row: GroupUnderAttack) -> str:
+        """Return a group's verdict; it says "at most" where an attack may have overlooked something."""
+        name = plain(row.group)
+        size = f"{at_most(row.robust_accuracy.bound)}{share_text(row.robust_accuracy)} withstand the attack"
+        if row.verdict in (TOO_FEW, NOT_COMPARABLE):
+            return f"{name}: {size}; {row.verdict} ({row.reason})."
+        than = "than the rest" if row.verdict in (LESS_ROBUST, MORE_ROBUST) else "from the rest"
+        gap = row.gap_to_rest
+        change = f"{points(gap.value)} points [{', '.join(limit_text(end, points) for end in (gap.low, gap.high))}]"
+        return f"{name}: {row.verdict} {than}; {size}, {change} against the rest ({p_value(row.p_adjusted)})."
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group, every number in a column of its own."""
         about = {"partition": self.partition, "attack": self.attack, "norm": self.norm.value, "radius": self.radius}
-        return pd.DataFrame([about | flat(row) for row in self.groups])
+        counts = ("group", "size", "wrong", "fooled", "natural_error", "boundary_error", "robust_error")
+        return [
+            {
+                **about,
+                **columns_of(row, (*counts, "natural_accuracy", "robust_accuracy", "gap_to_rest", "p", "p_adjusted")),
+                "bound": row.robust_accuracy.bound.value,
+                "verdict": row.verdict,
+                "finding": self.finding(row),
+            }
+            for row in self.groups
+        ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as JSON knows them."""
-        plain = {"plain_vcra": self.plain_vcra, "plain_vca": self.plain_vca, "plain_gap": self.plain_gap}
-        return {"format": _FORMAT, **encode(self), **plain}
-
-    def to_json(self) -> str:
-        """A JSON text from which `from_json` makes the same value again."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> "RobustAccuracy":
-        """The value that `to_json` wrote."""
-        return read(
-            text,
-            _decode,
-            version=_FORMAT,
-            what="robust accuracy",
-            writer="RobustAccuracy.to_json",
-            again="Run `fairmargin attack` again, or `fm.robust_accuracy`",
-        )
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [f"{self.title}, {self.overall.size:,} samples", *_table(self), *summary_of(self), *self.warnings]
-        )
+        """Return plain values for other programs, also of the observed accuracies as papers print them."""
+        plain_values = {"plain_vcra": self.plain_vcra, "plain_vca": self.plain_vca, "plain_gap": self.plain_gap}
+        return {**GroupTable.to_dict(self), **plain_values}
 
 
-def summary_of(found: RobustAccuracy) -> list[str]:
-    """The partition as a whole, in a few lines."""
-    whole, hedge = found.overall, at_most(found.bound)
-    p = "" if math.isnan(whole.p_equal) else f"; all groups equal: p {_p_text(whole.p_equal)}"
-    return [
-        f"all samples: natural error {whole.natural_error:.1%} + boundary error {whole.boundary_error:.1%} = robust "
-        f"error {whole.robust_error:.1%}; robust accuracy {hedge}{share_text(whole.robust_accuracy)}",
-        f"mean over groups {hedge}{share_text(whole.mean_accuracy)}; worst group {whole.worst_group!r}, "
-        f"{hedge}{share_text(whole.worst_accuracy)}{_whose_interval(found)}",
-        f"{gap_text(found)}; VCRA {whole.vcra} (with its noise, {found.plain_vcra:.4g}); VCA {whole.vca} "
-        f"({found.plain_vca:.4g}); coefficient of variation {whole.variation}{p}",
-    ]
+def share_text(estimate: Estimate) -> str:
+    """Return a share and its interval, in percent."""
+    if not estimate.is_defined:
+        return f"undefined ({estimate.reason})" if estimate.reason else "undefined"
+    value, low, high = (table_percent(each, signed=False) for each in (estimate.value, estimate.low, estimate.high))
+    return value if math.isnan(estimate.low) else f"{value} [{low}, {high}]"
 
 
-def gap_text(found: RobustAccuracy) -> str:
-    """Largest minus smallest robust accuracy: as the table shows it, and what is left of it without noise.
+def accuracy_under_attack(
+    correct: npt.ArrayLike,
+    robust: npt.ArrayLike,
+    partition: Partition,
+    settings: AuditSettings | None = None,
+    *,
+    attack: str,
+    norm: Norm | str,
+    radius: Any,
+    bound: Bound | str = Bound.UPPER,
+) -> RobustAccuracy:
+    """Robust accuracy of every group, with intervals, tests and a verdict in words.
 
-    The largest of several noisy numbers minus the smallest is too large on average, even where all groups are equal.
+    Per group robust error = natural + boundary error, exactly. p_adv has Clopper and Pearson's exact interval; VCRA,
+    VCA, the largest gap and the coefficient of variation are debiased, with intervals that can hold 0; groups are
+    compared with their rests by permutation, corrected by Holm.
+
+    Parameters
+    ----------
+    correct
+        Whether each sample is classified as its label says.
+    robust
+        Whether it still is when attacked; True only where `correct` is.
+    partition
+        The groups.
+    settings
+        Confidence, control, clusters and limits, as for an audit.
+    attack, norm, radius
+        What was done: a name, the norm, and the radius (0.1, "4/255") or one a sample.
+    bound
+        UPPER for attacks, which may have overlooked something; LOWER for certificates; EXACT where all is known.
+
+    References
+    ----------
+    X. Ma, Z. Wang, W. Liu, "On the Tradeoff Between Robustness and Fairness", 2022 (p_adv, VCRA).
+
+    >>> correct, robust = [True] * 90 + [False] * 10, [True] * 45 + [False] * 55
+    >>> groups = Partition.by("sex", ["F", "M"] * 50)
+    >>> found = accuracy_under_attack(correct, robust, groups, attack="pgd", norm="linf", radius="4/255")
+    >>> found.overall.wrong, found.overall.fooled, found.overall.withstood
+    (10, 45, 45)
+    >>> found["F"].verdict
+    'no significant difference'
     """
-    gap = found.overall.gap
-    if not gap.is_defined:
-        return f"gap {share_text(gap)}"
-    return f"gap in these samples {found.plain_gap:.1%}; without its noise {share_text(gap)}"
-
-
-def _whose_interval(found: RobustAccuracy) -> str:
-    """Why the interval of the worst group is another one here than in its row."""
-    if len(found.groups) < 2:
-        return ""
-    return " (this interval is for whichever group is truly the worst, the one in the table for this group alone)"
-
-
-def _p_text(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
-
-
-def _table(found: RobustAccuracy) -> list[str]:
-    """Columns of text, the worst group first."""
-    head = ("group", "size", "natural", "boundary", "robust error", f"robust accuracy {at_most(found.bound)}".strip())
-    rows = [
-        (
-            row.group,
-            f"{row.size:,}",
-            f"{row.natural_error:.1%}",
-            f"{row.boundary_error:.1%}",
-            f"{row.robust_error:.1%}",
-            share_text(row.robust_accuracy),
-            row.verdict,
-        )
-        for row in sorted(found.groups, key=lambda row: row.robust_accuracy.value)
-    ]
-    cells = [(*head, "verdict"), *rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
-    return [
-        "  "
-        + line[0].ljust(widths[0])
-        + "".join(f"  {text.rjust(width)}" for text, width in zip(line[1:-1], widths[1:], strict=True))
-        + f"  {line[-1]}"
-        for line in cells
-    ]
-
-
-def _decode(content: dict[str, Any]) -> RobustAccuracy:
-    if not content["groups"] or not isinstance(content["warnings"], list):
-        raise ValueError("there are no groups, or no list of warnings")
+    chosen = settings or AuditSettings()
+    if math.isfinite(chosen.up_to):
+        raise InputError("`up_to` caps distances, and robust accuracy at a radius has none: leave it out.")
+    error_split(correct, robust)  # says so if they contradict each other
+    hits, withstood = as_bools(correct, "correct"), as_bools(robust, "robust")
+    same_length(correct=hits, partition=partition)
+    if chosen.control is not None:
+        same_length(correct=hits, control=chosen.control)
+    side, radii = Bound.parse(bound), as_radii(radius, len(hits))
+    cluster = chosen.cluster_codes(len(hits))
+    sizes = np.array([_effective(mask, cluster) for _, mask in partition])
+    contrasts = share_contrasts(withstood.astype(np.float64), partition, chosen, cluster)
+    rows = _rows(hits, withstood, partition, sizes, contrasts, chosen, side)
+    overall = _overall(hits, withstood, rows, sizes, chosen, side, cluster)
     return RobustAccuracy(
-        groups=tuple(map(decode_group, content["groups"])),
-        overall=decode_everyone(content["overall"]),
-        norm=Norm(content["norm"]),
-        radius=decode_number(content["radius"]),
-        smallest_radius=decode_number(content["smallest_radius"]),
-        bound=Bound(content["bound"]),
-        confidence=float(content["confidence"]),
-        clustered=bool(content["clustered"]),
-        warnings=tuple(map(decode_text, content["warnings"])),
-        **{name: decode_text(content[name]) for name in ("partition", "attack", "control", "method")},
+        partition=partition.name,
+        attack=attack,
+        norm=Norm.parse(norm),
+        radius=float(radii.max()),
+        smallest_radius=float(radii.min()),
+        groups=rows,
+        overall=overall,
+        bound=side,
+        confidence=chosen.confidence,
+        control="" if chosen.control is None else chosen.control.name,
+        clustered=cluster is not None,
+        method=_method(chosen, contrasts, cluster),
+        warnings=_warnings(rows, overall, side),
     )
+
+
+def _rows(
+    hits: Bools,
+    withstood: Bools,
+    partition: Partition,
+    sizes: Floats,
+    contrasts: Contrasts,
+    settings: AuditSettings,
+    bound: Bound,
+) -> tuple[GroupUnderAttack, ...]:
+    family = Family.of(contrasts, settings.alpha)
+    adjusted = family.adjusted
+    rows = []
+    for i, (label, mask) in enumerate(partition):
+        verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
+        robust, gap = _share(withstood[mask], sizes[i], settings, bound), _gap(i, label, contrasts, family.gap, bound)
+        rows.append(
+            GroupUnderAttack(
+                group=label,
+                size=int(mask.sum()),
+                wrong=int((~hits[mask]).sum()),
+                fooled=int((hits & ~withstood)[mask].sum()),
+                natural_accuracy=_share(hits[mask], sizes[i], settings, Bound.EXACT),
+                robust_accuracy=robust,
+                gap_to_rest=gap,
+                p=float(contrasts.p[i]),
+                p_adjusted=float(adjusted[i]),
+                verdict=verdict,
+                reason=_reason(verdict, i, gap, contrasts, settings),
+            )
+        )
+    return tuple(rows)
+
+
+def _overall(
+    hits: Bools,
+    withstood: Bools,
+    rows: tuple[GroupUnderAttack, ...],
+    sizes: Floats,
+    settings: AuditSettings,
+    bound: Bound,
+    cluster: Ints | None,
+) -> EveryoneUnderAttack:
+    everyone = _effective(np.ones(len(hits), dtype=np.bool_), cluster)
+    natural = np.array([row.natural_accuracy.value for row in rows])
+    robust = np.array([row.robust_accuracy.value for row in rows])
+    return EveryoneUnderAttack(
+        size=len(hits),
+        wrong=int((~hits).sum()),
+        fooled=int((hits & ~withstood).sum()),
+        natural_accuracy=_share(hits, everyone, settings, Bound.EXACT),
+        robust_accuracy=_share(withstood, everyone, settings, bound),
+        mean_accuracy=mean_share(robust, sizes, settings, bound),
+        vcra=share_spread(robust, sizes, variance, settings, bound),
+        vca=share_spread(natural, sizes, variance, settings, Bound.EXACT),
+        gap=share_spread(robust, sizes, largest_gap, settings, bound),
+        variation=share_spread(robust, sizes, variation, settings, bound),
+        worst_group=rows[int(robust.argmin())].group,
+        worst_accuracy=worst_share(robust, sizes, settings, bound),
+        p_equal=min((row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)), default=math.nan),
+    )
+
+
+def _share(hits: Bools, size: float, settings: AuditSettings, bound: Bound) -> Estimate:
+    """Exact binomial; with clusters, as if those of a cluster were copies of each other."""
+    share = float(hits.mean())
+    return Estimate(share, *binomial_interval(share * size, size, settings.confidence), bound)
+
+
+def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
+    value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
+    if contrasts.rest_units[i] == 0:
+        return Estimate.undefined(f"there is no sample outside group {label!r}", bound - bound)
+    if contrasts.dropped[i] == 1:
+        return Estimate.undefined(f"no stratum has two samples of group {label!r} and two others", bound - bound)
+    return Estimate(value, low, high, bound - bound)
+
+
+def _effective(mask: Bools, cluster: Ints | None) -> float:
+    if cluster is None:
+        return float(mask.sum())
+    return effective_size(np.unique(cluster[mask], return_counts=True)[1].astype(np.float64))
+
+
+def _method(settings: AuditSettings, contrasts: Contrasts, cluster: Ints | None) -> str:
+    gaps = "exact limits of both sides combined by squares" if cluster is None else "bootstrap-t of whole clusters"
+    return (
+        f"{percent(settings.confidence)} intervals: accuracies exact binomial; gaps to the rest by {gaps}, for all "
+        "groups at once (Bonferroni), excluding 0 exactly where the corrected p is significant; spread over groups by "
+        f"inverting a test that allows 0, with {settings.resamples:,} draws. p-values: {contrasts.way}, corrected by "
+        "Holm's method over the groups."
+    )
+
+
+def _reason(verdict: Verdict, i: int, gap: Estimate, contrasts: Contrasts, settings: AuditSettings) -> str:
+    """Say why a group has no verdict; empty where it has one."""
+    if verdict == TOO_FEW:
+        what = "clusters" if settings.cluster is not None else "samples"
+        few = int(min(contrasts.units[i], contrasts.rest_units[i]))
+        whose = "it has" if contrasts.units[i] <= contrasts.rest_units[i] else "its rest has"
+        return f"{whose} {few:,} {what}; {settings.smallest_group} are needed for a verdict"
+    if verdict == NOT_COMPARABLE:
+        return gap.reason or "too many samples lie in strata that lack one side"
+    return ""
+
+
+def _warnings(rows: tuple[GroupUnderAttack, ...], overall: EveryoneUnderAttack, bound: Bound) -> tuple[str, ...]:
+    """What a reader must know before quoting a number."""
+    warnings = []
+    if bound is Bound.UPPER:
+        warnings.append(
+            "An attack that finds nothing proves nothing: robust accuracy is at most what is shown. A gap between such "
+            "numbers orders nothing by itself, since the attack may be weaker on one group: check with a stronger one."
+        )
+    if bound is Bound.LOWER:
+        warnings.append(
+            "A certificate that fails proves nothing: robust accuracy is at least what is shown. A gap between such "
+            "numbers orders nothing by itself, since the certificate may be looser for one group: check with an attack."
+        )
+    mean = overall.mean_accuracy.value
+    if len(rows) > 1 and not _NEAR_THE_END <= mean <= 1 - _NEAR_THE_END:
+        warnings.append(
+            f"Groups have a robust accuracy of {percent(mean)} on average, where variances over groups are forced "
+            "towards 0: a small VCRA says little here. Read the worst group and the coefficient of variation, or "
+            f"choose a {'smaller' if mean < 0.5 else 'larger'} radius."
+        )
+    return tuple(warnings)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.analyses.robust_accuracy import RobustAccuracy
-from fairmargin.analyses.under_attack import accuracy_under_attack
+from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_attack
 from fairmargin.attacks.catalog import ATTACKS
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack

@@ -180,14 +180,13 @@ def carry_out(
 
 def show(found: "RobustAccuracy") -> None:
     """A table of the groups, the worst one first, and the partition as a whole."""
-    from fairmargin.analyses.attacked import at_most, points_text
-    from fairmargin.analyses.robust_accuracy import summary_of
+    from fairmargin.presentation.formatting import at_most, points
 
     hedge = at_most(found.bound).strip()
     accuracy, interval = f"accuracy {hedge}".strip(), f"{found.confidence:.0%} interval"
-    table = plain_table(
-        f"{found.title}, {found.overall.size:,} samples", left=("group", "verdict"), wrap=("group", "verdict")
-    )("group", "size", "natural error", "+ boundary", "= robust", accuracy, interval, "to rest", "p (Holm)", "verdict")
+    table = plain_table(found.title, left=("group", "verdict"), wrap=("group", "verdict"))(
+        "group", "size", "natural error", "+ boundary", "= robust", accuracy, interval, "to rest", "p (Holm)", "verdict"
+    )
     for row in sorted(found, key=lambda r: r.robust_accuracy.value):
         robust, gap, style = row.robust_accuracy, row.gap_to_rest.value, _COLOURS.get(row.verdict, "")
         table.add_row(
@@ -198,19 +197,19 @@ def show(found: "RobustAccuracy") -> None:
             f"{row.robust_error:.1%}",
             f"{robust.value:.1%}",
             f"{robust.low:.1%} to {robust.high:.1%}",
-            "–" if math.isnan(gap) else points_text(gap),
+            "–" if math.isnan(gap) else points(gap),
             table_p(row.p_adjusted),
             f"[{style}]{row.verdict}[/]" if style else row.verdict,
         )
     output.print(table)
-    for line in summary_of(found):
-        output.print(shown(line[:1].upper() + line[1:] + "."))
+    for sentence in found.summary():
+        output.print(shown(sentence))
     output.print()
 
 
 def show_together(found: "tuple[RobustAccuracy, ...]") -> None:
     """All attacks at all radii in one table, a row each."""
-    from fairmargin.analyses.attacked import at_most
+    from fairmargin.presentation.formatting import at_most
 
     several = len({each.partition for each in found}) > 1
     hedges = dict.fromkeys(at_most(each.bound).strip() for each in found)

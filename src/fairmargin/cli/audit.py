@@ -280,9 +280,7 @@ def as_json(finished: "Finished") -> dict[str, Any]:
 
 def audit_as_json(stored: "StoredAudit") -> dict[str, Any]:
     """One audit as plain values, without the curves, which `audits.json` of the run folder holds."""
-    from fairmargin.core.codec import encode
-
-    content: dict[str, Any] = encode(stored.result)
+    content: dict[str, Any] = stored.result.to_dict()
     for row in content["groups"]:
         del row["curve"]
     return {"estimator": stored.estimator, **content}
@@ -290,9 +288,7 @@ def audit_as_json(stored: "StoredAudit") -> dict[str, Any]:
 
 def adequacy_as_json(stored: "StoredAdequacy") -> dict[str, Any]:
     """Whether an attack was strong enough, as plain values: every alarm's answer, no single distances."""
-    from fairmargin.core.codec import encode
-
-    content: dict[str, Any] = encode(stored.result)
+    content: dict[str, Any] = stored.result.to_dict()
     for row, found in zip(content["groups"], stored.result.groups, strict=True):
         del row["distances"]
         for alarm, seen in zip(row["alarms"], found.alarms, strict=True):
@@ -302,16 +298,12 @@ def adequacy_as_json(stored: "StoredAdequacy") -> dict[str, Any]:
 
 def bracket_as_json(stored: "StoredBracket") -> dict[str, Any]:
     """What lower and upper bounds enclose, as plain values."""
-    from fairmargin.core.codec import encode
-
-    return {"between": stored.between, **encode(stored.result)}
+    return {"between": stored.between, **stored.result.to_dict()}
 
 
 def certificates_as_json(stored: "StoredCertificates") -> dict[str, Any]:
     """What certificates that may be false guarantee, as plain values."""
-    from fairmargin.core.codec import encode
-
-    return {"estimator": stored.estimator, **encode(stored.result)}
+    return {"estimator": stored.estimator, **stored.result.to_dict()}
 
 
 def _asked(precision: float | None) -> float:
@@ -323,10 +315,7 @@ def _asked(precision: float | None) -> float:
 
 def precision_as_json(report: Path, found: "Sequence[PrecisionResult]") -> dict[str, Any]:
     """Audits to a precision as plain values, each group with its finding."""
-    from fairmargin.core.codec import encode
-
     content = []
     for result in found:
-        rows = [{**encode(row), "finding": result.finding(row)} for row in result]
-        content.append({**encode(result), "met": result.met, "saving": result.saving, "groups": rows})
+        content.append({**result.to_dict(), "met": result.met, "saving": result.saving})
     return {"report": str(report), "precision": content}

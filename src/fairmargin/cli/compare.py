@@ -8,7 +8,7 @@ from rich.table import Table
 
 from fairmargin.cli.console import output, plain_table, print_json, shown, sigma_texts
 from fairmargin.cli.options import Json, Quiet
-from fairmargin.presentation.formatting import table_p, table_percent
+from fairmargin.presentation.formatting import signed, table_p, table_percent
 
 if TYPE_CHECKING:
     from fairmargin.analyses.comparison import Comparison
@@ -30,7 +30,6 @@ def compare(
 
     fairmargin compare run-before run-after --group race
     """
-    from fairmargin.core.codec import encode
     from fairmargin.studies.comparison import compare_runs
     from fairmargin.studies.run_check import check_run
     from fairmargin.studies.run_folder import RunFolder
@@ -40,19 +39,18 @@ def compare(
     check_run(new)
     found = compare_runs(old, new, tuple(group or ()))
     if json_:
-        content = [{"estimator": estimator, **encode(comparison)} for estimator, comparison in found]
+        content = [{"estimator": estimator, **comparison.to_dict()} for estimator, comparison in found]
         print_json(content)
     elif not quiet:
         for estimator, comparison in found:
             output.print(_table(estimator, comparison))
-            reason = f"{comparison.cap_reason}." if comparison.cap_reason else ""
-            for warning in filter(None, (reason, *comparison.warnings)):
+            for warning in comparison.notes():
                 output.print(f"[yellow]Note:[/] {shown(warning)}")
             output.print()
 
 
 def _table(estimator: str, comparison: "Comparison") -> Table:
-    from fairmargin.analyses.comparison import limits_text
+    from fairmargin.analyses.comparison import change_limits
 
     title = (
         f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals for all "
@@ -70,7 +68,7 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
             f"{row.size:,}",
             f"{row.before:.4g} → {row.after:.4g}",
             f"{change.value:+.3g}" if change.is_defined else "undefined",
-            limits_text(change, digits=3) if math.isfinite(change.low) else "–",
+            change_limits(change, lambda value: signed(value, 3)) if math.isfinite(change.low) else "–",
             table_p(row.p_adjusted),
             row.verdict,
             f"{table_percent(row.sigma_before)} → {table_percent(row.sigma_after)}",

@@ -99,15 +99,13 @@ def show_audits(audits: "Sequence[StoredAudit]") -> None:
 
 def show_adequacies(adequacies: "Sequence[StoredAdequacy]") -> None:
     """Whether each attack was strong enough, and the alarms that were raised."""
-    from fairmargin.report.strength import strength_alarms, strength_headline
-
     checked = [stored for stored in adequacies if stored.result.groups]
     for stored in checked:
         found = stored.result
         colour = "green" if found.verdict == "settled" and not found.alarmed else "yellow"
         what = f"Was {stored.estimator} strong enough by {found.partition}?"
-        output.print(f"[bold]{shown(what)}[/] [{colour}]{shown(strength_headline(found))}[/]")
-        for sentence in strength_alarms(found):
+        output.print(f"[bold]{shown(what)}[/] [{colour}]{shown(found.headline)}[/]")
+        for sentence in found.alarm_sentences():
             output.print(f"[yellow]Alarm:[/] {shown(sentence)}")
     if checked:
         output.print()
@@ -119,12 +117,14 @@ def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
         whose = "" if stored.result.subject == "model" else f" of the {stored.result.subject} model"
         radius = ", ".join(filter(None, ("", radius_of(stored.result.up_to))))
         output.print(f"[bold]{shown(f'By {stored.result.partition}{whose}, between {stored.between}{radius}:')}[/]")
-        if stored.result.cap_reason:
-            output.print(f"[yellow]Note:[/] {shown(stored.result.cap_reason)}.", soft_wrap=True)
+        for note in stored.result.notes():
+            output.print(f"[yellow]Note:[/] {shown(note)}", soft_wrap=True)
         undecided = [row for row in stored.result if not row.is_certain and row.sigma.is_known]
         for row in stored.result:
             if row not in undecided or len(undecided) <= _FEW:
-                output.print(f"[{'cyan' if row.is_certain else 'default'}]{shown(row.finding)}[/]", soft_wrap=True)
+                output.print(
+                    f"[{'cyan' if row.is_certain else 'default'}]{shown(stored.result.finding(row))}[/]", soft_wrap=True
+                )
         if len(undecided) > _FEW:
             output.print(
                 f"Not certain for {len(undecided)} of {len(stored.result.groups)} groups: between certificate and "
@@ -136,8 +136,6 @@ def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
 
 def show_certificates(certificates: "Sequence[StoredCertificates]") -> None:
     """What is guaranteed although certificates may be false."""
-    from fairmargin.report.guarantees import false_sentence
-
     for stored in certificates:
         found = stored.result
         radii = [f"≥ {radius:.3g}" for radius in found.radii]
@@ -147,7 +145,7 @@ def show_certificates(certificates: "Sequence[StoredCertificates]") -> None:
             shares = (f"{share.guaranteed:.1%}" for share in row.shares)
             table.add_row(shown(row.group), f"{row.mean.size:,}", f"{row.mean.guaranteed:.4g}", *shares)
         output.print(table)
-        output.print(f"[dim]{shown(false_sentence(found))} That is counted in.[/]")
+        output.print(f"[dim]{shown(found.counting)} That is counted in.[/]")
         output.print()
 
 

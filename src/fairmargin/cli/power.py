@@ -14,7 +14,7 @@ from fairmargin.errors import InputError
 from fairmargin.presentation.formatting import table_percent
 
 if TYPE_CHECKING:
-    from fairmargin.analyses.power import Power
+    from fairmargin.analyses.power import GroupPower
     from fairmargin.studies.run_folder import RunFolder
 
 
@@ -61,8 +61,8 @@ def power(
 
 def _planned(
     size: int, rest: int, groups: int, variation: float, sigma: float, chance: float, confidence: float
-) -> "Power":
-    from fairmargin.analyses.power import Power, Setting
+) -> "GroupPower":
+    from fairmargin.analyses.power import GroupPower, Setting
 
     if size < 2 or rest < 2:
         raise InputError("Give a run, or --size and --rest (at least 2 each), as in --size 200 --rest 2000.")
@@ -72,12 +72,12 @@ def _planned(
         raise InputError(f"--variation is the standard deviation over the mean, above 0; given {variation}.")
     setting = Setting(variation, variation, rest, 1 if groups == 2 else groups, confidence, chance)
     drop = setting.smallest_drop(size)
-    return Power("planned", size, rest, drop, 1 / (1 + drop) - 1, setting.samples_needed(sigma))
+    return GroupPower("planned", size, rest, drop, 1 / (1 + drop) - 1, setting.samples_needed(sigma))
 
 
 def _of_run(
     folder: "RunFolder", group: list[str] | None, sigma: float, chance: float, confidence: float
-) -> "list[tuple[str, str, Power]]":
+) -> "list[tuple[str, str, GroupPower]]":
     from fairmargin.analyses.power import power as power_of
     from fairmargin.inference.settings import AuditSettings
     from fairmargin.studies.run_check import check_run
@@ -93,11 +93,11 @@ def _of_run(
         distances = folder.distances(measurement)
         for name in names:
             rows = power_of(distances, folder.partition(name), plan, sigma=sigma, chance=chance)
-            found += [(measurement.estimator, name, row) for row in rows.values()]
+            found += [(measurement.estimator, name, row) for row in rows]
     return found
 
 
-def _table(found: "list[tuple[str, str, Power]]", sigma: float, chance: float) -> Table:
+def _table(found: "list[tuple[str, str, GroupPower]]", sigma: float, chance: float) -> Table:
     words = ("estimator", "partition", "group")
     table = plain_table(f"Detected with probability {chance:.0%}", left=words, wrap=words)(
         *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {sigma:+.0%}".replace("-", "−")

@@ -333,7 +333,7 @@ def as_json(finished: "FinishedTraining", command: list[str]) -> dict[str, Any]:
     if audits is None:
         return found
     rows = [{"epoch": each.epoch, "words": each.words, "estimator": each.estimator} for each in audits.audits]
-    tables = [encode(each.result) for each in audits.audits]
+    tables = [each.result.to_dict() for each in audits.audits]
     for table in tables:
         for group in table["groups"]:
             del group["curve"]

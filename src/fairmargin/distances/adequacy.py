@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.analyses.adequacy import Adequacy
-from fairmargin.analyses.settling import TOLERANCE, Evidence, check_settings, nothing_to_settle, settle
+from fairmargin.analyses.adequacy import TOLERANCE, Adequacy, Evidence, check_settings, nothing_to_settle, settle
 from fairmargin.core.arrays import Ints, Keys, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances

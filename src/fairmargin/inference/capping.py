@@ -16,8 +16,8 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import Undefined
 from fairmargin.errors import InputError
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, Estimate
-from fairmargin.presentation.formatting import radius_words
+from fairmargin.inference.estimate import NOT_COMPARABLE, Estimate
+from fairmargin.presentation.formatting import percent
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -56,7 +56,7 @@ class Cut:
             return ""
         count = f"{sum(map(bool, self.reasons)):,} of {len(self.reasons):,} groups cannot be compared"
         return (
-            f"{count}: the cap that unreached samples force on all distances cuts more than {MOST_CUT:.0%} of the "
+            f"{count}: the cap that unreached samples force on all distances cuts more than {percent(MOST_CUT)} of the "
             f"finite distances above 0. {self.remedy}"
         )
 
@@ -90,12 +90,12 @@ def forced_cut(several: Sequence[Distances], partition: Partition, cap: float, a
 
 
 def within_cap(rows: tuple[_Row, ...], cut: Cut) -> tuple[_Row, ...]:
-    """Name the radius up to which each row's verdict holds, and withhold it where the cap cuts too much.
+    """Withhold the verdict of each group of whose distances the cap cuts too much.
 
-    A row that is withheld is "not comparable", and every number in it that compares groups is undefined.
+    Such a group is "not comparable", and every number in its row that compares groups is undefined.
     """
     pairs = zip(rows, cut.reasons, strict=True)
-    return tuple(_without(row, reason, cut) if reason else _with_radius(row, cut.up_to) for row, reason in pairs)
+    return tuple(_without(row, reason, cut) if reason else row for row, reason in pairs)
 
 
 def without_spread(overall: _Row, cut: Cut) -> _Row:
@@ -103,7 +103,7 @@ def without_spread(overall: _Row, cut: Cut) -> _Row:
     if not any(cut.reasons):
         return overall
     values = {field.name: getattr(overall, field.name) for field in fields(overall) if field.name not in _ALONE}
-    reason = f"a forced cap cuts more than {MOST_CUT:.0%} of some group's finite distances above 0"
+    reason = f"a forced cap cuts more than {percent(MOST_CUT)} of some group's finite distances above 0"
     changed: dict[str, Any] = {n: _undefined(v, reason) for n, v in values.items() if isinstance(v, Estimate)}
     return replace(overall, **changed)
 
@@ -113,15 +113,7 @@ def cut_words(distances: Distances, cap: float, what: str = "") -> str:
     found = _found(distances)
     cut, known = int((found > cap).sum()), int((~np.isnan(found)).sum())
     beyond = f"{cap:.4g}, {what}" if what else f"{cap:.4g}"
-    return f"{cut:,} of {known:,} finite distances above 0 ({cut / known:.1%}) lie beyond {beyond}" if cut else ""
-
-
-def _with_radius(row: _Row, up_to: float) -> _Row:
-    judged = getattr(row, "verdict", "") in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE)
-    if not judged or math.isinf(up_to) or not hasattr(row, "finding"):
-        return row
-    changed: dict[str, Any] = {"finding": f"{row.finding} This holds {radius_words(up_to)}."}
-    return replace(row, **changed)
+    return f"{cut:,} of {known:,} finite distances above 0 ({percent(cut / known)}) lie beyond {beyond}" if cut else ""
 
 
 def _without(row: _Row, reason: str, cut: Cut) -> _Row:
@@ -131,8 +123,8 @@ def _without(row: _Row, reason: str, cut: Cut) -> _Row:
         if field.name not in _ALONE and isinstance(value, (Estimate, float)):
             changed[field.name] = _undefined(value, reason)
     changed |= {"verdict": NOT_COMPARABLE} | ({"met": False} if hasattr(row, "met") else {})
-    if hasattr(row, "finding"):
-        changed["finding"] = f"{getattr(row, 'group', '')}: not comparable ({reason}). {cut.remedy}"
+    if hasattr(row, "reason"):
+        changed["reason"] = f"{reason}. {cut.remedy}".rstrip(".")
     return replace(row, **changed)
 
 
@@ -158,10 +150,10 @@ def _share(found: Floats, cap: float) -> float:
 def _reason(own: float, rest: float, cap: float, *, alone: bool) -> str:
     if max(own, rest) <= MOST_CUT:
         return ""
-    whose = f"{own:.0%} of the" if alone else f"{own:.0%} of the group's and {rest:.0%} of the rest's"
+    whose = f"{percent(own)} of the" if alone else f"{percent(own)} of the group's and {percent(rest)} of the rest's"
     return (
         f"the cap of {cap:.4g}, which unreached samples force on all distances, cuts {whose} finite distances above 0; "
-        f"more than {MOST_CUT:.0%} is too much"
+        f"more than {percent(MOST_CUT)} is too much"
     )
 
 
@@ -195,7 +187,7 @@ def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
     missing = distances.unreached
     if not missing.any():
         return up_to, cut_words(distances, up_to, "the radius asked for")
-    share = f"{missing.sum():,} of {len(missing):,} samples ({missing.mean():.1%}) have no finite distance"
+    share = f"{missing.sum():,} of {len(missing):,} samples ({percent(float(missing.mean()))}) have no finite distance"
     searched = np.empty(0) if distances.tried is None else distances.tried[missing]
     shortest = float(searched[searched > 0].min(initial=np.inf))  # NaN: not recorded
     if math.isfinite(up_to):

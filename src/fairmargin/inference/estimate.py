@@ -2,18 +2,20 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Final, Literal
 
 from fairmargin.core.bound import Bound
-from fairmargin.core.codec import decode_number, decode_text
 from fairmargin.presentation.formatting import limit_text
 
-LESS_ROBUST = "less robust"
-MORE_ROBUST = "more robust"
-NO_DIFFERENCE = "no significant difference"
-TOO_FEW = "too few samples"
-NOT_COMPARABLE = "not comparable"
-VERDICTS = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE)
+LESS_ROBUST: Final = "less robust"
+MORE_ROBUST: Final = "more robust"
+NO_DIFFERENCE: Final = "no significant difference"
+TOO_FEW: Final = "too few samples"
+NOT_COMPARABLE: Final = "not comparable"
+Verdict = Literal["less robust", "more robust", "no significant difference", "too few samples", "not comparable"]
+VERDICTS: Final[tuple[Verdict, ...]] = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE)
+
+_ROUNDING = 1e-9  # limits of a group without spread differ from its mean by rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,14 @@ class Estimate:
         """An estimate of something that does not exist here."""
         return cls(math.nan, math.nan, math.nan, bound, reason)
 
+    def contradiction(self) -> str:
+        """Return why no analysis can have made this; empty if one can."""
+        numbers = (self.value, self.low, self.high)
+        slack = _ROUNDING * max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
+        if self.value < self.low - slack or self.value > self.high + slack or self.low > self.high + slack:
+            return f"the value {self.value} and its interval from {self.low} to {self.high} contradict each other"
+        return ""
+
     @property
     def is_defined(self) -> bool:
         """Whether there is a value at all."""
@@ -44,13 +54,3 @@ class Estimate:
             return f"undefined ({self.reason})" if self.reason else "undefined"
         low, high = (limit_text(limit, lambda value: f"{value:.4g}") for limit in (self.low, self.high))
         return f"{self.value:.4g} [{low}, {high}]"
-
-
-def decode_estimate(content: dict[str, Any]) -> Estimate:
-    """The estimate that `encode` wrote."""
-    value, low, high = (decode_number(content[name]) for name in ("value", "low", "high"))
-    # Limits of a group without spread differ from its mean by rounding.
-    slack = 1e-9 * max((abs(number) for number in (value, low, high) if math.isfinite(number)), default=0.0)
-    if value < low - slack or value > high + slack or low > high + slack:
-        raise ValueError(f"the value {value} and its interval from {low} to {high} contradict each other")
-    return Estimate(value, low, high, Bound(content["bound"]), decode_text(content["reason"]))

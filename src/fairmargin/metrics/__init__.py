@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fairmargin.analyses.certified import Certified as Certified
     from fairmargin.analyses.certified import certify_groups as certify_groups
     from fairmargin.analyses.robust_accuracy import RobustAccuracy as RobustAccuracy
-    from fairmargin.analyses.under_attack import accuracy_under_attack as accuracy_under_attack
+    from fairmargin.analyses.robust_accuracy import accuracy_under_attack as accuracy_under_attack
     from fairmargin.core.undefined import Undefined as Undefined
     from fairmargin.inference.accuracy import accuracy_by_group as accuracy_by_group
     from fairmargin.inference.accuracy import accuracy_gap as accuracy_gap
@@ -75,7 +75,7 @@ _PLACES = {
     "permutation": "fairmargin.inference.permutation",
     "robust_accuracy": "fairmargin.analyses.robust_accuracy",
     "spread": "fairmargin.inference.spread",
-    "under_attack": "fairmargin.analyses.under_attack",
+    "under_attack": "fairmargin.analyses.robust_accuracy",
     "undefined": "fairmargin.core.undefined",
 }
 _DEFINED_IN = {name: _PLACES[room] for room, names in _ROOMS.items() for name in names.split()}

@@ -4,15 +4,22 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fairmargin.analyses.adequacy import NOT_SETTLED, NOTHING, SETTLED, UNDECIDED, Adequacy, GroupAdequacy
-from fairmargin.analyses.alarms import MEANINGS, REASONS, THRESHOLDS, Alarm, consequence
+from fairmargin.analyses.adequacy import (
+    NOT_SETTLED,
+    NOTHING,
+    NOTHING_TO_SETTLE,
+    SETTLED,
+    UNDECIDED,
+    Adequacy,
+    GroupAdequacy,
+)
+from fairmargin.analyses.alarms import MEANINGS, REASONS, THRESHOLDS, Alarm, Kind, consequence
 from fairmargin.analyses.audit import AuditResult
-from fairmargin.analyses.settling_words import NOTHING_TO_SETTLE, points
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import TOO_FEW, Estimate
 from fairmargin.presentation import formatting
+from fairmargin.presentation.formatting import points
 from fairmargin.report import figures
-from fairmargin.report.strength import strength_alarms, strength_headline
 
 SYMBOLS = {SETTLED: "✓", NOT_SETTLED: "✗", UNDECIDED: "?", TOO_FEW: "?"}
 
@@ -60,26 +67,26 @@ def blocks(sections: Sequence[tuple[AuditResult, str, Adequacy | None]], embed: 
     }
 
 
-def _limit(kind: str) -> str:
+def _limit(kind: Kind) -> str:
     above = "Raised by any sample" if THRESHOLDS[kind] == 0 else f"Raised above {formatting.percent(THRESHOLDS[kind])}"
     return f"{above}: {REASONS[kind]}."
 
 
 def _block(result: AuditResult, estimator: str, found: Adequacy, embed: Callable[[Any], Any]) -> dict[str, Any]:
     kinds = list(dict.fromkeys(alarm.kind for row in found for alarm in row.alarms))
-    headline = strength_headline(found)
+    headline = found.headline
     return {
         "partition": formatting.plain(result.partition),
         "estimator": estimator,
         "headline": headline,
-        "alarms": strength_alarms(found),
+        "alarms": found.alarm_sentences(),
         "audited": found.budgets[found.audited],
         "last": found.budgets[-1],
         "tolerance": points(found.tolerance, signed=False),
         "confidence": formatting.percent(found.confidence),
         "capped": formatting.number(found.up_to) if math.isfinite(found.up_to) else "",
         "rows": [_row(row, found) for row in found],
-        "sentences": [row.finding for row in found],
+        "sentences": [found.finding(row) for row in found],
         "kinds": kinds,
         "figure": embed(figures.budgets(found)),
         "alt": f"Each group’s mean distance against the attack’s budget. {headline}",
@@ -115,7 +122,4 @@ def _seen(alarm: Alarm) -> tuple[str, str, str, bool]:
 
 
 def _percent(share: float) -> str:
-    if math.isnan(share):
-        return "undefined"
-    text = f"{abs(share) * 100:.1f}"
-    return f"{'' if not float(text) else '−' if share < 0 else '+'}{text} %"
+    return "undefined" if math.isnan(share) else formatting.table_percent(share)

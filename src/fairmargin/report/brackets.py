@@ -6,8 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from fairmargin.analyses.bracket_words import percent
-from fairmargin.analyses.bracketed import (
+from fairmargin.analyses.bracket import (
     CERTAINLY_LESS,
     CERTAINLY_LESS_HERE,
     CERTAINLY_MORE,
@@ -52,17 +51,19 @@ def bracket_intervals(bracket: Bracket) -> go.Figure:
     bracket
         What `bracket` returned.
     """
-    rows = _ordered(bracket)
+    rows = bracket.ordered()
     known = [row for row in rows if row.sigma.is_known]
-    ends = [end for row in known for end in (row.sigma.population_low, row.sigma.population_high)]
-    widest = min(_WIDEST, max((abs(end) for end in ends if math.isfinite(end)), default=1.0))
+    limits_of_all = [end for row in known for end in (row.sigma.population_low, row.sigma.population_high)]
+    widest = min(_WIDEST, max((abs(end) for end in limits_of_all if math.isfinite(end)), default=1.0))
     figure = go.Figure()
     for place, row in enumerate(rows):
         if row.sigma.is_known:
             colour = _COLOURS.get(row.verdict, "#666666")
             limits = (row.sigma.population_low, row.sigma.population_high), (row.sigma.low, row.sigma.high)
             for (low, high), width in zip(limits, (2, 10), strict=True):
-                figure.add_trace(_bar(place, max(low, -1.0), min(high, 2 * widest), width, colour, row))
+                figure.add_trace(
+                    _bar(place, (max(low, -1.0), min(high, 2 * widest)), width, colour, bracket.finding(row))
+                )
     lay_out(figure, height=100 + _ROW_HEIGHT * len(rows))
     figure.add_vline(0, line={"color": "#444444", "width": 1}, layer="below")
     figure.update_layout(showlegend=False)
@@ -83,13 +84,13 @@ def bracket_intervals(bracket: Bracket) -> go.Figure:
     return figure
 
 
-def _bar(place: int, low: float, high: float, width: int, colour: str, row: GroupBracket) -> go.Scatter:
+def _bar(place: int, ends: tuple[float, float], width: int, colour: str, words: str) -> go.Scatter:
     return go.Scatter(
-        x=[low, high],
+        x=list(ends),
         y=[place, place],
         mode="lines",
         line={"width": width, "color": colour},
-        hovertext=row.finding,
+        hovertext=words,
         hoverinfo="text",
     )
 
@@ -104,27 +105,20 @@ def certainty(brackets: Sequence[Bracket]) -> str:
     worst = [(row, bracket) for bracket in brackets for row in bracket if row.verdict == CERTAINLY_LESS]
     if not worst:
         return ""
-    names = ", ".join(f"“{formatting.plain(row.group)}”{_condition(bracket)}" for row, bracket in worst)
+    names = ", ".join(f"“{formatting.plain(row.group)}”{bracket.condition}" for row, bracket in worst)
     return f"Certain, whatever the attack: {names} {'is' if len(worst) == 1 else 'are'} easier to fool."
 
 
-def _condition(bracket: Bracket) -> str:
-    """What a certain statement is limited to, in parentheses; empty if to nothing."""
-    whose = "" if bracket.subject == "model" else f"of the {bracket.subject} model, up to false certificates"
-    limits = ", ".join(filter(None, (radius_of(bracket.up_to), whose)))
-    return f" ({limits})" if limits else ""
-
-
 def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[str, Any]:
-    headline = _headline(bracket)
+    headline = bracket.headline
     low, high = bracket.variance
     return {
         "partition": formatting.plain(bracket.partition),
         "between": between,
         "subject": "" if bracket.subject == "model" else bracket.subject,
         "headline": headline,
-        "rows": [_row(row) for row in _ordered(bracket)],
-        "sentences": [row.finding for row in _ordered(bracket)],
+        "rows": [_row(row) for row in bracket.ordered()],
+        "sentences": [bracket.finding(row) for row in bracket.ordered()],
         "confidence": formatting.percent(bracket.confidence),
         "variance": f"{formatting.number(low)} and {formatting.number(high)}",
         "capped": bracket.cap_reason,
@@ -134,17 +128,6 @@ def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[
         "figure": embed(bracket_intervals(bracket)),
         "alt": f"Each group’s σ between its bounds. {headline}",
     }
-
-
-def _headline(bracket: Bracket) -> str:
-    here = sum(row.is_certain for row in bracket)
-    everywhere = sum(row.verdict in (CERTAINLY_LESS, CERTAINLY_MORE) for row in bracket)
-    if not here:
-        return "The bounds leave room for both signs in every group: nothing is certain yet."
-    return (
-        f"It is certain{_condition(bracket)} which side is easier to fool for {here} of {len(bracket.groups)} groups "
-        f"in these samples, and for {everywhere or 'none'} of them in the population."
-    )
 
 
 def _row(row: GroupBracket) -> dict[str, Any]:
@@ -167,10 +150,8 @@ def _lengths(low: float, high: float) -> str:
 def _shares(limits: Range, low: str, high: str) -> str:
     if not limits.is_known:
         return "undefined"
-    return " to ".join(limit_text(getattr(limits, end), percent) for end in (low, high))
+    return " to ".join(limit_text(getattr(limits, end), _limit) for end in (low, high))
 
 
-def _ordered(bracket: Bracket) -> list[GroupBracket]:
-    """Least robust first; groups without σ last."""
-    middle = {row.group: row.sigma.low + min(row.sigma.high, 10.0) for row in bracket if row.sigma.is_known}
-    return sorted(bracket, key=lambda row: middle.get(row.group, math.inf))
+def _limit(share: float) -> str:
+    return "any size" if math.isinf(share) else formatting.table_percent(share)

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from fairmargin.analyses.adequacy import Adequacy, GroupAdequacy
 from fairmargin.analyses.audit import AuditResult, GroupResult
 from fairmargin.analyses.precision import PrecisionResult
+from fairmargin.analyses.summary import by_sigma
 from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.errors import InputError
@@ -16,7 +17,7 @@ from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENC
 from fairmargin.presentation.formatting import limit_text, number, percent, plain, shorten
 from fairmargin.report.brackets import bracket_intervals as bracket_intervals  # noqa: PLC0414 - part of fm.plot
 from fairmargin.report.drawing import FAINT, distinct, escape, lay_out
-from fairmargin.report.words import Row, by_sigma
+from fairmargin.report.words import Row
 
 # Okabe and Ito's colours, which colour-blind people tell apart; their yellow is too pale for a line on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -103,7 +104,7 @@ def sigma_intervals(result: AuditResult) -> go.Figure:
     result
         What `audit` returned.
     """
-    return _intervals(by_sigma(result), result.confidence)
+    return _intervals(by_sigma(result.groups), result.confidence)
 
 
 def precise_intervals(result: PrecisionResult) -> go.Figure:
@@ -120,7 +121,7 @@ def precise_intervals(result: PrecisionResult) -> go.Figure:
     if not isinstance(result, PrecisionResult):
         kind = type(result).__name__
         raise InputError(f"`precise_intervals` draws what `audit_to_precision` returned; given a {kind}.")
-    figure = _intervals(by_sigma(result), result.confidence)
+    figure = _intervals(by_sigma(result.groups), result.confidence)
     strip = {"fillcolor": FAINT, "opacity": 0.6, "line_width": 0, "layer": "below"}
     figure.add_vrect(-result.precision, result.precision, **strip)
     figure.layout.shapes = figure.layout.shapes[::-1]  # the strip lies below the line at 0
@@ -170,7 +171,7 @@ def budgets(adequacy: Adequacy) -> go.Figure:
     if not isinstance(adequacy, Adequacy):
         raise InputError(f"`budgets` draws what `adequacy` returned; given a {type(adequacy).__name__}.")
     if not adequacy.groups:
-        raise InputError(f"There are no budgets to draw. {adequacy.finding}")
+        raise InputError(f"There are no budgets to draw. {adequacy.headline}")
     rows = list(adequacy)
     labels = distinct([row.group for row in rows])
     bright = _bright(rows, adequacy.audited)
@@ -235,7 +236,7 @@ def _styles(result: AuditResult) -> dict[str, tuple[str, str]]:
     """Colour and dash of every group that is highlighted; a group keeps its own under every estimator."""
     names = [row.group for row in result]
     if len(names) > _MANY_GROUPS:
-        judged = [row for row in by_sigma(result) if row.sigma.is_defined] or list(result)
+        judged = [row for row in by_sigma(result.groups) if row.sigma.is_defined] or list(result)
         return {judged[0].group: ("#D55E00", "solid"), judged[-1].group: ("#0072B2", "solid")}
     return _coloured(names)
 

@@ -20,33 +20,6 @@ def blocks(certified: Sequence[tuple[Certified, str]]) -> dict[str, Any]:
     return {"reading": READING, "blocks": [_block(found, estimator) for found, estimator in certified]}
 
 
-def guarantee_headline(found: Certified) -> str:
-    """The group with the least guaranteed mean radius, in a sentence."""
-    rows = sorted(found, key=lambda row: row.mean.guaranteed)
-    least, most = rows[0], rows[-1]
-    if most.mean.guaranteed == 0:
-        return "For no group is any distance guaranteed."
-    said = f"{formatting.quoted(least.group)} is guaranteed a mean distance of {_radius(least.mean.guaranteed)}"
-    if len(rows) == 1:
-        return f"{said}."
-    return (
-        f"{said}, the least of all groups; {formatting.quoted(most.group)} one of {_radius(most.mean.guaranteed)}, the "
-        "most. "
-        "Guarantees order nothing: who has less may be as far from the boundary."
-    )
-
-
-def false_sentence(found: Certified) -> str:
-    """How many certificates may be false, in a sentence."""
-    most = max(row.mean.false for row in found)
-    if found.alpha == 0:
-        return "None of these certificates can be false."
-    allowed = f"Each certificate is false with a probability of at most {formatting.percent(found.alpha)}"
-    level = formatting.percent(found.confidence)
-    false = "none is" if most == 0 else f"at most {most:,} {'is' if most == 1 else 'are'}"
-    return f"{allowed}. At {level} confidence, {false} false in any group."
-
-
 def _block(found: Certified, estimator: str) -> dict[str, Any]:
     decimals = _decimals(found)
     return {
@@ -54,8 +27,8 @@ def _block(found: Certified, estimator: str) -> dict[str, Any]:
         "estimator": estimator,
         "subject": formatting.plain(found.subject),
         "norm": found.norm,
-        "headline": guarantee_headline(found),
-        "counting": false_sentence(found),
+        "headline": found.headline,
+        "counting": found.counting,
         "confidence": formatting.percent(found.confidence),
         "radii": [_radius(radius) for radius in found.radii],
         "rows": [_row(row, decimals) for row in found],

@@ -8,9 +8,10 @@ from typing import Any
 
 from fairmargin.analyses.adequacy import Adequacy
 from fairmargin.analyses.audit import AuditResult, GroupResult
-from fairmargin.analyses.bracketed import Bracket
+from fairmargin.analyses.bracket import Bracket
 from fairmargin.analyses.certified import Certified
 from fairmargin.analyses.precision import PrecisionResult
+from fairmargin.analyses.summary import by_sigma
 from fairmargin.core.bound import Bound
 from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
@@ -136,7 +137,7 @@ def render(
 
 def _section(section: Section, position: int, several_norms: bool) -> dict[str, Any]:
     result = section.result
-    headline, *more = words.findings(result)
+    headline, *more = result.summary()
     return {
         "anchor": f"audit-{position}",
         "partition": formatting.plain(result.partition),
@@ -145,9 +146,9 @@ def _section(section: Section, position: int, several_norms: bool) -> dict[str, 
         "result": result,
         "headline": headline,
         "more": more,
-        "notes": words.notes(result),
+        "notes": result.notes(),
         "rows": _rows(result),
-        "sentences": [row.finding for row in words.by_sigma(result)],
+        "sentences": [result.finding(row) for row in by_sigma(result.groups)],
         "shows_unreached": any(row.unreached > 0 for row in result),
         "shows_dropped": any(row.dropped > 0 for row in result),
         "overall": _overall(result),
@@ -162,7 +163,7 @@ def _section(section: Section, position: int, several_norms: bool) -> dict[str, 
 
 def _rows(result: AuditResult) -> list[dict[str, Any]]:
     distance = decimals_of([row.robustness for row in result] + [row.gap_to_rest for row in result])
-    return [_row(row, distance, among_several=len(result.groups) > 2) for row in words.by_sigma(result)]
+    return [_row(row, distance, among_several=len(result.groups) > 2) for row in by_sigma(result.groups)]
 
 
 def _row(row: GroupResult, decimals: int, *, among_several: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairmargin.analyses.precision import PreciseGroup, PrecisionResult
+from fairmargin.analyses.summary import by_sigma
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
 from fairmargin.presentation import formatting
@@ -44,19 +45,19 @@ def render_precise(results: Sequence[PrecisionResult], provenance: Provenance) -
 
 
 def _section(result: PrecisionResult, position: int) -> dict[str, Any]:
-    headline, *more = [*words.findings(result), *filter(None, [precise_words.never_right(result)])]
+    headline, *more = result.summary()
     decimals = decimals_of([row.robustness for row in result])
-    rows = words.by_sigma(result)
+    rows = by_sigma(result.groups)
     return {
         "anchor": f"audit-{position}",
         "partition": formatting.plain(result.partition),
         "result": result,
         "asked": f"± {precise_words.points(result.precision)}",
-        "about": precise_words.target_words(result),
+        "about": result.about,
         "headline": headline,
         "more": more,
-        "warnings": precise_words.warnings(result),
-        "notes": precise_words.notes(result),
+        "warnings": result.warnings(),
+        "notes": result.remarks(),
         "work": precise_words.work(result),
         "rows": [_row(row, result, decimals) for row in rows],
         "sentences": [result.finding(row) for row in rows],

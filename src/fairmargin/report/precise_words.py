@@ -3,11 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from fairmargin.analyses.precision import POPULATION, PreciseGroup, PrecisionResult
-from fairmargin.core.bound import Bound
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST
-from fairmargin.presentation.formatting import listed, percent, plain, quoted
-from fairmargin.report.words import cap_note
+from fairmargin.analyses.precision import PreciseGroup, PrecisionResult
+from fairmargin.presentation.formatting import percent, plain
 
 METHOD = (
     "Group means of the dear estimate, with the help of the cheap one where that pays (a control variate with "
@@ -18,17 +15,6 @@ METHOD = (
     "sample was left that would help. At least 250 samples of a group were looked at, where there are so many: fewer "
     "may not contain any of its far samples."
 )
-_WARNINGS = {
-    Bound.UPPER: (
-        "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: an "
-        "attack that is weaker on one group could pass for unfairness. Check with --adequacy or a certificate."
-    ),
-    Bound.LOWER: (
-        "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
-        "certificate that is looser for one group could pass for unfairness. Check with an attack."
-    ),
-    Bound.NEITHER: "The distances are a proxy: they bound the true distance on neither side.",
-}
 
 
 def extent(results: Sequence[PrecisionResult]) -> str:
@@ -93,27 +79,6 @@ def _compared(other: float, spent: float) -> str:
     return f"{times} times {'less' if ratio > 1 else 'more'}"
 
 
-def target_words(result: PrecisionResult) -> str:
-    """Whom the numbers are about."""
-    if result.target == POPULATION:
-        return "the population that the samples were drawn from"
-    return "these very samples, and nobody else"
-
-
-def notes(result: PrecisionResult) -> tuple[str, ...]:
-    """Every condition that a reader of this result should know."""
-    about = f"The numbers speak of {target_words(result)}."
-    return tuple(note for note in (about, cap_note(result), *result.notes) if note)
-
-
-def warnings(result: PrecisionResult) -> tuple[str, ...]:
-    """What a reader must know before quoting a verdict."""
-    found = any(row.verdict in (LESS_ROBUST, MORE_ROBUST) for row in result)
-    if result.bound in _WARNINGS and (found or result.bound is Bound.NEITHER):
-        return (_WARNINGS[result.bound],)
-    return ()
-
-
 def reached(row: PreciseGroup, result: PrecisionResult) -> str:
     """Half the width of the interval that was asked to be short, which is that of the group alone.
 
@@ -124,14 +89,6 @@ def reached(row: PreciseGroup, result: PrecisionResult) -> str:
     if len(result.groups) == 1 and estimate.value > 0:
         half /= estimate.value
     return f"± {points(half)}" if math.isfinite(half) else "no interval"
-
-
-def never_right(result: PrecisionResult) -> str:
-    """Which groups are not compared because nobody in them is right; empty if none."""
-    names = [quoted(row.group) for row in result if row.robustness.value == 0]
-    if not names:
-        return ""
-    return f"Of {listed(names)} no sample that was looked at is classified correctly: there is no distance to compare."
 
 
 def points(half: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.analyses.settling import TOLERANCE, Evidence, nothing_to_settle, settle
+from fairmargin.analyses.adequacy import TOLERANCE, Evidence, nothing_to_settle, settle
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances

@@ -15,8 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairmargin.analyses.robust_accuracy import RobustAccuracy
-from fairmargin.analyses.under_attack import accuracy_under_attack
+from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_attack
 from fairmargin.attacks.catalog import attack_in_options, describe_attack, parse_attack
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
@@ -233,7 +232,7 @@ def _provenance(study: Study, loaded: Loaded, command: str) -> dict[str, Any]:
 
 
 def _write(folder: Path, found: Sequence[RobustAccuracy], about: Mapping[str, Any]) -> None:
-    content = {**about, "found": [each.to_dict() for each in found]}
+    content = {**about, "found": [json.loads(each.to_json()) for each in found]}
     atomic_write_text(folder / RESULT, json.dumps(content, ensure_ascii=False, allow_nan=False))
     frames = [each.to_frame() for each in found]
     seal(folder, (STUDY, RESULT))

@@ -6,8 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fairmargin.analyses.audit import AuditResult, audit
-from fairmargin.analyses.robust_accuracy import RobustAccuracy
-from fairmargin.analyses.under_attack import accuracy_under_attack
+from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_attack
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.engine.task import Engine, Task

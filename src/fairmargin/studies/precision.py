@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from fairmargin.analyses.precision import PreciseGroup, PrecisionResult, judged
-from fairmargin.analyses.to_precision import REFERENCE, Answer, Question, to_precision
 from fairmargin.core.arrays import Ints, same_length
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition, check_partition
@@ -34,6 +33,7 @@ from fairmargin.errors import InputError
 from fairmargin.inference.capping import forced_cut, within_cap
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.far import FAR_SHARE, SAMPLES
+from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.linear_network import served

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairmargin.analyses.precision import POPULATION, TARGETS, THESE_SAMPLES
+from fairmargin.analyses.precision import POPULATION, TARGETS, THESE_SAMPLES, Target
 from fairmargin.core.arrays import is_number
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.protocol import DistanceEstimator
@@ -47,7 +47,7 @@ class PrecisionPlan:
     precision: float = 0.03
     reference: DistanceEstimator | None = None
     cheap: DistanceEstimator | Sequence[DistanceEstimator] | None = None
-    target: str = POPULATION
+    target: Target = POPULATION
     confidence: float = 0.95
     pilot: int = _FEWEST
     up_to: float = math.inf
@@ -56,7 +56,7 @@ class PrecisionPlan:
     def __post_init__(self) -> None:
         for name in ("reference", "cheap"):
             _check_estimators(name, getattr(self, name))
-        if self.target == "samples":  # as the command line calls them
+        if self.target == "samples":  # type: ignore[comparison-overlap]  # as the command line calls them
             object.__setattr__(self, "target", THESE_SAMPLES)
         for name in ("precision", "confidence", "pilot", "up_to", "seed"):
             if not is_number(getattr(self, name)):

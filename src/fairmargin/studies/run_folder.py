@@ -29,7 +29,7 @@ import pandas as pd
 
 from fairmargin.analyses.adequacy import Adequacy
 from fairmargin.analyses.audit import AuditResult
-from fairmargin.analyses.bracketed import Bracket
+from fairmargin.analyses.bracket import Bracket
 from fairmargin.analyses.certified import Certified
 from fairmargin.analyses.precision import PrecisionResult
 from fairmargin.core.codec import encode
