@@ -20,7 +20,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.inference.nested import draw
+from fairmargin.inference.groups import draw
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.units import make_cells
 

@@ -11,9 +11,9 @@ from fairmargin.analyses.alarms import ALARMS, MEANINGS, REASONS, THRESHOLDS, al
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.inference.bias import sigma
 from fairmargin.inference.estimate import TOO_FEW
-from fairmargin.inference.exact_intervals import binomial_interval
+from fairmargin.inference.measures import sigma
+from fairmargin.inference.shares import binomial_interval
 
 NAMES = ("50 steps", "100 steps", "200 steps")
 SEX = Partition.by("sex", ["F"] * 40 + ["M"] * 60)

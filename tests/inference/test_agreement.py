@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairmargin.core.undefined import Undefined, reason_of
 from fairmargin.errors import InputError
-from fairmargin.inference.agreement import sign_agreement
+from fairmargin.inference.measures import sign_agreement
 
 law = settings(max_examples=60, deadline=None, derandomize=True)
 numbers = st.one_of(st.floats(-2, 2), st.just(0.0), st.just(math.nan))

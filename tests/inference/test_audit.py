@@ -17,7 +17,6 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference import bias
-from fairmargin.inference.accuracy import accuracy_by_group
 from fairmargin.inference.capping import common_cap
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
@@ -28,8 +27,9 @@ from fairmargin.inference.estimate import (
     VERDICTS,
     Estimate,
 )
-from fairmargin.inference.exact_intervals import binomial_interval, kolmogorov_band
+from fairmargin.inference.measures import accuracy_by_group
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import binomial_interval, kolmogorov_band
 
 QUICK = AuditSettings(resamples=400)
 

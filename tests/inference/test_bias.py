@@ -14,17 +14,10 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import Undefined, reason_of
 from fairmargin.errors import InputError, UnreachedError
-from fairmargin.inference.bias import (
+from fairmargin.inference.measures import (
     largest_robustness_bias,
-    median_distance,
-    overall_robustness,
-    relative_robustness_variance,
-    robustness,
     robustness_bias,
-    robustness_variance,
     sigma,
-    sigma_parts,
-    worst_group,
 )
 
 law = settings(max_examples=50, deadline=None, derandomize=True)
@@ -57,78 +50,7 @@ def read(pairs: list[tuple[str, float]]) -> tuple[Distances, Partition]:
 # Robustness of groups and of the model. ------------------------------------------------------------------------------
 
 
-def test_robustness_is_the_mean_distance_with_misclassified_samples_at_zero() -> None:
-    assert robustness(HAND, GROUPS) == {"a": 2.0, "b": 2.0, "c": 5.0}
-
-
-def test_robustness_up_to_a_radius_is_the_mean_of_capped_distances() -> None:
-    assert robustness(HAND, GROUPS, up_to=3) == {"a": 5 / 3, "b": 1.5, "c": 3.0}
-
-
-def test_overall_robustness_counts_small_groups_as_much_as_large_ones() -> None:
-    assert overall_robustness(HAND, GROUPS) == 3.0  # (2 + 2 + 5) / 3, not 15 / 6
-
-
-def test_robustness_variance_is_the_population_variance_over_groups() -> None:
-    assert robustness_variance(HAND, GROUPS) == pytest.approx((1 + 1 + 4) / 3)
-    assert relative_robustness_variance(HAND, GROUPS) == pytest.approx((1 + 1 + 4) / 3 / 9)
-
-
-def test_doubling_every_distance_changes_the_variance_fourfold_and_the_relative_one_not() -> None:
-    double = exact(2 * HAND.values)
-    assert robustness_variance(double, GROUPS) == pytest.approx(4 * robustness_variance(HAND, GROUPS))
-    assert relative_robustness_variance(double, GROUPS) == pytest.approx(relative_robustness_variance(HAND, GROUPS))
-
-
-def test_the_relative_variance_of_nothing_but_zeros_is_undefined() -> None:
-    value = relative_robustness_variance(exact([0.0, 0.0]), Partition.by("g", ["a", "b"]))
-    assert math.isnan(value)
-    assert reason_of(value) == "every group has robustness 0"
-
-
-def test_the_worst_group_is_the_first_of_the_least_robust() -> None:
-    worst = worst_group(HAND, GROUPS)
-    assert (worst.group, worst.robustness) == ("a", 2.0)
-    assert worst_group(HAND, GROUPS, up_to=3).group == "b"
-
-
-@law
-@given(samples)
-def test_merging_groups_takes_the_weighted_mean_of_their_robustness(pairs: list[tuple[str, float]]) -> None:
-    distances, partition = read(pairs)
-    sizes = dict(zip(partition.labels, partition.sizes, strict=True))
-    weighted = sum(sizes[g] * value for g, value in robustness(distances, partition).items()) / len(pairs)
-    everyone = robustness(distances, partition.merge(smaller_than=10**6, into="all"))["all"]
-    assert everyone == pytest.approx(weighted, rel=1e-12)
-
-
 # The median. ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_median_is_taken_over_all_or_over_correct_samples() -> None:
-    assert median_distance(HAND, GROUPS) == {"a": 2.0, "b": 2.0, "c": 5.0}
-    assert median_distance(HAND, GROUPS, over="correct") == {"a": 3.0, "b": 4.0, "c": 5.0}
-
-
-def test_a_median_may_lie_below_unreached_samples() -> None:
-    distances, one = exact([1.0, 2.0, np.inf]), Partition.by("g", list("aaa"))
-    assert median_distance(distances, one) == {"a": 2.0}
-    assert median_distance(distances, one, up_to=1.5) == {"a": 1.5}
-
-
-def test_a_median_over_no_correct_sample_is_undefined() -> None:
-    value = median_distance(exact([0.0, 1.0]), Partition.by("g", ["a", "b"]), over="correct")["a"]
-    assert reason_of(value) == "no correct sample in group 'a'"
-
-
-def test_a_median_over_groups_of_another_length_is_refused() -> None:
-    with pytest.raises(InputError, match="entries"):
-        median_distance(HAND, Partition.by("g", ["a", "b"]))
-
-
-def test_a_median_up_to_a_negative_radius_is_refused() -> None:
-    with pytest.raises(InputError, match="`up_to` must be a radius above 0"):
-        median_distance(HAND, GROUPS, up_to=-1)
 
 
 # Sigma. --------------------------------------------------------------------------------------------------------------
@@ -245,32 +167,6 @@ def test_options_that_do_not_exist_are_refused(options: dict, sentence: str) -> 
 # Accuracy part and margin part. --------------------------------------------------------------------------------------
 
 
-@law
-@given(samples)
-def test_the_parts_of_sigma_multiply_to_one_plus_sigma(pairs: list[tuple[str, float]]) -> None:
-    distances, partition = read(pairs)
-    whole, parts = sigma(distances, partition), sigma_parts(distances, partition)
-    for label, value in whole.items():
-        product = (1 + parts[label].accuracy) * (1 + parts[label].margin)
-        if not math.isnan(product):
-            assert 1 + value == pytest.approx(product, rel=1e-9, abs=1e-12)
-        elif not math.isnan(value):  # only a group without any correct sample has a sigma but no margin
-            assert value == -1
-            assert reason_of(parts[label].margin) == f"no correct sample in group {label!r}"
-
-
-def test_the_parts_of_sigma_by_hand() -> None:
-    parts = sigma_parts(HAND, GROUPS)["a"]
-    assert parts.accuracy == pytest.approx((2 / 3) / (2 / 3) - 1)
-    assert parts.margin == pytest.approx(3 / 4.5 - 1)
-
-
-def test_an_abstention_of_a_certificate_counts_in_the_margin_part() -> None:
-    lower = Distances([2.0, 0.0, 2.0, 2.0], [True] * 4, Bound.LOWER, Norm.L2)
-    parts = sigma_parts(lower, Partition.by("g", list("aabb")))["a"]
-    assert (parts.accuracy, parts.margin) == (0.0, -0.5)
-
-
 # Robustness bias at a radius, and its supremum. ----------------------------------------------------------------------
 
 
@@ -342,8 +238,6 @@ Metric = Callable[[Distances, Partition], dict[str, float]]
         (lambda d, p: sigma(d, p, over="correct"), [0.0, 1.0], "no correct sample in group 'a'"),
         (lambda d, p: robustness_bias(d, p, 1), [1.0, 0.0], "no correct sample outside group 'a'"),
         (lambda d, p: robustness_bias(d, p, 1), [0.0, 1.0], "no correct sample in group 'a'"),
-        (lambda d, p: {"a": sigma_parts(d, p)["a"].accuracy}, [1.0, 0.0], "the rest of group 'a' has accuracy 0"),
-        (lambda d, p: {"a": sigma_parts(d, p)["a"].margin}, [1.0, 0.0], "no correct sample outside group 'a'"),
     ],
 )
 def test_what_does_not_exist_is_undefined_with_the_reason(metric: Metric, values: list[float], reason: str) -> None:
@@ -372,23 +266,14 @@ UNREACHED = exact([1.0, 2.0, np.inf, np.inf, 3.0])
 TRUCKS = Partition.by("g", ["cat", "cat", "truck", "truck", "truck"])
 
 
-@pytest.mark.parametrize(
-    "metric", [robustness, sigma, sigma_parts, overall_robustness, robustness_variance, worst_group]
-)
-def test_an_average_over_unreached_samples_names_the_group_and_the_way_out(metric: Callable) -> None:
+def test_an_average_over_unreached_samples_names_the_group_and_the_way_out() -> None:
     sentence = "2 of 3 samples in group 'truck' have no finite distance"
     with pytest.raises(UnreachedError, match=re.escape(sentence) + r".*`up_to=`"):
-        metric(UNREACHED, TRUCKS)
-    metric(UNREACHED, TRUCKS, up_to=4.0)
+        sigma(UNREACHED, TRUCKS)
+    assert sigma(UNREACHED, TRUCKS, up_to=4.0)["cat"] == pytest.approx(1.5 / (11 / 3) - 1)
 
 
-def test_unreached_samples_count_as_the_radius_up_to_which_is_averaged() -> None:
-    assert robustness(UNREACHED, TRUCKS, up_to=4.0) == {"cat": 1.5, "truck": 11 / 3}
-
-
-@pytest.mark.parametrize(
-    "metric", [robustness, sigma, sigma_parts, largest_robustness_bias, lambda d, p: robustness_bias(d, p, 1.0)]
-)
+@pytest.mark.parametrize("metric", [sigma, largest_robustness_bias, lambda d, p: robustness_bias(d, p, 1.0)])
 def test_groups_of_another_length_are_refused(metric: Callable) -> None:
     with pytest.raises(InputError, match=r"has 2 entries but .* has 6"):
         metric(HAND, Partition.by("g", ["a", "b"]))

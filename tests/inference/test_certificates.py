@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fairmargin.analyses.certified import certified_accuracy, certified_mean, false_certificates
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import FairmarginError, InputError
-from fairmargin.inference.certificates import certified_accuracy, certified_mean, false_certificates
 
 
 def certified(values, bound=Bound.LOWER):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fairmargin.inference.exact_intervals import binomial_interval, effective_size, kolmogorov_band
+from fairmargin.inference.shares import binomial_interval, effective_size, kolmogorov_band
 
 law = settings(max_examples=60, deadline=None, derandomize=True)
 

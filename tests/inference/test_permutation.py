@@ -15,7 +15,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
 from fairmargin.inference import permutation
-from fairmargin.inference.bias import largest_robustness_bias
+from fairmargin.inference.measures import largest_robustness_bias
 from fairmargin.inference.permutation import (
     holm,
     hypotheses,

@@ -9,9 +9,9 @@ from fairmargin.analyses.robust_accuracy import accuracy_under_attack
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.contrast import simultaneous_limits
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, Estimate
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.simultaneous import simultaneous_limits
 from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, signed_percent
 from fairmargin.studies.gate import gate
 

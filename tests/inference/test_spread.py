@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,14 +9,14 @@ from hypothesis import strategies as st
 from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
 from fairmargin.core.partition import Partition
-from fairmargin.inference import nested
-from fairmargin.inference.accuracy import accuracy_gap, accuracy_variance
 from fairmargin.inference.contrast import GroupMeans
+from fairmargin.inference.estimate import Estimate
+from fairmargin.inference.groups import draw
+from fairmargin.inference.groups import means as means_in
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import share_spread
 from fairmargin.inference.spread import (
     Statistic,
-    accuracy_gap_interval,
-    accuracy_variance_interval,
     debiased_variance,
     largest_gap,
     overall_limits,
@@ -26,6 +27,7 @@ from fairmargin.inference.spread import (
     worst_limits,
 )
 from fairmargin.inference.units import make_cells
+from tests.oracles import accuracy_gap, accuracy_variance
 
 law = settings(max_examples=60, deadline=None, derandomize=True)
 STATISTICS = {"variance": variance, "relative variance": relative_variance, "largest gap": largest_gap}
@@ -40,7 +42,7 @@ def means_of(values: Floats, groups: Partition, seed: int = 0) -> GroupMeans:
     cells = make_cells(values, groups, None, None)
     assert cells is not None
     plan = AuditSettings(resamples=400, seed=seed)
-    return nested.means(cells, nested.draw(cells, plan), plan)
+    return means_in(cells, draw(cells, plan), plan)
 
 
 def interval_of(means: GroupMeans, statistic: Statistic, confidence: float = 0.95) -> tuple[float, float, float]:
@@ -161,12 +163,20 @@ def test_simulated_errors_are_as_wide_as_the_standard_errors() -> None:
 # Accuracies. ---------------------------------------------------------------------------------------------------------
 
 
+def accuracy_spread(
+    statistic: Statistic, right: npt.ArrayLike, partition: Partition, *, draws: int = 2_000, seed: int = 0
+) -> Estimate:
+    shares = np.array([np.mean(np.asarray(right)[mask]) for _, mask in partition])
+    plan = AuditSettings(resamples=draws, seed=seed)
+    return share_spread(shares, partition.sizes.astype(float), statistic, plan, Bound.EXACT)
+
+
 def test_a_true_zero_lies_in_the_interval_of_the_variance_of_accuracy() -> None:
     rng, partition = np.random.default_rng(6), groups_of(25, 40, 60)
     lows, plain = [], []
     for seed in range(SIMULATIONS):
         robust = rng.random(125) < 0.7
-        lows.append(accuracy_variance_interval(robust, partition, draws=400, seed=seed).low)
+        lows.append(accuracy_spread(variance, robust, partition, draws=400, seed=seed).low)
         counts = np.array([robust[mask].sum() for _, mask in partition])
         resampled = rng.binomial(partition.sizes, counts / partition.sizes, (400, 3)) / partition.sizes
         plain.append(np.quantile(variance(resampled), 0.025))
@@ -174,41 +184,39 @@ def test_a_true_zero_lies_in_the_interval_of_the_variance_of_accuracy() -> None:
     assert (np.array(plain) > 0).mean() >= 0.99  # the plain bootstrap
 
 
-@pytest.mark.parametrize(
-    ("interval", "metric"), [(accuracy_variance_interval, accuracy_variance), (accuracy_gap_interval, accuracy_gap)]
-)
-def test_a_clear_difference_of_accuracy_excludes_zero(interval, metric) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(("statistic", "metric"), [(variance, accuracy_variance), (largest_gap, accuracy_gap)])
+def test_a_clear_difference_of_accuracy_excludes_zero(statistic, metric) -> None:  # type: ignore[no-untyped-def]
     robust = np.concatenate([np.arange(100) < 40, np.arange(100) < 80])
-    estimate = interval(robust, groups_of(100, 100))
+    estimate = accuracy_spread(statistic, robust, groups_of(100, 100))
     assert 0 < estimate.low < metric(robust, groups_of(100, 100)) < estimate.high
     assert estimate.low <= estimate.value <= estimate.high
     assert estimate.bound is Bound.EXACT
 
 
-@pytest.mark.parametrize("interval", [accuracy_variance_interval, accuracy_gap_interval])
+@pytest.mark.parametrize("statistic", [variance, largest_gap])
 @pytest.mark.parametrize("share", [0, 1])
-def test_accuracies_that_are_all_zero_or_one_have_no_spread(interval, share: int) -> None:  # type: ignore[no-untyped-def]
-    estimate = interval([share] * 60, groups_of(30, 30))
+def test_accuracies_that_are_all_zero_or_one_have_no_spread(statistic, share: int) -> None:  # type: ignore[no-untyped-def]
+    estimate = accuracy_spread(statistic, [share] * 60, groups_of(30, 30))
     assert (estimate.value, estimate.low) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("correct", [15, 27, 30])
 def test_groups_that_happen_to_be_equally_accurate_are_not_known_to_be(correct: int) -> None:
     # Shares of 0.90 and 0.94 in groups of 30 come out equal one time in seven, and then [0, 0] misses the true gap.
-    estimate = accuracy_gap_interval(np.tile(np.arange(30) < correct, 2), groups_of(30, 30))
+    estimate = accuracy_spread(largest_gap, np.tile(np.arange(30) < correct, 2), groups_of(30, 30))
     assert estimate.low == 0.0
     assert estimate.high > 0.04
 
 
 def test_one_group_alone_has_no_spread_of_accuracy() -> None:
-    estimate = accuracy_variance_interval([True, False], Partition.by("g", ["a", "a"]))
+    estimate = accuracy_spread(variance, [True, False], Partition.by("g", ["a", "a"]))
     assert not estimate.is_defined
     assert estimate.reason == "one group alone has no spread"
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
     robust = np.random.default_rng(7).random(60) < 0.6
-    one, other = (accuracy_variance_interval(robust, groups_of(30, 30), seed=3) for _ in range(2))
+    one, other = (accuracy_spread(variance, robust, groups_of(30, 30), seed=3) for _ in range(2))
     assert one == other
 
 

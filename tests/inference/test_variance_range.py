@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairmargin.inference.variance_range import EXACT_UP_TO, largest_at_corners, upper_bound, variance_range
+from fairmargin.inference.spread import EXACT_UP_TO, largest_at_corners, upper_bound, variance_range
 
 
 def boxes(count, seed, groups=(2, 6), places=2):

@@ -5,13 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from fairmargin.analyses.certified import Certified, certify_groups
+from fairmargin.analyses.certified import Certified, certify_groups, false_certificates
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.inference.certificates import false_certificates
 from fairmargin.report.page import write_report
 from tests.report.examples import HOSTILE, example_result
 from tests.report.test_page import Page

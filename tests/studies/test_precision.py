@@ -18,7 +18,7 @@ from fairmargin.distances.first_order import FirstOrder
 from fairmargin.distances.measure import measure
 from fairmargin.distances.verified import Verified
 from fairmargin.errors import InputError
-from fairmargin.inference.bias import sigma
+from fairmargin.inference.measures import sigma
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.studies import precision
 from fairmargin.studies.costs import passes_of

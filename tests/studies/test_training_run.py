@@ -13,7 +13,7 @@ from fairmargin.data.catalog import load
 from fairmargin.data.dataset import Dataset
 from fairmargin.engine.local import Serial
 from fairmargin.errors import InputError, StoreError
-from fairmargin.inference.agreement import sign_agreement
+from fairmargin.inference.measures import sign_agreement
 from fairmargin.models.weights import load_weights
 from fairmargin.studies.epoch_audits import check_question
 from fairmargin.studies.paper_settings import PAPERS, Wishes, descent

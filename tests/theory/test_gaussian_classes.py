@@ -17,12 +17,12 @@ from fairmargin.core.partition import Partition
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.errors import InputError
-from fairmargin.inference.accuracy import accuracy_variance
-from fairmargin.inference.exact_intervals import binomial_interval
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.theory.gaussian_classes import GaussianClasses
 from fairmargin.theory.generalisation import asymptotically_bounded, chance_beyond, mean_coin_gap
 from fairmargin.theory.statement import Statement
+from tests.oracles import accuracy_variance
 
 law = settings(max_examples=100, deadline=None, derandomize=True)
 means = st.floats(0.05, 3.0)

@@ -15,8 +15,8 @@ from fairmargin.core.partition import Partition
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.errors import InputError
-from fairmargin.inference.exact_intervals import binomial_interval
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.theory import GaussianPair, Statement
 

@@ -18,7 +18,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import TOO_FEW, Estimate
-from fairmargin.inference.paired_gaps import PairedGaps, mean_of, relative_change, rest_weights
+from fairmargin.inference.paired import PairedGaps, mean_of, relative_change, rest_weights
 from fairmargin.presentation.formatting import limits_text, listed, percent, plain, points, quoted, signed_percent
 
 SETTLED: Final = "settled"

@@ -9,7 +9,7 @@ from fairmargin.core.arrays import Bools
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.inference.estimate import Estimate
-from fairmargin.inference.exact_intervals import binomial_interval
+from fairmargin.inference.shares import binomial_interval
 
 NO_GRADIENT: Final = "no gradient"
 NOISE_IS_NEARER: Final = "noise is nearer"

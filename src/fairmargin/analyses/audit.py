@@ -19,13 +19,11 @@ from fairmargin.errors import InputError
 from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import common_cap, forced_cut, within_cap, without_spread
-from fairmargin.inference.contrast import Contrasts, GroupMeans
-from fairmargin.inference.contrasts import compare_groups
+from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict_of
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
-from fairmargin.inference.exact_intervals import binomial_interval, effective_size, kolmogorov_band
+from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.simultaneous import Family
-from fairmargin.inference.verdicts import verdict_of
+from fairmargin.inference.shares import binomial_interval, effective_size, kolmogorov_band
 from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, p_value, percent, plain, quoted, radius_words
 
 

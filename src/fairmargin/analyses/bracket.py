@@ -16,11 +16,11 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import cut_words
 from fairmargin.inference.contrast import MOST_DROPPED, Contrasts, GroupMeans
-from fairmargin.inference.contrasts import compare_groups
 from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW
+from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.variance_range import variance_range
+from fairmargin.inference.spread import variance_range
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     limit_text,

@@ -20,7 +20,7 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import common_cap, forced_cut, within_cap
-from fairmargin.inference.contrast import is_testable
+from fairmargin.inference.contrast import is_testable, simultaneous_limits
 from fairmargin.inference.crossing import ClusterSums, cluster_sums
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
@@ -31,10 +31,9 @@ from fairmargin.inference.estimate import (
     Estimate,
     Verdict,
 )
-from fairmargin.inference.paired_change import PairedChange, paired_changes, units_of
+from fairmargin.inference.paired import PairedChange, paired_changes, units_of
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.simultaneous import simultaneous_limits
 from fairmargin.presentation.formatting import p_value, percent, plain, points, radius_words, signed
 
 

@@ -15,6 +15,7 @@ from fairmargin.core.codec import Format
 from fairmargin.core.norm import Norm
 from fairmargin.core.undefined import Undefined
 from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.contrast import simultaneous_limits
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
@@ -25,7 +26,6 @@ from fairmargin.inference.estimate import (
     Verdict,
 )
 from fairmargin.inference.permutation import holm, hypotheses
-from fairmargin.inference.simultaneous import simultaneous_limits
 from fairmargin.presentation.formatting import listed, percent, quoted, radius_words
 
 POPULATION: Final = "population"

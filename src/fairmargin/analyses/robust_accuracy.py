@@ -18,9 +18,8 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.core.radius import as_radii, spelled_radius
 from fairmargin.errors import InputError
-from fairmargin.inference.accuracy import error_split
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.contrast import Contrasts
+from fairmargin.inference.contrast import Contrasts, Family, verdict_of
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
@@ -29,13 +28,18 @@ from fairmargin.inference.estimate import (
     Estimate,
     Verdict,
 )
-from fairmargin.inference.exact_intervals import binomial_interval, effective_size
+from fairmargin.inference.measures import error_split
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.share_contrast import share_contrasts
-from fairmargin.inference.share_spread import mean_share, share_spread, variation, worst_share
-from fairmargin.inference.simultaneous import Family
+from fairmargin.inference.shares import (
+    binomial_interval,
+    effective_size,
+    mean_share,
+    share_contrasts,
+    share_spread,
+    variation,
+    worst_share,
+)
 from fairmargin.inference.spread import largest_gap, variance
-from fairmargin.inference.verdicts import verdict_of
 from fairmargin.presentation.formatting import (
     at_most,
     limit_text,

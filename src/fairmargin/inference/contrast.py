@@ -1,4 +1,7 @@
-"""What is known of each group's mean, and of each group against its rest."""
+"""A group against its rest: what is known of each, the verdict, and intervals that hold for all groups at once.
+
+Corrected p-values and simultaneous intervals never disagree.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +10,11 @@ import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats
 from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Verdict
 from fairmargin.inference.hall import Studentised
+from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
 
 LimitsAt = Callable[[float], Limits]  # limits at level 1 − α, for an α not above the settings's
 
@@ -67,3 +73,66 @@ def is_testable(units: Floats, rest_units: Floats, dropped: Floats, settings: Au
     """Whether both sides are large enough, and comparable."""
     large = (units >= settings.smallest_group) & (rest_units >= settings.smallest_group)
     return np.asarray(large & (dropped <= MOST_DROPPED))
+
+
+def simultaneous_limits(
+    limits_at: Callable[[float], Limits], value: Floats, adjusted: Floats, *, alpha: float, hypotheses: int
+) -> Limits:
+    """Return Bonferroni limits that exclude 0 exactly where Holm's corrected p-value is below `alpha`.
+
+    Holm's step-down correction rejects at least as often as Bonferroni's. Where it rejects, the side of the interval
+    that faces 0 ends just beyond 0 at the latest. Where it does not reject although the Bonferroni interval excludes 0,
+    because another test decided the p-value or because the group was not tested (NaN), the interval is extended to 0.
+
+    Parameters
+    ----------
+    limits_at
+        Limits at level 1 − its argument.
+    value
+        Estimates whose sign a rejection confirms.
+    adjusted
+        p-values corrected by Holm's method, NaN where nothing was tested.
+    """
+    limits = limits_at(alpha / max(hypotheses, 1))
+    with np.errstate(invalid="ignore"):
+        rejected = adjusted < alpha
+        low = np.where(rejected, limits.low, np.minimum(limits.low, 0.0))
+        high = np.where(rejected, limits.high, np.maximum(limits.high, 0.0))
+        beyond = JUST_BEYOND_ZERO * np.minimum(np.abs(value), 1.0)
+        low = np.where(rejected & (value > 0), np.fmax(low, beyond), low)
+        high = np.where(rejected & (value < 0), np.fmin(high, -beyond), high)
+        # Rounding must not put a value outside of its own interval.
+        return Limits(np.minimum(low, value), np.maximum(high, value))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """Corrected p-values of all groups against their rests, and the intervals that agree with them."""
+
+    adjusted: Floats  # by Holm's method; NaN where nothing was tested
+    sigma: Limits
+    gap: Limits
+
+    @classmethod
+    def of(cls, contrasts: Contrasts, alpha: float) -> "Family":
+        """Correct the p-values of contrasts and make their simultaneous intervals."""
+        count = hypotheses(~np.isnan(contrasts.p))
+        adjusted = holm(contrasts.p, count)
+        sigma, gap = (
+            simultaneous_limits(limits_at, value, adjusted, alpha=alpha, hypotheses=count)
+            for limits_at, value in ((contrasts.sigma_at, contrasts.sigma), (contrasts.gap_at, contrasts.gap))
+        )
+        return cls(adjusted, sigma, gap)
+
+
+def verdict_of(i: int, contrasts: Contrasts, adjusted: float, settings: AuditSettings) -> Verdict:
+    """One of the five verdicts, for group number `i`."""
+    if contrasts.rest_units[i] == 0:
+        return NOT_COMPARABLE
+    if min(contrasts.units[i], contrasts.rest_units[i]) < settings.smallest_group:
+        return TOO_FEW
+    if contrasts.dropped[i] > MOST_DROPPED:
+        return NOT_COMPARABLE
+    if adjusted < settings.alpha:
+        return LESS_ROBUST if contrasts.gap[i] < 0 else MORE_ROBUST
+    return NO_DIFFERENCE

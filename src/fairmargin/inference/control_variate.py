@@ -12,6 +12,12 @@ Misclassified samples have distance 0 either way, and need no reference.
 Who is measured by the reference is drawn: in a group every correct sample has the chance min(1, k · size), where its
 size grows with its cheap distance if what is left to know of it does. Equal sizes are plain random samples.
 
+How many samples it takes to know whether a few percent of a group lie far away: a mean depends on its farthest
+samples. If 2 % of the samples of a group lie 30 times as far as the others, they make up 38 % of the mean, and more
+than half of all draws of 30 samples contain none of them: the spread then looks small, and an interval made from it
+is wrong. Two precautions follow. No group counts as precise before so many samples are known that a far sample would
+have been among them; and no group's largest deviation counts as smaller than is usual in all groups.
+
 References
 ----------
 A. Angelopoulos, S. Bates, C. Fannjiang, M. Jordan, T. Zrnic, "Prediction-powered inference", Science 2023;
@@ -25,7 +31,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
-from fairmargin.inference.far import usual_largest2
 from fairmargin.inference.prediction import cross_predictions
 
 _FLAT = 0.25  # of the mean cheap distance is in everyone's size: no weight is more than four times the mean one
@@ -245,3 +250,38 @@ def _freedom(parts: Floats, error2: float) -> float:
         return np.inf
     noise = n / (n - 1) * float(((parts - parts.mean()) ** 2).sum())
     return min(n - 1.0, max(_FEWEST_DEGREES, error2**2 / noise)) if noise > 0 else n - 1.0
+
+
+FAR_SHARE = 0.02  # the share of far samples that should not be missed
+SAMPLES = 250  # of which none is far with a probability of 0.98^250 = 0.6 % at that share, and at most one of 4 %
+
+
+def samples_needed(sizes: Ints, *, finite: bool) -> Floats:
+    """Return how many samples of each group must be known before its interval can count as precise.
+
+    For a population these are `SAMPLES`. If the target is the samples there are, fewer suffice: the probability that a
+    draw misses all far samples, `FAR_SHARE` of the group, is then (1 − n / size)^(FAR_SHARE · size).
+
+    >>> samples_needed(np.array([50, 500, 50_000]), finite=False).tolist()
+    [250.0, 250.0, 250.0]
+    >>> samples_needed(np.array([50, 500, 50_000]), finite=True).tolist()
+    [50.0, 199.0, 250.0]
+    """
+    if not finite:
+        return np.full(len(sizes), float(SAMPLES))
+    missed = (1 - FAR_SHARE) ** (SAMPLES / (FAR_SHARE * sizes))
+    return np.minimum(np.ceil(sizes * (1 - missed)), SAMPLES)
+
+
+def usual_largest2(largest2: Floats, scale: Floats) -> Floats:
+    """Return the least that counts as the largest squared deviation of each group: the mean over all, by their scales.
+
+    A far sample was drawn in some groups and not in others, although all may contain such samples. NaN: unknown.
+
+    >>> usual_largest2(np.array([900.0, 4.0, np.nan]), np.array([1.0, 2.0, 1.0])).tolist()
+    [450.5, 1802.0, 450.5]
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative2 = largest2 / scale**2
+    seen = np.isfinite(relative2)
+    return np.asarray(scale**2 * (relative2[seen].mean() if seen.any() else 0.0))

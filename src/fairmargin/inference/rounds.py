@@ -17,8 +17,15 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.allocation import Allocation, Errors, allocate, can_shrink, one_step_further
 from fairmargin.inference.capping import common_cap
-from fairmargin.inference.control_variate import Means, Pool, chances, control_variate_means, sizes_by
-from fairmargin.inference.far import SAMPLES, samples_needed
+from fairmargin.inference.control_variate import (
+    SAMPLES,
+    Means,
+    Pool,
+    chances,
+    control_variate_means,
+    samples_needed,
+    sizes_by,
+)
 from fairmargin.inference.log_contrast import Contrast, log_contrast
 
 REFERENCE = -1

@@ -25,7 +25,7 @@ from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.measure import check_samples
 from fairmargin.engine.task import Engine
 from fairmargin.errors import InputError
-from fairmargin.inference.agreement import SignAgreement, sign_agreement
+from fairmargin.inference.measures import SignAgreement, sign_agreement
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights

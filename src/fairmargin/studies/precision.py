@@ -31,8 +31,8 @@ from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.local import Serial
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import forced_cut, within_cap
+from fairmargin.inference.control_variate import FAR_SHARE, SAMPLES
 from fairmargin.inference.estimate import Estimate
-from fairmargin.inference.far import FAR_SHARE, SAMPLES
 from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order

@@ -15,8 +15,8 @@ from fairmargin.data.synthetic import ROUND_CROSS_BUDGET, round_cross, round_cro
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.inference.estimate import Estimate
-from fairmargin.inference.exact_intervals import binomial_interval
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.studies.papers.claims import Claim, by_direction, limits_of

@@ -1,16 +1,18 @@
-"""Robustness of groups and the bias between them, as the papers define them.
+"""Measures of the papers as numbers without intervals: σ, robustness bias, errors under attack, agreement of signs.
 
 Everything follows from one identity: the area below I_P(tau) is the mean distance of the group, so no curve is ever
 integrated. Samples that no attack reached have an infinite distance; every mean over them needs `up_to=`.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from fairmargin.core.arrays import Bools, Floats, same_length
+from fairmargin.core.arrays import Bools, Floats, as_bools, same_length
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import Undefined
@@ -22,91 +24,11 @@ Over = Literal["all", "correct"]
 
 
 @dataclass(frozen=True, slots=True)
-class SigmaParts:
-    """Why sigma is what it is: (1 + accuracy) · (1 + margin) = 1 + sigma.
-
-    `accuracy` compares how often the group is classified correctly, `margin` how far its correct samples lie from the
-    boundary; both are relative to the rest.
-    """
-
-    accuracy: float
-    margin: float
-
-
-@dataclass(frozen=True, slots=True)
 class LargestBias:
     """The supremum of the robustness bias over all radii, and the radius where it is first attained."""
 
     value: float
     radius: float
-
-
-@dataclass(frozen=True, slots=True)
-class WorstGroup:
-    """The least robust group and its robustness."""
-
-    group: str
-    robustness: float
-
-
-def robustness(distances: Distances, partition: Partition, *, up_to: float = math.inf) -> dict[str, float]:
-    """Rob(P), the area below the robustness curve: the mean of min(r, up_to) over the group.
-
-    Misclassified samples count with distance 0. Reference: Mousavi 2023; Nanda 2021, Eq. 4.
-
-    >>> from fairmargin.core.bound import Bound
-    >>> from fairmargin.core.norm import Norm
-    >>> d = Distances([1.0, 3.0, 0.0, 1.0], [True, True, False, True], Bound.EXACT, Norm.L2)
-    >>> robustness(d, Partition.by("sex", ["F", "F", "M", "M"]))
-    {'F': 2.0, 'M': 0.5}
-    """
-    values = capped(distances, partition, up_to)
-    return _by_group(_means(values, partition), partition)
-
-
-def overall_robustness(distances: Distances, partition: Partition, *, up_to: float = math.inf) -> float:
-    """Rob(f) = mean over the groups of Rob(P), unweighted: small groups count as much as large ones (Mousavi 2023)."""
-    return float(np.mean(list(robustness(distances, partition, up_to=up_to).values())))
-
-
-def robustness_variance(distances: Distances, partition: Partition, *, up_to: float = math.inf) -> float:
-    """V_f = population variance of Rob(P) over the groups (Mousavi 2023).
-
-    It grows with the square of the distances: never compare it between models without
-    `relative_robustness_variance`. Sampling noise alone makes it positive; `audit` gives the debiased value.
-    """
-    return float(np.var(list(robustness(distances, partition, up_to=up_to).values())))
-
-
-def relative_robustness_variance(distances: Distances, partition: Partition, *, up_to: float = math.inf) -> float:
-    """V_f / Rob(f)², which does not change when every distance is doubled."""
-    mean = overall_robustness(distances, partition, up_to=up_to)
-    if mean == 0:
-        return Undefined("every group has robustness 0")
-    return robustness_variance(distances, partition, up_to=up_to) / mean**2
-
-
-def worst_group(distances: Distances, partition: Partition, *, up_to: float = math.inf) -> WorstGroup:
-    """The group with the smallest Rob(P); the first in the partition's order among equals."""
-    values = robustness(distances, partition, up_to=up_to)
-    group = min(values, key=lambda label: values[label])
-    return WorstGroup(group, values[group])
-
-
-def median_distance(
-    distances: Distances, partition: Partition, *, over: Over = "all", up_to: float = math.inf
-) -> dict[str, float]:
-    """The median of min(r, up_to) over the group, or over its correct samples; unreached samples may lie above it."""
-    same_length(distances=distances, partition=partition)
-    if not up_to > 0:
-        raise InputError(f"`up_to` must be a radius above 0; given {up_to!r}.")
-    values = np.minimum(distances.values, up_to)
-    chosen = _counted(distances, over)
-    result: dict[str, float] = {}
-    for label, mask in partition:
-        group = values[mask & chosen]
-        result[label] = float(np.median(group)) if group.size else Undefined(f"no correct sample in group {label!r}")
-    return result
 
 
 def sigma(
@@ -143,24 +65,6 @@ def sigma(
     values = capped(distances, partition, up_to)
     own, rest = _own_and_rest(values, _counted(distances, over), partition, complement)
     return {label: _relative(own[i], rest[i], label, "robustness", over) for i, label in enumerate(partition.labels)}
-
-
-def sigma_parts(distances: Distances, partition: Partition, *, up_to: float = math.inf) -> dict[str, SigmaParts]:
-    """Splits σ(P) into an accuracy part and a margin part whose (1 + part) multiply to 1 + σ(P).
-
-    With a lower bound a correct sample may have distance 0 (an abstention): that is counted in the margin part.
-    """
-    values = capped(distances, partition, up_to)
-    everyone = np.ones(len(values), dtype=np.bool_)
-    hits, hits_rest = _own_and_rest(distances.correct.astype(np.float64), everyone, partition, "pooled")
-    margin, margin_rest = _own_and_rest(values, distances.correct, partition, "pooled")
-    return {
-        label: SigmaParts(
-            _relative(hits[i], hits_rest[i], label, "accuracy", "all"),
-            _relative(margin[i], margin_rest[i], label, "mean distance of correct samples", "correct"),
-        )
-        for i, label in enumerate(partition.labels)
-    }
 
 
 def robustness_bias(distances: Distances, partition: Partition, radius: float) -> dict[str, float]:
@@ -268,3 +172,108 @@ def _by_group(values: Floats, partition: Partition) -> dict[str, float]:
 def _one_of(name: str, given: str, allowed: tuple[str, ...]) -> None:
     if given not in allowed:
         raise InputError(f"`{name}` must be one of {', '.join(map(repr, allowed))}; given {given!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorSplit:
+    """robust = natural + boundary, exactly: wrong already, or wrong only under attack."""
+
+    natural: float
+    boundary: float
+
+    @property
+    def robust(self) -> float:
+        """The share that is wrong already or becomes so under attack."""
+        return self.natural + self.boundary
+
+
+def accuracy_by_group(correct: Distances | npt.ArrayLike, partition: Partition) -> dict[str, float]:
+    """The share of correct samples of each group; robust accuracy if `correct` says who withstood an attack.
+
+    >>> accuracy_by_group([True, False, True, True], Partition.by("sex", ["F", "F", "M", "M"]))
+    {'F': 0.5, 'M': 1.0}
+    """
+    hits = _booleans(correct, "correct")
+    same_length(correct=hits, partition=partition)
+    counts = np.bincount(partition.membership[hits], minlength=len(partition.labels))
+    return {label: float(c / n) for label, c, n in zip(partition.labels, counts, partition.sizes, strict=True)}
+
+
+def parity_violation(correct: Distances | npt.ArrayLike, partition: Partition) -> dict[str, float]:
+    """|err_a − err| of each group against all samples (Tran 2024); its largest value is the violation of the model."""
+    overall = float(_booleans(correct, "correct").mean())
+    return {label: abs(accuracy - overall) for label, accuracy in accuracy_by_group(correct, partition).items()}
+
+
+def error_split(correct: npt.ArrayLike, robust: npt.ArrayLike) -> ErrorSplit:
+    """Natural and boundary error over all samples.
+
+    >>> split = error_split(correct=[True, True, False, True], robust=[True, False, False, True])
+    >>> split.natural, split.boundary, split.robust
+    (0.25, 0.25, 0.5)
+    """
+    hits, withstood = _checked(correct, robust)
+    return ErrorSplit(float(np.mean(~hits)), float(np.mean(hits & ~withstood)))
+
+
+def _booleans(values: Distances | npt.ArrayLike, name: str) -> Bools:
+    hits = np.asarray(values.correct) if isinstance(values, Distances) else as_bools(values, name)
+    if not hits.size:
+        raise InputError(f"`{name}` is empty: there is no sample.")
+    return hits
+
+
+def _checked(correct: npt.ArrayLike, robust: npt.ArrayLike) -> tuple[Bools, Bools]:
+    hits, withstood = _booleans(correct, "correct"), _booleans(robust, "robust")
+    same_length(correct=hits, robust=withstood)
+    bad = withstood & ~hits
+    if bad.any():
+        raise InputError(
+            f"{bad.sum():,} samples are said to withstand the attack but are misclassified without it (first at index "
+            f"{int(bad.argmax())}). `robust` must be True only where `correct` is."
+        )
+    return hits, withstood
+
+
+@dataclass(frozen=True, slots=True)
+class SignAgreement:
+    """How often the signs of two σ agree, beside how often they would by chance.
+
+    Attack bounds speak of the model, smoothing of the smoothed model: do not read too much into their agreement
+    (Nanda 2021).
+    """
+
+    share: float
+    chance: float  # agreement of independent signs with the same margins
+    groups: int  # groups where both are defined
+    undefined: int
+    mean_difference: float
+    variance_of_difference: float
+
+
+def sign_agreement(sigma_a: Mapping[str, float], sigma_b: Mapping[str, float]) -> SignAgreement:
+    """Share of groups whose σ has the same sign, chance level, mean and (population) variance of σ_a − σ_b.
+
+    >>> sign_agreement({"a": -0.2, "b": 0.1, "c": 0.3}, {"a": -0.1, "b": -0.1, "c": 0.2}).share
+    0.6666666666666666
+    """
+    if set(sigma_a) != set(sigma_b):
+        only = sorted(set(sigma_a) ^ set(sigma_b))
+        raise InputError(f"Both σ must be of the same groups; only one of them has {', '.join(map(repr, only))}.")
+    pairs = np.array([(sigma_a[group], sigma_b[group]) for group in sigma_a], dtype=np.float64).reshape(-1, 2)
+    both = ~np.isnan(pairs).any(axis=1)
+    defined = pairs[both]
+    if not len(defined):
+        nothing = Undefined("no group has both values")
+        return SignAgreement(nothing, nothing, 0, len(pairs), nothing, nothing)
+    signs = np.sign(defined)
+    chance = sum(float(np.prod((signs == s).mean(axis=0))) for s in (-1, 0, 1))
+    difference = defined[:, 0] - defined[:, 1]
+    return SignAgreement(
+        float((signs[:, 0] == signs[:, 1]).mean()),
+        chance,
+        len(defined),
+        int((~both).sum()),
+        float(difference.mean()),
+        float(difference.var()),
+    )

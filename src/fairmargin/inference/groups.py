@@ -1,9 +1,14 @@
-"""Groups compared when every independent unit lies in one group and one stratum: the usual case, and the fast one."""
+"""Compare every group of a partition with its rest, by the method that suits the clusters.
+
+The usual and fast case, in which every independent unit lies in one group and one stratum, is worked out here; clusters
+that span groups are left to `crossing`.
+"""
 
 import numpy as np
 
-from fairmargin.core.arrays import Floats
-from fairmargin.inference import hall
+from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.partition import Partition
+from fairmargin.inference import crossing, hall
 from fairmargin.inference.bootstrap import (
     Limits,
     Resampled,
@@ -25,6 +30,7 @@ from fairmargin.inference.units import (
     common_mix,
     group_means,
     kurtosis_freedom,
+    make_cells,
     rest_of,
     third_cumulants,
     two_sides,
@@ -133,3 +139,23 @@ def _studentised(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentise
             combined_freedom(own.error**2, freedom, rest.error**2, rest_freedom),
         )
     return own, rest, ratio
+
+
+def compare_groups(
+    values: Floats, partition: Partition, settings: AuditSettings, cluster: Ints | None
+) -> tuple[GroupMeans, Contrasts]:
+    """Each group's mean, and each group against its rest, by the machinery that suits the clusters."""
+    plain = make_cells(values, partition, None, cluster)
+    cells = plain if settings.control is None else make_cells(values, partition, settings.control, cluster)
+    drawn = None if plain is None else draw(plain, settings)
+    if plain is None or drawn is None:
+        assert cluster is not None  # single samples never span groups
+        found = crossing.means(crossing.cluster_sums(values, partition, None, cluster), settings)
+    else:
+        found = means(plain, drawn, settings)
+    if cells is None:
+        assert cluster is not None
+        return found, crossing.contrasts(crossing.cluster_sums(values, partition, settings.control, cluster), settings)
+    if cells is not plain or drawn is None:
+        drawn = draw(cells, settings)
+    return found, contrasts(cells, drawn, settings)
