@@ -82,7 +82,7 @@ def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings,
     unknown = Limits(np.full(len(units), np.nan), np.full(len(units), np.nan))
 
     def gap_at(alpha: float) -> Limits:
-        return _limits(sides.gap, moments, rest, common.mix, 1 - alpha)
+        return _gap_limits(sides.gap, moments, rest, common.mix, 1 - alpha)
 
     return Contrasts(
         gap=sides.gap,
@@ -116,7 +116,7 @@ def _every_permutation(moments: Floats) -> Floats:
     return p
 
 
-def _limits(gap: Floats, moments: Floats, rest: Floats, mix: Floats, confidence: float) -> Limits:
+def _gap_limits(gap: Floats, moments: Floats, rest: Floats, mix: Floats, confidence: float) -> Limits:
     """gap ± √Σ mix² (how far each side's own limit lies from its share)²."""
     below, above = np.zeros_like(gap), np.zeros_like(gap)
     for group, stratum in np.argwhere(mix > 0):

@@ -148,7 +148,7 @@ def worst_limits(means: GroupMeans, confidence: float, *, one_is_less_robust: bo
 
 
 EXACT_UP_TO = 16  # groups; beyond, 2^k corners are too many
-_HALVINGS = 200
+_BOX_HALVINGS = 200
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -195,7 +195,7 @@ def upper_bound(low: Floats, high: Floats) -> float:
     low, high = low - low.min(), high - low.min()
     middle, half = (low + high) / 2, (high - low) / 2
     below, above = 0.0, float(high.max())
-    for _ in range(_HALVINGS):
+    for _ in range(_BOX_HALVINGS):
         t = (below + above) / 2
         if float((np.sign(t - middle) * (np.abs(t - middle) + half)).sum()) > 0:
             above = t
@@ -216,7 +216,7 @@ def _least(low: Floats, high: Floats) -> float:
         return 0.0  # one number lies in all intervals
     low, high = low - low.min(), high - low.min()
     below, above = 0.0, float(high.max())
-    for _ in range(_HALVINGS):
+    for _ in range(_BOX_HALVINGS):
         middle = (below + above) / 2
         if float((middle - np.clip(middle, low, high)).sum()) > 0:
             above = middle
