@@ -16,7 +16,6 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.inference import bias
 from fairmargin.inference.capping import common_cap
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
@@ -27,9 +26,10 @@ from fairmargin.inference.estimate import (
     VERDICTS,
     Estimate,
 )
-from fairmargin.inference.measures import accuracy_by_group
+from fairmargin.inference.measures import accuracy_by_group, sigma
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval, kolmogorov_band
+from tests.oracles import overall_robustness, robustness, robustness_variance
 
 QUICK = AuditSettings(resamples=400)
 
@@ -143,21 +143,21 @@ def test_point_values_are_those_of_the_metrics() -> None:
     distances, partition = distances_of(gammas(0.5, 1.0, 2.0)[40:]), groups_of(20, 60, 60)
     result = audit(distances, partition, QUICK)
     for name, expected in (
-        ("robustness", bias.robustness(distances, partition)),
-        ("sigma", bias.sigma(distances, partition)),
+        ("robustness", robustness(distances, partition)),
+        ("sigma", sigma(distances, partition)),
         ("accuracy", accuracy_by_group(distances, partition)),
     ):
         assert {row.group: getattr(row, name).value for row in result} == pytest.approx(expected)
-    assert result.overall.robustness.value == pytest.approx(bias.overall_robustness(distances, partition))
-    assert result.overall.worst_group == bias.worst_group(distances, partition).group
-    assert result.overall.variance.value == pytest.approx(bias.robustness_variance(distances, partition), rel=0.1)
+    assert result.overall.robustness.value == pytest.approx(overall_robustness(distances, partition))
+    assert result.overall.worst_group == min(partition.labels, key=robustness(distances, partition).get)
+    assert result.overall.variance.value == pytest.approx(robustness_variance(distances, partition), rel=0.1)
     assert result.overall.size == 140
 
 
 def test_point_values_up_to_a_radius_are_those_of_the_metrics() -> None:
     distances, partition = distances_of(gammas(0.5, 1.0)), groups_of(60, 60)
     result = audit(distances, partition, replace(QUICK, up_to=0.8))
-    expected = bias.sigma(distances, partition, up_to=0.8)
+    expected = sigma(distances, partition, up_to=0.8)
     assert {row.group: row.sigma.value for row in result} == pytest.approx(expected)
     assert result.up_to == 0.8
     assert result.cap_reason == "36 of 108 finite distances above 0 (33.3%) lie beyond 0.8, the radius asked for"
@@ -310,7 +310,7 @@ def test_a_group_of_one_sample_has_a_mean_but_no_interval() -> None:
 def test_a_group_of_one_sample_has_a_sigma_without_an_interval() -> None:
     distances, partition = distances_of(np.append(gammas(1.0, 1.0), 3.0)), groups_of(60, 60, 1)
     row = audit(distances, partition, QUICK)["c"]
-    assert row.sigma.value == pytest.approx(bias.sigma(distances, partition)["c"])
+    assert row.sigma.value == pytest.approx(sigma(distances, partition)["c"])
     assert row.gap_to_rest.value == pytest.approx(3.0 - distances.values[:120].mean())
     assert "1 sample" in row.sigma.reason
 
