@@ -160,7 +160,7 @@ def test_point_values_up_to_a_radius_are_those_of_the_metrics() -> None:
     expected = sigma(distances, partition, up_to=0.8)
     assert {row.group: row.sigma.value for row in result} == pytest.approx(expected)
     assert result.up_to == 0.8
-    assert result.cap_reason == "36 of 108 finite distances above 0 (33.3%) lie beyond 0.8, the radius asked for"
+    assert result.cap_reason == "36 of 108 finite distances above 0 (33 %) lie beyond 0.8, the radius asked for"
 
 
 def test_accuracy_has_the_exact_binomial_interval_and_the_curve_kolmogorovs_band() -> None:
@@ -397,7 +397,7 @@ def test_searches_that_were_not_recorded_do_not_lower_the_cap() -> None:
 
 def test_the_reason_of_the_cap_states_the_share_and_the_radius() -> None:
     _, reason = common_cap(distances_of(MISSED), math.inf)
-    assert reason.startswith("3 of 120 samples (2.5%) have no finite distance")
+    assert reason.startswith("3 of 120 samples (2.5 %) have no finite distance")
     assert f"capped at {FARTHEST:.4g}, the same for all groups" in reason
     assert audit(distances_of(MISSED), groups_of(60, 60), QUICK).cap_reason == reason
 
@@ -405,7 +405,7 @@ def test_the_reason_of_the_cap_states_the_share_and_the_radius() -> None:
 def test_the_users_radius_comes_first_and_the_share_is_shown() -> None:
     result = audit(distances_of(MISSED), groups_of(60, 60), replace(QUICK, up_to=0.5))
     assert result.up_to == 0.5
-    assert "3 of 120 samples (2.5%) have no finite distance and count as 0.5" in result.cap_reason
+    assert "3 of 120 samples (2.5 %) have no finite distance and count as 0.5" in result.cap_reason
     assert result["a"].robustness.value == pytest.approx(np.minimum(MISSED, 0.5)[:60].mean())
 
 

@@ -146,7 +146,7 @@ def test_a_cap_is_kept():
 # What does not exist, and what is refused
 
 
-TOO_SMALL = "the rest (20 samples) is too small to detect σ = -5% at any size"
+TOO_SMALL = "the rest (20 samples) is too small to detect σ = −5.0 % at any size"
 
 
 def test_a_rest_too_small_for_the_effect_is_said_to_be_so():

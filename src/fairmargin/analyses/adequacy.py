@@ -19,7 +19,16 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import TOO_FEW, Estimate
 from fairmargin.inference.paired import PairedGaps, mean_of, relative_change, rest_weights
-from fairmargin.presentation.formatting import limits_text, listed, percent, plain, points, quoted, signed_percent
+from fairmargin.presentation.formatting import (
+    level_text,
+    limits_text,
+    listed,
+    percent,
+    plain,
+    points,
+    quoted,
+    signed_percent,
+)
 
 SETTLED: Final = "settled"
 NOT_SETTLED: Final = "not settled"
@@ -178,7 +187,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
             raised.sort(key=lambda pair: -pair[1].share.value)
             where = [
                 f"{quoted(row.group)} at {percent(alarm.share.value)} of the samples ({alarm.hits:,} of {alarm.of:,}; "
-                f"{percent(self.confidence)} interval {percent(alarm.share.low)} to {percent(alarm.share.high)})"
+                f"{level_text(self.confidence)} interval {percent(alarm.share.low)} to {percent(alarm.share.high)})"
                 for row, alarm in raised
             ]
             if where:
@@ -199,7 +208,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
             return nothing + (mean if row.mean_change.is_defined else "")
         before, after = signed_percent(row.sigmas_alone[self.audited]), signed_percent(row.sigmas[-1])
         limits = limits_text(change.low, change.high, points)
-        interval = limits if limits == "no interval" else f"{percent(self.confidence)} interval {limits}"
+        interval = limits if limits == "no interval" else f"{level_text(self.confidence)} interval {limits}"
         size = f"{points(change.value)} points ({interval})"
         limit = f"{points(self.tolerance, signed=False)} points"
         if row.verdict == SETTLED:

@@ -24,7 +24,15 @@ from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARAB
 from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval, effective_size, kolmogorov_band
-from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, p_value, percent, plain, quoted, radius_words
+from fairmargin.presentation.formatting import (
+    JUST_BEYOND_ZERO,
+    level_text,
+    p_value,
+    percent,
+    plain,
+    quoted,
+    radius_words,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -368,7 +376,7 @@ def _spread(means: GroupMeans, statistic: spread.Statistic, settings: AuditSetti
 
 def _method(settings: AuditSettings, contrasts: Contrasts) -> str:
     return (
-        f"{percent(settings.confidence)} intervals. σ and gap: for all groups at once (Bonferroni), by Hall's "
+        f"{level_text(settings.confidence)} intervals. σ and gap: for all groups at once (Bonferroni), by Hall's "
         "transformation of the studentised log ratio, at least as wide as Student's with degrees of freedom from the "
         f"kurtosis and as a group's own bootstrap-t interval with {settings.resamples:,} resamples; they exclude 0 "
         "exactly where the corrected p is significant. Spread over groups: by inverting a test that allows 0. "

@@ -23,8 +23,8 @@ from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.spread import variance_range
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
+    level_text,
     limit_text,
-    percent,
     plain,
     radius_of,
     radius_words,
@@ -209,7 +209,7 @@ class Bracket(GroupTable[GroupBracket]):
         here = _percents(row.sigma.low, row.sigma.high)
         everywhere = _percents(row.sigma.population_low, row.sigma.population_high)
         size = (
-            f"σ{whose} lies between {here} in these samples, with {percent(self.confidence)} confidence{together} "
+            f"σ{whose} lies between {here} in these samples, with {level_text(self.confidence)} confidence{together} "
             f"{everywhere} in the population"
         )
         meaning = _MEANINGS[row.verdict]

@@ -22,7 +22,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.measures import capped
-from fairmargin.presentation.formatting import listed, number, percent, plain, quoted
+from fairmargin.presentation.formatting import level_text, listed, number, percent, plain, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ class Certified(GroupTable[CertifiedGroup]):
             return "None of these certificates can be false."
         allowed = f"Each certificate is false with a probability of at most {percent(self.alpha)}"
         false = "none is" if most == 0 else f"at most {most:,} {'is' if most == 1 else 'are'}"
-        return f"{allowed}. At {percent(self.confidence)} confidence, {false} false in any group."
+        return f"{allowed}. At {level_text(self.confidence)} confidence, {false} false in any group."
 
     def finding(self, row: CertifiedGroup) -> str:
         """Return what is guaranteed of one group."""

@@ -34,7 +34,7 @@ from fairmargin.inference.estimate import (
 from fairmargin.inference.paired import PairedChange, paired_changes, units_of
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.presentation.formatting import p_value, percent, plain, points, radius_words, signed
+from fairmargin.presentation.formatting import level_text, p_value, plain, points, radius_words, signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Comparison(GroupTable[GroupChange]):
             sigma_text = f"{points(sigma.value)} points ({limits})"
         radius = f" This holds {radius_words(self.up_to)}." if math.isfinite(self.up_to) else ""
         return (
-            f"{name}: {words} (mean distance {signed(change.value)}, {percent(self.confidence)} interval for all "
+            f"{name}: {words} (mean distance {signed(change.value)}, {level_text(self.confidence)} interval for all "
             f"groups at once {change_limits(change)}; {p_value(row.p_adjusted)}); σ changed by {sigma_text}.{radius}"
         )
 

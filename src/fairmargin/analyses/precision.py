@@ -26,7 +26,7 @@ from fairmargin.inference.estimate import (
     Verdict,
 )
 from fairmargin.inference.permutation import holm, hypotheses
-from fairmargin.presentation.formatting import listed, percent, quoted, radius_words
+from fairmargin.presentation.formatting import level_text, listed, quoted, radius_words
 
 POPULATION: Final = "population"
 THESE_SAMPLES: Final = "these samples"
@@ -145,8 +145,8 @@ class PrecisionResult(GroupTable[PreciseGroup]):
     def title(self) -> str:
         """What was asked, and of whom."""
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
-        level = percent(self.confidence)
-        return f"{self.partition}: σ to ±{self.precision:g} ({level}) for {_spelled(self.target)}{radius}"
+        asked = f"σ to ±{self.precision:g} ({level_text(self.confidence)})"
+        return f"{self.partition}: {asked} for {_spelled(self.target)}{radius}"
 
     @property
     def met(self) -> bool:

@@ -42,6 +42,7 @@ from fairmargin.inference.shares import (
 from fairmargin.inference.spread import largest_gap, variance
 from fairmargin.presentation.formatting import (
     at_most,
+    level_text,
     limit_text,
     p_value,
     percent,
@@ -444,7 +445,7 @@ def _effective(mask: Bools, cluster: Ints | None) -> float:
 def _method(settings: AuditSettings, contrasts: Contrasts, cluster: Ints | None) -> str:
     gaps = "exact limits of both sides combined by squares" if cluster is None else "bootstrap-t of whole clusters"
     return (
-        f"{percent(settings.confidence)} intervals: accuracies exact binomial; gaps to the rest by {gaps}, for all "
+        f"{level_text(settings.confidence)} intervals: accuracies exact binomial; gaps to the rest by {gaps}, for all "
         "groups at once (Bonferroni), excluding 0 exactly where the corrected p is significant; spread over groups by "
         f"inverting a test that allows 0, with {settings.resamples:,} draws. p-values: {contrasts.way}, corrected by "
         "Holm's method over the groups."

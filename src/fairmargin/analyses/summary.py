@@ -17,6 +17,7 @@ from fairmargin.inference.estimate import (
 )
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
+    level_text,
     limits_text,
     listed,
     number,
@@ -103,7 +104,7 @@ def finding(result: Result, row: Row, reason: str) -> str:
     elif sigma.is_defined:
         whose = " for all groups at once" if len(result.groups) > 2 else ""
         limits = limits_text(sigma.low, sigma.high, signed_percent)
-        size = f"σ = {signed_percent(sigma.value)}, {percent(result.confidence)} interval{whose} {limits}"
+        size = f"σ = {signed_percent(sigma.value)}, {level_text(result.confidence)} interval{whose} {limits}"
     radius = f" This holds {radius_words(result.up_to)}." if math.isfinite(result.up_to) else ""
     return f"{name}: {row.verdict} {than}, by {result.bound.words} ({size}; {p_value(row.p_adjusted)}).{radius}"
 
@@ -128,7 +129,7 @@ def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) 
     >>> interval(Estimate(-0.31, -0.36, 0.02, Bound.NEITHER), 0.95)
     '95 % interval 36 % closer to 2.0 % farther'
     """
-    low, high, level = estimate.low, estimate.high, percent(confidence)
+    low, high, level = estimate.low, estimate.high, level_text(confidence)
     if math.isnan(low) or math.isnan(high):
         return "no interval"
     if low < 0 < high:

@@ -82,7 +82,7 @@ class GroupTable(Generic[Row]):
         content: dict[str, Any] = codec.encode(self)
         for row, plain in zip(self.groups, content["groups"], strict=True):
             plain["finding"] = self.finding(row)
-        return content | {"sentences": self.sentences()}
+        return {"format": self.FORMAT.version, **content, "sentences": self.sentences()}
 
     def __str__(self) -> str:
         return "\n".join([self.title, *(f"  {sentence}" for sentence in self.sentences())])

@@ -69,6 +69,15 @@ def percent(share: float, *, signed: bool = False) -> str:
     return f"{_sign(share, signed=signed)}{hundred:.{digits}f} %"
 
 
+def level_text(confidence: float) -> str:
+    """A confidence level, with all its digits.
+
+    >>> level_text(0.95), level_text(0.995)
+    ('95 %', '99.5 %')
+    """
+    return f"{100 * confidence:.6g} %"
+
+
 def signed_percent(share: float) -> str:
     """A difference in percent, with its sign and two digits that matter: how every sentence gives σ."""
     return percent(share, signed=True)

@@ -83,7 +83,7 @@ def _block(result: AuditResult, estimator: str, found: Adequacy, embed: Callable
         "audited": found.budgets[found.audited],
         "last": found.budgets[-1],
         "tolerance": points(found.tolerance, signed=False),
-        "confidence": formatting.percent(found.confidence),
+        "confidence": formatting.level_text(found.confidence),
         "capped": formatting.number(found.up_to) if math.isfinite(found.up_to) else "",
         "rows": [_row(row, found) for row in found],
         "sentences": [found.finding(row) for row in found],

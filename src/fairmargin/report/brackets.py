@@ -119,7 +119,7 @@ def _block(bracket: Bracket, between: str, embed: Callable[[Any], Any]) -> dict[
         "headline": headline,
         "rows": [_row(row) for row in bracket.ordered()],
         "sentences": [bracket.finding(row) for row in bracket.ordered()],
-        "confidence": formatting.percent(bracket.confidence),
+        "confidence": formatting.level_text(bracket.confidence),
         "variance": f"{formatting.number(low)} and {formatting.number(high)}",
         "capped": bracket.cap_reason,
         "radius": radius_of(bracket.up_to),

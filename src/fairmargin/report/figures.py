@@ -14,7 +14,7 @@ from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Estimate
-from fairmargin.presentation.formatting import limit_text, number, percent, plain, shorten
+from fairmargin.presentation.formatting import level_text, limit_text, number, percent, plain, shorten
 from fairmargin.report.brackets import bracket_intervals as bracket_intervals  # noqa: PLC0414 - part of fm.plot
 from fairmargin.report.drawing import FAINT, distinct, escape, lay_out
 from fairmargin.report.words import Row
@@ -313,7 +313,7 @@ def _points(rows: Sequence[Row], verdict: str, place: dict[str, int], confidence
             "color": colour,
         },
         customdata=texts,
-        hovertemplate=f"%{{customdata}} ({percent(confidence)} interval)<br>{verdict}<extra></extra>",
+        hovertemplate=f"%{{customdata}} ({level_text(confidence)} interval)<br>{verdict}<extra></extra>",
     )
 
 

@@ -29,7 +29,7 @@ def _block(found: Certified, estimator: str) -> dict[str, Any]:
         "norm": found.norm,
         "headline": found.headline,
         "counting": found.counting,
-        "confidence": formatting.percent(found.confidence),
+        "confidence": formatting.level_text(found.confidence),
         "radii": [_radius(radius) for radius in found.radii],
         "rows": [_row(row, decimals) for row in found],
     }
