@@ -252,8 +252,8 @@ def test_several_attacks_end_with_a_table_of_all_of_them(files: Path, tmp_path: 
     for row, found in zip(rows, attacking.read_robust_accuracy(tmp_path / "run"), strict=True):
         whole = found.overall
         numbers = (whole.robust_accuracy.value, whole.worst_accuracy.value, found.plain_gap, whole.gap.value)
-        shown = [word for word in row if word.endswith("%")]
-        assert shown == [f"{number:.1%}" for number in numbers]
+        shown = [row[i - 1] for i, word in enumerate(row) if word == "%"]
+        assert shown == [f"{100 * number:.1f}" for number in numbers]
         assert whole.worst_group in row
     alone = ["--attack", "fgsm", "--radius", "0.05", *QUICK, "--out", tmp_path / "run"]
     assert "All attacks" not in succeeded(fairmargin(*image_attack(files, *alone))).stdout

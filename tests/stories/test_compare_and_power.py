@@ -82,7 +82,7 @@ def test_one_partition_can_be_asked_for(folder):
 
 def test_the_table_tells_before_after_and_the_change(folder):
     shown = succeeded(fairmargin("compare", folder / "before", folder / "after", "--group", "sex")).stdout
-    assert shown.startswith("sex: before → after, L2, 95% intervals for all groups at once, exact_linear")
+    assert shown.startswith("sex: before → after, L2, 95 % intervals for all groups at once, exact_linear")
     (women,) = [line for line in shown.splitlines() if line.split()[:1] == ["F"]]
     assert women.count("→") == 2
     assert women.count(" to ") == 2
@@ -290,9 +290,9 @@ def test_an_audit_can_be_planned_before_anything_is_measured():
 
 def test_the_table_answers_in_percent_and_samples():
     shown = succeeded(fairmargin("power", "--size", "200", "--rest", "2000", "--groups", "5")).stdout
-    assert "Detected with probability 80%" in shown
-    assert "needed for −20%" in shown
-    assert "−18.4%" in shown
+    assert "Detected with probability 80 %" in shown
+    assert "needed for −20 %" in shown
+    assert "−18.4 %" in shown
     assert "163" in shown
 
 

@@ -10,7 +10,7 @@ from fairmargin.cli import subject_options as of
 from fairmargin.cli.console import command_line, output, plain_table, print_json, progress, shown
 from fairmargin.cli.options import Confidence, Engine, Json, Quiet
 from fairmargin.errors import InputError
-from fairmargin.presentation.formatting import table_p
+from fairmargin.presentation.formatting import level_text, table_p, table_percent
 
 if TYPE_CHECKING:
     from fairmargin.analyses.robust_accuracy import RobustAccuracy
@@ -183,7 +183,7 @@ def show(found: "RobustAccuracy") -> None:
     from fairmargin.presentation.formatting import at_most, points
 
     hedge = at_most(found.bound).strip()
-    accuracy, interval = f"accuracy {hedge}".strip(), f"{found.confidence:.0%} interval"
+    accuracy, interval = f"accuracy {hedge}".strip(), f"{level_text(found.confidence)} interval"
     table = plain_table(found.title, left=("group", "verdict"), wrap=("group", "verdict"))(
         "group", "size", "natural error", "+ boundary", "= robust", accuracy, interval, "to rest", "p (Holm)", "verdict"
     )
@@ -192,11 +192,11 @@ def show(found: "RobustAccuracy") -> None:
         table.add_row(
             shown(row.group),
             f"{row.size:,}",
-            f"{row.natural_error:.1%}",
-            f"{row.boundary_error:.1%}",
-            f"{row.robust_error:.1%}",
-            f"{robust.value:.1%}",
-            f"{robust.low:.1%} to {robust.high:.1%}",
+            table_percent(row.natural_error, signed=False),
+            table_percent(row.boundary_error, signed=False),
+            table_percent(row.robust_error, signed=False),
+            table_percent(robust.value, signed=False),
+            f"{table_percent(robust.low, signed=False)} to {table_percent(robust.high, signed=False)}",
             "–" if math.isnan(gap) else points(gap),
             table_p(row.p_adjusted),
             f"[{style}]{row.verdict}[/]" if style else row.verdict,
@@ -226,11 +226,11 @@ def show_together(found: "tuple[RobustAccuracy, ...]") -> None:
             shown(each.attack),
             str(each.norm),
             each.radius_text,
-            f"{whole.robust_accuracy.value:.1%}",
+            table_percent(whole.robust_accuracy.value, signed=False),
             shown(whole.worst_group),
-            f"{whole.worst_accuracy.value:.1%}",
-            f"{each.plain_gap:.1%}",
-            f"{whole.gap.value:.1%}" if whole.gap.is_defined else "–",
+            table_percent(whole.worst_accuracy.value, signed=False),
+            table_percent(each.plain_gap, signed=False),
+            table_percent(whole.gap.value, signed=False) if whole.gap.is_defined else "–",
         )
     output.print(table)
     output.print()

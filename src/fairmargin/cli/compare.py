@@ -8,7 +8,7 @@ from rich.table import Table
 
 from fairmargin.cli.console import output, plain_table, print_json, shown, sigma_texts
 from fairmargin.cli.options import Json, Quiet
-from fairmargin.presentation.formatting import signed, table_p, table_percent
+from fairmargin.presentation.formatting import level_text, signed, table_p, table_percent
 
 if TYPE_CHECKING:
     from fairmargin.analyses.comparison import Comparison
@@ -53,8 +53,8 @@ def _table(estimator: str, comparison: "Comparison") -> Table:
     from fairmargin.analyses.comparison import change_limits
 
     title = (
-        f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals for all "
-        f"groups at once, {estimator}"
+        f"{comparison.partition}: before → after, {comparison.norm}, {level_text(comparison.confidence)} intervals for "
+        f"all groups at once, {estimator}"
     )
     if math.isfinite(comparison.up_to):
         title += f", distances capped at {comparison.up_to:.4g}"

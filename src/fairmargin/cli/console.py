@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fairmargin.errors import visible
-from fairmargin.presentation.formatting import limits_text, radius_of, table_p, table_percent
+from fairmargin.presentation.formatting import level_text, limits_text, radius_of, table_p, table_percent
 
 if TYPE_CHECKING:
     from fairmargin.analyses.audit import AuditResult
@@ -142,7 +142,7 @@ def show_certificates(certificates: "Sequence[StoredCertificates]") -> None:
         title = f"{found.partition}: guaranteed by {stored.estimator}, of the {found.subject} model, {found.norm}"
         table = plain_table(title, left=("group",), wrap=("group",))("group", "size", "mean radius", *radii)
         for row in found:
-            shares = (f"{share.guaranteed:.1%}" for share in row.shares)
+            shares = (table_percent(share.guaranteed, signed=False) for share in row.shares)
             table.add_row(shown(row.group), f"{row.mean.size:,}", f"{row.mean.guaranteed:.4g}", *shares)
         output.print(table)
         output.print(f"[dim]{shown(found.counting)} That is counted in.[/]")
@@ -162,7 +162,7 @@ def show_precise(found: "PrecisionResult") -> None:
         "size",
         "distance",
         "σ",
-        f"{found.confidence:.0%} interval",
+        f"{level_text(found.confidence)} interval",
         "p (Holm)",
         "verdict",
         "by the reference",
@@ -199,14 +199,14 @@ def _table(estimator: str, result: "AuditResult") -> Table:
     if result.control:
         title += f", compared inside {result.control}"
     table = plain_table(title, left=("group", "verdict"), wrap=("group", "verdict"))(
-        "group", "size", "accuracy", "distance", "σ", f"{result.confidence:.0%} interval", "p (Holm)", "verdict"
+        "group", "size", "accuracy", "distance", "σ", f"{level_text(result.confidence)} interval", "p (Holm)", "verdict"
     )
     for row in sorted(result, key=lambda r: math.inf if math.isnan(r.sigma.value) else r.sigma.value):
         style = _COLOURS.get(row.verdict, "")
         table.add_row(
             shown(row.group),
             f"{row.size:,}",
-            f"{row.accuracy.value:.1%}",
+            table_percent(row.accuracy.value, signed=False),
             f"{row.robustness.value:.4g}",
             *sigma_texts(row.sigma),
             table_p(row.p_adjusted),

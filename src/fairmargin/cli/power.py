@@ -11,7 +11,7 @@ from fairmargin.cli.console import output, plain_table, print_json, shown
 from fairmargin.cli.options import Confidence, Json, Quiet
 from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
-from fairmargin.presentation.formatting import table_percent
+from fairmargin.presentation.formatting import level_text, signed_percent, table_percent
 
 if TYPE_CHECKING:
     from fairmargin.analyses.power import GroupPower
@@ -99,8 +99,8 @@ def _of_run(
 
 def _table(found: "list[tuple[str, str, GroupPower]]", sigma: float, chance: float) -> Table:
     words = ("estimator", "partition", "group")
-    table = plain_table(f"Detected with probability {chance:.0%}", left=words, wrap=words)(
-        *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {sigma:+.0%}".replace("-", "−")
+    table = plain_table(f"Detected with probability {level_text(chance)}", left=words, wrap=words)(
+        *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {signed_percent(sigma)}"
     )
     for estimator, partition, row in found:
         needed = row.samples_needed

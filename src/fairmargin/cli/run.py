@@ -10,6 +10,7 @@ import typer
 from fairmargin.cli.console import errors, output, plain_table, print_json, shown
 from fairmargin.cli.options import Engine, Json, Quiet
 from fairmargin.cli.training_console import training_progress
+from fairmargin.presentation.formatting import table_percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,7 +179,7 @@ def _show_worst(frame: "pd.DataFrame") -> None:
         of_group = rows.groupby("group", sort=False)["robust_accuracy" if attacked else "sigma"].mean()
         worst = "–" if of_group.isna().all() else str(of_group.idxmin())
         value = of_group.min()
-        cells = ("", f"{value:.1%}") if attacked else (f"{value:+.1%}", "")
+        cells = ("", table_percent(value, signed=False)) if attacked else (table_percent(value), "")
         said = f"{by} at {spelled_radius(radius)}" if attacked else by
         told = (data, network, method, epoch, said, partition, rows["seed"].nunique(), worst)
         table.add_row(*(shown(str(each)) for each in told), *(cells if worst != "–" else ("–", "–")))
