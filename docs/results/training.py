@@ -16,13 +16,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes, a thread each
 
 import numpy as np
 import torch
+from fairmargin.inference.accuracy import accuracy_by_group, accuracy_variance
+from fairmargin.inference.bias import overall_robustness, relative_robustness_variance, robustness_variance
 from safetensors.torch import load_file
 from scipy import stats
 
 import fairmargin as fm
 from fairmargin.attacks.robust_accuracy import attack_samples
-from fairmargin.inference.accuracy import accuracy_by_group, accuracy_variance
-from fairmargin.inference.bias import overall_robustness, relative_robustness_variance, robustness_variance
 from fairmargin.training.catalog import parse_method
 from fairmargin.training.schedules import Schedule
 

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from fairmargin.models.as_classifier import as_classifier as as_classifier
     from fairmargin.report import figures as plot  # noqa: F401
     from fairmargin.report.page import write_report as write_report
-    from fairmargin.studies.precision import audit_to_precision as audit_to_precision
-    from fairmargin.studies.precision_plan import PrecisionPlan as PrecisionPlan
+    from fairmargin.runner.precision import audit_to_precision as audit_to_precision
+    from fairmargin.runner.precision_plan import PrecisionPlan as PrecisionPlan
     from fairmargin.training.catalog import METHODS as METHODS
     from fairmargin.training.plan import TrainingPlan as TrainingPlan
     from fairmargin.training.train import TrainingResult as TrainingResult
@@ -80,7 +80,7 @@ _DEFINED_IN = {
     "METHODS": "fairmargin.training.catalog",
     "Norm": "fairmargin.core.norm",
     "Partition": "fairmargin.core.partition",
-    "PrecisionPlan": "fairmargin.studies.precision_plan",
+    "PrecisionPlan": "fairmargin.runner.precision_plan",
     "PrecisionResult": "fairmargin.analyses.precision",
     "RobustAccuracy": "fairmargin.analyses.robust_accuracy",
     "RobustnessCurve": "fairmargin.core.curve",
@@ -90,7 +90,7 @@ _DEFINED_IN = {
     "adequacy": "fairmargin.distances.adequacy",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.analyses.audit",
-    "audit_to_precision": "fairmargin.studies.precision",
+    "audit_to_precision": "fairmargin.runner.precision",
     "bracket": "fairmargin.analyses.bracket",
     "build_architecture": "fairmargin.models.architectures.catalog",
     "compare": "fairmargin.analyses.comparison",

@@ -7,8 +7,9 @@ The command line prints the sentence and exits with code 2; a traceback means a 
 import sysconfig
 import traceback
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 _JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
 
@@ -40,8 +41,52 @@ class FairmarginError(ValueError):
         return "\n".join(map(visible, super().__str__().split("\n")))
 
 
+_NOT_GIVEN = object()
+
+
 class InputError(FairmarginError):
-    """Data, labels, groups or options that do not fit together."""
+    """Raised when data, labels, groups or options do not fit together.
+
+    Parameters
+    ----------
+    problem
+        The whole sentence; with `field`, what follows the field's name: "must be at least 1".
+    field
+        The parameter, option or key that is wrong, as Python spells it. The outermost layer spells it for the user
+        (`spelled`): `--up-to` on the command line, `[audit] up_to` in a study file.
+    given
+        The value that was given.
+    others
+        Further fields that `problem` names as `{name}`.
+
+    >>> str(InputError("must be at least 1", field="steps", given=0))
+    '`steps` must be at least 1; given 0.'
+    >>> error = InputError("goes with {precision}: leave it out", field="target", others=("precision",))
+    >>> error.spelled(lambda field: "--" + field)
+    '--target goes with --precision: leave it out.'
+    """
+
+    def __init__(self, problem: str, *, field: str = "", given: Any = _NOT_GIVEN, others: tuple[str, ...] = ()) -> None:
+        self.problem, self.field, self.given, self.others = problem, field, given, others
+        super().__init__(self.spelled(lambda name: f"`{name.rpartition('.')[2]}`"))
+
+    def spelled(self, spell: Callable[[str], str]) -> str:
+        """Return the sentence with every field spelled by `spell`."""
+        text = self.problem
+        if self.others:
+            text = text.format(**{name: spell(name) for name in self.others})
+        if not self.field:
+            return text
+        text = f"{spell(self.field)} {text.rstrip('.')}"
+        return text + ("." if self.given is _NOT_GIVEN else f"; given {self.given!r}.")
+
+    def within(self, section: str) -> "InputError":
+        """Return the same error about a field of this section of a study."""
+        field = f"{section}.{self.field}" if self.field else ""
+        return type(self)(self.problem, field=field, given=self.given, others=self.others)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self),)  # in another process the sentence is enough
 
 
 class MissingDataError(InputError):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from fairmargin.studies.run_folder import StoredAudit, StoredBracket
 
 from fairmargin.analyses.audit import audit
 from fairmargin.analyses.bracket import bracket
@@ -11,7 +12,6 @@ from fairmargin.cli.console import lines_in_a_log, progress, show_audits, show_b
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.studies.run_folder import StoredAudit, StoredBracket
 
 
 @pytest.fixture

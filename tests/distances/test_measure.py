@@ -11,14 +11,14 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances import measure as module
 from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.measure import concatenate, measure, measure_shard, shard_size
+from fairmargin.distances.measure import measure, measure_shard, shard_size
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from fairmargin.studies.precision import audit_to_precision
+from fairmargin.studies.precision_plan import PrecisionPlan
 from torch import nn
 
 import fairmargin as fm
@@ -13,8 +15,6 @@ from fairmargin.errors import ModelError
 from fairmargin.models.linear_network import as_linear
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.torch_model import from_torch
-from fairmargin.studies.precision import audit_to_precision
-from fairmargin.studies.precision_plan import PrecisionPlan
 
 SHAPE = (3, 4, 4)
 

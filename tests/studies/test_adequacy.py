@@ -5,6 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fairmargin.studies.adequacy import usable_cap
+from fairmargin.studies.study import Study, make_study
+from fairmargin.studies.workflow import run
 
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
@@ -13,9 +16,6 @@ from fairmargin.distances.fmn import FMN
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError, StoreError
 from fairmargin.models.referenced import drawn
-from fairmargin.studies.adequacy import usable_cap
-from fairmargin.studies.study import Study, make_study
-from fairmargin.studies.workflow import run
 from tests.distances import saturated
 from tests.distances.saturated import problem
 

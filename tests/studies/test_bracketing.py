@@ -1,6 +1,8 @@
 """A run that measured from both sides is bracketed; the best of each side counts, and subjects are kept apart."""
 
 import numpy as np
+from fairmargin.studies.bracketing import brackets_of
+from fairmargin.studies.run_folder import RunFolder, StoredBracket
 
 from fairmargin.analyses.bracket import bracket
 from fairmargin.core.bound import Bound
@@ -8,8 +10,6 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.studies.bracketing import brackets_of
-from fairmargin.studies.run_folder import RunFolder, StoredBracket
 
 PLAN = AuditSettings(resamples=200)
 TRUTH = np.random.default_rng(0).gamma(4, 1.0, 120)

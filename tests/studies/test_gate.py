@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import pandas as pd
 import pytest
+from fairmargin.studies.gate import gate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmargin.errors import InputError
-from fairmargin.studies.gate import gate
 
 NAN = math.nan
 ROW = {

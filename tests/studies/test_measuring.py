@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from fairmargin.studies.measuring import plan_tasks
+from fairmargin.studies.study import Study
+from fairmargin.studies.workflow import run
 
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.combine import tightest
@@ -10,9 +13,6 @@ from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError
 from fairmargin.models.linear import LinearClassifier
-from fairmargin.studies.measuring import plan_tasks
-from fairmargin.studies.study import Study
-from fairmargin.studies.workflow import run
 
 # Class 1 where the first feature exceeds 0.999, said without any slope: no search by gradients finds it, and of 64
 # points of noise over the domain none lies there. Of the samples some do.

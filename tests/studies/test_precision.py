@@ -6,6 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from fairmargin.studies.costs import passes_of
+from fairmargin.studies.precision import audit_to_precision
+from fairmargin.studies.precision_plan import PrecisionPlan
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
@@ -21,9 +24,6 @@ from fairmargin.errors import InputError
 from fairmargin.inference.measures import sigma
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.studies import precision
-from fairmargin.studies.costs import passes_of
-from fairmargin.studies.precision import audit_to_precision
-from fairmargin.studies.precision_plan import PrecisionPlan
 
 
 @pytest.fixture(scope="module")

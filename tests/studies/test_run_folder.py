@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from fairmargin.studies.run_folder import Manifest, Measurement, RunFolder, StoredAudit, audit_table
+from fairmargin.studies.study import Study
 
 from fairmargin.analyses.audit import audit
 from fairmargin.core.bound import Bound
@@ -14,8 +16,6 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError, StoreError
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.store.shard import shard_key
-from fairmargin.studies.run_folder import Manifest, Measurement, RunFolder, StoredAudit, audit_table
-from fairmargin.studies.study import Study
 
 STUDY = Study(model="m.npz", data="d.csv", groups=("sex",), title="żółć")
 MANIFEST = Manifest(

@@ -5,13 +5,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from fairmargin.studies.run_folder import RunFolder
+from fairmargin.studies.study import MEASURED, Study, differing, make_study
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fairmargin.errors import InputError
-from fairmargin.studies.run_folder import RunFolder
-from fairmargin.studies.study import MEASURED, Study, differing, make_study
 
 SOURCE = {"model": "m.npz", "data": "d.csv"}
 

@@ -13,11 +13,11 @@ from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.attacks.unseen import unseen_classes
 from fairmargin.core.arrays import same_length
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import check_seed
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.radius import as_radii
-from fairmargin.distances.measure import check_samples, concatenate, reported, shard_size
+from fairmargin.distances.measure import check_samples, reported, shard_size
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,14 +20,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fairmargin.errors import visible
-from fairmargin.presentation.formatting import level_text, limits_text, radius_of, table_p, table_percent
+from fairmargin.presentation.formatting import limits_text, table_percent
 
 if TYPE_CHECKING:
-    from fairmargin.analyses.audit import AuditResult
-    from fairmargin.analyses.precision import PrecisionResult
+    from fairmargin.core.progress import Progress as Tell
     from fairmargin.inference.estimate import Estimate
-    from fairmargin.studies.measuring import Progress as Tell
-    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket, StoredCertificates
+    from fairmargin.presentation.section import Section
+    from fairmargin.presentation.section import Table as SectionTable
+    from fairmargin.study.record import RunRecord
+    from fairmargin.study.study import Study
 
 
 class _Output(Console):
@@ -42,10 +44,10 @@ output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty()
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 _A_MINUTE = 60.0
-_FEW = 3  # groups of which nothing is certain that get a sentence each
+_WIDE = 100  # columns of a terminal from which on tables are shown in full
 # Control characters from DEL on, separators of lines, direction marks and halves of surrogate pairs.
 _UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-_COLOURS = {"less robust": "red", "more robust": "green"}
+_COLOURS = {"less": "red", "more": "green"}
 
 
 @contextmanager
@@ -83,136 +85,96 @@ def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
     return tell
 
 
-def show_audits(audits: "Sequence[StoredAudit]") -> None:
-    """A table and the warnings of every audit."""
-    for stored in audits:
-        output.print(_table(stored.estimator, stored.result))
-        if len(stored.result.groups) > 2:
-            output.print(
-                "[dim]Intervals and p hold for all groups at once; table.csv has each group's own interval.[/]"
-            )
-        notes = [stored.result.cap_reason + "." if stored.result.cap_reason else "", *stored.result.warnings]
-        for note in filter(None, notes):
-            output.print(f"[yellow]Note:[/] {shown(note)}")
-        output.print()
+def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> "RunRecord":
+    """Carry out a study into a folder, write its report, and show what was found."""
+    from fairmargin.engine.catalog import parse_engine
+    from fairmargin.report.page import write_report
+    from fairmargin.runner.run import run
+    from fairmargin.study.run_folder import RunFolder
+
+    folder = RunFolder(out)
+    with progress(quiet or json_) as told:
+        record, measure = run(study, folder, parse_engine(engine), command=command_line(), progress=told)
+        write_report(folder.report, record)
+    if json_:
+        counts = {"measured_shards": measure.measured, "reused_shards": measure.reused}
+        print_json({"run": str(out), "report": str(folder.report), **counts, **as_json(record)})
+    elif not quiet:
+        show_record(record)
+        if measure.reused:
+            there, now = _counted(measure.reused, "shard was", "shards were"), _counted(measure.measured, "was", "were")
+            output.print(f"{there} there already; {now} measured now.")
+        output.print(f"Report: {shown(str(folder.report))}", soft_wrap=True)
+    return record
 
 
-def show_adequacies(adequacies: "Sequence[StoredAdequacy]") -> None:
-    """Whether each attack was strong enough, and the alarms that were raised."""
-    checked = [stored for stored in adequacies if stored.result.groups]
-    for stored in checked:
-        found = stored.result
-        colour = "green" if found.verdict == "settled" and not found.alarmed else "yellow"
-        what = f"Was {stored.estimator} strong enough by {found.partition}?"
-        output.print(f"[bold]{shown(what)}[/] [{colour}]{shown(found.headline)}[/]")
-        for sentence in found.alarm_sentences():
-            output.print(f"[yellow]Alarm:[/] {shown(sentence)}")
-    if checked:
-        output.print()
+def show_record(record: "RunRecord") -> None:
+    """Print every section of a record, and its notes."""
+    from fairmargin.report.sections import sections_of
+
+    for section in sections_of(record):
+        show_section(section)
+    for note in record.notes:
+        output.print(f"[yellow]Note:[/] {shown(note)}", soft_wrap=True)
 
 
-def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
-    """Print what is certain, between a certificate and an attack."""
-    for stored in brackets:
-        whose = "" if stored.result.subject == "model" else f" of the {stored.result.subject} model"
-        radius = ", ".join(filter(None, ("", radius_of(stored.result.up_to))))
-        output.print(f"[bold]{shown(f'By {stored.result.partition}{whose}, between {stored.between}{radius}:')}[/]")
-        for note in stored.result.notes():
-            output.print(f"[yellow]Note:[/] {shown(note)}", soft_wrap=True)
-        undecided = [row for row in stored.result if not row.is_certain and row.sigma.is_known]
-        for row in stored.result:
-            if row not in undecided or len(undecided) <= _FEW:
-                output.print(
-                    f"[{'cyan' if row.is_certain else 'default'}]{shown(stored.result.finding(row))}[/]", soft_wrap=True
-                )
-        if len(undecided) > _FEW:
-            output.print(
-                f"Not certain for {len(undecided)} of {len(stored.result.groups)} groups: between certificate and "
-                "attack lies too much room. The report shows their limits."
-            )
-    if brackets:
-        output.print()
-
-
-def show_certificates(certificates: "Sequence[StoredCertificates]") -> None:
-    """What is guaranteed although certificates may be false."""
-    for stored in certificates:
-        found = stored.result
-        radii = [f"≥ {radius:.3g}" for radius in found.radii]
-        title = f"{found.partition}: guaranteed by {stored.estimator}, of the {found.subject} model, {found.norm}"
-        table = plain_table(title, left=("group",), wrap=("group",))("group", "size", "mean radius", *radii)
-        for row in found:
-            shares = (table_percent(share.guaranteed, signed=False) for share in row.shares)
-            table.add_row(shown(row.group), f"{row.mean.size:,}", f"{row.mean.guaranteed:.4g}", *shares)
-        output.print(table)
-        output.print(f"[dim]{shown(found.counting)} That is counted in.[/]")
-        output.print()
-
-
-def show_precise(found: "PrecisionResult") -> None:
-    """Every group to a precision, and what that saved."""
-    whom = "the population" if found.target == "population" else found.target
-    table = plain_table(
-        f"{found.partition}: σ to ±{found.precision:g} for {whom}, {found.norm}, {found.bound.words}, "
-        f"{found.reference}" + (f", distances capped at {found.up_to:.4g}" if math.isfinite(found.up_to) else ""),
-        left=("group", "verdict"),
-        wrap=("group", "verdict"),
-    )(
-        "group",
-        "size",
-        "distance",
-        "σ",
-        f"{level_text(found.confidence)} interval",
-        "p (Holm)",
-        "verdict",
-        "by the reference",
-        "as precise as asked",
-    )
-    for row in found:
-        style = _COLOURS.get(row.verdict, "")
-        table.add_row(
-            shown(row.group),
-            f"{row.size:,}",
-            f"{row.robustness.value:.4g}",
-            *sigma_texts(row.sigma),
-            table_p(row.p_adjusted),
-            f"[{style}]{row.verdict}[/]" if style else row.verdict,
-            f"{row.reference_samples:,}",
-            "yes" if row.met else "no",
-        )
-    output.print(table)
-    if len(found.groups) > 2:
-        output.print(
-            "[dim]Intervals and p hold for all groups at once; “as precise as asked” is about each group's own "
-            "interval, which precision.csv has.[/]"
-        )
-    output.print(f"[bold]Cost:[/] {shown(found.saving)}")
-    for note in found.notes:
-        output.print(f"[yellow]Note:[/] {shown(note)}")
+def show_section(section: "Section") -> None:
+    """Print a section: its tables, sentences and cautions."""
+    for table in section.tables:
+        output.print(_printed(table, section.title))
+        if table.caption:
+            output.print(f"[dim]{shown(table.caption)}[/]", soft_wrap=True)
+    if not section.tables:
+        output.print(f"[bold]{shown(section.title)}[/]", soft_wrap=True)
+    for sentence in filter(None, (section.answer, *section.sentences)):
+        output.print(shown(sentence), soft_wrap=True)
+    for caution in section.cautions:
+        output.print(f"[yellow]Note:[/] {shown(caution)}", soft_wrap=True)
     output.print()
 
 
-def _table(estimator: str, result: "AuditResult") -> Table:
-    title = f"{result.partition}: {result.overall.size:,} samples, {result.norm}, {result.bound.words}, {estimator}"
-    if math.isfinite(result.up_to):
-        title += f", distances capped at {result.up_to:.4g}"
-    if result.control:
-        title += f", compared inside {result.control}"
-    table = plain_table(title, left=("group", "verdict"), wrap=("group", "verdict"))(
-        "group", "size", "accuracy", "distance", "σ", f"{level_text(result.confidence)} interval", "p (Holm)", "verdict"
-    )
-    for row in sorted(result, key=lambda r: math.inf if math.isnan(r.sigma.value) else r.sigma.value):
-        style = _COLOURS.get(row.verdict, "")
-        table.add_row(
-            shown(row.group),
-            f"{row.size:,}",
-            table_percent(row.accuracy.value, signed=False),
-            f"{row.robustness.value:.4g}",
-            *sigma_texts(row.sigma),
-            table_p(row.p_adjusted),
-            f"[{style}]{row.verdict}[/]" if style else row.verdict,
-        )
+def _printed(given: "SectionTable", title: str) -> Table:
+    """Return a table for the terminal, without the columns for which a narrow one has no room."""
+    narrow = output.width < _WIDE
+    columns = [i for i, name in enumerate(given.columns) if not (narrow and name in given.hidden)]
+    names = [given.columns[i] for i in columns]
+    table = plain_table(title, left=given.texts, wrap=given.texts)(*names)
+    for number, row in enumerate(given.rows):
+        style = _COLOURS.get(given.marks[number] if given.marks else "", "")
+        cells = [shown(row[i]) for i in columns]
+        if style and "verdict" in names:
+            at = names.index("verdict")
+            cells[at] = f"[{style}]{cells[at]}[/]"
+        table.add_row(*cells)
     return table
+
+
+_KEYS = {"audit": "audits", "bracket": "brackets", "certified": "certificates"}
+
+
+def as_json(record: "RunRecord") -> dict[str, Any]:
+    """Return a record as plain values: results by kind, without the curves, which the run folder holds."""
+    from fairmargin.analyses.catalog import RESULTS
+    from fairmargin.core.codec import encode
+
+    found: dict[str, Any] = {_KEYS.get(kind, kind): [] for kind in RESULTS}
+    for stored in record.results:
+        content: dict[str, Any] = encode(record.result(stored))
+        for row in content.get("groups", ()):
+            row.pop("curve", None)
+            row.pop("distances", None)
+        about = stored.about.model_dump(exclude_defaults=True)
+        found[_KEYS.get(stored.kind, stored.kind)].append({**about, **content})
+    return {**{key: each for key, each in found.items() if each}, "notes": list(record.notes)}
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    """Return a number with its noun.
+
+    >>> _counted(1, "shard was", "shards were"), _counted(1200, "shard was", "shards were")
+    ('1 shard was', '1,200 shards were')
+    """
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) -> Callable[..., Table]:

@@ -8,14 +8,15 @@ import typer
 from rich.table import Table
 
 from fairmargin.cli.console import output, plain_table, print_json, shown
-from fairmargin.cli.options import Confidence, Json, Quiet
+from fairmargin.cli.options import Json, Quiet
+from fairmargin.core.suggestion import suggest
 from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
 from fairmargin.presentation.formatting import level_text, signed_percent, table_percent
 
 if TYPE_CHECKING:
     from fairmargin.analyses.power import GroupPower
-    from fairmargin.studies.run_folder import RunFolder
+    from fairmargin.study.run_folder import RunFolder
 
 
 def power(
@@ -29,11 +30,11 @@ def power(
     variation: Annotated[
         float, typer.Option(help="Without a run: standard deviation over mean of the distances.")
     ] = 0.8,
-    confidence: Confidence = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence of the test.")] = 0.95,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Says the smallest σ that an audit would detect, and how many samples a given σ takes.
+    """Say the smallest σ that an audit would detect, and how many samples a given σ takes.
 
     "Needed" are samples of the group in all, its rest being as large as it is.
 
@@ -46,7 +47,7 @@ def power(
     fairmargin power --size 200 --rest 2000 --groups 5 --variation 0.8
     """
     from fairmargin.core.codec import encode
-    from fairmargin.studies.run_folder import RunFolder
+    from fairmargin.study.run_folder import RunFolder
 
     if run is None:
         found = [("", "", _planned(size, rest, groups, variation, sigma, chance, confidence))]
@@ -79,21 +80,24 @@ def _of_run(
     folder: "RunFolder", group: list[str] | None, sigma: float, chance: float, confidence: float
 ) -> "list[tuple[str, str, GroupPower]]":
     from fairmargin.analyses.power import power as power_of
-    from fairmargin.inference.settings import AuditSettings
-    from fairmargin.studies.run_check import check_run
+    from fairmargin.study.check import checked, settings_of
 
-    check_run(folder)
-    study, manifest = folder.read_study(), folder.read_manifest()
-    assert study is not None
-    names = group or list(dict.fromkeys(a.result.partition for a in folder.read_audits()))
-    cluster = folder.column(study.cluster) if study.cluster else None
-    plan = AuditSettings(confidence=confidence, cluster=cluster, up_to=study.up_to)
+    record = checked(folder)
+    audits = [each for each in record.results if each.kind == "audit"]
+    if not audits:
+        raise InputError(f"{folder.path} holds no audit whose distances could serve as a pilot.")
+    for name in group or ():
+        if name not in record.partitions:
+            raise InputError(f"The run in {folder.path} has no partition {name!r}. {suggest(name, record.partitions)}")
     found = []
-    for measurement in manifest.measurements:
-        distances = folder.distances(measurement)
-        for name in names:
-            rows = power_of(distances, folder.partition(name), plan, sigma=sigma, chance=chance)
-            found += [(measurement.estimator, name, row) for row in rows]
+    for stored in audits:
+        about, merge = stored.about, int(stored.settings.get("merge_below", 0))
+        if group and about.partition not in group:
+            continue
+        settings = settings_of(folder, stored).model_copy(update={"confidence": confidence, "control": None})
+        partition = folder.partition(about.partition, merge)
+        rows = power_of(folder.distances(stored.shards[0]), partition, settings, sigma=sigma, chance=chance)
+        found += [(about.estimator, about.partition, row) for row in rows]
     return found
 
 

@@ -245,7 +245,7 @@ def train(
             "features": of.names_in(features),
             "scale": scale,
             "bounds": of.bounds_in(bounds),
-            "groups": (group,) if group else (),
+            "group": (group,) if group else (),
             "cross": (of.crossed_in(cross),) if cross else (),
         },
     )

@@ -14,9 +14,9 @@ from fairmargin.cli.console import errors, lines_in_a_log, output, plain_table, 
 from fairmargin.cli.subject_options import counted
 
 if TYPE_CHECKING:
+    from fairmargin.core.progress import Progress as Tell
     from fairmargin.inference.estimate import Estimate
     from fairmargin.studies.epoch_audits import EpochAgreement, EpochAudits
-    from fairmargin.studies.measuring import Progress as Tell
     from fairmargin.studies.training_run import FinishedTraining
     from fairmargin.training.history import Epoch
 

@@ -1,5 +1,6 @@
 """The waist of the hourglass: one number per sample."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -99,6 +100,26 @@ class Distances:
         counts = f"{len(self):,} samples, {self.correct.sum():,} correct, {self.unreached.sum():,} unreached"
         subject = "" if self.subject == "model" else f", {self.subject}"
         return f"Distances({counts}, {self.bound.value}, {self.norm}{subject})"
+
+
+def concatenate(parts: Sequence[Distances]) -> Distances:
+    """Join the distances of several shards; if their bounds differ, the result has the bound that holds for all."""
+    if not parts:
+        raise InputError("There are no distances to concatenate.")
+    first, bound = parts[0], Bound.EXACT
+    for i, part in enumerate(parts):
+        if (part.norm, part.subject) != (first.norm, first.subject):
+            raise InputError(
+                f"Distances of part {i} are of {part.subject} in {part.norm}, those of part 0 of {first.subject} in "
+                f"{first.norm}. Only distances of one subject in one norm belong together."
+            )
+        bound = bound + part.bound
+    tried = None
+    if any(part.tried is not None for part in parts):  # NaN: that part did not say how far it looked
+        tried = np.concatenate([np.full(len(p), np.nan) if p.tried is None else p.tried for p in parts])
+    values, correct = np.concatenate([p.values for p in parts]), np.concatenate([p.correct for p in parts])
+    estimator = first.estimator if all(part.estimator == first.estimator for part in parts) else ""
+    return Distances(values, correct, bound, first.norm, first.subject, tried, estimator)
 
 
 def _check(values: Floats, correct: Bools) -> None:

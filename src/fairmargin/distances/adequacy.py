@@ -11,19 +11,12 @@ import numpy as np
 from fairmargin.analyses.adequacy import TOLERANCE, Adequacy, Evidence, check_settings, nothing_to_settle, settle
 from fairmargin.core.arrays import Ints, Keys, same_length
 from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.partition import Partition
 from fairmargin.data.samples import as_samples, take_rows
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.measure import (
-    check_estimator,
-    check_samples,
-    concatenate,
-    measure,
-    shard_size,
-    with_references,
-)
+from fairmargin.distances.measure import check_estimator, check_samples, measure, shard_size, with_references
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier

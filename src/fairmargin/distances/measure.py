@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairmargin.core.arrays import Ints
-from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import check_seed, sample_keys
 from fairmargin.distances.catalog import spelled
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
@@ -154,26 +153,6 @@ def check_estimator(model: Classifier, estimator: DistanceEstimator) -> None:
             f"`{type(estimator).__name__}` needs from the model {_MISSING.get(estimator.needs, estimator.needs)}; "
             f"`{type(model).__name__}` offers {offered}. Choose another estimator."
         )
-
-
-def concatenate(parts: Sequence[Distances]) -> Distances:
-    """The distances of several shards as one; if their bounds differ, the bound that holds for all of them."""
-    if not parts:
-        raise InputError("There are no distances to concatenate.")
-    first, bound = parts[0], Bound.EXACT
-    for i, part in enumerate(parts):
-        if (part.norm, part.subject) != (first.norm, first.subject):
-            raise InputError(
-                f"Distances of part {i} are of {part.subject} in {part.norm}, those of part 0 of {first.subject} in "
-                f"{first.norm}. Only distances of one subject in one norm belong together."
-            )
-        bound = bound + part.bound
-    tried = None
-    if any(part.tried is not None for part in parts):  # NaN: that part did not say how far it looked
-        tried = np.concatenate([np.full(len(p), np.nan) if p.tried is None else p.tried for p in parts])
-    values, correct = np.concatenate([p.values for p in parts]), np.concatenate([p.correct for p in parts])
-    estimator = first.estimator if all(part.estimator == first.estimator for part in parts) else ""
-    return Distances(values, correct, bound, first.norm, first.subject, tried, estimator)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.core.codec import encode
+from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.card import SPLITS
 from fairmargin.data.catalog import DATASETS
@@ -29,14 +30,14 @@ from fairmargin.inference.measures import SignAgreement, sign_agreement
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
+from fairmargin.runner.audit import check_served
+from fairmargin.runner.cases import Case
+from fairmargin.runner.measurer import Measurer
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.table import write_csv
-from fairmargin.studies.loading import Loaded
-from fairmargin.studies.measuring import Progress, Workshop, measure_all
-from fairmargin.studies.preparing import accelerated, check_served, referenced
-from fairmargin.studies.run_folder import RunFolder
 from fairmargin.studies.training_data import TrainingData, load_beside, weights_of
 from fairmargin.studies.training_study import VALIDATION, TrainingStudy
+from fairmargin.study.run_folder import RunFolder
 from fairmargin.training.checkpoints import BEST, FINAL, TrainingFolder, epochs_to_keep
 from fairmargin.training.train import TrainingResult
 
@@ -139,7 +140,6 @@ def audit_epochs(
     assert result.folder is not None
     asked, partition = study.question, audited.partition(study.groups)
     folder = RunFolder(result.folder / "distances")
-    store = folder.store()
     chosen, notes = _epochs(asked.epochs, result)
     warning = overlap_warning(overlap(audited, data.training), table=len(audited.x.shape) == 2)
     notes = [*audited.notes, *([warning] if warning else []), *notes]
@@ -147,21 +147,20 @@ def audit_epochs(
         notes.append(
             "These data were looked at during the training too: of the best epoch they show too good a picture."
         )
-    plan = AuditSettings(confidence=asked.confidence, resamples=asked.resamples)
+    settings = AuditSettings(confidence=asked.confidence, resamples=asked.resamples)
     estimators = {text: parse_estimator(text) for text in asked.estimators or (_DEFAULT,)}
     audits = []
-    with store.lock():
+    with folder.store.lock():
         for (epoch, path), words in chosen.items():
-            loaded = _loaded(study, audited, result, path)
+            case = _case(study, audited, result, path)
             for text, estimator in estimators.items():
-                check_served(loaded, text, estimator)
-            loaded = referenced(loaded, list(estimators.values()), tell)
-            loaded = accelerated(study.subject, loaded, list(estimators.values()), folder, tell)
-            workshop = Workshop(store, engine, _prefixed(f"epoch {epoch}: ", tell))
-            measurements, _, _ = measure_all(study.subject, loaded, estimators, workshop)
-            for measurement in measurements:
-                found = audit(folder.distances(measurement), partition, plan)
-                audits.append(EpochAudit(epoch, tuple(words), measurement.estimator, found))
+                check_served(case, text, estimator)
+            if any(estimator.needs == "gradient" for estimator in estimators.values()):
+                case = case.with_references(tell)
+            measure = Measurer(folder, engine, _prefixed(f"epoch {epoch}: ", tell))
+            for text, estimator in estimators.items():
+                found = audit(measure.measure(case, estimator, text).distances, partition, settings)
+                audits.append(EpochAudit(epoch, tuple(words), text, found))
     on = asked.on or "test"
     where = f"{audited.name or study.subject.data}, {on}" if on in (*SPLITS, VALIDATION) else on
     done = EpochAudits(where, tuple(audits), agreements_of(audits), tuple(dict.fromkeys(notes)))
@@ -234,22 +233,22 @@ def _planned(result: TrainingResult) -> int:
     return int(about["epochs"])
 
 
-def _loaded(study: TrainingStudy, audited: Dataset, result: TrainingResult, weights: Path) -> Loaded:
-    """The network of an epoch and the data, as measuring takes them."""
+def _case(study: TrainingStudy, audited: Dataset, result: TrainingResult, weights: Path) -> Case:
+    """Return the network of an epoch and the data, as measuring takes them."""
     module = copy.deepcopy(result.module)
     load_weights(weights_of(module, study.subject), weights)
     model: TorchClassifier = replace(result.classifier, module=module.eval(), domain=audited.domain)
     checked = check_samples(model, audited.x, audited.y)
-    return Loaded(
-        samples=len(audited),
-        columns={},
-        about_data=audited.name,
-        about_model=study.subject.model,
+    return Case(
+        model=study.subject.model,
+        data=audited.name,
         fingerprint=audited.fingerprint,
+        columns={},
+        partitions=(),
         notes=checked.notes,
         domain=audited.domain.fingerprint(),
+        classifier=checked.model,
         dataset=audited,
-        model=checked.model,
         positions=checked.positions,
     )
 

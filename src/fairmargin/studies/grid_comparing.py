@@ -9,6 +9,7 @@ from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_attack
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Progress
 from fairmargin.engine.task import Engine, Task
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.store.atomic import atomic_write_text
@@ -17,7 +18,6 @@ from fairmargin.store.received import read_plain
 from fairmargin.studies.grid import ATTACK, MEASURE, Measure, key_of
 from fairmargin.studies.grid_folder import GridFolder, Record
 from fairmargin.studies.grid_work import Attempt, attempted
-from fairmargin.studies.measuring import Progress
 from fairmargin.studies.study_sections import AttackSection
 
 Compared = AuditResult | RobustAccuracy

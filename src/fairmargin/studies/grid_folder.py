@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fairmargin.core.distances import Distances
-from fairmargin.distances.measure import concatenate
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.errors import StoreError, visible
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fairmargin.core.progress import Progress
 from fairmargin.engine.local import Serial
 from fairmargin.engine.task import Engine
 from fairmargin.errors import FairmarginError, InputError
@@ -21,7 +22,6 @@ from fairmargin.studies.grid_samples import GridSamples, listening, load_samples
 from fairmargin.studies.grid_state import GridState, origin
 from fairmargin.studies.grid_training import train_missing
 from fairmargin.studies.grid_work import check_measure, network_at, origin_of, samples_of
-from fairmargin.studies.measuring import Progress
 from fairmargin.studies.study_file import StudyFile, write_study
 
 

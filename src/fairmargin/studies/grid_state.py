@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairmargin.core.progress import Progress
 from fairmargin.engine.task import Engine
 from fairmargin.store.folder import Store
 from fairmargin.studies.grid import Cell, GridTask, key_of
 from fairmargin.studies.grid_folder import GridFolder, Record
 from fairmargin.studies.grid_work import Attempt, samples_of
-from fairmargin.studies.measuring import Progress
 
 
 @dataclass(slots=True, eq=False)

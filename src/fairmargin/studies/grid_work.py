@@ -13,6 +13,7 @@ import numpy as np
 from fairmargin.attacks.catalog import describe_attack
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
+from fairmargin.core.progress import Progress
 from fairmargin.distances.measure import check_estimator
 from fairmargin.engine.task import Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
@@ -21,9 +22,9 @@ from fairmargin.models.linear_network import served
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
+from fairmargin.runner.measurer import ShardPlan, Slice, plans_of, shards_of
 from fairmargin.studies.grid import Cell, GridTask, Measure
 from fairmargin.studies.grid_samples import GridSamples, listener, load_samples
-from fairmargin.studies.measuring import Plan, Progress, Slice, plans_of, shards_of
 from fairmargin.studies.study_sections import AttackSection, crossed
 from fairmargin.studies.study_training import BEST, LAST
 from fairmargin.studies.training_data import TrainingData, build_network, weights_of
@@ -146,14 +147,14 @@ def weights_at(folder: Path, epoch: str) -> Path:
     return TrainingFolder(folder).epoch_file(int(epoch))
 
 
-def shard_plans(model: TorchClassifier, cell: Cell, measure: Measure, references: Any) -> list[Plan]:
+def shard_plans(model: TorchClassifier, cell: Cell, measure: Measure, references: Any) -> list[ShardPlan]:
     """The tasks that measure this on the network; of several estimators joined by +, a plan for each."""
     samples, means = samples_of(cell), measure.means
     subject = served(model, means.needs, tuple(map(int, samples.test.x.shape[1:])))
     if isinstance(measure.section, AttackSection):
         assert isinstance(means, Attack)
         about = {"attack": describe_attack(means), "radius": measure.radius, "seed": SEED}
-        return [Plan(tuple(_attack_tasks(subject, samples, means, measure.radius)), about)]
+        return [ShardPlan(tuple(_attack_tasks(subject, samples, means, measure.radius)), about)]
     return plans_of(subject, samples.test, samples.positions, means, SEED, references)  # type: ignore[arg-type]
 
 
@@ -185,7 +186,7 @@ def _training_study(cell: Cell) -> TrainingStudy:
         "mean": mean,
         "std": std,
         "weights": cell.network.weights or cell.network.start,
-        **({"cross": (parts,)} if len(parts) > 1 else {"groups": parts}),
+        **({"cross": (parts,)} if len(parts) > 1 else {"group": parts}),
     }
     subject = make_subject(cell.network.architecture, fields)
     if cell.settings is None:

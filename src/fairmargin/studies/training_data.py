@@ -21,9 +21,8 @@ from fairmargin.models.architectures.catalog import ARCHITECTURES, build_archite
 from fairmargin.models.loading import load_model
 from fairmargin.models.torch_model import from_torch
 from fairmargin.models.weights import load_weights
-from fairmargin.studies.loading import load_data
-from fairmargin.studies.study import Study
-from fairmargin.studies.training_study import ARCHITECTURE, TrainingStudy
+from fairmargin.runner.cases import load_data
+from fairmargin.studies.training_study import ARCHITECTURE, Subject, TrainingStudy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +44,7 @@ class TrainingData:
 
 def load_training_data(study: TrainingStudy, tell: Progress) -> TrainingData:
     """The samples that the study names; validation data are a fixed share of them, or data of their own."""
-    whole = prepared(study, load_data(study.subject, tell))
+    whole = prepared(study, load_data(study.subject, study.subject, progress=tell))
     if len(np.unique(whole.y)) < 2:
         only = whole.labels[0]
         raise InputError(
@@ -93,7 +92,7 @@ def load_beside(study: TrainingStudy, place: str, training: Dataset, tell: Progr
         words = f"a split ({', '.join(SPLITS)}) or " if known else ""
         raise InputError(f"There is no file {place!r}. Expected {words}a file or folder; looked in {Path.cwd()}.")
     where = {"split": place} if place in SPLITS else {"data": place, "split": "all", "root": ""}
-    further = load_data(subject.model_copy(update={**where, "per_group": per_group}), tell)
+    further = load_data(subject.model_copy(update={**where, "per_group": per_group}), subject, progress=tell)
     found = prepared(study, further, training.class_names)
     if found.x.shape[1:] != training.x.shape[1:] or found.feature_names != training.feature_names:
         raise InputError(
@@ -197,7 +196,7 @@ def _check_pictures(name: str, place: str, dataset: Dataset) -> None:
     )
 
 
-def weights_of(module: nn.Module, subject: Study) -> nn.Module:
+def weights_of(module: nn.Module, subject: Subject) -> nn.Module:
     """The network whose weights are kept: without the normalisation around it."""
     inner = module.model if subject.mean else module
     assert isinstance(inner, nn.Module)

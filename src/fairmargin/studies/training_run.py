@@ -17,16 +17,16 @@ from fairmargin.attacks.catalog import parse_attack
 from fairmargin.attacks.outcomes import check_radius
 from fairmargin.core.codec import encode
 from fairmargin.core.norm import Norm
+from fairmargin.core.progress import Progress
 from fairmargin.data.catalog import DATASETS
 from fairmargin.engine.task import Engine
 from fairmargin.errors import StoreError
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.received import read_plain
 from fairmargin.studies.epoch_audits import EpochAudits, audit_epochs, check_question, load_audited
-from fairmargin.studies.measuring import Progress
-from fairmargin.studies.preparing import versions
 from fairmargin.studies.training_data import TrainingData, build_network, load_training_data
 from fairmargin.studies.training_study import VALIDATION, TrainingStudy
+from fairmargin.study.record import versions
 from fairmargin.training.catalog import describe_method
 from fairmargin.training.checkpoints import FINAL, LATEST, TrainingFolder
 from fairmargin.training.history import Epoch

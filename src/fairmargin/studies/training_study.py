@@ -5,19 +5,24 @@ from dataclasses import dataclass, field
 
 from fairmargin.attacks.catalog import parse_attack
 from fairmargin.core.catalog import split_options
+from fairmargin.core.options import validated
 from fairmargin.core.radius import parse_radius
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.card import SPLITS
 from fairmargin.data.catalog import DATASETS
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.architectures.catalog import ARCHITECTURES
-from fairmargin.studies.study import Study, make_study
+from fairmargin.study.options import DataOptions, GroupOptions, ModelOptions
 from fairmargin.training.catalog import METHODS, describe_method
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import TrainingMethod
 
 ARCHITECTURE = "arch:"
 VALIDATION = "validation"
+
+
+class Subject(ModelOptions, DataOptions, GroupOptions):
+    """Data, network and groups of a training; the network's weights are a warm start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class TrainingStudy:
         Names of `LOGGERS`.
     """
 
-    subject: Study
+    subject: Subject
     method: TrainingMethod
     epochs: int
     plan: TrainingPlan = field(default_factory=TrainingPlan)
@@ -75,8 +80,8 @@ class TrainingStudy:
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise InputError(f"--epochs must be 1 or more; given {self.epochs}.")
-        if self.subject.groups and self.subject.cross:
-            group, crossed = self.subject.groups[0], self.subject.cross[0]
+        if self.subject.group and self.subject.cross:
+            group, crossed = self.subject.group[0], self.subject.cross[0]
             all_crossed = "" if group in crossed else f", or cross all of them: --cross {','.join((*crossed, group))}"
             raise InputError(
                 f"--group {group} and --cross {','.join(crossed)} both name the groups, and a training has one "
@@ -108,19 +113,19 @@ class TrainingStudy:
         """The name of the partition."""
         if self.subject.cross:
             return " & ".join(self.subject.cross[0])
-        named = self.subject.groups[0] if self.subject.groups else "class"
+        named = self.subject.group[0] if self.subject.group else "class"
         return "class" if named == self.subject.label else named
 
     def deciding(self) -> dict[str, object]:
         """What another training in the same folder would differ in, by the names of the options."""
-        names = ("model", "mean", "std", "data", "split", "task", "size", "per_group", "groups", "cross", "features")
-        said = {name.rstrip("s") if name == "groups" else name: getattr(self.subject, name) for name in names}
+        names = ("model", "mean", "std", "data", "split", "task", "size", "per_group", "group", "cross", "features")
+        said = {name: getattr(self.subject, name) for name in names}
         plan = {name: getattr(self.plan, name) for name in TrainingPlan.__dataclass_fields__}
         method = {"method": ", ".join(f"{k}={v}" for k, v in describe_method(self.method).items())}
         return {**method, "epochs": self.epochs, **said, **plan, "validation": self.validation}
 
 
-def make_subject(arch: str, fields: Mapping[str, object]) -> Study:
+def make_subject(arch: str, fields: Mapping[str, object]) -> Subject:
     """Data and network; the training split of a named dataset unless another is asked for.
 
     >>> make_subject("lenet", {"data": "digits"})  # doctest: +ELLIPSIS
@@ -139,7 +144,7 @@ def make_subject(arch: str, fields: Mapping[str, object]) -> Study:
     if (arch or model.startswith(ARCHITECTURE)) and name not in ARCHITECTURES:
         raise ModelError(f"Unknown architecture `{name}`. {suggest(name, ARCHITECTURES)}")
     split = fields.get("split") or ("train" if fields["data"] in DATASETS else "all")
-    return make_study({**fields, "model": f"{ARCHITECTURE}{arch}" if arch else model, "split": split})
+    return validated(Subject, {**fields, "model": f"{ARCHITECTURE}{arch}" if arch else model, "split": split})
 
 
 def make_method(text: str, settings: Sequence[str]) -> TrainingMethod:

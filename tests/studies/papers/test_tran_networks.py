@@ -272,9 +272,10 @@ def test_data_that_are_not_there_leave_their_own_rows_untested(tmp_path, monkeyp
 
 
 def test_what_was_not_reached_counts_as_far_as_was_looked(tmp_path):
+    from fairmargin.studies.measuring import Plan
+
     from fairmargin.store.folder import Store
     from fairmargin.store.shard import shard_key
-    from fairmargin.studies.measuring import Plan
     from fairmargin.studies.papers.tran_sweep_distances import _values
 
     store = Store.open(tmp_path / "store", create=True)

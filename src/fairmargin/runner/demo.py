@@ -9,7 +9,8 @@ from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.loading import save_linear
 from fairmargin.store.atomic import atomic_write_bytes
 from fairmargin.store.folder import Store
-from fairmargin.studies.study import Study
+from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ModelOptions
+from fairmargin.study.study import Study
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,16 +32,15 @@ def train_digits() -> LinearClassifier:
 
 
 def demo_study(folder: Path) -> Study:
-    """Trains and saves the model, and says what to audit."""
+    """Train and save the model, and return the study that audits it."""
     Store.open(folder, create=True)  # says in a sentence if that cannot be
     path = folder / "model.npz"
     save_linear(train_digits(), path)
     return Study(
-        model=str(path),
-        data="digits",
-        split="test",
-        estimators=("exact_linear:norm=l2", "exact_linear:norm=linf"),
-        groups=("digit", "ink"),
+        model=ModelOptions(model=str(path)),
+        data=DataOptions(data="digits", split="test"),
+        groups=GroupOptions(group=("digit", "ink")),
+        audit=AuditOptions(estimator=("exact_linear:norm=l2", "exact_linear:norm=linf")),
         title="Is a linear reader of handwritten digits equally hard to fool for every digit?",
     )
 
@@ -68,7 +68,7 @@ def train_network() -> "nn.Module":
 
 
 def network_study(folder: Path) -> Study:
-    """Trains and saves the network, unless an earlier demo did, and says what to audit."""
+    """Train and save the network, unless an earlier demo did, and return the study that audits it."""
     from safetensors.torch import save
 
     Store.open(folder, create=True)
@@ -76,12 +76,9 @@ def network_study(folder: Path) -> Study:
     if not path.is_file():
         atomic_write_bytes(path, save(train_network().state_dict()))
     return Study(
-        model="arch:small_cnn",
-        weights=str(path),
-        data="digits",
-        split="test",
-        estimators=("plumb:norm=l2", "first_order:norm=l2"),
-        adequacy=True,
-        groups=("digit", "ink"),
+        model=ModelOptions(model="arch:small_cnn", weights=str(path)),
+        data=DataOptions(data="digits", split="test"),
+        groups=GroupOptions(group=("digit", "ink")),
+        audit=AuditOptions(estimator=("plumb:norm=l2", "first_order:norm=l2"), adequacy=True),
         title="Is a small neural network equally hard to fool for every digit?",
     )

@@ -1,8 +1,7 @@
 """An audit to a precision: a cheap estimator on many samples, the reference on as few as it takes."""
 
-import json
 import math
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -11,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.analyses.precision import PreciseGroup, PrecisionResult, judged
+from fairmargin.analyses.precision import POPULATION, THESE_SAMPLES, PreciseGroup, PrecisionResult, judged
 from fairmargin.core.arrays import Ints, same_length
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.partition import Partition, check_partition
+from fairmargin.core.progress import Progress, silent
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.samples import Samples, as_samples, take_rows
 from fairmargin.distances.adequacy import content_keys
@@ -22,7 +22,6 @@ from fairmargin.distances.catalog import describe
 from fairmargin.distances.measure import (
     check_estimator,
     check_samples,
-    concatenate,
     measure_shard,
     shard_size,
     with_references,
@@ -39,14 +38,15 @@ from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.linear_network import served
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.referenced import References, as_references
-from fairmargin.store.atomic import atomic_write_text
-from fairmargin.store.folder import Store
-from fairmargin.store.received import read_plain
-from fairmargin.studies.costs import passes_of
-from fairmargin.studies.measuring import Progress, Workshop, combined, measure_missing, plans_of
-from fairmargin.studies.precision_plan import PrecisionPlan
+from fairmargin.runner.cases import Case
+from fairmargin.runner.costs import passes_of
+from fairmargin.runner.measurer import Measurer, plans_of
+from fairmargin.runner.precision_plan import PrecisionPlan
+from fairmargin.study.options import AuditOptions
+from fairmargin.study.record import About, StoredResult
+from fairmargin.study.run_folder import RunFolder
 
-_COSTS = "costs.json"
+_COSTS = "costs"
 _MUCH = 0.1  # of a group's squared error from one sample is worth a word
 
 
@@ -123,33 +123,62 @@ def audit_to_precision(
         fixed = as_references(
             in_model_order(classifier, references, "references"), tuple(map(int, samples.shape[1:])), classifier.domain
         )
-    subject, tell = Subject(classifier, samples, positions, fixed), progress or _silent
-    workshop = None
-    if store is not None:
-        workshop = Workshop(Store.open(Path(store), create=True), Serial(), tell)
-    with workshop.store.lock() if workshop else nullcontext():
-        found = precise(subject, partition, chosen, workshop, tell)
+    subject, tell = Subject(classifier, samples, positions, fixed), progress or silent
+    folder = None if store is None else RunFolder(Path(store))
+    with folder.store.lock() if folder else nullcontext():
+        measure = None if folder is None else Measurer(folder, Serial(), tell)
+        found = precise(subject, partition, chosen, measure, tell)
     return replace(found, notes=(*found.notes, *checked.warnings))
 
 
+def precise_case(
+    options: AuditOptions, case: Case, estimators: Mapping[str, DistanceEstimator], measure: Measurer
+) -> Iterator[tuple[StoredResult, PrecisionResult]]:
+    """Yield an audit to a precision for every partition of a case."""
+    ((name, reference),) = estimators.items()
+    plan = PrecisionPlan(
+        precision=options.precision,
+        reference=reference,
+        target=THESE_SAMPLES if options.target == "samples" else POPULATION,
+        confidence=options.confidence,
+        up_to=options.up_to,
+        seed=case.seed,
+    )
+    model, dataset, positions = case.measured
+    for estimator in plan.estimators():
+        check_estimator(served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:]))), estimator)
+        measure.note(getattr(estimator, "caution", ""))
+    subject = Subject(model, dataset.x, positions, case.references)
+    for partition in case.partitions:
+        about = About(partition=partition.name, estimator=name)
+        parts = (
+            f"precision {name} {options.model_dump_json()} {partition.name} {dataset.fingerprint} {model.fingerprint()}"
+        )
+        key = sha256(parts.encode() + partition.membership.astype("<i8").tobytes()).hexdigest()
+        result = precise(subject, partition, plan, measure, measure.progress)
+        yield StoredResult(kind="precision", about=about, key=key), result
+
+
 def precise(
-    subject: Subject, partition: Partition, plan: PrecisionPlan, workshop: Workshop | None, tell: Progress
+    subject: Subject, partition: Partition, plan: PrecisionPlan, measure: Measurer | None, progress: Progress
 ) -> PrecisionResult:
-    """The same for what is loaded and checked; with a workshop, whose store is locked, by its engine."""
+    """Audit what is loaded and checked; with a measurer, by its engine, keeping every measurement."""
     estimators = plan.estimators()
     names = [_name(each) for each in estimators]
     keys = content_keys(
         subject.x,
         subject.positions,
         -1 - plan.seed,  # drawn by other numbers than those that an estimator's own randomness comes from
-        lambda done, total: tell("drawing samples", done, total),
+        lambda done, total: progress("drawing samples", done, total),
     )
     trial = np.sort(np.argsort(keys, kind="stable")[: subject.model.tile if subject.model.tile > 1 else 64])
-    costs = tuple(_cost(subject, each, trial, plan.seed, workshop, tell) for each in estimators)
-    measured = _by_shards if workshop is None else _by_tasks(workshop)
+    costs = tuple(_cost(subject, each, trial, plan.seed, measure, progress) for each in estimators)
 
     def ask(which: int, rows: Ints) -> Distances:
-        return measured(subject, estimators[which], rows, plan.seed, tell, f"measuring {names[which]}")
+        what = f"measuring {names[which]}"
+        if measure is None:
+            return _by_shards(subject, estimators[which], rows, plan.seed, progress, what)
+        return _by_tasks(subject, estimators[which], rows, plan.seed, measure, what)
 
     question = Question(plan.precision, plan.confidence, plan.is_finite, plan.pilot, plan.up_to, costs)
     answer = to_precision(ask, partition, keys, question)
@@ -162,54 +191,52 @@ def precise(
     return replace(found, groups=within_cap(found.groups, every), notes=(every.warning, *found.notes))
 
 
-Measurer = Callable[[Subject, DistanceEstimator, Ints, int, Progress, str], Distances]
-
-
 def _by_shards(
-    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, tell: Progress, what: str
+    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, progress: Progress, what: str
 ) -> Distances:
+    """Measure some samples without keeping anything, by any estimator, also one of the user's own."""
     model = _asked(subject, estimator)
     size = shard_size(model, math.prod(subject.x.shape[1:]), len(rows))
     parts = []
-    tell(what, 0, len(rows))
+    progress(what, 0, len(rows))
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
         parts.append(measure_shard(model, estimator, take_rows(subject.x, some), subject.positions[some], seed))
-        tell(what, min(start + size, len(rows)), len(rows))
+        progress(what, min(start + size, len(rows)), len(rows))
     return concatenate(parts)
 
 
-def _by_tasks(workshop: Workshop) -> Measurer:
-    def measured(
-        subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, tell: Progress, what: str
-    ) -> Distances:
-        some = Dataset(take_rows(subject.x, rows), subject.positions[rows], domain=subject.model.domain)
-        plans = plans_of(subject.model, some, subject.positions[rows], estimator, seed, subject.references)
-        measure_missing(plans, workshop, what)
-        return concatenate([workshop.store.read(key) for key in combined(plans, workshop.store)])
-
-    return measured
+def _by_tasks(
+    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, measure: Measurer, what: str
+) -> Distances:
+    some = Dataset(take_rows(subject.x, rows), subject.positions[rows], domain=subject.model.domain)
+    plans = plans_of(subject.model, some, subject.positions[rows], estimator, seed, subject.references)
+    return measure.carry_out([plans], what)[0].distances
 
 
 def _cost(
-    subject: Subject, estimator: DistanceEstimator, trial: Ints, seed: int, workshop: Workshop | None, tell: Progress
+    subject: Subject,
+    estimator: DistanceEstimator,
+    trial: Ints,
+    seed: int,
+    measure: Measurer | None,
+    progress: Progress,
 ) -> float:
-    """Passes a sample by a trial on one tile, which the store remembers."""
+    """Return passes per sample by a trial on one tile, which the run remembers."""
     model = _asked(subject, estimator)
     x, positions = take_rows(subject.x, trial), subject.positions[trial]
-    if workshop is None:
+    if measure is None:
         return passes_of(model, estimator, x, positions, seed)
     content = np.ascontiguousarray(content_keys(x, positions, seed)).astype("<u8").tobytes()
     parts = f"{describe(estimator)} {type(estimator).revision} {model.fingerprint()} {model.tile}"
     key = sha256(parts.encode() + content).hexdigest()
-    path = workshop.store.folder / _COSTS
-    known = _remembered(path)
-    if key in known:
-        return known[key]
-    tell("trying what an estimator costs", 0, 1)
+    known = measure.run.remembered(_COSTS)
+    if isinstance(known.get(key), int | float):
+        return float(known[key])
+    progress("trying what an estimator costs", 0, 1)
     found = passes_of(model, estimator, x, positions, seed)
-    atomic_write_text(path, json.dumps({**known, key: found}, indent=1, sort_keys=True) + "\n")
-    tell("trying what an estimator costs", 1, 1)
+    measure.run.remember(_COSTS, {**known, key: found})
+    progress("trying what an estimator costs", 1, 1)
     return found
 
 
@@ -217,14 +244,6 @@ def _asked(subject: Subject, estimator: DistanceEstimator) -> Classifier:
     """Return the model as the estimator is given it."""
     model = served(subject.model, estimator.needs, tuple(map(int, subject.x.shape[1:])))
     return with_references(model, subject.references, estimator)
-
-
-def _remembered(path: Path) -> dict[str, float]:
-    """What estimators cost in earlier trials; a damaged file costs a trial, no more."""
-    try:
-        return {str(key): float(cost) for key, cost in json.loads(read_plain(path)).items()}
-    except (FileNotFoundError, ValueError, TypeError, AttributeError):
-        return {}
 
 
 def _name(estimator: DistanceEstimator) -> str:
@@ -342,7 +361,3 @@ def _why_unmet(g: int, answer: Answer, sizes: Ints, plan: PrecisionPlan, reason:
     largest = float(answer.means.largest[g])
     one = f"; a single one makes up {largest:.0%} of its squared error" if largest > _MUCH else ""
     return f"Its samples are used up: none is left that would shorten the interval by more than 1 %{one}"
-
-
-def _silent(_what: str, _done: int, _total: int) -> None:
-    return None

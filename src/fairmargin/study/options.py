@@ -1,0 +1,201 @@
+"""The options of a study. Each field is an option of the command line, a key of study files and a Python argument."""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from fairmargin.core.options import (
+    Bounds,
+    Crosses,
+    Listed,
+    Names,
+    Number,
+    Numbers,
+    OnCommandLine,
+    Options,
+    Radii,
+    Whole,
+)
+from fairmargin.errors import InputError
+from fairmargin.inference.settings import CompareOptions
+
+Count = Annotated[Whole, Field(ge=0)]
+
+
+class DataOptions(Options):
+    """The samples: a dataset of the catalog, a file, or a folder of images."""
+
+    panel: ClassVar[str] = "Data"
+
+    data: str = ""
+    """Name of a dataset (`fairmargin data`), a file .npz, .csv or .parquet, or a folder or zip of images."""
+    root: str = ""
+    """Folder or archive of a named dataset's files."""
+    split: Literal["", "all", "train", "test"] = ""
+    """Part of a named dataset: all, train or test; all if left out."""
+    task: str = ""
+    """What is predicted, for datasets with several tasks."""
+    size: Count = 0
+    """Width and height to which images are resized; 0: as they are."""
+    label: str = ""
+    """Column of a table that holds the class."""
+    features: Names = ()
+    """Feature columns of a table; all but label and group columns if left out."""
+    scale: Literal["", "std", "none"] = ""
+    """Length of a step: std (of each feature; the default of tables) or none."""
+    bounds: Bounds = None
+    """Where inputs may lie: low,high, for instance 0,1."""
+    labels: str = ""
+    """Table (.csv, .parquet) with labels and attributes of a folder of images; without it, subfolders are classes."""
+    image_column: str = ""
+    """Column of `labels` with the names of the image files; "file" if left out."""
+    class_names: Names = ()
+    """Classes in the order of a network's outputs, where labels are names; sorted if left out."""
+    per_group: Count = 0
+    """Maximum number of samples of each value of the first group column; 0: all."""
+    training_data: str = ""
+    """Data the model was trained on (a file, or NAME:SPLIT), to warn of samples that are part of it."""
+
+
+class ModelOptions(Options):
+    """The classifier."""
+
+    panel: ClassVar[str] = "Model"
+
+    model: str = ""
+    """A file (.npz with weight and bias, .onnx, .skops, .joblib, .pkl, .pt, .pt2), an import path (package.module:name
+    or path/to/file.py:name), or arch:NAME with weights. See `fairmargin list architectures`."""
+    weights: str = ""
+    """Weights of a torch network: .safetensors, or a checkpoint of tensors (.pt, .pth, .th, .ckpt)."""
+    mean: Numbers = ()
+    """Means by which the network's inputs are normalised: 0.485,0.456,0.406, or one number.
+    Distances stay in the data's units."""
+    std: Numbers = ()
+    """Standard deviations by which the network's inputs are normalised."""
+    trust_model: bool = False
+    """Read model files that can run code (.joblib, .pkl, .pt2, whole torch modules). Only if you made them yourself."""
+    device: str = ""
+    """Device of a network: cpu, cuda, …; a GPU if there is one."""
+    tile: Count = 0
+    """Number of samples that a network processes at once; 0: 64. Fewer where memory is short."""
+
+    @model_validator(mode="after")
+    def _check_normalisation(self) -> Self:
+        if bool(self.mean) != bool(self.std):
+            given, other, example = ("mean", "std", "1") if self.mean else ("std", "mean", "0")
+            raise InputError(
+                f"is given without {{{other}}}: give both ({{{other}}} {example})", field=given, others=(other,)
+            )
+        return self
+
+
+class ImportOptions(Options):
+    """Distances measured elsewhere."""
+
+    panel: ClassVar[str] = "Distances measured elsewhere"
+
+    distances: str = ""
+    """Table of distances (.csv, .parquet, .npz), or a run folder."""
+    distance_column: str = ""
+    """Column with the distance."""
+    correct_column: str = ""
+    """Column that says whether the sample is classified correctly."""
+    id: str = ""
+    """Column with an id of its own for every sample, by which `compare` pairs two runs."""
+    bound: Literal["", "exact", "upper", "lower", "neither"] = ""
+    """Side of the truth on which the distances lie: exact, upper (attacks), lower (certificates), neither."""
+
+
+class GroupOptions(Options):
+    """The groups that are compared."""
+
+    panel: ClassVar[str] = "Groups"
+
+    group: Listed = ()
+    """Column whose values are the groups; may be repeated. The class if left out."""
+    cross: Crosses = ()
+    """Columns to intersect: race,sex; may be repeated."""
+    merge_below: Count = 0
+    """Merge groups smaller than this into "other"."""
+    control: str = ""
+    """Compare groups inside the values of this column, usually the class."""
+    cluster: str = ""
+    """Column with an id per person, where samples are not independent."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that groups, controls or clusters, each once."""
+        named = [*self.group, *(name for cross in self.cross for name in cross), self.control, self.cluster]
+        return tuple(dict.fromkeys(name for name in named if name))
+
+
+class AuditOptions(CompareOptions):
+    """What an audit measures, and how it compares groups."""
+
+    panel: ClassVar[str] = "Measuring and comparing"
+
+    estimator: Listed = ()
+    """NAME or NAME:key=value,…, as in plumb:steps=20; may be repeated. See `fairmargin list estimators`."""
+    norm: Literal["", "l1", "l2", "linf"] = ""
+    """Norm of estimators that name none, or of imported distances."""
+    adequacy: bool = False
+    """Also check whether attacks were strong enough: some samples of each group at a quarter to four times the steps,
+    with alarms for masked gradients. Can be added to a finished run."""
+    adequacy_samples: Annotated[Whole, Field(ge=10)] = 64
+    """Maximum number of samples of each group that the check of adequacy looks at; 10 or more."""
+    precision: Number = 0.0
+    """Measure no more samples than it takes to know every group's σ to ± this, as in 0.03: a cheap estimator on many,
+    `estimator` on few. Prints what that saved."""
+    target: Literal["", "population", "samples"] = ""
+    """What the precision is about: population (the samples were drawn from it) or samples (these alone)."""
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _check_precision(cls, value: object) -> object:
+        number = float(value) if isinstance(value, int | float | str) and str(value).strip() else value
+        if isinstance(value, str | int) and number == 0 and not isinstance(value, bool):
+            raise InputError("must lie between 0 and 1, as in 0.03. Leave it out for a full audit")
+        if isinstance(number, float) and number and not 0 < number < 1:
+            raise InputError("is half the width of σ's interval and must lie between 0 and 1, as in 0.03")
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        default = type(self).model_fields["adequacy_samples"].default
+        if not self.adequacy and self.adequacy_samples != default:
+            raise InputError(
+                "goes with {adequacy} and has no effect here: leave it out, or add {adequacy}",
+                field="adequacy_samples",
+                others=("adequacy",),
+            )
+        if self.target and not self.precision:
+            raise InputError(
+                "goes with {precision} and has no effect here: leave it out, or add {precision}",
+                field="target",
+                others=("precision",),
+            )
+        if self.precision and len(self.estimator) > 1:
+            raise InputError(
+                "takes one {estimator}, the reference; it finds a cheap one by itself",
+                field="precision",
+                others=("estimator",),
+            )
+        if self.precision and self.adequacy:
+            raise InputError(
+                "does not go with {precision} yet: leave one of them out", field="adequacy", others=("precision",)
+            )
+        return self
+
+
+class AttackOptions(CompareOptions):
+    """The attacks at fixed radii."""
+
+    panel: ClassVar[str] = "Attacking and comparing"
+
+    attack: Listed = ()
+    """NAME or NAME:key=value,…, as in pgd:steps=40,norm=l2; may be repeated. pgd if left out. See `fairmargin list
+    attacks`."""
+    radius: Radii = ()
+    """How far the attack may go, as in 4/255 or 0.5; may be repeated."""
+    up_to: Annotated[Number, OnCommandLine(hidden=True)] = float("inf")
+    """Not used by attacks, whose radius is the cap."""
