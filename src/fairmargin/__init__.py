@@ -68,7 +68,7 @@ _DEFINED_IN = {
     "AuditSettings": "fairmargin.inference.settings",
     "AuditResult": "fairmargin.analyses.audit",
     "Bound": "fairmargin.core.bound",
-    "Bracket": "fairmargin.analyses.bracketed",
+    "Bracket": "fairmargin.analyses.bracket",
     "Comparison": "fairmargin.analyses.comparison",
     "DATASETS": "fairmargin.data.catalog",
     "Dataset": "fairmargin.data.dataset",
