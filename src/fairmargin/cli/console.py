@@ -39,7 +39,7 @@ class _Output(Console):
 
 
 # Into a file or a pipe there is no edge to wrap at.
-output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
+output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 _A_MINUTE = 60.0
