@@ -90,7 +90,9 @@ class InputError(FairmarginError):
         if not self.field:
             return text
         text = f"{spell(self.field)} {text.rstrip('.')}"
-        return text + ("." if self.given is _NOT_GIVEN else f"; given {self.given!r}.")
+        if self.given is not _NOT_GIVEN:
+            return f"{text}; given {self.given!r}."
+        return text if text.endswith("?") else f"{text}."
 
     def within(self, section: str) -> "InputError":
         """Return the same error about a field of this section of a study."""
