@@ -105,5 +105,5 @@ def test_a_result_that_follows_from_nothing_is_refused(
 
 def test_a_kind_of_result_that_is_unknown_is_refused(tmp_path: Path) -> None:
     found = folder_with(tmp_path, (*RESULT, "kind"), "audits").read()
-    with pytest.raises(StoreError, match="Unknown kind of result 'audits'. Did you mean 'audit'"):
+    with pytest.raises(StoreError, match=r"Unknown kind of result 'audits'\. Did you mean 'audit'"):
         found.result(found.results[0])
