@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 import shlex
 import sys
 import time
@@ -19,7 +18,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fairmargin.errors import visible
+from fairmargin.errors import harmless_json, visible
 from fairmargin.presentation.formatting import limits_text, table_percent
 
 if TYPE_CHECKING:
@@ -40,13 +39,11 @@ class _Output(Console):
 
 
 # Into a file or a pipe there is no edge to wrap at.
-output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
+output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 _A_MINUTE = 60.0
 _WIDE = 100  # columns of a terminal from which on tables are shown in full
-# Control characters from DEL on, separators of lines, direction marks and halves of surrogate pairs.
-_UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 _COLOURS = {"less": "red", "more": "green"}
 
 
@@ -222,7 +219,7 @@ def shown(text: str) -> str:
 def print_json(content: Any) -> None:
     """Print a result for programs. Control characters that JSON allows in texts are escaped, line breaks aside."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
-    typer.echo(re.sub(_UNSAFE_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text))
+    typer.echo(harmless_json(text))
 
 
 def command_line() -> str:

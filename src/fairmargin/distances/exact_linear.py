@@ -11,6 +11,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.protocol import accepted_norm
+from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import as_rows, check_inside
 
@@ -58,19 +59,19 @@ class ExactLinear:
 
     def __call__(self, model: LinearClassifier, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """The exact distances; nothing here is random, so `keys` is not read."""
-        rows = as_rows(x)
+        rows = as_rows(in_model_order(model, x))
         check_inside(model.domain, rows)
         scores = model.scores(rows)
         values, _ = self._nearest(model, rows, scores, y)
         return Distances(values, scores.argmax(axis=1) == y, Bound.EXACT, self.norm)
 
     def closest(self, model: LinearClassifier, x: Any, y: Ints) -> Floats:
-        """The nearest point of the boundary for each sample, in the shape of `x`.
+        """The nearest point of the boundary for each sample, in the shape of `x`, features in the model's order.
 
         A misclassified sample is its own; where no other class can be reached, the point is NaN. At the point two
         scores tie, up to rounding: a hair beyond it, the prediction differs from `y`.
         """
-        rows = as_rows(x)
+        rows = as_rows(in_model_order(model, x))
         check_inside(model.domain, rows)
         scores = model.scores(rows)
         values, rival = self._nearest(model, rows, scores, y)

@@ -55,7 +55,7 @@ class Smoothing:
     g is defined everywhere, and what is certified for the whole space holds inside the box too.
 
     Guarantee: a lower bound on the distance of g, not of f, which for each sample fails with probability at most α.
-    (`fairmargin.inference.certificates` makes statements on groups from that.) `correct` is the pilot's vote, so it is
+    (`fairmargin.analyses.certified` makes statements on groups from that.) `correct` is the pilot's vote, so it is
     g's own answer wherever that is clear from `pilot` draws. Copies on which the model's scores are no numbers count
     against every class.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fairmargin.core.undefined import reason_of
 from fairmargin.inference.estimate import Estimate
-from fairmargin.presentation.formatting import fixed, limit_text, table_p
+from fairmargin.presentation.formatting import fixed, limit_text, number, shows_digits, table_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,15 @@ def decimals_of(estimates: Sequence[Estimate]) -> int:
 
 
 def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
-    """A distance with its interval."""
-    return _cell(estimate, lambda value: fixed(value, decimals, signed=signed))
+    """A distance with its interval. A number that the decimals of its column would make 0 has decimals of its own."""
+
+    def shown(value: float) -> str:
+        text = fixed(value, decimals, signed=signed)
+        if value == 0 or not math.isfinite(value) or shows_digits(text):
+            return text
+        return f"{'+' if signed and value > 0 else ''}{number(value)}"
+
+    return _cell(estimate, shown)
 
 
 def share(estimate: Estimate, *, signed: bool, alone: Estimate | None = None) -> Cell:
@@ -52,5 +59,5 @@ def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
         return Cell("undefined", reason=estimate.reason or reason_of(estimate.value))
     if math.isnan(estimate.low) or math.isnan(estimate.high):
         return Cell(show(estimate.value), reason=estimate.reason or "no interval")
-    low, high = (limit_text(limit, show) for limit in (estimate.low, estimate.high))
+    low, high = (limit_text(limit, show, abs(estimate.value)) for limit in (estimate.low, estimate.high))
     return Cell(show(estimate.value), f"[{low}, {high}]", estimate.reason)
