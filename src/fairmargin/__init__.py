@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from fairmargin.distances.combine import tightest as tightest
     from fairmargin.distances.foreign import FromAttack as FromAttack
     from fairmargin.distances.measure import measure as measure
+    from fairmargin.engine.local import Processes as Processes
+    from fairmargin.engine.local import Serial as Serial
     from fairmargin.errors import FairmarginError as FairmarginError
     from fairmargin.metrics.adequacy import Adequacy as Adequacy
     from fairmargin.metrics.audit import audit as audit
@@ -82,8 +84,10 @@ _DEFINED_IN = {
     "Partition": "fairmargin.core.partition",
     "PrecisionPlan": "fairmargin.studies.precision_plan",
     "PrecisionResult": "fairmargin.metrics.precision",
+    "Processes": "fairmargin.engine.local",
     "RobustAccuracy": "fairmargin.metrics.robust_accuracy",
     "RobustnessCurve": "fairmargin.core.curve",
+    "Serial": "fairmargin.engine.local",
     "Tightest": "fairmargin.distances.combine",
     "TrainingPlan": "fairmargin.training.plan",
     "TrainingResult": "fairmargin.training.train",

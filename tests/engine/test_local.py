@@ -12,7 +12,7 @@ import pytest
 
 from fairmargin.engine.catalog import parse_engine
 from fairmargin.engine.local import Processes, Serial
-from fairmargin.engine.task import Task
+from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError, InputError
 from tests.engine.errands import (
     die,
@@ -176,37 +176,114 @@ def test_closing_early_leaves_no_worker_behind(tmp_path: Path) -> None:
     assert not workers & set(multiprocessing.active_children())
 
 
+def pids(engine: Engine, count: int) -> set[int]:
+    return {pid for _, (pid, _) in engine.run([Task(str(i), whereabouts) for i in range(count)])}
+
+
+def test_calls_of_a_session_share_their_workers() -> None:
+    with Processes(workers=1).session() as session:
+        assert pids(session, 2) == pids(session, 3)
+
+
+def test_calls_without_a_session_have_workers_of_their_own() -> None:
+    assert not pids(Processes(workers=1), 1) & pids(Processes(workers=1), 1)
+
+
+def test_a_session_starts_no_more_workers_than_it_has_tasks() -> None:
+    before = set(multiprocessing.active_children())
+    with Processes(workers=8).session() as session:
+        assert len(pids(session, 1)) == 1
+        assert len(set(multiprocessing.active_children()) - before) == 1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_share_of_threads_depends_on_the_engine_and_not_on_the_number_of_tasks(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("fairmargin.engine.local._processors", lambda: 6)
+    with Processes(workers=3).session() as session:
+        shares = {share for _, (_, share) in session.run([Task(str(i), whereabouts) for i in range(count)])}
+    assert shares == {"2"}
+
+
+def test_leaving_a_session_leaves_no_worker_behind(tmp_path: Path) -> None:
+    before = set(multiprocessing.active_children())
+    with Processes(workers=2).session() as session:
+        found = pids(session, 4)
+        running = session.run([Task(str(i), mark_and_sleep, (str(tmp_path), i, 60.0 * i)) for i in range(3)])
+        next(running)
+        assert eventually(lambda: len(marks(tmp_path)) >= 2)
+    assert not any(alive(pid) for pid in (*found, *marks(tmp_path)))
+    assert not set(multiprocessing.active_children()) - before
+
+
+def test_an_abandoned_call_keeps_no_worker_from_the_next_one(tmp_path: Path) -> None:
+    with Processes(workers=1).session() as session:
+        running = session.run([Task(str(i), mark_and_sleep, (str(tmp_path), i, 600.0 * i)) for i in range(3)])
+        next(running)
+        assert eventually(lambda: len(marks(tmp_path)) == 2)
+        running.close()
+        assert not pids(session, 1) & set(marks(tmp_path))  # a new worker: the old one was amid ten minutes
+
+
+@pytest.mark.parametrize("function", [die, leave_at_once])
+def test_a_session_goes_on_with_new_workers_after_one_that_died(function: Callable[[int], object]) -> None:
+    with Processes(workers=2).session() as session:
+        with pytest.raises(FairmarginError, match="ended abruptly"):
+            list(session.run([Task(str(i), function, (i,)) for i in range(3)]))
+        assert len(pids(session, 1)) == 1
+
+
+def test_a_worker_that_dies_between_two_calls_is_replaced() -> None:
+    with Processes(workers=1).session() as session:
+        (first,) = pids(session, 1)
+        os.kill(first, signal.SIGKILL)
+        assert eventually(lambda: session._pool is not None and bool(session._pool._broken))
+        (second,) = pids(session, 1)
+        assert second != first
+
+
 DRIVER = """
 import signal
 import sys
 from fairmargin.engine.local import Processes
 from fairmargin.engine.task import Task
-from tests.engine.errands import mark_and_sleep
+from tests.engine.errands import ignores_interrupts, mark_and_sleep
 if __name__ == "__main__":
     # A runner that was started in the background hands its children a deaf ear for Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         # One worker is soon idle, the other amid a task.
-        list(Processes(workers=2).run([Task(str(i), mark_and_sleep, (sys.argv[1], i, 60.0 * i)) for i in range(2)]))
+        tasks = [Task(str(i), mark_and_sleep, (sys.argv[1], i, 60.0 * i)) for i in range(2)]
+        if sys.argv[2] == "run":
+            list(Processes(workers=2).run(tasks))
+        with Processes(workers=2).session() as session:
+            list(session.run([Task("a", ignores_interrupts)]))
+            list(session.run(tasks))
     except KeyboardInterrupt:
         sys.exit(130)
 """
 
 
+@pytest.mark.parametrize("how", ["run", "session"])
 @pytest.mark.parametrize(
     ("sent", "to_the_whole_terminal", "code"),
     [(signal.SIGINT, True, 130), (signal.SIGINT, False, 130), (signal.SIGKILL, False, -signal.SIGKILL)],
     ids=["ctrl-c", "interrupted", "killed"],
 )
 def test_a_driver_that_is_stopped_takes_its_workers_along(
-    tmp_path: Path, sent: signal.Signals, to_the_whole_terminal: bool, code: int
+    tmp_path: Path, sent: signal.Signals, to_the_whole_terminal: bool, code: int, how: str
 ) -> None:
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path}
     driver = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE, start_new_session=True
+        [sys.executable, str(script), str(tmp_path), how],
+        env=environment,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         assert eventually(lambda: len(marks(tmp_path)) == 2, seconds=120)
