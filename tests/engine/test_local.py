@@ -318,11 +318,11 @@ def test_an_engine_is_read_from_its_name_and_options(text: str, engine: object) 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("seriel", r"Unknown engine 'seriel'\. Did you mean 'serial'\? There are: serial, processes\."),
-        ("processes:worker=2", r"no option 'worker'\. Did you mean 'workers'\? There are: workers\."),
-        ("serial:workers=2", r"no option 'workers'\. There are none\."),
-        ("processes:workers", "needs a value"),
-        ("processes:workers=two", "must be of type int; given 'two'"),
+        ("seriel", r"Unknown engine `seriel`\. Did you mean 'serial'\? There are: serial, processes\."),
+        ("processes:worker=2", r"`processes`: unknown field `worker`\. Did you mean 'workers'\? There are: workers\."),
+        ("serial:workers=2", r"`serial`: unknown field `workers`\. There are none\."),
+        ("processes:workers", r"expected field=value, given 'workers', as in 'processes:workers=2'"),
+        ("processes:workers=two", "`processes`, field `workers`: expected a whole number, given 'two'"),
         ("processes:workers=0", "at least 1; given 0"),
     ],
 )

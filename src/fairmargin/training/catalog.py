@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from fairmargin.training.recipe import TrainingMethod
 
 # A new method is one line here, and its class in a file beside this one.
-METHODS = Catalog(
+METHODS: Catalog[type] = Catalog(
     "method",
     "fairmargin.training",
     {

@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fairmargin.core.suggestion import suggest
+from fairmargin.core.catalog import Catalog
 from fairmargin.errors import InputError
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.training.history import Epoch
 
 Heard = Callable[[Epoch], None]
+Logger = Callable[[Path, Mapping[str, Any]], AbstractContextManager[Heard]]
 _RUN_ID = "mlflow_run.txt"
 
 
@@ -35,13 +36,11 @@ def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> 
     ...     pass
     Traceback (most recent call last):
         ...
-    fairmargin.errors.InputError: Cannot log to 'mlfow'. Did you mean 'mlflow'? There are: tensorboard, mlflow.
+    fairmargin.errors.InputError: Unknown logger `mlfow`. Did you mean 'mlflow'? There are: tensorboard, mlflow.
     """
-    for kind in kinds:
-        if kind not in LOGGERS:
-            raise InputError(f"Cannot log to {kind!r}. {suggest(kind, LOGGERS)}")
+    loggers = [LOGGERS.find(kind) for kind in dict.fromkeys(kinds)]
     with ExitStack() as stack:
-        listeners = [stack.enter_context(LOGGERS[kind](folder, about)) for kind in dict.fromkeys(kinds)]
+        listeners = [stack.enter_context(logger(folder, about)) for logger in loggers]
 
         def heard(epoch: Epoch) -> None:
             for listener in listeners:
@@ -98,7 +97,7 @@ def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
 
 
 # A new logger is one line here.
-LOGGERS = {"tensorboard": _tensorboard, "mlflow": _mlflow}
+LOGGERS: Catalog[Logger] = Catalog("logger", __package__, {"tensorboard": _tensorboard, "mlflow": _mlflow})
 
 
 def _package(module: str, extra: str) -> Any:
