@@ -37,9 +37,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(KeyError, match="Unknown thing `nrom`"):
         FIXED["nrom"]
     assert FIXED.get("nrom") is None
-    with pytest.raises(
-        InputError, match=r"`nrom`\. Did you mean 'norm'\? There are: norm, light, gone\."
-    ):
+    with pytest.raises(InputError, match=r"`nrom`\. Did you mean 'norm'\? There are: norm, light, gone\."):
         FIXED.find("nrom")
     with pytest.raises(ModelError, match="Unknown thing `nrom`"):
         FIXED.find("nrom", ModelError)

@@ -84,7 +84,7 @@ def test_a_training_learns_and_its_history_says_how():
         partition="kind",
         validation=blobs(60, 1),
         plan=replace(PLAN, watch_radius="1/50"),
-        heard=heard.append,
+        on_epoch=heard.append,
         progress=lambda *what: told.append(what),
     )
     first, last = found.history[0], found.history[-1]

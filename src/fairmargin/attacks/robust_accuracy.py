@@ -1,7 +1,6 @@
 """How much of its accuracy a model keeps under attack, group by group."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from fairmargin.core.arrays import same_length
 from fairmargin.core.distances import Distances
 from fairmargin.core.keys import check_seed
 from fairmargin.core.partition import Partition, check_partition
+from fairmargin.core.progress import Count
 from fairmargin.core.radius import as_radii
 from fairmargin.distances.measure import check_samples, concatenate, reported, shard_size
 from fairmargin.metrics.plan import AuditPlan
@@ -35,7 +35,7 @@ def robust_accuracy(
     radius: Any,
     plan: AuditPlan | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] | bool | None = None,
+    progress: Count | bool | None = None,
 ) -> RobustAccuracy:
     """Natural, boundary and robust error of every group at a radius, with intervals, tests and verdicts.
 
@@ -111,7 +111,7 @@ def attack_samples(
     *,
     radius: Any,
     seed: int = 0,
-    progress: Callable[[int, int], None] | bool | None = None,
+    progress: Count | bool | None = None,
 ) -> Distances:
     """Which samples withstand an attack, as upper bounds of distances: `inf` where it found nothing in the radius.
 
@@ -127,7 +127,7 @@ def _attacked(
     attack: Attack,
     radius: Any,
     seed: int,
-    progress: Callable[[int, int], None] | bool | None,
+    progress: Count | bool | None,
 ) -> tuple[Distances, tuple[str, ...]]:
     """Return what `attack_samples` returns, and warnings about the model."""
     check_attack(classifier, attack)

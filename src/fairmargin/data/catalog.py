@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairmargin.core.catalog import Catalog
+from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest
-from fairmargin.data.card import Entry, Progress, checked_request
+from fairmargin.data.card import Entry, checked_request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.files import load_file
 from fairmargin.data.reading import is_readable

@@ -14,8 +14,8 @@ from fairmargin.core.arrays import Ints
 from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest
-from fairmargin.data.card import Progress
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.distance_table import load_distances

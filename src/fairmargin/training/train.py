@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Progress, silent
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
@@ -20,7 +21,7 @@ from fairmargin.training.catalog import describe_method
 from fairmargin.training.checkpoints import FINAL, TrainingFolder
 from fairmargin.training.groups import groups_of, groups_there
 from fairmargin.training.history import Epoch, as_frame
-from fairmargin.training.loop import Progress, Training
+from fairmargin.training.loop import Training
 from fairmargin.training.material import as_material, class_values
 from fairmargin.training.notes import notes_on
 from fairmargin.training.plan import TrainingPlan
@@ -82,7 +83,7 @@ def train(
     plan: TrainingPlan | None = None,
     out: Path | str | None = None,
     progress: Progress | None = None,
-    heard: Callable[[Epoch], None] | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
 ) -> TrainingResult:
     """Train a copy of a network; the one given stays as it is.
 
@@ -112,7 +113,7 @@ def train(
         A folder for checkpoints and history.
     progress
         Called with (what is being done, steps done, steps in all).
-    heard
+    on_epoch
         Called with each finished epoch.
 
     >>> import numpy as np
@@ -155,8 +156,8 @@ def train(
         watch,
         identity_of(model, method, epochs, plan, watch.fingerprint()),
         folder,
-        progress or _silent,
-        heard or _unheard,
+        progress or silent,
+        on_epoch or silent,
     )
     running, stopped = training.run(model)
     module = running.shown.eval()
@@ -196,11 +197,3 @@ def _with_weights(module: nn.Module, weights: dict[str, torch.Tensor]) -> nn.Mod
     made = copy.deepcopy(module)
     made.load_state_dict(weights)
     return made
-
-
-def _silent(_what: str, _done: int, _total: int) -> None:
-    return None
-
-
-def _unheard(_epoch: Epoch) -> None:
-    return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fairmargin.data.card import Progress
+from fairmargin.core.progress import Progress
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.errors import FairmarginError, InputError, MissingDataError, ModelError
 from fairmargin.metrics.robust_accuracy import spelled_radius
