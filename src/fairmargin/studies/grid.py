@@ -82,7 +82,8 @@ class Cell:
             "groups": self.groups,
             "method": describe_method(self.settings.method),
             "epochs": self.settings.epochs,
-            "plan": asdict(self.settings.plan),
+            # `threads` stands below: keys are the same as before a plan had it.
+            "plan": {name: value for name, value in asdict(self.settings.plan).items() if name != "threads"},
             "seed": self.seed,
             "threads": self.threads,
         }

@@ -14,6 +14,7 @@ from fairmargin.core.progress import Progress, silent
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
+from fairmargin.models.acceleration import threads
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.training.beforehand import check_arguments, check_method, check_watch, scores_of
@@ -87,7 +88,8 @@ def train(
 ) -> TrainingResult:
     """Train a copy of a network; the one given stays as it is.
 
-    Guarantee: the same arguments give the same weights on the same kind of machine; with `out`, a training that was
+    Guarantee: the same arguments give the same weights on the same kind of machine, in any process if
+    `plan.threads` is given; with `out`, a training that was
     killed and is started again goes on and comes to the same weights. If the loss is no longer a number the training
     stops with the weights of the last whole epoch.
 
@@ -108,7 +110,7 @@ def train(
     validation_partition
         Its groups, where `partition` is one of your own: crossed, say, or merged.
     plan
-        Rate, batches, schedule, what is watched, seed.
+        Rate, batches, schedule, what is watched, seed, number of threads.
     out
         A folder for checkpoints and history.
     progress
@@ -159,12 +161,21 @@ def train(
         progress or silent,
         on_epoch or silent,
     )
-    running, stopped = training.run(model)
+    with threads(plan.threads):
+        used = torch.get_num_threads()
+        running, stopped = training.run(model)
     module = running.shown.eval()
     if folder is not None:
         folder.write_weights(folder.path / FINAL, module)
         folder.write_about(
-            {**about, "data": dataset.name, "stopped": stopped, "best_epoch": running.best, "notes": notes}
+            {
+                **about,
+                "data": dataset.name,
+                "threads": used,
+                "stopped": stopped,
+                "best_epoch": running.best,
+                "notes": notes,
+            }
         )
     return TrainingResult(
         module,
