@@ -78,6 +78,11 @@ def check_attack(model: Classifier, attack: Attack) -> None:
         )
 
 
+def is_attack(value: object) -> bool:
+    """Whether this is an attack, and no class of attacks or estimator of distances."""
+    return not isinstance(value, type) and isinstance(value, Attack) and _takes_radius(value)
+
+
 def _takes_radius(attack: Attack) -> bool:
     """Whether it can be called with a radius: estimators of distances have all else that attacks have."""
     try:

@@ -8,19 +8,20 @@ import numpy as np
 
 from fairmargin.attacks.catalog import ATTACKS
 from fairmargin.attacks.outcomes import attack_shard, check_radius
-from fairmargin.attacks.protocol import Attack, check_attack
+from fairmargin.attacks.protocol import Attack, check_attack, is_attack
 from fairmargin.attacks.unseen import unseen_classes
-from fairmargin.core.arrays import same_length
+from fairmargin.core.arrays import is_number, same_length
 from fairmargin.core.distances import Distances
 from fairmargin.core.keys import check_seed
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.progress import Count
 from fairmargin.core.radius import as_radii
 from fairmargin.distances.measure import check_samples, concatenate, reported, shard_size
+from fairmargin.errors import InputError
 from fairmargin.metrics.plan import AuditPlan
 from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.metrics.under_attack import accuracy_under_attack
-from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.as_classifier import as_classifier, is_model
 from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.protocol import Classifier, encode_labels
 
@@ -78,6 +79,7 @@ def robust_accuracy(
     >>> [(row.group, row.wrong, row.fooled, row.withstood) for row in found]
     [('F', 0, 1, 1), ('M', 1, 0, 1)]
     """
+    _check_order(model=model, x=x, y=y, attack=attack, partition=partition, radius=radius, plan=plan)
     chosen = plan or AuditPlan()
     _check_lengths(x, partition, chosen)
     check_partition(partition)
@@ -117,6 +119,7 @@ def attack_samples(
 
     The parameters are those of `robust_accuracy`.
     """
+    _check_order(model=model, x=x, y=y, attack=attack, radius=radius)
     return _attacked(as_classifier(model), x, y, attack, radius, seed, progress)[0]
 
 
@@ -147,6 +150,44 @@ def _attacked(
             parts.append(attack_shard(classifier, attack, samples[part], positions[part], radii[part], seed, start))
             tell(min(start + size, len(positions)), len(positions))
     return concatenate(parts), checked.warnings
+
+
+def _check_order(**given: object) -> None:
+    """Refuse arguments of which some stand in the places of others."""
+    kinds = {name: _kind(value) for name, value in given.items()}
+    if getattr(given["x"], "ndim", 0) == 1 and getattr(given["y"], "ndim", 0) > 1:
+        kinds |= {"x": "y", "y": "x"}
+    misplaced = [f"`{name}` is {_NOUNS[kind]}" for name, kind in kinds.items() if kind not in ("", name)]
+    if misplaced:
+        first = ", ".join(name for name in given if name not in ("radius", "plan"))
+        raise InputError(
+            f"{', '.join(misplaced)}: are arguments swapped? Expected {first}, in this order, and radius=…"
+            f"{', plan=…' if 'plan' in given else ''}."
+        )
+
+
+_NOUNS = {
+    "model": "a model",
+    "x": "an array of several dimensions, as samples are",
+    "y": "an array of one dimension, as labels are",
+    "attack": "an attack",
+    "partition": "a partition",
+    "radius": "a number",
+    "plan": "an `AuditPlan`",
+}
+
+
+def _kind(value: object) -> str:
+    """Return the argument that a value can only be; empty if it may be several."""
+    if isinstance(value, Partition):
+        return "partition"
+    if isinstance(value, AuditPlan):
+        return "plan"
+    if is_attack(value):
+        return "attack"
+    if is_number(value):
+        return "radius"
+    return "model" if is_model(value) else ""
 
 
 def _check_lengths(x: Any, partition: Partition, plan: AuditPlan) -> None:

@@ -82,6 +82,15 @@ def as_classifier(
     raise ModelError(f"Cannot read a model of type `{_type_name(model)}`. Supported are: {supported}.")
 
 
+def is_model(value: object) -> bool:
+    """Whether this is a model of a kind that `as_classifier` accepts; a pair of arrays could also be something else.
+
+    >>> is_model(LinearClassifier([[1.0], [2.0]], [0.0, 0.0])), is_model("model.pt")
+    (True, False)
+    """
+    return any(recognise(value) for _, recognise, _ in _CONVERTERS if recognise is not _is_weight_and_bias)
+
+
 def _domain(domain: Domain | None, bounds: tuple[Any, Any] | None) -> Domain | None:
     if bounds is None:
         return domain
