@@ -297,6 +297,46 @@ def test_a_driver_that_is_stopped_takes_its_workers_along(
     assert eventually(lambda: not any(alive(pid) for pid in marks(tmp_path)))
 
 
+SLOW_START = """
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from fairmargin.engine.local import Processes
+from fairmargin.engine.task import Task
+if __name__ == "__mp_main__":  # a worker that is being started
+    Path(sys.argv[1], "held").write_text(str(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+    Path(sys.argv[1], "0.pid").write_text(str(os.getpid()))
+    while True:
+        time.sleep(0.01)
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        list(Processes(workers=1).run([Task("a", abs, (-1,))]))
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+def test_ctrl_c_while_a_worker_starts_leaves_no_traceback_and_no_worker(tmp_path: Path) -> None:
+    script = tmp_path / "slow_start.py"
+    script.write_text(SLOW_START)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    driver = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        assert eventually(lambda: len(marks(tmp_path)) == 1, seconds=120)
+        os.killpg(driver.pid, signal.SIGINT)
+        _, complaints = driver.communicate(timeout=50)
+    finally:
+        driver.kill()
+    assert (tmp_path / "held").read_text() == "True"  # or it might print a traceback before its parent ends it
+    assert (driver.returncode, complaints.decode()) == (130, "")
+    assert eventually(lambda: not any(alive(pid) for pid in marks(tmp_path)))
+
+
 def test_a_task_refuses_a_function_that_a_worker_could_not_import() -> None:
     with pytest.raises(InputError, match="top level of a module"):
         Task("a", lambda: 1)

@@ -28,6 +28,13 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 
 
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C was pressed; where a library in C is being imported it arrives as the cause of an ImportError."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
+    )
+
+
 class _Commands(TyperGroup):
     """Prints an error as one sentence with exit code 2, and says at Ctrl-C what is kept."""
 
@@ -35,12 +42,14 @@ class _Commands(TyperGroup):
         try:
             with exits_refused():
                 return super().invoke(ctx)
-        except FairmarginError as error:
-            errors.print(f"[bold red]Error:[/] {shown(str(error))}", soft_wrap=True)
-            raise typer.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt:
-            errors.print("\nStopped. Everything measured so far is kept: the same command goes on from here.")
-            raise typer.Exit(INTERRUPTED) from None
+        except (Exception, KeyboardInterrupt) as error:
+            if _is_interrupt(error):
+                errors.print("\nStopped. Everything measured so far is kept: the same command goes on from here.")
+                raise typer.Exit(INTERRUPTED) from None
+            if isinstance(error, FairmarginError):
+                errors.print(f"[bold red]Error:[/] {shown(str(error))}", soft_wrap=True)
+                raise typer.Exit(BAD_INPUT) from None
+            raise
 
 
 app = typer.Typer(
@@ -80,8 +89,3 @@ def _common(
     ] = False,
 ) -> None:
     pass
-
-
-def main() -> None:
-    """The entry point of the `fairmargin` command."""
-    app()

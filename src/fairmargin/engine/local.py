@@ -11,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait as wait_for_end
 from typing import Any
 
@@ -178,7 +179,23 @@ def _as_they_finish(
 
 def _submit(pool: ProcessPoolExecutor, tasks: Iterable[Task[T]], submitted: "dict[Future[T], Task[T]]") -> None:
     for task in tasks:
-        submitted[pool.submit(_run_pickled, pickle.dumps(task))] = task
+        content = pickle.dumps(task)
+        with _interrupts_held():
+            submitted[pool.submit(_run_pickled, content)] = task
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while a worker is started, which inherits this: until it is prepared it has no answer to it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # it would let Ctrl-C through when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run_pickled(content: bytes) -> Any:
@@ -201,6 +218,8 @@ def _prepare_worker(threads: int) -> None:
     _limit_threads(threads)
     # Ctrl-C reaches every process of the terminal; the parent alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
