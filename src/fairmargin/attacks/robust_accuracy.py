@@ -201,7 +201,7 @@ def _check_lengths(x: Any, partition: Partition, plan: AuditPlan) -> None:
 
 
 def spelled(attack: Attack) -> str:
-    """An attack as options spell it, with the fields that are not the default; by its class if it is in no catalog.
+    """Spell an attack as options do, with the fields that are not the default; by its class if it is in no catalog.
 
     >>> spelled(ATTACKS.build("pgd", {"steps": 40}))
     'pgd:steps=40'

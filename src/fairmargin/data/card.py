@@ -123,7 +123,7 @@ class Entry:
 def checked_request(
     name: str, card: Card, split: str, root: Path | None, task: str | None, size: int | None, progress: Progress | None
 ) -> Request:
-    """A request that the dataset can meet, or a sentence that says what it has instead."""
+    """Return a request that the dataset can meet, or raise a sentence that says what it has instead."""
     if split not in SPLITS:
         raise InputError(f"Unknown split {split!r} of {name}. Expected one of {', '.join(SPLITS)}.")
     if task and task not in card.tasks:

@@ -47,7 +47,7 @@ def as_classifier(
     device: Any = None,
     tile: int | None = None,
 ) -> Classifier:
-    """A `Classifier` with the same decisions as `model`.
+    """Make a `Classifier` with the same decisions as `model`.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def _domain(domain: Domain | None, bounds: tuple[Any, Any] | None) -> Domain | N
 
 
 def _adapted(model: Any, wishes: Wishes) -> Classifier:
-    """The same classifier, with another domain or other label values if given."""
+    """Return the same classifier, with another domain or other label values if given."""
     wishes.without_torch("a classifier that is ready")
     changes: dict[str, Any] = {}
     if wishes.domain is not None:

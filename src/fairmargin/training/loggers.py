@@ -51,7 +51,7 @@ def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> 
 
 
 def scalars(epoch: Epoch) -> dict[str, float]:
-    """The numbers of an epoch by name, without those that were not measured.
+    """Return the numbers of an epoch by name, without those that were not measured.
 
     >>> epoch = Epoch(1, 0.1, 2.0, 0.5, (("loss", 0.5),), 0.9, "a", 0.8)
     >>> sorted(scalars(epoch))

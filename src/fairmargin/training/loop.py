@@ -60,7 +60,7 @@ class Training:
     on_epoch: Callable[[Epoch], None] = silent
 
     def run(self, module: nn.Module) -> tuple[Running, str]:
-        """The training at its end, and why it stopped early; empty if it did not."""
+        """Train to the end; return the training, and why it stopped early (empty if it did not)."""
         running = begin(module, self.method, self.plan, self.epochs, len(self.material.names))
         if self.folder is None:
             return running, self._run(running, frozen(running))
@@ -84,7 +84,7 @@ class Training:
         return ""
 
     def _epoch(self, running: Running) -> bool:
-        """The steps of an epoch that are left; False if a loss is no number."""
+        """Run the steps of an epoch that are left; False if a loss is no number."""
         recipe = self.method.recipe(running.epoch, self.epochs)
         if running.step == 0:
             progress = self._while(running, "measuring groups", running.epoch)
@@ -139,7 +139,7 @@ class Training:
         running.state, running.step, running.seconds = found.state, running.step + 1, running.seconds + seconds
 
     def _end_epoch(self, running: Running) -> None:
-        """Look, remember, keep."""
+        """Look at validation data, add the epoch to the history, and write the checkpoints."""
         look = self.watch.look(running.shown, self._while(running, "looking at validation data", running.epoch + 1))
         rate = self._rate(running.epoch, running.step - 1, running.step)
         learned = _learned(running, self.method.recipe(running.epoch, self.epochs), self.material, rate)
@@ -172,7 +172,7 @@ class Training:
 
 
 def _learned(running: Running, recipe: Recipe, material: Material, rate: float) -> Epoch:
-    """What an epoch came to, without the look at validation data."""
+    """Summarise an epoch, without the look at validation data."""
     names = [term.name for part in recipe.parts for term in part.terms]
     means = [total / running.step for total in running.sums]
     shares = (running.right.double() / running.seen).nan_to_num(nan=math.inf)  # a group that was not shown is no worst

@@ -190,7 +190,7 @@ def train(
 
 
 def _in_short(found: TrainingResult) -> list[str]:
-    """What one wants to know of a training at first sight: the network itself would fill pages."""
+    """Summarise a training in a few words: the network itself would fill pages."""
     module = found.module.model if isinstance(found.module, Normalized) else found.module
     told = [type(module).__name__, f"{len(found.history)} epoch{'' if len(found.history) == 1 else 's'}"]
     if found.history:

@@ -60,11 +60,11 @@ class Watch:
     seed: int
 
     def classifier(self, module: nn.Module) -> TorchClassifier:
-        """The network as it is measured."""
+        """Return the network as a classifier, as it is measured."""
         return TorchClassifier(module, self.classes, self.training[0].domain)
 
     def fingerprint(self) -> str:
-        """A hash of all data, groups and domains."""
+        """Hash all data, groups and domains."""
         digest = sha256()
         for dataset, partition in filter(None, (self.training, self.validation)):
             parts = (dataset.fingerprint, dataset.domain.fingerprint(), partition.name, partition.labels)
@@ -91,7 +91,7 @@ class Watch:
         )
 
     def survey(self, module: nn.Module, on: str, estimator: str, per_group: int, progress: Count = silent) -> Floats:
-        """Rob(P) of every group of the training partition, on training or validation data."""
+        """Return Rob(P) of every group of the training partition, on training or validation data."""
         if on != TRAINING and self.validation is None:
             raise InputError(
                 "The method looks for vulnerable groups on validation data, and there are none: give some."
