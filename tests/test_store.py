@@ -142,6 +142,11 @@ def test_a_key_tells_true_from_one_and_text_from_numbers() -> None:
     assert len({shard_key({"a": part}) for part in (1, 1.0, True, "1", None, "None")}) == 6
 
 
+def test_a_key_is_the_one_under_which_earlier_versions_stored() -> None:
+    parts = {"seed": 0, "steps": 40.0, "model": "ä", "exact": True, "none": None}
+    assert shard_key(parts) == "fab8cb3757194acf369216209e196f195b54a9644507f9c718d435667f4159a2"
+
+
 def test_a_key_refuses_parts_that_have_no_one_spelling() -> None:
     with pytest.raises(InputError, match=r"Part 'x' .* of type ndarray"):
         shard_key({"x": np.zeros(2)})  # type: ignore[dict-item]

@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from fairmargin.core.arrays import Ints
 from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import check_seed, sample_keys
+from fairmargin.core.progress import Count, silent
 from fairmargin.distances.catalog import spelled
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
 from fairmargin.errors import InputError, ModelError
@@ -47,7 +48,7 @@ def measure(
     *,
     seed: int = 0,
     references: Any = None,
-    progress: Callable[[int, int], None] | bool | None = None,
+    progress: Count | bool | None = None,
 ) -> Distances:
     """How far each sample lies from the decision boundary, by one estimator.
 
@@ -201,8 +202,8 @@ def check_samples(model: Classifier, x: Any, y: Any) -> Checked:
 
 
 @contextmanager
-def reported(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None]]:
-    """Someone to tell of progress: the caller, a bar on standard error, or nobody."""
+def reported(progress: Count | bool | None) -> Iterator[Count]:
+    """Yield a function to tell of progress: the caller's, a bar on standard error, or one that ignores it."""
     if callable(progress):
         yield progress
         return
@@ -210,7 +211,7 @@ def reported(progress: Callable[[int, int], None] | bool | None) -> Iterator[Cal
 
     console = Console(stderr=True)
     if progress is False or (progress is None and not console.is_terminal):
-        yield lambda done, total: None
+        yield silent
         return
     from rich.progress import Progress
 

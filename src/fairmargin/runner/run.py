@@ -46,8 +46,9 @@ def run(
     """
     case = case or load_case(study, progress)
     record = RunRecord(study=study, provenance=_provenance(study, case, command))
-    with folder.claimed(record) if folder is not None else nullcontext(RunMemory()) as place:
-        measure = Measurer(place, engine, progress)
+    keeper = folder.claimed(record) if folder is not None else nullcontext(RunMemory())
+    with keeper as place, engine.session() as workers:
+        measure = Measurer(place, workers, progress)
         measure.note(*case.notes)
         if isinstance(place, RunFolder):
             place.write_samples(kept_columns(case, study.groups), clusters=study.groups.cluster, ids=case.ids)
