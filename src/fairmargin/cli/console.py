@@ -101,6 +101,10 @@ def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool
         print_json({"run": str(out), "report": str(folder.report), **counts, **as_json(record)})
     elif not quiet:
         show_record(record)
+        if measure.earlier == "replaced":
+            output.print(f"Results of an earlier run in {shown(str(out))} were replaced.", soft_wrap=True)
+        if measure.earlier == "completed":
+            output.print(f"Adequacy was added to the audit in {shown(str(out))}.", soft_wrap=True)
         if measure.reused:
             there, now = _counted(measure.reused, "shard was", "shards were"), _counted(measure.measured, "was", "were")
             output.print(f"{there} there already; {now} measured now.")

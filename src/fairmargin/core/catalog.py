@@ -1,6 +1,5 @@
 """Frozen dataclasses by name, and their spelling in configuration files and on the command line."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from enum import Enum
@@ -65,7 +64,7 @@ class Catalog(Mapping[str, type]):
         try:
             return kind(**typed)
         except InputError as error:
-            raise InputError(self.in_options(str(error))) from None
+            raise error.about(name) from None
 
     def describe(self, entry: Any) -> dict[str, Plain]:
         """The entry's fields as plain values."""
@@ -79,13 +78,6 @@ class Catalog(Mapping[str, type]):
             if f"{kind.__module__}:{kind.__name__}" == f"{self.room}.{place}":
                 return name
         return None
-
-    def in_options(self, sentence: str) -> str:
-        """A sentence that names entries as options do, and not by their classes."""
-        names = {place.partition(":")[2]: name for name, place in self.places.items()}
-        classes = "|".join(names)
-        pattern = rf"`({classes})`|(?<![`\w.])({classes})(?![`\w.(])"
-        return re.sub(pattern, lambda found: f"`{names[found[1] or found[2]]}`", sentence)
 
 
 def split_options(text: str, example: str) -> tuple[str, dict[str, Plain]]:

@@ -36,8 +36,17 @@ class Provenance(_Stored):
     """Fingerprint of the samples; empty for imported distances."""
     domain: str = ""
     """Fingerprint of the bounds and scale of inputs."""
+    classifier: str = ""
+    """Fingerprint of the model; empty for imported distances."""
+    references: str = ""
+    """Fingerprint of the samples that searches fell back on; empty where nothing searched by gradients."""
     versions: dict[str, str] = {}
     """Versions of all that numbers depend on."""
+
+    @property
+    def source(self) -> tuple[str, str, str]:
+        """What distances depend on besides the options: results of another source do not belong together."""
+        return self.classifier, self.samples, self.domain
 
 
 class About(_Stored):
