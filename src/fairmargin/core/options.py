@@ -205,8 +205,9 @@ def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
 
 
 def _choices(expected: str) -> str:
-    """Return pydantic's list of choices without the empty text, which means "not given"."""
-    return expected.replace("''", "").replace(" or ", ", ").strip(", ").replace(", ,", ",")
+    """Return pydantic's list of choices without quotes and the empty text, which means "not given"."""
+    choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ", ").split(",")]
+    return ", ".join(filter(None, choices))
 
 
 def _fields_at(kind: type[BaseModel], path: list[str]) -> list[str]:
