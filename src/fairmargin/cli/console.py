@@ -163,10 +163,13 @@ def as_json(record: "RunRecord") -> dict[str, Any]:
 
     found: dict[str, Any] = {_KEYS.get(kind, kind): [] for kind in RESULTS}
     for stored in record.results:
-        content: dict[str, Any] = encode(record.result(stored))
-        for row in content.get("groups", ()):
+        result = record.result(stored)
+        content: dict[str, Any] = encode(result)
+        for row, group in zip(content.get("groups", ()), result, strict=True):
             row.pop("curve", None)
             row.pop("distances", None)
+            for alarm, seen in zip(row.get("alarms", ()), getattr(group, "alarms", ()), strict=True):
+                alarm["raised"] = seen.raised
         about = stored.about.model_dump(exclude_defaults=True)
         found[_KEYS.get(stored.kind, stored.kind)].append({**about, **content})
     return {**{key: each for key, each in found.items() if each}, "notes": list(record.notes)}

@@ -121,6 +121,8 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
     read: dict[tuple[str, ...], Distances] = {}
     followed = [each for each in record.results if each.kind in RECOMPUTED]
     for stored in followed:
+        if len(stored.shards) != (2 if stored.kind == "bracket" else 1):
+            _refuse_record(folder, record, f"what it says of the result {stored.about} was changed")
         for keys in stored.shards:
             if keys not in read:
                 read[keys] = folder.distances(keys)

@@ -3,9 +3,9 @@
 import platform
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
@@ -85,7 +85,7 @@ class StoredResult(_Stored):
     about: About
     shards: tuple[tuple[str, ...], ...] = ()
     """Keys of the shards of every `Distances` that the result follows from."""
-    key: str = ""
+    key: Annotated[str, Field(pattern="^[0-9A-Za-z_-]*$")] = ""
     """The result is in results/<key>.json."""
     settings: dict[str, Any] = {}
     """Arguments of the analysis that neither the study nor `about` names."""

@@ -11,6 +11,7 @@ RUN/checksums.json      checksums of record, samples and results
 
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ class RunFolder:
         folder = cls(Path(path))
         Store.open(folder.path, create=False)
         folder._refuse_old()
-        if not (folder.path / RECORD).is_file() and not (folder.path / RECORD).is_symlink():
+        if not os.path.lexists(folder.path / RECORD):
             raise StoreError(f"{path} holds no run yet: its command did not finish. Run it again with --out {path}.")
         return folder
 
