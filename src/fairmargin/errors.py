@@ -53,7 +53,8 @@ class FairmarginError(ValueError):
         return "\n".join(map(visible, super().__str__().split("\n")))
 
 
-_NOT_GIVEN = object()
+NOT_GIVEN = object()
+"""In place of a value that an error does not name."""
 
 
 class InputError(FairmarginError):
@@ -70,16 +71,23 @@ class InputError(FairmarginError):
         The value that was given.
     others
         Further fields that `problem` names as `{name}`.
+    of
+        Class that `problem` is about, or whose parameter `field` is; a catalog that made the object replaces it by the
+        name of its entry (`about`).
 
     >>> str(InputError("must be at least 1", field="steps", given=0))
     '`steps` must be at least 1; given 0.'
     >>> error = InputError("goes with {precision}: leave it out", field="target", others=("precision",))
     >>> error.spelled(lambda field: "--" + field)
     '--target goes with --precision: leave it out.'
+    >>> str(InputError("must be at least 1", field="steps", given=0, of="PGD").about("pgd"))
+    '`steps` of `pgd` must be at least 1; given 0.'
     """
 
-    def __init__(self, problem: str, *, field: str = "", given: Any = _NOT_GIVEN, others: tuple[str, ...] = ()) -> None:
-        self.problem, self.field, self.given, self.others = problem, field, given, others
+    def __init__(
+        self, problem: str, *, field: str = "", given: Any = NOT_GIVEN, others: tuple[str, ...] = (), of: str = ""
+    ) -> None:
+        self.problem, self.field, self.given, self.others, self.of = problem, field, given, others, of
         super().__init__(self.spelled(lambda name: f"`{name.rpartition('.')[2]}`"))
 
     def spelled(self, spell: Callable[[str], str]) -> str:
@@ -87,17 +95,27 @@ class InputError(FairmarginError):
         text = self.problem
         if self.others:
             text = text.format(**{name: spell(name) for name in self.others})
-        if not self.field:
+        if self.of:  # a parameter of an object, not an option
+            owner = self.of if self.field or self.of.startswith("`") else f"`{self.of}`"
+            text = f"`{self.field}` of {owner} {text.rstrip('.')}" if self.field else f"{owner} {text.rstrip('.')}"
+        elif self.field:
+            text = f"{spell(self.field)} {text.rstrip('.')}"
+        else:
             return text
-        text = f"{spell(self.field)} {text.rstrip('.')}"
-        if self.given is not _NOT_GIVEN:
+        if self.given is not NOT_GIVEN:
             return f"{text}; given {self.given!r}."
         return text if text.endswith("?") else f"{text}."
 
     def within(self, section: str) -> "InputError":
         """Return the same error about a field of this section of a study."""
         field = f"{section}.{self.field}" if self.field else ""
-        return type(self)(self.problem, field=field, given=self.given, others=self.others)
+        return type(self)(self.problem, field=field, given=self.given, others=self.others, of=self.of)
+
+    def about(self, name: str) -> "InputError":
+        """Return the same error with the object named as its catalog does."""
+        if not self.of:
+            return self
+        return type(self)(self.problem, field=self.field, given=self.given, others=self.others, of=f"`{name}`")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self),)  # in another process the sentence is enough

@@ -56,12 +56,15 @@ def accepted_norm(attack: type[Attack], norm: Norm | str) -> Norm:
     parsed = Norm.parse(norm)
     if parsed not in attack.norms:
         able = ", ".join(sorted(each.value for each in attack.norms))
-        raise InputError(f"`{attack.__name__}` cannot attack in {parsed}; it attacks in {able}.")
+        raise InputError(f"cannot attack in {parsed}; it attacks in {able}", of=attack.__name__)
     return parsed
 
 
-def check_attack(model: Classifier, attack: Attack) -> None:
-    """Refuse what is no attack, and an attack that needs what the model does not offer."""
+def check_attack(model: Classifier, attack: Attack, name: str = "") -> None:
+    """Refuse what is no attack, and an attack that needs what the model does not offer.
+
+    `name` is how the user spelled the attack, if not by its class.
+    """
     if isinstance(attack, type) or not isinstance(attack, Attack):
         given = f"the class `{attack.__name__}`" if isinstance(attack, type) else repr(attack)
         raise InputError(f"`attack` must be an attack such as `fm.ATTACKS['pgd']()`; given {given}.")
@@ -73,8 +76,9 @@ def check_attack(model: Classifier, attack: Attack) -> None:
     if attack.needs not in model.offers:
         offered = ", ".join(sorted(model.offers))
         raise ModelError(
-            f"`{type(attack).__name__}` needs from the model {_MISSING.get(attack.needs, attack.needs)}; "
-            f"`{type(model).__name__}` offers {offered}. Choose another attack, or a model that has them."
+            f"`{name or type(attack).__name__}` needs from the model {_MISSING.get(attack.needs, attack.needs)}; "
+            f"{'this model' if name else f'`{type(model).__name__}`'} offers {offered}. Choose another attack, or a "
+            "model that has them."
         )
 
 
@@ -97,6 +101,8 @@ def check_share_of_radius(attack: object, **given: float) -> None:
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise InputError(
-                f"`{name}` of {type(attack).__name__} must be a positive share of the radius, such as 0.25; given "
-                f"{value!r}."
+                "must be a positive share of the radius, such as 0.25",
+                field=name,
+                given=value,
+                of=type(attack).__name__,
             )

@@ -98,6 +98,10 @@ def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool
         print_json({"run": str(out), "report": str(folder.report), **counts, **as_json(record)})
     elif not quiet:
         show_record(record)
+        if measure.earlier == "replaced":
+            output.print(f"Results of an earlier run in {shown(str(out))} were replaced.", soft_wrap=True)
+        if measure.earlier == "completed":
+            output.print(f"Adequacy was added to the audit in {shown(str(out))}.", soft_wrap=True)
         if measure.reused:
             there, now = _counted(measure.reused, "shard was", "shards were"), _counted(measure.measured, "was", "were")
             output.print(f"{there} there already; {now} measured now.")
@@ -156,10 +160,13 @@ def as_json(record: "RunRecord") -> dict[str, Any]:
 
     found: dict[str, Any] = {_KEYS.get(kind, kind): [] for kind in RESULTS}
     for stored in record.results:
-        content: dict[str, Any] = encode(record.result(stored))
-        for row in content.get("groups", ()):
+        result = record.result(stored)
+        content: dict[str, Any] = encode(result)
+        for row, group in zip(content.get("groups", ()), result, strict=True):
             row.pop("curve", None)
             row.pop("distances", None)
+            for alarm, seen in zip(row.get("alarms", ()), getattr(group, "alarms", ()), strict=True):
+                alarm["raised"] = seen.raised
         about = stored.about.model_dump(exclude_defaults=True)
         found[_KEYS.get(stored.kind, stored.kind)].append({**about, **content})
     return {**{key: each for key, each in found.items() if each}, "notes": list(record.notes)}

@@ -1,6 +1,5 @@
 """Entries by name; those that are frozen dataclasses also with their spelling in files and on the command line."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from enum import Enum
@@ -78,7 +77,7 @@ class Catalog(Mapping[str, T]):
         try:
             return kind(**typed)
         except InputError as error:
-            raise InputError(self.in_options(str(error))) from None
+            raise error.about(name) from None
 
     def describe(self, entry: Any) -> dict[str, Plain]:
         """Return the fields of a dataclass of this catalog as plain values."""
@@ -92,13 +91,6 @@ class Catalog(Mapping[str, T]):
             if f"{kind.__module__}:{kind.__name__}" == f"{self.package}.{place}":
                 return name
         return None
-
-    def in_options(self, sentence: str) -> str:
-        """Replace the names of classes in a sentence by those that options use."""
-        names = {place.partition(":")[2]: name for name, place in self.entries.items() if isinstance(place, str)}
-        classes = "|".join(names)
-        pattern = rf"`({classes})`|(?<![`\w.])({classes})(?![`\w.(])"
-        return re.sub(pattern, lambda found: f"`{names[found[1] or found[2]]}`", sentence)
 
 
 def imported(package: str, place: str) -> Any:

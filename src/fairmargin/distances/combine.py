@@ -1,5 +1,6 @@
 """The best of several runs, sample by sample."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -96,17 +97,7 @@ class Tightest:
                     f"`Tightest` is made of estimators, such as `DeepFool()`; given {each!r}. For distances already "
                     "measured there is `tightest`."
                 )
-            if each.needs not in ("predict", "gradient"):
-                raise InputError(
-                    f"`{type(each).__name__}` asks more of a model than gradients and cannot be joined with others. "
-                    "Where it is exact, nothing is tighter: use it alone; else combine what was measured by "
-                    "`fm.tightest`."
-                )
-            if each.norm is not estimators[0].norm:
-                raise InputError(
-                    f"`{type(each).__name__}` measures in {each.norm}, `{type(estimators[0]).__name__}` in "
-                    f"{estimators[0].norm}. The tightest is of distances in one norm."
-                )
+        check_joined(estimators, [type(each).__name__ for each in estimators])
         object.__setattr__(self, "estimators", estimators)
 
     @property
@@ -117,6 +108,21 @@ class Tightest:
     def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """The best of what the estimators find, all with the same keys."""
         return tightest(*(estimator(model, x, y, keys=keys) for estimator in self.estimators))
+
+
+def check_joined(estimators: Sequence[DistanceEstimator], names: Sequence[str]) -> None:
+    """Refuse estimators whose distances cannot be combined; `names` are their names in the message."""
+    for each, name in zip(estimators, names, strict=True):
+        if each.needs not in ("predict", "gradient"):
+            raise InputError(
+                f"`{name}` asks more of a model than gradients and cannot be joined with others. Where it is exact, "
+                "nothing is tighter: use it alone; else combine what was measured by `fm.tightest`."
+            )
+        if each.norm is not estimators[0].norm:
+            raise InputError(
+                f"`{name}` measures in {each.norm}, `{names[0]}` in {estimators[0].norm}. The tightest is of distances "
+                "in one norm."
+            )
 
 
 def _check(several: tuple[Distances, ...]) -> None:

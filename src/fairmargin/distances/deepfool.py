@@ -79,7 +79,7 @@ class DeepFool:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         check_count(self, steps=self.steps)
         if self.rivals is not None and self.rivals < 1:
-            raise InputError(f"`rivals` of DeepFool must be at least 1, or None for all; given {self.rivals}.")
+            raise InputError("must be at least 1, or None for all", field="rivals", given=self.rivals, of="DeepFool")
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Upper bounds; nothing here is random, so `keys` is not read."""

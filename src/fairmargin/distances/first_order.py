@@ -56,7 +56,7 @@ class FirstOrder:
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         if self.rivals is not None and self.rivals < 1:
-            raise InputError(f"`rivals` of FirstOrder must be at least 1, or None for all; given {self.rivals}.")
+            raise InputError("must be at least 1, or None for all", field="rivals", given=self.rivals, of="FirstOrder")
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Proxies; nothing here is random, so `keys` is not read."""

@@ -157,20 +157,20 @@ def check_count(estimator: object, **given: int) -> None:
     """Refuse numbers of steps that lead nowhere."""
     for name, value in given.items():
         if not isinstance(value, int) or isinstance(value, bool):
-            raise InputError(f"`{name}` of {type(estimator).__name__} must be a whole number; given {value!r}.")
+            raise InputError("must be a whole number", field=name, given=value, of=type(estimator).__name__)
         if value < 1:
-            raise InputError(f"`{name}` of {type(estimator).__name__} must be at least 1; given {value}.")
+            raise InputError("must be at least 1", field=name, given=value, of=type(estimator).__name__)
 
 
 def check_size(estimator: object, **given: float) -> None:
     """Refuse lengths and rates that are not positive."""
     for name, value in given.items():
         if not is_number(value) or not 0 < value < math.inf:
-            raise InputError(f"`{name}` of {type(estimator).__name__} must be a positive number; given {value!r}.")
+            raise InputError("must be a positive number", field=name, given=value, of=type(estimator).__name__)
 
 
 def check_share(estimator: object, **given: float) -> None:
     """Refuse shares outside of (0, 1)."""
     for name, value in given.items():
         if not is_number(value) or not 0 < value < 1:
-            raise InputError(f"`{name}` of {type(estimator).__name__} must lie between 0 and 1; given {value!r}.")
+            raise InputError("must lie between 0 and 1", field=name, given=value, of=type(estimator).__name__)

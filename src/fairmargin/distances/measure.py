@@ -142,8 +142,11 @@ def with_references(model: Classifier, references: References | None, estimator:
     return Referenced(model, references)
 
 
-def check_estimator(model: Classifier, estimator: DistanceEstimator) -> None:
-    """Refuse what is no estimator, and an estimator that needs what the model does not offer."""
+def check_estimator(model: Classifier, estimator: DistanceEstimator, name: str = "") -> None:
+    """Refuse what is no estimator, and an estimator that needs what the model does not offer.
+
+    `name` is how the user spelled the estimator, if not by its class.
+    """
     if isinstance(estimator, type) or not isinstance(estimator, DistanceEstimator):
         given = f"the class `{estimator.__name__}`" if isinstance(estimator, type) else repr(estimator)
         raise InputError(f"`estimator` must be an estimator such as `ExactLinear(norm='l2')`; given {given}.")
@@ -151,8 +154,9 @@ def check_estimator(model: Classifier, estimator: DistanceEstimator) -> None:
     if estimator.needs not in model.offers:
         offered = ", ".join(sorted(model.offers))
         raise ModelError(
-            f"`{type(estimator).__name__}` needs from the model {_MISSING.get(estimator.needs, estimator.needs)}; "
-            f"`{type(model).__name__}` offers {offered}. Choose another estimator."
+            f"`{name or type(estimator).__name__}` needs from the model "
+            f"{_MISSING.get(estimator.needs, estimator.needs)}; "
+            f"{'this model' if name else f'`{type(model).__name__}`'} offers {offered}. Choose another estimator."
         )
 
 

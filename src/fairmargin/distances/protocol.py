@@ -33,5 +33,5 @@ def accepted_norm(estimator: type[DistanceEstimator], norm: Norm | str) -> Norm:
     parsed = Norm.parse(norm)
     if parsed not in estimator.norms:
         able = ", ".join(sorted(each.value for each in estimator.norms))
-        raise InputError(f"`{estimator.__name__}` cannot measure in {parsed}; it measures in {able}.")
+        raise InputError(f"cannot measure in {parsed}; it measures in {able}", of=estimator.__name__)
     return parsed

@@ -111,11 +111,14 @@ class Smoothing:
         if not self.largest > 0:
             needed = math.floor(math.log(self.alpha) / math.log(0.5)) + 1
             raise InputError(
-                f"`draws` of Smoothing must be at least {needed} for alpha {self.alpha:g}: with fewer no radius can be "
-                f"certified, however the votes fall; given {self.draws}."
+                f"must be at least {needed} for alpha {self.alpha:g}: with fewer no radius can be certified, however "
+                "the votes fall",
+                field="draws",
+                given=self.draws,
+                of="Smoothing",
             )
         if not is_number(self.price) or not 0 <= self.price < math.inf:
-            raise InputError(f"`price` of Smoothing must be a number that is not negative; given {self.price}.")
+            raise InputError("must be a number that is not negative", field="price", given=self.price, of="Smoothing")
 
     @property
     def largest(self) -> float:

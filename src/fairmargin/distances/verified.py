@@ -86,7 +86,7 @@ class Verified:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         check_count(self, steps=self.steps)
         if self.method not in METHODS:
-            raise InputError(f"`method` of Verified must be one of {', '.join(METHODS)}; given {self.method!r}.")
+            raise InputError(f"must be one of {', '.join(METHODS)}", field="method", given=self.method, of="Verified")
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Lower bounds; nothing here is random, so `keys` is not read."""

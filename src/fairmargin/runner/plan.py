@@ -13,8 +13,8 @@ from fairmargin.distances.combine import Tightest
 from fairmargin.distances.measure import shard_size, with_references
 from fairmargin.errors import StoreError
 from fairmargin.models.linear_network import served
-from fairmargin.runner.attack import attacks_of, check_attacks
-from fairmargin.runner.audit import check_served, estimators_of
+from fairmargin.runner.attack import attacks_of
+from fairmargin.runner.audit import estimators_of, searches
 from fairmargin.runner.cases import Case, load_case
 from fairmargin.runner.costs import passes_of, passes_of_attack
 from fairmargin.runner.measurer import ShardPlan, attack_plan, estimator_plans
@@ -76,9 +76,7 @@ def _planned(study: Study, case: Case, folder: RunFolder | None, progress: Progr
     shape = tuple(map(int, dataset.x.shape[1:]))
     if study.audit is not None:
         estimators = estimators_of(study.audit, case)
-        for name, estimator in estimators.items():
-            check_served(case, name, estimator)
-        if any(estimator.needs == "gradient" for estimator in estimators.values()):
+        if searches(estimators):
             case = case.with_references(progress)
         for name, estimator in estimators.items():
             progress(f"trying {name}", 0, 1)
@@ -91,8 +89,7 @@ def _planned(study: Study, case: Case, folder: RunFolder | None, progress: Progr
                 seconds += (time.perf_counter() - began) / len(y[some])
             yield _measurement(name, estimator_plans(case, estimator), case, folder, passes, seconds)
     if study.attack is not None:
-        attacks = attacks_of(study.attack)
-        check_attacks(case, attacks, study.attack.radius)
+        attacks = attacks_of(study.attack, case)
         for name, attack in attacks.items():
             for radius in study.attack.radius:
                 title = f"{name} at {radius:.4g}"

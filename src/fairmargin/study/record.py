@@ -43,8 +43,17 @@ class Provenance(_Stored):
     """Fingerprint of the samples; empty for imported distances."""
     domain: str = ""
     """Fingerprint of the bounds and scale of inputs."""
+    classifier: str = ""
+    """Fingerprint of the model; empty for imported distances."""
+    references: str = ""
+    """Fingerprint of the samples that searches fell back on; empty where nothing searched by gradients."""
     versions: dict[str, str] = {}
     """Versions of all that numbers depend on."""
+
+    @property
+    def source(self) -> tuple[str, str, str]:
+        """What distances depend on besides the options: results of another source do not belong together."""
+        return self.classifier, self.samples, self.domain
 
 
 class About(_Stored):
@@ -83,7 +92,7 @@ class StoredResult(_Stored):
     about: About
     shards: tuple[tuple[str, ...], ...] = ()
     """Keys of the shards of every `Distances` that the result follows from."""
-    key: Annotated[str, Field(pattern=r"^[\w-]*$")] = ""
+    key: Annotated[str, Field(pattern="^[0-9A-Za-z_-]*$")] = ""
     """The result is in results/<key>.json."""
     settings: dict[str, Any] = {}
     """Arguments of the analysis that neither the study nor `about` names."""
