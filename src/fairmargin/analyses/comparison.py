@@ -10,6 +10,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairmargin.analyses.cells import (
+    GROUP,
+    MARKS,
+    SAMPLES,
+    VERDICT,
+    count,
+    decimals_for,
+    decimals_of,
+    group_cell,
+    length,
+    p_cell,
+    share,
+)
+from fairmargin.analyses.explanations import SIGMA, SIGMA_MEANING, bounds_explained
+from fairmargin.analyses.explanations import VERDICT as VERDICTS_TOPIC
+from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, same_length
 from fairmargin.core.bound import Bound
@@ -34,7 +50,21 @@ from fairmargin.inference.estimate import (
 from fairmargin.inference.paired import PairedChange, paired_changes, units_of
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.presentation.formatting import level_text, limits_text, p_value, plain, points, radius_words, signed
+from fairmargin.presentation.formatting import (
+    fixed,
+    level_text,
+    limits_text,
+    listed,
+    number,
+    p_value,
+    plain,
+    points,
+    quoted,
+    radius_words,
+    signed,
+    table_percent,
+)
+from fairmargin.presentation.section import Cell, Column, Explanation, Intervals, Section, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +113,27 @@ class Comparison(GroupTable[GroupChange]):
         return f"{self.partition}: after − before, {self.norm}{radius}"
 
     def sentences(self) -> list[str]:
-        """Return a finding for each group, and what to know before quoting one."""
-        return [*(self.finding(row) for row in self), *self.notes()]
+        """Return who gained and who lost, a finding for each group, and what to know before quoting one."""
+        return [self.headline, *(self.finding(row) for row in self), *self.notes()]
+
+    @property
+    def headline(self) -> str:
+        """Which groups lost and which gained, in a sentence."""
+        of = {verdict: [quoted(row.group) for row in self if row.verdict == verdict] for verdict in _MEANINGS}
+        said = [
+            f"{listed(of[verdict])} {'is' if len(of[verdict]) == 1 else 'are'} {verdict} than before"
+            for verdict in (LESS_ROBUST, MORE_ROBUST)
+            if of[verdict]
+        ]
+        if said:
+            return f"{'; '.join(said)}."
+        if of[NO_DIFFERENCE]:
+            return "No significant change of any group was found."
+        return "No group has enough samples for a verdict."
+
+    def section(self) -> Section:
+        """Return the change of every group's mean distance and σ."""
+        return _section(self)
 
     def notes(self) -> list[str]:
         """Return why distances were capped, and all warnings."""
@@ -317,3 +366,99 @@ def _warnings(before: Distances, after: Distances) -> tuple[str, ...]:
             "model only if both were measured by the same estimator with the same settings."
         )
     return tuple(warnings)
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_MEANINGS = {
+    LESS_ROBUST: "The group lies closer to the boundary than before, by more than chance explains.",
+    MORE_ROBUST: "The group lies farther from the boundary than before, by more than chance explains.",
+    NO_DIFFERENCE: "The change could be chance. This is no proof that nothing changed.",
+    TOO_FEW: "The group has fewer independent samples than a verdict takes. Nothing is claimed.",
+}
+
+
+def _section(result: Comparison) -> Section:
+    size = sum(row.size for row in result)
+    capped = f"distances capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
+    about = (
+        "after − before",
+        f"{result.norm} norm",
+        f"{size:,} samples in {len(result.groups):,} group{'' if len(result.groups) == 1 else 's'}",
+        capped,
+    )
+    return Section(
+        title=f"What changed, by {plain(result.partition)}",
+        about=" · ".join(filter(None, about)),
+        answer=result.headline,
+        findings=tuple(result.finding(row) for row in result),
+        cautions=tuple(result.notes()),
+        tables=(_changes_table(result),),
+        figures=(
+            Intervals(
+                title="Closer or farther than before.",
+                x_label=f"change of the mean distance ({result.norm})",
+                ranges=tuple(
+                    interval_range(
+                        row.group,
+                        row.change,
+                        row.verdict,
+                        f"{signed(row.change.value)} ({level_text(result.confidence)} interval "
+                        f"{change_limits(row.change)})",
+                    )
+                    for row in result
+                ),
+                percent=False,
+                caption=(
+                    "Left of zero: closer to the boundary than before. Bars are "
+                    f"{level_text(result.confidence)} intervals that hold for all groups at once."
+                ),
+                alt=f"Each group’s change of its mean distance with its interval. {result.headline}",
+            ),
+        ),
+        explanations=(
+            Explanation(SIGMA, SIGMA_MEANING),
+            *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
+            *bounds_explained(dict.fromkeys((result.bound_before, result.bound_after))),
+        ),
+    )
+
+
+def _changes_table(result: Comparison) -> Table:
+    decimals = decimals_for([value for row in result for value in (row.before, row.after)])
+    changes = decimals_of([row.change for row in result])
+    level = f"{level_text(result.confidence)} interval"
+    return Table(
+        columns=(
+            GROUP,
+            VERDICT,
+            Column("change", "of mean distance", interval=level),
+            Column("p", "adjusted"),
+            Column("mean distance", "before → after", hidden=True),
+            Column("σ", "before → after", hidden=True),
+            Column("change of σ", "in points", hidden=True),
+            Column("p of σ", "adjusted", hidden=True),
+            SAMPLES,
+        ),
+        rows=tuple(
+            (
+                group_cell(row.group),
+                Cell(row.verdict, note=row.reason),
+                length(row.change, changes, signed=True),
+                p_cell(row.p_adjusted),
+                Cell(" → ".join(fixed(value, decimals, signed=False) for value in (row.before, row.after))),
+                Cell(" → ".join(table_percent(value) for value in (row.sigma_before, row.sigma_after))),
+                share(row.sigma_change, signed=True, unit=""),
+                p_cell(row.sigma_p_adjusted),
+                count(row.size),
+            )
+            for row in result
+        ),
+        marks=tuple(MARKS[row.verdict] for row in result),
+        caption=(
+            f"After minus before, each sample compared with itself. Below a change stands its {level} for all groups "
+            f"at once. Distances in {result.norm}."
+        ),
+        label=f"Changes by {plain(result.partition)}",
+    )
