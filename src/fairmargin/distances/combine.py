@@ -7,7 +7,7 @@ import numpy as np
 
 from fairmargin.core.arrays import Floats, Ints, Keys
 from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.norm import Norm
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
@@ -48,6 +48,7 @@ def tightest(*several: Distances) -> Distances:
         several[0].subject,
         _farthest_tried(several, values),
         joined(*(part.estimator for part in several)),
+        several[0].keep,
     )
 
 
@@ -134,6 +135,11 @@ def _check(several: tuple[Distances, ...]) -> None:
             raise InputError(
                 f"Distances {i} are of {part.subject} in {part.norm}, distances 1 of {first.subject} in {first.norm}. "
                 "Only distances of one subject in one norm can be compared."
+            )
+        if part.keep != first.keep:
+            raise InputError(
+                f"Distances {i} keep {words_of_keep(part.keep)}, distances 1 {words_of_keep(first.keep)}. Only "
+                "distances that keep the same classes can be compared."
             )
         if len(part) != len(first):
             raise InputError(

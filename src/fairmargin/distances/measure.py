@@ -12,7 +12,7 @@ import numpy as np
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.keys import check_seed, sample_keys
 from fairmargin.distances.catalog import spelled
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
@@ -167,13 +167,18 @@ def concatenate(parts: Sequence[Distances]) -> Distances:
                 f"Distances of part {i} are of {part.subject} in {part.norm}, those of part 0 of {first.subject} in "
                 f"{first.norm}. Only distances of one subject in one norm belong together."
             )
+        if part.keep != first.keep:
+            raise InputError(
+                f"Distances of part {i} keep {words_of_keep(part.keep)}, those of part 0 {words_of_keep(first.keep)}. "
+                "Only distances that keep the same classes belong together."
+            )
         bound = bound + part.bound
     tried = None
     if any(part.tried is not None for part in parts):  # NaN: that part did not say how far it looked
         tried = np.concatenate([np.full(len(p), np.nan) if p.tried is None else p.tried for p in parts])
     values, correct = np.concatenate([p.values for p in parts]), np.concatenate([p.correct for p in parts])
     estimator = first.estimator if all(part.estimator == first.estimator for part in parts) else ""
-    return Distances(values, correct, bound, first.norm, first.subject, tried, estimator)
+    return Distances(values, correct, bound, first.norm, first.subject, tried, estimator, first.keep)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

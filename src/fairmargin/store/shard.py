@@ -42,6 +42,8 @@ def encode(key: str, distances: Distances, about: Mapping[str, Any]) -> bytes:
         "estimator": distances.estimator,
         "about": _canonical(about).decode(),
     }
+    if distances.keep:  # absent by default: such shards are the same bytes as before there was `keep`
+        meta["keep"] = _canonical(distances.keep).decode()
     meta["checksum"] = _checksum(distances, meta)
     tried = pa.nulls(len(distances), pa.float64()) if distances.tried is None else pa.array(distances.tried)
     table = pa.table({"value": distances.values, "correct": distances.correct, "tried": tried})
@@ -65,6 +67,7 @@ def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
         subject=meta["subject"],
         tried=None if tried.null_count else tried.to_numpy(),
         estimator=meta.get("estimator", ""),  # older shards do not hold it
+        keep=json.loads(meta.get("keep", "[]")),
     )
     if meta["key"] != key:
         raise ValueError(f"it holds the shard {meta['key']}")
@@ -81,7 +84,7 @@ def _checksum(distances: Distances, meta: Mapping[str, str]) -> str:
     return sha256(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).hexdigest()
 
 
-def _canonical(content: Mapping[str, Any]) -> bytes:
+def _canonical(content: Mapping[str, Any] | tuple[Any, ...]) -> bytes:
     """JSON with one spelling for one content."""
     try:
         return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
