@@ -15,10 +15,11 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.keys import check_seed, sample_keys
 from fairmargin.distances.catalog import spelled
-from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
+from fairmargin.distances.protocol import DistanceEstimator, accepted_norm, keeps_several
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.kept import kept_positions, keeping
 from fairmargin.models.linear_network import served
 from fairmargin.models.probe import probed
 from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
@@ -48,12 +49,14 @@ def measure(
     *,
     seed: int = 0,
     references: Any = None,
+    keep: Any = None,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> Distances:
     """How far each sample lies from the decision boundary, by one estimator.
 
-    r(x, y) = inf{‖δ‖ : x+δ in the domain, f(x+δ) ≠ y}; 0 if x is already misclassified. With y = the model's own
-    predictions it is the plain distance to the boundary, for every sample.
+    r(x, A) = inf{‖δ‖ : x+δ in the domain, f(x+δ) not in A}; 0 if f(x) is not in A already. A, the classes to keep, is
+    the sample's own label unless `keep` is given. With y = the model's own predictions and without `keep` it is the
+    plain distance to the boundary, for every sample.
 
     Guarantee: a sample's result does not depend on the other samples, on their order or on the shards.
 
@@ -74,6 +77,10 @@ def measure(
         Samples of the same shape, fixed in advance, for instance some of the training data: where a search by gradients
         finds nothing, the way to the nearest of them that the model takes for another class is tried, so that every
         sample has a distance if there is such a reference. At most 256 are kept. Without them, noise over the domain.
+    keep
+        A, one for all samples: a label of the model's classes, or several, but not all of them. Then distances do not
+        depend on `y`, and `correct` says whether the model's class is in A. With the favorable classes they say how
+        little takes a favorable decision away; with the others, how much obtains one.
     progress
         Called with (samples done, samples in all) after each shard; or True for a bar, False for none. By default a
         bar where someone watches.
@@ -81,6 +88,8 @@ def measure(
     >>> from fairmargin.distances.exact_linear import ExactLinear
     >>> measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], ExactLinear()).values.tolist()
     [1.0, 4.0]
+    >>> measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], ExactLinear(), keep=0).values.tolist()
+    [1.0, 0.0]
     """
     check_seed(seed)
     classifier = as_classifier(model)
@@ -88,6 +97,8 @@ def measure(
     samples = named if hasattr(named, "shape") else _array(named)
     classifier = served(classifier, getattr(estimator, "needs", ""), tuple(samples.shape[1:]))
     check_estimator(classifier, estimator)
+    kept = kept_positions(classifier, keep)
+    check_keep(estimator, kept)
     checked = check_samples(classifier, samples, y)
     classifier, positions = checked.model, checked.positions
     for warning in checked.warnings:
@@ -104,7 +115,7 @@ def measure(
     with reported(progress) as tell:
         for start in range(0, len(positions), size):
             shard = samples[start : start + size]
-            parts.append(measure_shard(classifier, estimator, shard, positions[start : start + size], seed))
+            parts.append(measure_shard(classifier, estimator, shard, positions[start : start + size], seed, kept))
             tell(min(start + size, len(positions)), len(positions))
     return concatenate(parts)
 
@@ -127,12 +138,21 @@ def shard_size(model: Classifier, features: int, samples: int, memory: int = _ME
 
 
 def measure_shard(
-    model: Classifier, estimator: DistanceEstimator, x: Any, y_positions: Ints, seed: int = 0
+    model: Classifier,
+    estimator: DistanceEstimator,
+    x: Any,
+    y_positions: Ints,
+    seed: int = 0,
+    kept: tuple[int, ...] = (),
 ) -> Distances:
-    """The distances of one checked shard; serial and parallel runs both take this path, so they agree bit for bit."""
+    """The distances of one checked shard; serial and parallel runs both take this path, so they agree bit for bit.
+
+    `kept` holds the positions of the classes to keep, as `kept_positions` gives them; none for each sample's own.
+    """
     samples = np.asarray(x)
-    found = estimator(model, samples, y_positions, keys=sample_keys(samples, y_positions, seed))
-    return replace(found, estimator=spelled(estimator))
+    asked, classes = keeping(model, y_positions, kept)
+    found = estimator(asked, samples, classes, keys=sample_keys(samples, classes, seed))
+    return replace(found, estimator=spelled(estimator), keep=[model.classes[place] for place in kept])
 
 
 def with_references(model: Classifier, references: References | None, estimator: DistanceEstimator) -> Classifier:
@@ -153,6 +173,15 @@ def check_estimator(model: Classifier, estimator: DistanceEstimator) -> None:
         raise ModelError(
             f"`{type(estimator).__name__}` needs from the model {_MISSING.get(estimator.needs, estimator.needs)}; "
             f"`{type(model).__name__}` offers {offered}. Choose another estimator."
+        )
+
+
+def check_keep(estimator: DistanceEstimator, kept: tuple[int, ...]) -> None:
+    """Refuse several classes to keep for an estimator that measures the distance from a single class only."""
+    if len(kept) > 1 and not keeps_several(estimator):
+        raise InputError(
+            f"`{type(estimator).__name__}` cannot keep several classes: give `keep` a single class, or choose another "
+            "estimator."
         )
 
 

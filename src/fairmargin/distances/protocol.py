@@ -14,6 +14,10 @@ class DistanceEstimator(Protocol):
 
     `revision` goes up whenever results change: it is part of the store key, the package's version is not. An estimator
     whose numbers could mislead a reader of the report says so in `caution`, a sentence.
+
+    An estimator need not know of sets of classes to keep: for several it is given a model that takes them for one
+    (`Kept`). One that looks for weights or layers has to look behind that, and says so by `keeps_several`, a truth
+    value; others are only given single classes.
     """
 
     needs: ClassVar[str]  # "predict", "gradient", "linear" or "layers"
@@ -26,6 +30,11 @@ class DistanceEstimator(Protocol):
 
     def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """One distance per sample; `y` holds class positions, and all randomness of sample i comes from `keys[i]`."""
+
+
+def keeps_several(estimator: DistanceEstimator) -> bool:
+    """Whether the estimator can measure the distance from a set of several classes."""
+    return bool(getattr(estimator, "keeps_several", estimator.needs in ("predict", "gradient")))
 
 
 def accepted_norm(estimator: type[DistanceEstimator], norm: Norm | str) -> Norm:

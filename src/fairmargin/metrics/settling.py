@@ -56,12 +56,8 @@ class Evidence:
             raise InputError(f"`audited` must be one of 0..{len(self.runs) - 1}; given {self.audited}.")
         first = self.runs[0]
         for run in (*self.runs, *self.looks.values()):
-            alike = run.norm is first.norm and (run.subject, run.keep, len(run)) == (
-                first.subject,
-                first.keep,
-                len(first),
-            )
-            if not alike:
+            asked, expected = ((each.norm, each.subject, each.keep, len(each)) for each in (run, first))
+            if asked != expected:
                 raise InputError(f"Budgets must be of the same samples in one norm: given {first!r} and {run!r}.")
             if not np.array_equal(run.correct, first.correct):
                 raise InputError(
