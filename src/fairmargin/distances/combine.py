@@ -9,7 +9,7 @@ from fairmargin.core.arrays import Floats, Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.norm import Norm
-from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.distances.protocol import DistanceEstimator, keeps_several
 from fairmargin.errors import InputError
 
 _ROUNDING = 0.01  # by how much a bound may contradict an exact distance: they may come of other precisions
@@ -114,6 +114,11 @@ class Tightest:
     def norm(self) -> Norm:
         """The norm of all of them."""
         return self.estimators[0].norm
+
+    @property
+    def keeps_several(self) -> bool:
+        """Whether each of them can measure the distance from a set of several classes."""
+        return all(map(keeps_several, self.estimators))
 
     def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """The best of what the estimators find, all with the same keys."""

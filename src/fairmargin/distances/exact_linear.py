@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.protocol import accepted_norm
+from fairmargin.models.kept import Kept
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import as_rows, check_inside
 
@@ -21,12 +22,13 @@ _BLOCK_ENTRIES = 2**17  # numbers in one array of work; about the size of a core
 class ExactLinear:
     """The distance to the nearest input, inside the domain, that a linear model gives another class.
 
-    r(x, y) = min over k ≠ y of min{‖δ/s‖ : ⟨w_y − w_k, x+δ⟩ + b_y − b_k ≤ 0, low ≤ x+δ ≤ high}
+    r(x, A) = min over k ∉ A of min{‖δ/s‖ : ⟨w_a − w_k, x+δ⟩ + b_a − b_k ≤ 0 for all a in A, low ≤ x+δ ≤ high}
 
     Without limits this is the margin over the dual norm, min_k (f_y − f_k)(x) / ‖s·(w_y − w_k)‖_q. With limits, the
     features move at a common rate (L∞), in proportion to their weight (L2) or one after the other by weight (L1) until
     each meets its limit, and stop as soon as the margin is spent: a one-dimensional problem with a closed form on each
-    side of every limit.
+    side of every limit. If several classes are to be kept and the way past the hardest of them does not pass the others
+    too, the shortest one is a linear program (L1, L∞) or a quadratic program (L2) for each rival class.
 
     Guarantee: exact up to rounding; 0 for a misclassified sample; `inf` if and only if the domain holds no input of
     another class within the sample's reach. A sample's distance is the same bits alone or in any batch.
@@ -52,12 +54,15 @@ class ExactLinear:
     needs: ClassVar[str] = "linear"
     norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
     revision: ClassVar[int] = 1
+    keeps_several: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
 
-    def __call__(self, model: LinearClassifier, x: Any, y: Ints, *, keys: Keys) -> Distances:
+    def __call__(self, model: LinearClassifier | Kept, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """The exact distances; nothing here is random, so `keys` is not read."""
+        if isinstance(model, Kept):
+            return self._leaving(model, x)[0]
         rows = as_rows(x)
         check_inside(model.domain, rows)
         scores = model.scores(rows)
@@ -82,6 +87,55 @@ class ExactLinear:
             steps = _steps(self.norm, _margin(scores[block], y[block], rival[block]), np.abs(gain), room)
             points[block] += np.sign(gain) * steps * scale
         return points.reshape(np.shape(x))
+
+    def _leaving(self, model: Kept, x: Any) -> tuple[Distances, Floats]:
+        """The distances from a set of classes to keep, and the nearest points, as rows; NaN where there is none."""
+        linear, kept, others = cast(LinearClassifier, model.model), np.array(model.kept), np.array(model.others)
+        rows = as_rows(x)
+        check_inside(linear.domain, rows)
+        scores = linear.scores(rows)
+        correct = np.isin(scores.argmax(axis=1), kept)
+        values, points = np.where(correct, np.inf, 0.0), np.where(correct[:, None], np.nan, rows)
+        low, high, scale = linear.domain.flat(linear.features)
+        scale = np.where(linear.domain.movable(linear.features), scale, 0.0)
+
+        def gain(rival: int) -> Floats:
+            """What a step of length 1 of each feature adds to a rival's lead over each kept class."""
+            return np.asarray((linear.weight[others[rival]] - linear.weight[kept]) * scale)
+
+        slope = np.stack([self.norm.dual.length(gain(rival)) for rival in range(len(others))])
+        ties = others[:, None] < kept  # `argmax` gives a tie to the class that comes first
+        for i in np.flatnonzero(correct):
+            needed = scores[i, kept] - scores[i, others][:, None]
+            ahead = np.where((needed < 0) | (needed == 0) & ties, 0.0, np.inf)  # of a score that stays as it is
+            alone = np.divide(np.maximum(needed, 0.0), slope, out=ahead, where=slope > 0)
+            room = tuple(_room(limit, scale) for limit in (rows[i] - low, high - rows[i]))
+            bounds = alone.max(axis=1)  # more conditions and limits only lengthen the way
+            for rival in bounds.argsort(kind="stable"):
+                if bounds[rival] >= values[i]:
+                    break
+                hardest = int(alone[rival].argmax())
+                step = self._past(gain(rival), needed[rival], room, hardest, bounds[rival], ties[rival, hardest])
+                if step is not None and self.norm.length(step) < values[i]:
+                    values[i], points[i] = self.norm.length(step), rows[i] + step * scale
+        return Distances(values, correct, Bound.EXACT, self.norm), points
+
+    def _past(
+        self, gain: Floats, needed: Floats, room: tuple[Floats, ...], hardest: int, bound: float, ties: np.bool_
+    ) -> Floats | None:
+        """The shortest step, in units of the scale, with which one rival is ahead of all kept classes; None if none."""
+        # Imported when needed: scipy's solvers take longer to load than most linear models take to measure.
+        from fairmargin.distances.linear_programs import shortest_step
+
+        own, down, up = gain[hardest], *room
+        way = np.where(own > 0, up, np.where(own < 0, down, 0.0))
+        reach, margin = float((np.abs(own) * way).sum()), max(float(needed[hardest]), 0.0)
+        if reach < margin or (reach == margin and not ties):
+            return None
+        step = np.sign(own) * _steps(self.norm, np.array([margin]), np.abs(own)[None], way[None])[0]
+        if (np.delete(gain @ step - needed, hardest) >= 0).all():
+            return np.asarray(step)
+        return shortest_step(self.norm, gain, needed, down, up, bound if bound > 0 else 1.0)
 
     def _nearest(self, model: LinearClassifier, rows: Floats, scores: Floats, y: Ints) -> tuple[Floats, Ints]:
         """The distance to, and the position of, the nearest rival class of each sample."""
@@ -182,6 +236,11 @@ def _gain_and_room(model: LinearClassifier, rows: Floats, y: Ints, rival: Ints) 
     way = np.where(gain > 0, high - rows, rows - low) / np.where(movable, scale, 1.0)
     # Room that gains nothing is none, so that 0 · inf never arises; samples may stray from the box by rounding.
     return gain, np.where(gain == 0, 0.0, np.maximum(way, 0.0))
+
+
+def _room(way: Floats, scale: Floats) -> Floats:
+    """How many steps of length 1 lead to a limit; samples may stray from the box by rounding."""
+    return np.where(scale > 0, np.maximum(way, 0.0) / np.where(scale > 0, scale, 1.0), 0.0)
 
 
 def _margin(scores: Floats, y: Ints, rival: Ints) -> Floats:

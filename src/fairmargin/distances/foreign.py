@@ -12,7 +12,15 @@ from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.foreign_calls import Asked, Call, call_of, is_fixed_epsilon, is_foolbox, seeded
+from fairmargin.distances.foreign_calls import (
+    Asked,
+    Call,
+    call_of,
+    is_fixed_epsilon,
+    is_foolbox,
+    is_given_the_model,
+    seeded,
+)
 from fairmargin.distances.protocol import accepted_norm
 from fairmargin.distances.starting import started
 from fairmargin.errors import FairmarginError, InputError
@@ -90,6 +98,11 @@ class FromAttack:
             raise InputError(
                 f"`{type(self.attack).__name__}` works at a fixed radius: give `epsilons`, for instance (0.5, 1, 2)."
             )
+
+    @property
+    def keeps_several(self) -> bool:
+        """Whether the attack is given the measured model; one that holds its own knows a sample's class only."""
+        return is_given_the_model(self.attack)
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Upper bounds; global random numbers begin with the key of the first sample of a tile."""

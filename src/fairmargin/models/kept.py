@@ -149,7 +149,9 @@ def kept_positions(model: Classifier, keep: Any) -> tuple[int, ...]:
     if keep is None:
         return ()
     alone = isinstance(keep, (str, bytes)) or not hasattr(keep, "__len__")
-    labels: npt.NDArray[Any] | list[Any] = [keep] if alone else list(keep) if isinstance(keep, (set, frozenset)) else keep
+    labels: npt.NDArray[Any] | list[Any] = (
+        [keep] if alone else list(keep) if isinstance(keep, (set, frozenset)) else keep
+    )
     if not len(labels):
         raise InputError(
             "`keep` names no class. Give the classes that the prediction is to stay in, or leave it out: then each "
