@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fairmargin.distances.combine import tightest as tightest
     from fairmargin.distances.foreign import FromAttack as FromAttack
     from fairmargin.distances.measure import measure as measure
+    from fairmargin.distances.nearest import nearest as nearest
     from fairmargin.errors import FairmarginError as FairmarginError
     from fairmargin.metrics.adequacy import Adequacy as Adequacy
     from fairmargin.metrics.audit import audit as audit
@@ -99,6 +100,7 @@ _DEFINED_IN = {
     "load": "fairmargin.data.catalog",
     "load_images": "fairmargin.data.image_folder",
     "measure": "fairmargin.distances.measure",
+    "nearest": "fairmargin.distances.nearest",
     "overlap": "fairmargin.data.overlap",
     "power": "fairmargin.metrics.power",
     "robust_accuracy": "fairmargin.attacks.robust_accuracy",

@@ -9,7 +9,7 @@ from fairmargin.core.arrays import Floats, Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.norm import Norm
-from fairmargin.distances.protocol import DistanceEstimator, keeps_several
+from fairmargin.distances.protocol import DistanceEstimator, Found, finder, keeps_several
 from fairmargin.errors import InputError
 
 _ROUNDING = 0.01  # by how much a bound may contradict an exact distance: they may come of other precisions
@@ -123,6 +123,13 @@ class Tightest:
     def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """The best of what the estimators find, all with the same keys."""
         return tightest(*(estimator(model, x, y, keys=keys) for estimator in self.estimators))
+
+    def find(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The best of what the estimators find, and its inputs; of equally near ones the first estimator's."""
+        several = [finder(each).find(model, x, y, keys=keys) for each in self.estimators]
+        first = np.argmin([each.distances.values for each in several], axis=0)
+        points = np.stack([each.points for each in several])[first, np.arange(len(first))]
+        return Found(tightest(*(each.distances for each in several)), points)
 
 
 def _check(several: tuple[Distances, ...]) -> None:

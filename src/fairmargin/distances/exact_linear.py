@@ -10,11 +10,12 @@ from fairmargin.core.arrays import Bools, Floats, Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.models.kept import Kept
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import as_rows, check_inside
 
+_LAST_BITS = 4 * np.finfo(np.float64).eps
 _BLOCK_ENTRIES = 2**17  # numbers in one array of work; about the size of a core's cache
 
 
@@ -62,12 +63,23 @@ class ExactLinear:
     def __call__(self, model: LinearClassifier | Kept, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """The exact distances; nothing here is random, so `keys` is not read."""
         if isinstance(model, Kept):
-            return self._leaving(model, x)[0]
+            return self._leaving(model, x).distances
         rows = as_rows(x)
         check_inside(model.domain, rows)
         scores = model.scores(rows)
         values, _ = self._nearest(model, rows, scores, y)
         return Distances(values, scores.argmax(axis=1) == y, Bound.EXACT, self.norm)
+
+    def find(self, model: LinearClassifier | Kept, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The exact distances, and the nearest points of the boundary: a hair beyond, the prediction differs."""
+        if isinstance(model, Kept):
+            return self._leaving(model, x)
+        rows = as_rows(x)
+        check_inside(model.domain, rows)
+        scores = model.scores(rows)
+        values, rival = self._nearest(model, rows, scores, y)
+        points = self._points(model, rows, scores, y, values, rival)
+        return Found(Distances(values, scores.argmax(axis=1) == y, Bound.EXACT, self.norm), points)
 
     def closest(self, model: LinearClassifier, x: Any, y: Ints) -> Floats:
         """The nearest point of the boundary for each sample, in the shape of `x`.
@@ -75,20 +87,26 @@ class ExactLinear:
         A misclassified sample is its own; where no other class can be reached, the point is NaN. At the point two
         scores tie, up to rounding: a hair beyond it, the prediction differs from `y`.
         """
-        rows = as_rows(x)
-        check_inside(model.domain, rows)
-        scores = model.scores(rows)
-        values, rival = self._nearest(model, rows, scores, y)
+        return np.asarray(self.find(model, x, y, keys=np.zeros(len(x), dtype=np.uint64)).points).reshape(np.shape(x))
+
+    def _points(
+        self, model: LinearClassifier, rows: Floats, scores: Floats, y: Ints, values: Floats, rival: Ints
+    ) -> Floats:
+        """The nearest point of the boundary with each sample's rival."""
         points = rows.copy()
         points[np.isinf(values)] = np.nan
         _, _, scale = model.domain.flat(model.features)
-        for block in _blocks(np.flatnonzero((values > 0) & np.isfinite(values)), model.features):
+        for block in _blocks(np.flatnonzero((scores.argmax(axis=1) == y) & np.isfinite(values)), model.features):
             gain, room = _gain_and_room(model, rows[block], y[block], rival[block])
-            steps = _steps(self.norm, _margin(scores[block], y[block], rival[block]), np.abs(gain), room)
+            # Of two scores that tie already, one must get ahead: by a last bit, if there is room for it.
+            bits = _last_bits(model.weight[rival[block]] - model.weight[y[block]], rows[block], scores[block])
+            margin = np.maximum(_margin(scores[block], y[block], rival[block]), bits)
+            margin = np.minimum(margin, (np.abs(gain) * room).sum(axis=1))
+            steps = _steps(self.norm, margin, np.abs(gain), room)
             points[block] += np.sign(gain) * steps * scale
-        return points.reshape(np.shape(x))
+        return points
 
-    def _leaving(self, model: Kept, x: Any) -> tuple[Distances, Floats]:
+    def _leaving(self, model: Kept, x: Any) -> Found:
         """The distances from a set of classes to keep, and the nearest points, as rows; NaN where there is none."""
         linear, kept, others = cast(LinearClassifier, model.model), np.array(model.kept), np.array(model.others)
         rows = as_rows(x)
@@ -118,7 +136,7 @@ class ExactLinear:
                 step = self._past(gain(rival), needed[rival], room, hardest, bounds[rival], ties[rival, hardest])
                 if step is not None and self.norm.length(step) < values[i]:
                     values[i], points[i] = self.norm.length(step), rows[i] + step * scale
-        return Distances(values, correct, Bound.EXACT, self.norm), points
+        return Found(Distances(values, correct, Bound.EXACT, self.norm), points)
 
     def _past(
         self, gain: Floats, needed: Floats, room: tuple[Floats, ...], hardest: int, bound: float, ties: np.bool_
@@ -236,6 +254,13 @@ def _gain_and_room(model: LinearClassifier, rows: Floats, y: Ints, rival: Ints) 
     way = np.where(gain > 0, high - rows, rows - low) / np.where(movable, scale, 1.0)
     # Room that gains nothing is none, so that 0 · inf never arises; samples may stray from the box by rounding.
     return gain, np.where(gain == 0, 0.0, np.maximum(way, 0.0))
+
+
+def _last_bits(weight: Floats, rows: Floats, scores: Floats) -> Floats:
+    """A lead that rounding does not swallow."""
+    return np.asarray(
+        _LAST_BITS * (np.abs(scores).max(axis=1) + (np.abs(weight) * np.abs(rows)).sum(axis=1) + _LAST_BITS)
+    )
 
 
 def _room(way: Floats, scale: Floats) -> Floats:

@@ -52,6 +52,7 @@ class FirstOrder:
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
     revision: ClassVar[int] = 1
+    bound: ClassVar[Bound] = Bound.NEITHER
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
@@ -72,7 +73,7 @@ class FirstOrder:
                 rivals = rivals_of(begun.scores, begun.y, self.rivals)
                 chosen = begun.correct_at
                 (values[chosen],) = by_tiles(network, nearest, begun.x[chosen], begun.y[chosen], rivals[chosen])
-            return begun.distances(values, Bound.NEITHER, self.norm)
+            return begun.distances(values, self.bound, self.norm)
 
 
 def _way(margin: Tensor, gain: Tensor, norm: Norm) -> Tensor:

@@ -1,5 +1,7 @@
 """The shortest step inside a box that satisfies several linear conditions at once: a linear or quadratic program."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog, nnls
@@ -61,6 +63,8 @@ def shortest_step(norm: Norm, gain: Floats, needed: Floats, down: Floats, up: Fl
 def _linear(norm: Norm, gain: Floats, needed: Floats, down: Floats, up: Floats) -> Floats | None:
     """The shortest step in L1 or L∞."""
     count, features = gain.shape
+    rows: Any
+    bounds: Any
     if norm is Norm.L1:  # u = p − q
         cost = np.ones(2 * features)
         rows, limits = np.hstack([-gain, gain]), -needed
@@ -68,10 +72,11 @@ def _linear(norm: Norm, gain: Floats, needed: Floats, down: Floats, up: Floats) 
     else:  # t ≥ |u|
         cost = np.append(np.zeros(features), 1.0)
         eye, ones = sparse.eye_array(features), np.ones((features, 1))
-        rows = sparse.block_array([[-gain, np.zeros((count, 1))], [eye, -ones], [-eye, -ones]], format="csr")
+        blocks: list[Any] = [[-gain, np.zeros((count, 1))], [eye, -ones], [-eye, -ones]]
+        rows = sparse.block_array(blocks, format="csr")
         limits = np.concatenate([-needed, np.zeros(2 * features)])
         bounds = np.stack([np.append(-down, 0.0), np.append(up, np.inf)], axis=1)
-    exactly = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
+    exactly: Any = {"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE}
     answer = linprog(cost, A_ub=rows, b_ub=limits, bounds=bounds, method="highs-ds", options=exactly)
     if answer.status == 2:
         return None

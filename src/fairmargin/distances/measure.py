@@ -19,7 +19,7 @@ from fairmargin.distances.protocol import DistanceEstimator, accepted_norm, keep
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
-from fairmargin.models.kept import kept_positions, keeping
+from fairmargin.models.kept import keeping, kept_positions
 from fairmargin.models.linear_network import served
 from fairmargin.models.probe import probed
 from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
@@ -91,33 +91,72 @@ def measure(
     >>> measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], ExactLinear(), keep=0).values.tolist()
     [1.0, 0.0]
     """
+    ready = prepared(model, x, y, estimator, seed, references, keep)
+    for warning in ready.warnings:
+        warnings.warn(warning, UserWarning, stacklevel=2)
+    return concatenate([measure_shard(ready.model, estimator, *shard) for shard in ready.shards(progress)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A model and samples that passed all checks, as an estimator is given them.
+
+    Parameters
+    ----------
+    model
+        The model as it is measured, with its references.
+    original
+        The model that was given: what it predicts counts.
+    samples, positions
+        The samples in the model's order of columns, and their class positions.
+    seed, kept
+        As `measure_shard` takes them.
+    warnings
+        What questions the results, as sentences.
+    """
+
+    model: Classifier
+    original: Classifier
+    samples: Any
+    positions: Ints
+    seed: int
+    kept: tuple[int, ...]
+    warnings: tuple[str, ...]
+
+    def shards(
+        self, progress: Callable[[int, int], None] | bool | None
+    ) -> Iterator[tuple[Any, Ints, int, tuple[int, ...]]]:
+        """The samples of a shard after the other, with all else that `measure_shard` takes; progress is reported."""
+        features, count = math.prod(self.samples.shape[1:]), len(self.positions)
+        size = shard_size(self.model, features, count, memory=min(_MEMORY, _free_memory() // 2))
+        with reported(progress) as tell:
+            for start in range(0, count, size):
+                stop = min(start + size, count)
+                yield self.samples[start:stop], self.positions[start:stop], self.seed, self.kept
+                tell(stop, count)
+
+
+def prepared(
+    model: object, x: Any, y: Any, estimator: DistanceEstimator, seed: int, references: Any, keep: Any
+) -> Prepared:
+    """Check all that `measure` is given, and bring it in the form that an estimator takes."""
     check_seed(seed)
-    classifier = as_classifier(model)
-    named = in_model_order(classifier, x)
+    original = as_classifier(model)
+    named = in_model_order(original, x)
     samples = named if hasattr(named, "shape") else _array(named)
-    classifier = served(classifier, getattr(estimator, "needs", ""), tuple(samples.shape[1:]))
+    classifier = served(original, getattr(estimator, "needs", ""), tuple(samples.shape[1:]))
     check_estimator(classifier, estimator)
     kept = kept_positions(classifier, keep)
     check_keep(estimator, kept)
     checked = check_samples(classifier, samples, y)
-    classifier, positions = checked.model, checked.positions
-    for warning in checked.warnings:
-        warnings.warn(warning, UserWarning, stacklevel=2)
+    original = checked.model if classifier is original else original
+    asked = checked.model
     if references is not None:
         fixed = as_references(
             in_model_order(classifier, references, "references"), tuple(samples.shape[1:]), classifier.domain
         )
-        classifier = with_references(classifier, fixed, estimator)
-    size = shard_size(
-        classifier, math.prod(samples.shape[1:]), len(positions), memory=min(_MEMORY, _free_memory() // 2)
-    )
-    parts = []
-    with reported(progress) as tell:
-        for start in range(0, len(positions), size):
-            shard = samples[start : start + size]
-            parts.append(measure_shard(classifier, estimator, shard, positions[start : start + size], seed, kept))
-            tell(min(start + size, len(positions)), len(positions))
-    return concatenate(parts)
+        asked = with_references(asked, fixed, estimator)
+    return Prepared(asked, original, samples, checked.positions, seed, kept, checked.warnings)
 
 
 def shard_size(model: Classifier, features: int, samples: int, memory: int = _MEMORY) -> int:
@@ -152,7 +191,7 @@ def measure_shard(
     samples = np.asarray(x)
     asked, classes = keeping(model, y_positions, kept)
     found = estimator(asked, samples, classes, keys=sample_keys(samples, classes, seed))
-    return replace(found, estimator=spelled(estimator), keep=[model.classes[place] for place in kept])
+    return replace(found, estimator=spelled(estimator), keep=tuple(model.classes[place] for place in kept))
 
 
 def with_references(model: Classifier, references: References | None, estimator: DistanceEstimator) -> Classifier:

@@ -51,11 +51,13 @@ class Smoothing:
     """A certified distance of the smoothed classifier g(x) = argmax_c Pr(f(x + ε) = c), ε ~ N(0, (σ · scale)²).
 
     R = σ Φ⁻¹(p), where p is the lower limit, at level α, of the share of votes for the class that a pilot named; 0 if
-    p ≤ ½ (g abstains) or if that class is not the label. If a set A of several classes is to be kept, R is
-    σ/2 (Φ⁻¹(p) + Φ⁻¹(q)), or 0 if that is negative, where q is the limit of the share of votes for A and both limits are
-    at level α/2: a class outside of A has at most the share 1 − q, and within R less than the named one. The noise is added to inputs as the domain has them (pixels
+    p ≤ ½ (g abstains) or if that class is not the label. The noise is added to inputs as the domain has them (pixels
     of [0, 1], say), in units of its scale, and not to features that cannot move. It may lead out of the domain's box:
     g is defined everywhere, and what is certified for the whole space holds inside the box too.
+
+    If a set A of several classes is to be kept, R is σ/2 (Φ⁻¹(p) + Φ⁻¹(q)), or 0 if that is negative, where q is the
+    lower limit of the share of votes for A, and both limits are at level α/2: a class outside of A has at most the
+    share 1 − q, and within R less than the class that the pilot named.
 
     Guarantee: a lower bound on the distance of g, not of f, which for each sample fails with probability at most α.
     (`fairmargin.metrics.certificates` makes statements on groups from that.) `correct` is the pilot's vote, so it is
@@ -102,6 +104,7 @@ class Smoothing:
     needs: ClassVar[str] = "predict"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
     revision: ClassVar[int] = 1
+    bound: ClassVar[Bound] = Bound.LOWER
     at_a_time: ClassVar[int] = 16  # samples a shard: each is asked about thousands of times
     caution: ClassVar[str] = (
         "Radii certified by smoothing are of g, the vote of the model under noise, and not of the model itself: too "
@@ -131,7 +134,7 @@ class Smoothing:
         with polling(whole, tuple(x.shape[1:]), self.sigma) as poll:
             found = self.certify(poll, poll.rows(x), y, keys, kept)
         radii, correct = np.array([each.radius for each in found]), np.array([each.correct for each in found])
-        return Distances(radii, correct, Bound.LOWER, self.norm, subject_of(self.sigma))
+        return Distances(radii, correct, self.bound, self.norm, subject_of(self.sigma))
 
     def certify(self, poll: Poll, rows: Rows, y: Ints, keys: Keys, kept: tuple[int, ...] = ()) -> list[Certificate]:
         """One certificate a row: the pilot for all of them, then the fresh draws that each deserves.

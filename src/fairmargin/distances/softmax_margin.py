@@ -44,6 +44,7 @@ class SoftmaxMargin:
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
     revision: ClassVar[int] = 1
+    bound: ClassVar[Bound] = Bound.NEITHER
     caution: ClassVar[str] = (
         "`softmax_margin` is a difference of probabilities: it has no unit of length, whatever norm tables and figures "
         "name beside it."
@@ -62,4 +63,4 @@ class SoftmaxMargin:
                 return (top[:, 0] - top[:, 1],)
 
             (values,) = by_tiles(network, sureness, begun.scores)
-            return begun.distances(values, Bound.NEITHER, self.norm)
+            return begun.distances(values, self.bound, self.norm)

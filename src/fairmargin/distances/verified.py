@@ -83,6 +83,7 @@ class Verified:
     needs: ClassVar[str] = "layers"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
     revision: ClassVar[int] = 1
+    bound: ClassVar[Bound] = Bound.LOWER
     keeps_several: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -108,7 +109,7 @@ class Verified:
                 values[begun.correct_at] = _search(
                     proof, begun.x[begun.correct_at], begun.y[begun.correct_at], self.steps
                 )
-            return begun.distances(values, Bound.LOWER, self.norm)
+            return begun.distances(values, self.bound, self.norm)
 
     def _wide(self, layers: Layers) -> int:
         """Up to how many values of a layer are bounded by backward passes."""
