@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.core.arrays import Bools, Ints
+from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.keys import sample_keys
 from fairmargin.distances.measure import Prepared, prepared
 from fairmargin.distances.protocol import DistanceEstimator, Finder, finder
@@ -66,7 +66,7 @@ def _of_shard(
     samples = np.asarray(shard)
     model, classes = keeping(ready.model, positions, kept)
     distances, points = search.find(model, samples, classes, keys=sample_keys(samples, classes, seed))
-    given = samples.reshape(len(samples), -1)
+    given = samples.reshape(points.shape)
     wide = points.dtype.itemsize > 4 or given.dtype.kind != "f" or given.dtype.itemsize > 4
     kind = np.float64 if wide else np.float32
     # What the search did not move is as it was given, also where the model sees it rounded.
@@ -74,18 +74,17 @@ def _of_shard(
     if distances.subject == "model":
         rows = np.flatnonzero(distances.correct & np.isfinite(distances.values))
         own = np.array(kept) if kept else positions[rows, None]
-        points[rows] = _beyond(ready.original, samples[rows], points[rows], own)
+        points[rows] = _beyond(ready.original, samples.shape[1:], given[rows].astype(np.float64), points[rows], own)
     return points.reshape(samples.shape)
 
 
 def _beyond(
-    model: Classifier, samples: npt.NDArray[Any], points: npt.NDArray[np.floating[Any]], own: Ints
+    model: Classifier, shape: tuple[int, ...], start: Floats, points: npt.NDArray[np.floating[Any]], own: Ints
 ) -> npt.NDArray[np.floating[Any]]:
     """The points, or the first inputs a hair beyond them, that the model takes for another class; NaN if none is.
 
     A point of the boundary itself is taken for either class, as the last bit falls.
     """
-    start, kind = samples.reshape(len(samples), -1).astype(np.float64), points.dtype
     low, high, _ = model.domain.flat(start.shape[1])
     left, own = np.arange(len(points)), np.broadcast_to(own, (len(points), own.shape[-1]))
     found = np.full_like(points, np.nan)
@@ -93,9 +92,9 @@ def _beyond(
         if not left.size:
             break
         step = points[left].astype(np.float64) - start[left]
-        there = np.where(step == 0, start[left], np.clip(start[left] + (1 + hair) * step, low, high)).astype(kind)
-        there = there if hair else points[left]
-        named = model.predict(there.reshape(-1, *samples.shape[1:]))
+        there = np.where(step == 0, start[left], np.clip(start[left] + (1 + hair) * step, low, high))
+        there = there.astype(points.dtype) if hair else points[left]
+        named = model.predict(there.reshape(-1, *shape))
         out: Bools = (named[:, None] != own[left]).all(axis=1)
         found[left[out]] = there[out]
         left = left[~out]
