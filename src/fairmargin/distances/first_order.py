@@ -24,8 +24,9 @@ class FirstOrder:
     """min over k of (f_y − f_k)(x) / ‖∇(f_y − f_k)(x)‖_q, as if the scores went on as they begin.
 
     Guarantee: none on a network: neither an upper nor a lower bound, but cheap, and well correlated with the distance
-    where gradients are not saturated. On a linear model without limits and with all rivals it is exact. Limits of the
-    domain are not looked at, beyond features that cannot move at all; `inf` where the gradient is 0.
+    where gradients are not saturated. On a linear model without limits, with all rivals and a single class to keep, it
+    is exact. Limits of the domain are not looked at, beyond features that cannot move at all; `inf` where the gradient
+    is 0.
 
     Parameters
     ----------

@@ -20,7 +20,8 @@ class SoftmaxMargin:
     """p₍₁₎ − p₍₂₎: the probability of the predicted class less that of the strongest rival.
 
     Guarantee: none. It is a stand-in for the distance that needs no gradient and no search; it lies in [0, 1], has no
-    unit of length, and changes with the temperature of the scores although the boundary does not.
+    unit of length, and changes with the temperature of the scores although the boundary does not. Of several classes to
+    keep the best counts, and the others are left out of the softmax.
 
     Parameters
     ----------
