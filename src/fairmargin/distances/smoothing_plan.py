@@ -43,7 +43,7 @@ def certified_lead(
     0 where that is negative. Within this radius the class is ahead of every class that is not kept.
 
     >>> certified_lead([990, 500], [990, 1000], 1000, sigma=0.25, alpha=0.001).round(3)
-    array([0.485, 0.286])
+    array([0.49 , 0.287])
     """
     share, together = (special.ndtri(lower_share(each, draws, alpha / 2)) for each in (votes, votes_kept))
     return np.asarray(sigma / 2 * np.maximum(share + together, 0.0))
