@@ -308,6 +308,24 @@ def test_a_group_that_both_models_always_misclassify_has_an_interval_that_is_not
     assert row.change.low < 0 < row.change.high
 
 
+def test_two_models_that_misclassify_everything_have_no_interval_of_the_change() -> None:
+    zero = exact(np.zeros(100))
+    found = compare(zero, zero, groups(50, 50), QUICK)
+    for row in found:
+        assert math.isnan(row.change.low)
+        assert math.isnan(row.change_alone.high)
+        assert "no interval" in row.change.reason
+        assert "both models misclassify every sample" in row.finding
+
+
+def test_the_only_group_has_no_sigma_and_the_reason_is_that_there_is_no_other_group() -> None:
+    values = np.random.default_rng(0).gamma(2, 1, 60)
+    row = compare(exact(values), exact(2 * values), groups(60), QUICK)["g0"]
+    assert row.verdict == "more robust"
+    assert row.sigma_change.reason == "there is no other group"
+    assert "its change of σ is undefined (there is no other group)" in row.finding
+
+
 @pytest.mark.parametrize("factor", [0.0, 3.0])
 def test_models_of_which_one_or_both_are_always_wrong_can_be_compared(factor):
     zero, other = exact(np.zeros(100)), exact(factor * np.random.default_rng(0).gamma(2, 1, 100))
@@ -354,8 +372,9 @@ def test_intervals_of_the_change_hold_the_truth():
         found = compare(
             exact(before), exact(after), partition, AuditPlan(resamples=200, smallest_group=1_000, seed=seed)
         )
-        held += [row.change.low <= truth <= row.change.high for row, truth in zip(found, change, strict=True)]
-        held_sigma += [row.sigma_change.low <= s <= row.sigma_change.high for row, s in zip(found, sigma, strict=True)]
+        for row, i in zip(found, range(2), strict=True):
+            held[i] += row.change_alone.low <= change[i] <= row.change_alone.high
+            held_sigma[i] += row.sigma_change_alone.low <= sigma[i] <= row.sigma_change_alone.high
     assert (held / draws >= 0.90).all(), held / draws
     assert (held_sigma / draws >= 0.90).all(), held_sigma / draws
     assert (held / draws < 1).all()  # nor so wide that they say nothing

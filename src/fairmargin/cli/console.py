@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 import shlex
 import sys
 import time
@@ -18,7 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fairmargin.errors import visible
+from fairmargin.errors import harmless_json, visible
 
 if TYPE_CHECKING:
     from fairmargin.metrics.precision import PrecisionResult
@@ -41,8 +40,6 @@ errors = Console(stderr=True, highlight=False, emoji=False)
 
 _A_MINUTE = 60.0
 _FEW = 3  # groups of which nothing is certain that get a sentence each
-# Control characters from DEL on, separators of lines, direction marks and halves of surrogate pairs.
-_UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 _COLOURS = {"less robust": "red", "more robust": "green"}
 
 
@@ -257,7 +254,9 @@ def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
 
 def percent_text(value: float) -> str:
     """A share with its sign; a dash where it is undefined."""
-    return f"{value:+.1%}".replace("-", "−") if math.isfinite(value) else "–"
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "−∞" if value < 0 else "∞"
+    return f"{value:+.1%}".replace("-", "−")
 
 
 def shown(text: str) -> str:
@@ -270,7 +269,7 @@ def shown(text: str) -> str:
 def print_json(content: Any) -> None:
     """Print a result for programs. Control characters that JSON allows in texts are escaped, line breaks aside."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
-    typer.echo(re.sub(_UNSAFE_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text))
+    typer.echo(harmless_json(text))
 
 
 def p_text(p: float) -> str:

@@ -11,6 +11,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.kept import Kept
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import as_rows, check_inside
@@ -64,7 +65,7 @@ class ExactLinear:
         """The exact distances; nothing here is random, so `keys` is not read."""
         if isinstance(model, Kept):
             return self._leaving(model, x).distances
-        rows = as_rows(x)
+        rows = as_rows(in_model_order(model, x))
         check_inside(model.domain, rows)
         scores = model.scores(rows)
         values, _ = self._nearest(model, rows, scores, y)
@@ -74,7 +75,7 @@ class ExactLinear:
         """The exact distances, and the nearest points of the boundary: a hair beyond, the prediction differs."""
         if isinstance(model, Kept):
             return self._leaving(model, x)
-        rows = as_rows(x)
+        rows = as_rows(in_model_order(model, x))
         check_inside(model.domain, rows)
         scores = model.scores(rows)
         values, rival = self._nearest(model, rows, scores, y)
@@ -82,7 +83,7 @@ class ExactLinear:
         return Found(Distances(values, scores.argmax(axis=1) == y, Bound.EXACT, self.norm), points)
 
     def closest(self, model: LinearClassifier, x: Any, y: Ints) -> Floats:
-        """The nearest point of the boundary for each sample, in the shape of `x`.
+        """The nearest point of the boundary for each sample, in the shape of `x`, features in the model's order.
 
         A misclassified sample is its own; where no other class can be reached, the point is NaN. At the point two
         scores tie, up to rounding: a hair beyond it, the prediction differs from `y`.
@@ -109,7 +110,7 @@ class ExactLinear:
     def _leaving(self, model: Kept, x: Any) -> Found:
         """The distances from a set of classes to keep, and the nearest points, as rows; NaN where there is none."""
         linear, kept, others = cast(LinearClassifier, model.model), np.array(model.kept), np.array(model.others)
-        rows = as_rows(x)
+        rows = as_rows(in_model_order(linear, x))
         check_inside(linear.domain, rows)
         scores = linear.scores(rows)
         correct = np.isin(scores.argmax(axis=1), kept)

@@ -14,6 +14,7 @@ from fairmargin.metrics.kept import read, written
 from fairmargin.metrics.results import (
     TOO_FEW,
     Estimate,
+    decode_count,
     decode_estimate,
     decode_number,
     decode_text,
@@ -171,7 +172,7 @@ def _decode(content: dict[str, Any]) -> Adequacy:
     budgets = tuple(map(decode_text, content["budgets"]))
     return Adequacy(
         budgets=budgets,
-        audited=int(content["audited"]),
+        audited=decode_count(content["audited"]),
         groups=tuple(_group(row, len(budgets)) for row in content["groups"]),
         verdict=decode_text(content["verdict"], SETTLEMENTS),
         bound=Bound(content["bound"]),
@@ -194,8 +195,8 @@ def _group(content: dict[str, Any], budgets: int) -> GroupAdequacy:
         raise ValueError(f"every group has a number for each of {budgets} budgets")
     return GroupAdequacy(
         group=decode_text(content["group"]),
-        size=int(content["size"]),
-        of=int(content["of"]),
+        size=decode_count(content["size"]),
+        of=decode_count(content["of"]),
         distances=tuple(map(decode_number, content["distances"])),
         means=means,
         means_alone=alone,
@@ -212,5 +213,5 @@ def _group(content: dict[str, Any], budgets: int) -> GroupAdequacy:
 
 def _alarm(content: dict[str, Any]) -> Alarm:
     kind = decode_text(content["kind"], ALARMS)
-    hits, of = int(content["hits"]), int(content["of"])
+    hits, of = decode_count(content["hits"]), decode_count(content["of"])
     return Alarm(kind, hits, of, decode_estimate(content["share"]), decode_number(content["threshold"]))

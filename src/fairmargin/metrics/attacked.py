@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairmargin.core.bound import Bound
-from fairmargin.metrics.results import VERDICTS, Estimate, decode_estimate, decode_number, decode_text
+from fairmargin.metrics.results import VERDICTS, Estimate, decode_count, decode_estimate, decode_number, decode_text
 
 _ESTIMATES = ("natural_accuracy", "robust_accuracy", "gap_to_rest")
 _SPREADS = ("mean_accuracy", "vcra", "vca", "gap", "variation", "worst_accuracy")
@@ -158,7 +158,7 @@ def decode_everyone(content: dict[str, Any]) -> EveryoneUnderAttack:
 
 
 def _decode_counts(content: dict[str, Any]) -> dict[str, Any]:
-    counts = {name: int(content[name]) for name in ("size", "wrong", "fooled")}
+    counts = {name: decode_count(content[name]) for name in ("size", "wrong", "fooled")}
     if min(counts.values()) < 0 or counts["wrong"] + counts["fooled"] > counts["size"]:
         raise ValueError(f"its counts do not add up: {counts}")
     return counts

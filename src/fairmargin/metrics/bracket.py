@@ -76,9 +76,10 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, plan: Audi
     found = [_Compared.of(i, sides, partition, chosen, cluster) for i in range(len(partition.labels))]
     p = np.array([each.p for each in found])
     count = hypotheses(~np.isnan(p))
-    adjusted, level = holm(p, count), chosen.alpha / max(count, 1)
+    adjusted, everyone = holm(p, count), hypotheses(np.ones(len(p), dtype=np.bool_))
+    levels = chosen.alpha / np.where(np.isnan(p), everyone, max(count, 1))  # see `simultaneous_limits`
     rows = tuple(
-        _row(label, int(mask.sum()), each, float(adjusted[i]), level, sides, chosen)
+        _row(label, int(mask.sum()), each, float(adjusted[i]), float(levels[i]), sides, chosen)
         for i, ((label, mask), each) in enumerate(zip(partition, found, strict=True))
     )
     low, high = (np.array([getattr(row.robustness, side) for row in rows]) for side in ("low", "high"))

@@ -10,7 +10,15 @@ import pandas as pd
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
 from fairmargin.metrics.kept import read, written
-from fairmargin.metrics.results import NOT_COMPARABLE, TOO_FEW, decode_number, decode_text, encode, radius_words
+from fairmargin.metrics.results import (
+    NOT_COMPARABLE,
+    TOO_FEW,
+    decode_count,
+    decode_number,
+    decode_text,
+    encode,
+    radius_words,
+)
 
 CERTAINLY_LESS = "certainly less robust"
 CERTAINLY_MORE = "certainly more robust"
@@ -175,7 +183,7 @@ def _decode(content: dict[str, Any]) -> Bracket:
         groups=tuple(map(_group, content["groups"])),
         variance=(decode_number(low), decode_number(high)),
         share_closed=decode_number(content["share_closed"]),
-        crossed=int(content["crossed"]),
+        crossed=decode_count(content["crossed"]),
         norm=Norm(content["norm"]),
         subject=decode_text(content["subject"]),
         confidence=float(content["confidence"]),
@@ -191,7 +199,7 @@ def _group(content: dict[str, Any]) -> GroupBracket:
     )
     return GroupBracket(
         group=decode_text(content["group"]),
-        size=int(content["size"]),
+        size=decode_count(content["size"]),
         robustness=robustness,
         gap=gap,
         sigma=sigma,

@@ -12,7 +12,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.metrics.certificates import CertifiedMean, CertifiedShare, certified_accuracy, certified_mean
 from fairmargin.metrics.kept import read, written
-from fairmargin.metrics.results import decode_number, decode_text, encode
+from fairmargin.metrics.results import decode_count, decode_number, decode_text, encode
 
 _FORMAT = 1
 
@@ -162,7 +162,10 @@ def _group(content: dict[str, Any]) -> CertifiedGroup:
     return CertifiedGroup(
         group=decode_text(content["group"]),
         mean=CertifiedMean(
-            decode_number(mean["value"]), decode_number(mean["guaranteed"]), int(mean["false"]), int(mean["size"])
+            decode_number(mean["value"]),
+            decode_number(mean["guaranteed"]),
+            decode_count(mean["false"]),
+            decode_count(mean["size"]),
         ),
         shares=tuple(
             CertifiedShare(*(decode_number(share[name]) for name in ("radius", "value", "guaranteed")))

@@ -5,7 +5,7 @@ Each sample is its own control, so that differences far smaller than the spread 
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +86,7 @@ class Comparison:
                     columns |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
                 else:
                     columns[name] = value
-            rows.append(columns)
+            rows.append(columns | {"up_to": self.up_to})
         return pd.DataFrame(rows)
 
     def to_json(self) -> str:
@@ -162,17 +162,16 @@ def _rows(
     enough = np.full_like(units, np.inf), np.zeros_like(units)
     tested = is_testable(units, *enough, plan)
     sigma_tested = is_testable(units, rest_units, enough[1], plan)
-    change = _inferred(mean, tested, int(tested.sum()), plan)
-    sigma = _inferred(ratio, sigma_tested, hypotheses(sigma_tested), plan)
+    change = _inferred(mean, tested, lambda which: int(which.sum()), plan)
+    sigma = _inferred(ratio, sigma_tested, hypotheses, plan)
     bound = bounds[1] - bounds[0]
     sigma_bound = bounds[1] / bounds[1] - bounds[0] / bounds[0]
     rows = []
     for i, label in enumerate(partition.labels):
-        reason = "a single sample has no interval" if units[i] < 2 else ""
-        sigma_reason = "the group or its rest has a single sample: no interval" if rest_units[i] < 2 else reason
-        together, alone = (_estimate(change.value[i], limits, i, bound, reason) for limits in change.limits)
+        together, alone = (_change(float(change.value[i]), limits, i, bound, units[i]) for limits in change.limits)
         sigma_together, sigma_alone = (
-            _estimate(sigma.value[i], limits, i, sigma_bound, sigma_reason) for limits in sigma.limits
+            _sigma_change(float(sigma.value[i]), limits, i, sigma_bound, (units[i], rest_units[i]))
+            for limits in sigma.limits
         )
         verdict = _verdict(bool(tested[i]), together)
         rows.append(
@@ -208,9 +207,9 @@ class _Inferred:
     limits: tuple[Limits, Limits]
 
 
-def _inferred(change: PairedChange, tested: Bools, count: int, plan: AuditPlan) -> _Inferred:
+def _inferred(change: PairedChange, tested: Bools, questions: Callable[[Bools], int], plan: AuditPlan) -> _Inferred:
     """Test every group and give limits that exclude 0 exactly where the corrected p-value is below α."""
-    p = np.where(tested, change.p(), math.nan)
+    p, count = np.where(tested, change.p(), math.nan), questions(tested)
     adjusted = holm(p, count if tested.any() else None)
 
     def relative_limits(alpha: float) -> Limits:
@@ -218,7 +217,12 @@ def _inferred(change: PairedChange, tested: Bools, count: int, plan: AuditPlan) 
         return Limits(limits.low / change.scale, limits.high / change.scale)
 
     relative = simultaneous_limits(
-        relative_limits, change.value / change.scale, adjusted, alpha=plan.alpha, hypotheses=count
+        relative_limits,
+        change.value / change.scale,
+        adjusted,
+        alpha=plan.alpha,
+        hypotheses=count,
+        intervals=questions(np.ones_like(tested)),
     )
     together = Limits(relative.low * change.scale, relative.high * change.scale)
     return _Inferred(change.value, p, adjusted, (together, change.limits(plan.alpha)))
@@ -253,10 +257,23 @@ def _verdict(tested: bool, change: Estimate) -> str:
     return LESS_ROBUST if change.high < 0 else NO_DIFFERENCE
 
 
-def _estimate(value: float, limits: Limits, i: int, bound: Bound, reason: str) -> Estimate:
+def _change(value: float, limits: Limits, i: int, bound: Bound, units: float) -> Estimate:
+    low, high = float(limits.low[i]), float(limits.high[i])
+    if units < 2:
+        return Estimate(value, math.nan, math.nan, bound, "a single sample has no interval")
+    if low == high:  # newly right samples, which were not observed, would lie at a distance that nothing tells
+        return Estimate(value, math.nan, math.nan, bound, "both models misclassify every sample: no interval")
+    return Estimate(value, low, high, bound)
+
+
+def _sigma_change(value: float, limits: Limits, i: int, bound: Bound, units: tuple[float, float]) -> Estimate:
+    if units[1] == 0:
+        return Estimate.undefined("there is no other group", bound)
     if math.isnan(value):
         return Estimate.undefined("the rest has robustness 0 before or after", bound)
-    return Estimate(float(value), float(limits.low[i]), float(limits.high[i]), bound, reason)
+    low, high = float(limits.low[i]), float(limits.high[i])
+    reason = "the group or its rest has a single sample: no interval" if min(units) < 2 else ""
+    return Estimate(value, low, high, bound, reason)
 
 
 def _finding(label: str, verdict: str, change: Estimate, sigma: Estimate, adjusted: float, plan: AuditPlan) -> str:
@@ -264,12 +281,14 @@ def _finding(label: str, verdict: str, change: Estimate, sigma: Estimate, adjust
         return f"{label}: too few samples ({plan.smallest_group} are needed for a verdict)."
     p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.3f}"
     words = {NO_DIFFERENCE: "no significant change"}.get(verdict, f"{verdict} than before")
-    sigma_text = str(sigma)
+    interval = f"{plan.confidence:.0%} interval for all groups at once {limits_text(change)}"
+    sigma_text = f"its change of σ is undefined ({sigma.reason})"
     if sigma.is_defined:
-        sigma_text = f"{sigma.value:+.4g} ({sigma.reason if math.isnan(sigma.low) else limits_text(sigma)})"
+        limits = sigma.reason if math.isnan(sigma.low) else limits_text(sigma)
+        sigma_text = f"σ changed by {sigma.value:+.4g} ({limits})"
     return (
-        f"{label}: {words} (mean distance {change.value:+.4g}, {plan.confidence:.0%} interval for all groups at once "
-        f"{limits_text(change)}; {p}); σ changed by {sigma_text}."
+        f"{label}: {words} (mean distance {change.value:+.4g}, "
+        f"{change.reason if math.isnan(change.low) else interval}; {p}); {sigma_text}."
     )
 
 

@@ -156,7 +156,7 @@ class PrecisionResult:
     def to_frame(self) -> pd.DataFrame:
         """One row per group, every number in a column of its own."""
         rows = [{**_flat(row), "finding": self.finding(row)} for row in self.groups]
-        return pd.DataFrame([{"partition": self.partition, **row} for row in rows])
+        return pd.DataFrame([{"partition": self.partition, **row, "up_to": self.up_to} for row in rows])
 
     def to_json(self) -> str:
         """A JSON text from which `from_json` makes the same result again."""
@@ -241,7 +241,14 @@ def judged(
     questions = hypotheses(tested)
     adjusted = holm(alone, questions)
     value = np.array([row.sigma.value for row in groups])
-    limits = simultaneous_limits(limits_at, value, adjusted, alpha=1 - confidence, hypotheses=questions)
+    limits = simultaneous_limits(
+        limits_at,
+        value,
+        adjusted,
+        alpha=1 - confidence,
+        hypotheses=questions,
+        intervals=hypotheses(np.ones_like(tested)),
+    )
     rows = []
     columns = (alone, adjusted, enough, limits.low, limits.high)
     for row, one, corrected, many, low, high in zip(groups, *(column.tolist() for column in columns), strict=True):
@@ -310,7 +317,7 @@ def _decode(content: dict[str, Any]) -> PrecisionResult:
         cheap=decode_text(content["cheap"]),
         bound=Bound(content["bound"]),
         norm=Norm(content["norm"]),
-        rounds=int(content["rounds"]),
+        rounds=decode_count(content["rounds"]),
         notes=tuple(map(decode_text, content["notes"])),
         **{name: decode_number(content[name]) for name in numbers},
     )

@@ -53,19 +53,24 @@ class Estimate:
     def __str__(self) -> str:
         if not self.is_defined:
             return f"undefined ({self.reason})" if self.reason else "undefined"
-        low, high = (limit_text(limit, lambda value: f"{value:.4g}") for limit in (self.low, self.high))
+        low, high = (limit_text(end, lambda value: f"{value:.4g}", abs(self.value)) for end in (self.low, self.high))
         return f"{self.value:.4g} [{low}, {high}]"
 
 
-def limit_text(limit: float, show: Callable[[float], str]) -> str:
-    """Format a limit; one that lies just beyond 0 is shown as such, since it would be rounded to 0.
+def limit_text(limit: float, show: Callable[[float], str], size: float = 1.0) -> str:
+    """Format a limit; one that would be rounded to 0, or lies just beyond it, is shown as below or above 0.
+
+    `size` is that of the estimate, on which it depends what is "just beyond".
 
     >>> limit_text(-JUST_BEYOND_ZERO, "{:.1%}".format), limit_text(-0.3, "{:.1%}".format)
     ('below 0', '-30.0%')
     """
-    if 0 < abs(limit) <= JUST_BEYOND_ZERO:
+    text = show(limit)
+    if limit == 0 or not math.isfinite(limit):
+        return text
+    if abs(limit) <= 10 * JUST_BEYOND_ZERO * size < math.inf or not any(digit in text for digit in "123456789"):
         return "below 0" if limit < 0 else "above 0"
-    return show(limit)
+    return text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -237,7 +242,7 @@ def decode_number(value: Any) -> float:
 
 def decode_count(value: Any) -> int:
     """Decode a whole number from 0 on that `encode` wrote."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise ValueError(f"{value!r} is not a number of samples")
     return value
 

@@ -8,6 +8,8 @@ from fairmargin.metrics.results import Estimate, limit_text
 from fairmargin.metrics.undefined import reason_of
 from fairmargin.report import spelling
 
+_DIGITS = "123456789"  # a number that shows none of them is shown as 0
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -33,8 +35,15 @@ def decimals_of(estimates: Sequence[Estimate]) -> int:
 
 
 def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
-    """A distance with its interval."""
-    return _cell(estimate, lambda value: fixed(value, decimals, signed=signed))
+    """A distance with its interval. A number that the decimals of its column would make 0 has decimals of its own."""
+
+    def shown(value: float) -> str:
+        text = fixed(value, decimals, signed=signed)
+        if value == 0 or not math.isfinite(value) or any(digit in text for digit in _DIGITS):
+            return text
+        return f"{'+' if signed and value > 0 else ''}{spelling.number(value)}"
+
+    return _cell(estimate, shown)
 
 
 def share(estimate: Estimate, *, signed: bool, alone: Estimate | None = None) -> Cell:
@@ -52,7 +61,7 @@ def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
         return Cell("undefined", reason=estimate.reason or reason_of(estimate.value))
     if math.isnan(estimate.low) or math.isnan(estimate.high):
         return Cell(show(estimate.value), reason=estimate.reason or "no interval")
-    low, high = (limit_text(limit, show) for limit in (estimate.low, estimate.high))
+    low, high = (limit_text(limit, show, abs(estimate.value)) for limit in (estimate.low, estimate.high))
     return Cell(show(estimate.value), f"[{low}, {high}]", estimate.reason)
 
 
@@ -65,6 +74,6 @@ def fixed(value: float, decimals: int, *, signed: bool) -> str:
     if math.isinf(value):
         return "−∞" if value < 0 else "∞"
     text = f"{abs(value):,.{decimals}f}"
-    if not any(digit in text for digit in "123456789"):
+    if not any(digit in text for digit in _DIGITS):
         return text
     return f"−{text}" if value < 0 else f"+{text}" if signed else text

@@ -80,8 +80,8 @@ def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) 
 def headline(result: Result) -> str:
     """The finding of one partition in a sentence: whom noise or an attacker reaches first, if anyone."""
     rows: list[Row] = [*by_sigma(result)]
-    less = [row for row in rows if row.verdict == LESS_ROBUST and row.sigma.is_defined]
-    more = [row for row in reversed(rows) if row.verdict == MORE_ROBUST and row.sigma.is_defined]
+    less = [row for row in rows if row.verdict == LESS_ROBUST]
+    more = [row for row in reversed(rows) if row.verdict == MORE_ROBUST]
     if less:
         return _first_reached(result, less[0])
     if more:
@@ -133,7 +133,7 @@ def answer(results: Sequence[Result]) -> str:
         qualifier = _QUALIFIER[bounds[0]] if len(bounds) == 1 else ""
         sentences.append(f"No: the model is not equally hard to fool for everyone{qualifier}.")
         evidence = [
-            f"{quoted(row.group)} of {quoted(r.partition)} ({comparison(row.sigma.value, r.bound)} than the rest"
+            f"{quoted(row.group)} of {quoted(r.partition)} ({_than_the_rest(row, r.bound)}"
             f"{f' in {r.norm}' if several else ''}"
             f"{_QUALIFIER[r.bound] if len(bounds) > 1 else ''})"
             for r, row in shown
@@ -193,12 +193,29 @@ def _distance_words(result: Result, row: Row) -> str:
     sigma, bound = row.sigma, result.bound
     control = result.control if isinstance(result, AuditResult) else ""
     rest = f"everyone else’s at equal {quoted(control)}" if control else "everyone else’s"
-    what = f"its certified radii are {comparison(sigma.value, bound)} than {rest}"
+    how = comparison(sigma.value, bound) if sigma.is_defined else _farther(bound)
+    what = f"its certified radii are {how} than {rest}"
     if bound is not Bound.LOWER:
         towards = "to" if sigma.value < 0 else "from"
-        what = f"its samples lie {comparison(sigma.value)} {towards} the boundary than {rest}"
+        what = f"its samples lie {how} {towards} the boundary than {rest}"
     radius = f", {radius_of(result.up_to)}," if math.isfinite(result.up_to) else ""
+    if not sigma.is_defined:
+        return f"on average{radius} {what}, {_ALL_ZERO[bound is Bound.LOWER]} ({p_value(row.p_adjusted)})"
     return f"on average{radius} {what} ({interval(sigma, result.confidence, bound)}, {p_value(row.p_adjusted)})"
+
+
+# σ of a group with a verdict is undefined only if the mean of its rest is 0.
+_ALL_ZERO = ("whose distances are all 0", "which are all 0")
+
+
+def _farther(bound: Bound) -> str:
+    return "larger" if bound is Bound.LOWER else "farther"
+
+
+def _than_the_rest(row: Row, bound: Bound) -> str:
+    if row.sigma.is_defined:
+        return f"{comparison(row.sigma.value, bound)} than the rest"
+    return f"{_farther(bound)} than the rest, {_ALL_ZERO[False]}"
 
 
 def _with_sigma(rows: Sequence[Row], bound: Bound) -> str:
@@ -212,24 +229,30 @@ def _with_sigma(rows: Sequence[Row], bound: Bound) -> str:
 
 def _undecided(rows: Sequence[Row], of_all: int) -> str:
     which = f"For {len(rows)} of {of_all} groups the difference could be chance"
-    ends = [abs(end) for row in rows for end in (row.sigma.low, row.sigma.high) if math.isfinite(end)]
+    ends = [abs(end) for row in rows for end in (row.sigma.low, row.sigma.high)]
+    if all(map(math.isnan, ends)):
+        return f"{which}."
     allow = "the interval allows a difference" if len(rows) == 1 else "their intervals allow differences"
-    return f"{which}; {allow} of up to {percent(max(ends))}." if ends else f"{which}."
+    return f"{which}; {allow} of {f'up to {percent(max(ends))}' if all(map(math.isfinite, ends)) else 'any size'}."
 
 
 def _strongest(results: Sequence[Result]) -> tuple[Result, Row] | None:
     """The most telling significant group: a less robust one before a more robust one, the best bound first."""
     rank = {Bound.EXACT: 0, Bound.UPPER: 1, Bound.LOWER: 1, Bound.NEITHER: 2}
     found = [
-        (row.verdict == MORE_ROBUST, rank[result.bound], -abs(row.sigma.value), i, row)
+        (row.verdict == MORE_ROBUST, rank[result.bound], -_size(row), i, row)
         for i, result in enumerate(results)
         for row in result
-        if row.verdict in (LESS_ROBUST, MORE_ROBUST) and row.sigma.is_defined
+        if row.verdict in (LESS_ROBUST, MORE_ROBUST)
     ]
     if not found:
         return None
     *_, i, row = min(found, key=lambda item: item[:4])
     return results[i], row
+
+
+def _size(row: Row) -> float:
+    return abs(row.sigma.value) if row.sigma.is_defined else math.inf
 
 
 def _was_judged(results: Sequence[Result], partition: str) -> bool:

@@ -20,7 +20,7 @@ from fairmargin.distances.measure import concatenate
 from fairmargin.errors import StoreError, visible
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store
-from fairmargin.store.received import folders_below, read_plain, refuse_links
+from fairmargin.store.received import files_below, folders_below, read_plain, refuse_links
 from fairmargin.studies.grid import TRAIN, Cell, GridTask, key_of
 from fairmargin.training.checkpoints import FINAL
 
@@ -82,7 +82,7 @@ class GridFolder:
             if (self.path / name).exists():
                 what = "a training" if name == "training_run.json" else "an audit or attacks"
                 raise StoreError(f"{self.path} holds {what}. Choose another --out for the study.")
-        refuse_links(folders_below(self.path))
+        refuse_links([*folders_below(self.path), *files_below(self.path / "trainings")])
         store = Store.open(self.path, create=True)
         for name in ("tasks", "trainings", "compared"):
             try:

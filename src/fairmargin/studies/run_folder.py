@@ -184,6 +184,7 @@ class RunFolder:
             raise self._unfinished("manifest.json")
         try:
             measurements = tuple(Measurement(m["estimator"], tuple(m["keys"])) for m in content.pop("measurements"))
+            _check_about(content)
             return Manifest(**content | {"notes": tuple(content["notes"]), "measurements": measurements})
         except (KeyError, TypeError, AttributeError) as error:
             raise self._damaged("manifest.json", error) from None
@@ -338,6 +339,7 @@ class RunFolder:
             found = tuple(PrecisionResult.from_json(json.dumps(each)) for each in content.pop("found"))
             if not found:
                 raise InputError("it holds no audit")
+            _check_about(content)
             return StoredPrecision(**content | {"found": found, "notes": tuple(content["notes"])})
         except (KeyError, TypeError, AttributeError, InputError) as error:
             raise self._damaged("precision.json", error) from None
@@ -388,6 +390,15 @@ def audit_table(audits: Sequence[StoredAudit]) -> pd.DataFrame:
     """Every group of every audit, one row each: what the gate reads."""
     frames = [a.result.to_frame().assign(estimator=a.estimator, norm=a.result.norm.value) for a in audits]
     return pd.concat(frames, ignore_index=True)
+
+
+def _check_about(content: Mapping[str, Any]) -> None:
+    """Refuse what is no text, list of notes or table of versions in how a run came about."""
+    for name, value in content.items():
+        kind = {"versions": dict, "notes": list}.get(name, str)
+        parts = value.values() if kind is dict and isinstance(value, dict) else value if kind is list else ()
+        if not isinstance(value, kind) or not all(isinstance(part, str) for part in parts):
+            raise TypeError(f"its {name} is {value!r}")
 
 
 def _labels(column: npt.NDArray[Any]) -> "pd.Series[Any]":
