@@ -85,6 +85,25 @@ def test_a_shard_keeps_its_estimator() -> None:
     assert decode(KEY, encode(KEY, distances, {}))[0].estimator == "plumb:norm=l2,steps=40"
 
 
+@pytest.mark.parametrize("keep", [(), ("no",), ("no", "pending"), (0, 2), (False,), (1.5, "a")])
+def test_a_shard_keeps_the_classes_to_keep_under_its_checksum(keep: tuple[object, ...]) -> None:
+    content = encode(KEY, replace(EXAMPLE, keep=keep), {})
+    assert decode(KEY, content)[0].keep == keep
+    meta = pq.read_schema(pa.BufferReader(content)).metadata
+    assert (b"keep" in meta) == bool(keep)  # by default such shards are the bytes of older versions
+    if keep:
+        table = pq.read_table(pa.BufferReader(content))
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.replace_schema_metadata(meta | {b"keep": b'["other"]'}), sink)
+        with pytest.raises(ValueError, match="checksum"):
+            decode(KEY, bytes(sink.getvalue()))
+
+
+def test_labels_that_are_no_plain_values_cannot_be_stored() -> None:
+    with pytest.raises(InputError, match="must be plain values"):
+        encode(KEY, replace(EXAMPLE, keep=[np.datetime64("2020-01-01")]), {})
+
+
 def test_a_shard_of_an_older_version_has_an_unknown_estimator() -> None:
     """Such a shard lacks the entry, and its checksum was made without it."""
     table = pq.read_table(pa.BufferReader(encode(KEY, EXAMPLE, {})))

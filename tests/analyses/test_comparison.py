@@ -209,9 +209,10 @@ def test_a_group_of_one_has_no_interval():
     [
         ({"norm": Norm.LINF}, "one norm; given L2 and L∞"),
         ({"subject": "smoothed(0.25)"}, "one subject; given model and smoothed"),
+        ({"keep": ["no"]}, "keep the same classes; given each sample's own class and the class 'no'"),
     ],
 )
-def test_distances_of_another_norm_or_subject_are_refused(changes, words):
+def test_distances_of_another_norm_or_subject_or_with_other_classes_to_keep_are_refused(changes, words):
     before, after, partition = pairs(8)
     other = Distances(
         **{"values": after.values, "correct": after.correct, "bound": after.bound, "norm": after.norm} | changes

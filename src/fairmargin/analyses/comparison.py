@@ -30,7 +30,7 @@ from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
@@ -308,6 +308,11 @@ def _check_alike(before: Distances, after: Distances) -> None:
     for what, left, right in (("norm", before.norm, after.norm), ("subject", before.subject, after.subject)):
         if left != right:
             raise InputError(f"`before` and `after` must have one {what}; given {left} and {right}.")
+    if before.keep != after.keep:
+        raise InputError(
+            f"`before` and `after` must keep the same classes; given {words_of_keep(before.keep)} and "
+            f"{words_of_keep(after.keep)}. Measure both with one `keep`."
+        )
     if before.estimator and after.estimator and before.estimator != after.estimator:
         raise InputError(
             f"`before` and `after` must be measured by one estimator; given {before.estimator} and {after.estimator}. "

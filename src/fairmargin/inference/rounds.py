@@ -94,7 +94,7 @@ class _Asked:
         return Distances(
             np.concatenate([p.values for _, p in self.parts]), np.concatenate([p.correct for _, p in self.parts]),
             first.bound, first.norm, first.subject,
-            None if all(p.tried is None for _, p in self.parts) else np.concatenate(tried), first.estimator,
+            None if all(p.tried is None for _, p in self.parts) else np.concatenate(tried), first.estimator, first.keep,
         )  # fmt: skip
 
 

@@ -43,6 +43,8 @@ def encode(key: str, distances: Distances, about: Mapping[str, Any]) -> bytes:
         "estimator": distances.estimator,
         "about": canonical_json(about, compact=True).decode(),
     }
+    if distances.keep:  # absent by default: such shards are the same bytes as before there was `keep`
+        meta["keep"] = canonical_json(distances.keep, compact=True).decode()
     meta["checksum"] = _checksum(distances, meta)
     tried = pa.nulls(len(distances), pa.float64()) if distances.tried is None else pa.array(distances.tried)
     table = pa.table({"value": distances.values, "correct": distances.correct, "tried": tried})
@@ -66,6 +68,7 @@ def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
         subject=meta["subject"],
         tried=None if tried.null_count else tried.to_numpy(),
         estimator=meta.get("estimator", ""),  # older shards do not hold it
+        keep=json.loads(meta.get("keep", "[]")),
     )
     if meta["key"] != key:
         raise ValueError(f"it holds the shard {meta['key']}")
