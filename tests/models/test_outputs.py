@@ -352,8 +352,8 @@ def test_commands_note_what_was_searched(tmp_path, command, network, words):
     table.to_csv(tmp_path / "data.csv", index=False)
     options = ["--model", f"{tmp_path}/net.py:{network}", "--data", tmp_path / "data.csv", "--label", "label"]
     succeeded(fairmargin(*command, *options, "--engine", "serial", "--out", tmp_path / "run"))
-    kept = tmp_path / "run" / ("manifest.json" if command[0] == "audit" else "robust_accuracy.json")
-    assert any(re.search(words, note) for note in json.loads(kept.read_text())["notes"])
+    record = json.loads((tmp_path / "run" / "record.json").read_text(encoding="utf-8"))
+    assert any(re.search(words, note) for note in record["notes"])
 
 
 @pytest.mark.parametrize("last", [(), (nn.Sigmoid(),), (nn.Sigmoid(), nn.Flatten(0))])
