@@ -20,6 +20,7 @@ TOLERANCES = {
 }
 # Weights trained anew have other last digits on another processor, and soon other first ones.
 TRAINED_ANEW = ("demo", "training", "papers")
+TIMED = {("farmur", "12")}  # the claim is about seconds
 NUMBER = re.compile(r"[−+-]?\d[\d,]*(?:\.\d+)?")
 
 
@@ -71,7 +72,10 @@ def test_the_first_audits_give_the_distances_and_verdicts_that_were_recorded() -
 @pytest.mark.parametrize("name", PAPERS)
 def test_papers_at_smoke_scale_give_the_verdicts_and_numbers_that_were_recorded(smoke: Any, name: str) -> None:
     skip_elsewhere("papers")
-    now, then = claims_of(smoke(name)[1]), recorded("papers")[name]
+    now, then = (
+        [row for row in rows if (name, row["name"]) not in TIMED]
+        for rows in (claims_of(smoke(name)[1]), recorded("papers")[name])
+    )
     assert [(row["name"], row["verdict"]) for row in now] == [(row["name"], row["verdict"]) for row in then]
     for row, expected in zip(now, then, strict=True):
         # Words may change; what is shown of a number may change in its last digit.
@@ -80,8 +84,12 @@ def test_papers_at_smoke_scale_give_the_verdicts_and_numbers_that_were_recorded(
         for one, other in zip(map(number, found), map(number, numbers), strict=True):
             assert one[0] == pytest.approx(other[0], rel=FOLDED, abs=other[1]), (row, expected)
         for field in ("interval", "chance"):
-            same = None if expected[field] is None else pytest.approx(expected[field], rel=FOLDED, abs=FOLDED)
-            assert row[field] == same, (row, expected)
+            assert values(row[field]) == pytest.approx(values(expected[field]), rel=FOLDED, abs=FOLDED), (row, expected)
+
+
+def values(shown: Any) -> list[float]:
+    """An interval, with infinity as JSON writes it, a number, or nothing."""
+    return [] if shown is None else [float(value) for value in (shown if isinstance(shown, list) else [shown])]
 
 
 def number(text: str) -> tuple[float, float]:
