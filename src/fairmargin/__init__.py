@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from fairmargin.distances.combine import tightest as tightest
     from fairmargin.distances.foreign import FromAttack as FromAttack
     from fairmargin.distances.measure import measure as measure
+    from fairmargin.distances.nearest import nearest as nearest
+    from fairmargin.engine.local import Processes as Processes
+    from fairmargin.engine.local import Serial as Serial
     from fairmargin.errors import FairmarginError as FairmarginError
     from fairmargin.inference.settings import AuditSettings as AuditSettings
     from fairmargin.models.architectures.catalog import ARCHITECTURES as ARCHITECTURES
@@ -52,8 +55,10 @@ if TYPE_CHECKING:
     from fairmargin.models.as_classifier import as_classifier as as_classifier
     from fairmargin.report import figures as plot  # noqa: F401
     from fairmargin.report.page import write_report as write_report
+    from fairmargin.runner.audit_model import audit_model as audit_model
     from fairmargin.runner.precision import audit_to_precision as audit_to_precision
     from fairmargin.runner.precision_plan import PrecisionPlan as PrecisionPlan
+    from fairmargin.study.record import RunRecord as RunRecord
     from fairmargin.training.catalog import METHODS as METHODS
     from fairmargin.training.plan import TrainingPlan as TrainingPlan
     from fairmargin.training.train import TrainingResult as TrainingResult
@@ -68,7 +73,7 @@ _DEFINED_IN = {
     "AuditSettings": "fairmargin.inference.settings",
     "AuditResult": "fairmargin.analyses.audit",
     "Bound": "fairmargin.core.bound",
-    "Bracket": "fairmargin.analyses.bracketed",
+    "Bracket": "fairmargin.analyses.bracket",
     "Comparison": "fairmargin.analyses.comparison",
     "DATASETS": "fairmargin.data.catalog",
     "Dataset": "fairmargin.data.dataset",
@@ -82,14 +87,18 @@ _DEFINED_IN = {
     "Partition": "fairmargin.core.partition",
     "PrecisionPlan": "fairmargin.runner.precision_plan",
     "PrecisionResult": "fairmargin.analyses.precision",
+    "Processes": "fairmargin.engine.local",
     "RobustAccuracy": "fairmargin.analyses.robust_accuracy",
     "RobustnessCurve": "fairmargin.core.curve",
+    "Serial": "fairmargin.engine.local",
     "Tightest": "fairmargin.distances.combine",
     "TrainingPlan": "fairmargin.training.plan",
     "TrainingResult": "fairmargin.training.train",
+    "RunRecord": "fairmargin.study.record",
     "adequacy": "fairmargin.distances.adequacy",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.analyses.audit",
+    "audit_model": "fairmargin.runner.audit_model",
     "audit_to_precision": "fairmargin.runner.precision",
     "bracket": "fairmargin.analyses.bracket",
     "build_architecture": "fairmargin.models.architectures.catalog",
@@ -99,6 +108,7 @@ _DEFINED_IN = {
     "load": "fairmargin.data.catalog",
     "load_images": "fairmargin.data.image_folder",
     "measure": "fairmargin.distances.measure",
+    "nearest": "fairmargin.distances.nearest",
     "overlap": "fairmargin.data.overlap",
     "power": "fairmargin.analyses.power",
     "robust_accuracy": "fairmargin.attacks.robust_accuracy",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Final, Literal, get_args
 
@@ -360,7 +360,8 @@ class Evidence:
             raise InputError(f"`audited` must be one of 0..{len(self.runs) - 1}; given {self.audited}.")
         first = self.runs[0]
         for run in (*self.runs, *self.looks.values()):
-            if run.norm is not first.norm or run.subject != first.subject or len(run) != len(first):
+            asked, expected = ((each.norm, each.subject, each.keep, len(each)) for each in (run, first))
+            if asked != expected:
                 raise InputError(f"Budgets must be of the same samples in one norm: given {first!r} and {run!r}.")
             if not np.array_equal(run.correct, first.correct):
                 raise InputError(
@@ -483,7 +484,7 @@ class _Found:
         values, audited = np.stack([run.values for run in evidence.runs]), evidence.runs[evidence.audited]
         cap = _cap(values, up_to)
         alone = np.minimum(values, cap)
-        nearest = Distances(values.min(axis=0), audited.correct, Bound.UPPER, audited.norm, audited.subject)
+        nearest = replace(audited, values=values.min(axis=0), bound=Bound.UPPER, tried=None, estimator="")
         return cls(alone, np.minimum.accumulate(alone, axis=0), cap, nearest)
 
 

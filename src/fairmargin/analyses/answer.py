@@ -1,5 +1,6 @@
 """The answer of a page: what several results found together, in sentences for people who build no models."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from fairmargin.analyses.audit import AuditResult, GroupResult
 from fairmargin.analyses.bracket import CERTAINLY_LESS, Bracket
 from fairmargin.analyses.precision import PreciseGroup, PrecisionResult, precision_points
 from fairmargin.analyses.robust_accuracy import RobustAccuracy
-from fairmargin.analyses.summary import comparison
+from fairmargin.analyses.summary import than_the_rest
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
 from fairmargin.presentation.formatting import at_most, listed, plain, quoted, radius_of, table_percent
@@ -108,7 +109,7 @@ def audits_answer(results: Sequence[Result]) -> str:
         qualifier = _QUALIFIER[bounds[0]] if len(bounds) == 1 else ""
         sentences.append(f"No: the model is not equally hard to fool for everyone{qualifier}.")
         evidence = [
-            f"{quoted(row.group)} of {quoted(r.partition)} ({comparison(row.sigma.value, r.bound)} than the rest"
+            f"{quoted(row.group)} of {quoted(r.partition)} ({than_the_rest(row, r.bound)}"
             f"{f' in {r.norm}' if several else ''}"
             f"{_QUALIFIER[r.bound] if len(bounds) > 1 else ''})"
             for r, row in shown
@@ -157,15 +158,19 @@ def _strongest(results: Sequence[Result]) -> tuple[Result, Row] | None:
     """The most telling significant group: a less robust one before a more robust one, the best bound first."""
     rank = {Bound.EXACT: 0, Bound.UPPER: 1, Bound.LOWER: 1, Bound.NEITHER: 2}
     found = [
-        (row.verdict == MORE_ROBUST, rank[result.bound], -abs(row.sigma.value), i, row)
+        (row.verdict == MORE_ROBUST, rank[result.bound], -_size(row), i, row)
         for i, result in enumerate(results)
         for row in result
-        if row.verdict in (LESS_ROBUST, MORE_ROBUST) and row.sigma.is_defined
+        if row.verdict in (LESS_ROBUST, MORE_ROBUST)
     ]
     if not found:
         return None
     *_, i, row = min(found, key=lambda item: item[:4])
     return results[i], row
+
+
+def _size(row: Row) -> float:
+    return abs(row.sigma.value) if row.sigma.is_defined else math.inf
 
 
 def _was_judged(results: Sequence[Result], partition: str) -> bool:

@@ -302,7 +302,7 @@ def _robustness(i: int, label: str, means: GroupMeans, bound: Bound) -> Estimate
         return Estimate(value, math.nan, math.nan, bound, reason)
     if value == 0:
         return Estimate(0.0, 0.0, math.nan, bound, f"no sample of group {label!r} has a distance above 0")
-    return Estimate(value, float(means.limits.low[i]), float(means.limits.high[i]), bound)
+    return Estimate(*_around(value, float(means.limits.low[i]), float(means.limits.high[i]), scale=0.0), bound)
 
 
 def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
@@ -320,7 +320,7 @@ def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Boun
 
 
 def _around(value: float, low: float, high: float, scale: float = 1.0) -> tuple[float, float, float]:
-    """Return a value inside its limits, without what rounding leaves of a difference that is none."""
+    """Return a value inside its limits, without what rounding leaves of a difference that is none (`scale` above 0)."""
     if abs(value) < JUST_BEYOND_ZERO * scale:
         value, low, high = (0.0 if abs(part) < JUST_BEYOND_ZERO * scale else part for part in (value, low, high))
     if math.isnan(low) or math.isnan(high):
@@ -368,7 +368,7 @@ def _overall(
         relative_variance=_spread(means, spread.relative_variance, settings, bound),
         largest_gap=_spread(means, spread.largest_gap, settings, bound),
         worst_group=partition.labels[worst],
-        worst_robustness=Estimate(float(means.mean[worst]), *worst_limits, bound),
+        worst_robustness=Estimate(*_around(float(means.mean[worst]), *worst_limits, scale=0.0), bound),
         p_equal=min((row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)), default=math.nan),
     )
 
@@ -381,7 +381,7 @@ def _mean_over_groups(means: GroupMeans, settings: AuditSettings, bound: Bound) 
     if value == 0:
         return Estimate(0.0, 0.0, math.nan, bound, "no sample has a distance above 0")
     limits = spread.overall_limits(means, settings.confidence)
-    return Estimate(value, float(limits.low[0]), float(limits.high[0]), bound)
+    return Estimate(*_around(value, float(limits.low[0]), float(limits.high[0]), scale=0.0), bound)
 
 
 def _spread(means: GroupMeans, statistic: spread.Statistic, settings: AuditSettings, bound: Bound) -> Estimate:

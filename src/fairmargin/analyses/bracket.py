@@ -12,7 +12,7 @@ from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
@@ -303,9 +303,10 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, settings: 
     found = [_Compared.of(i, sides, partition, chosen, cluster) for i in range(len(partition.labels))]
     p = np.array([each.p for each in found])
     count = hypotheses(~np.isnan(p))
-    adjusted, level = holm(p, count), chosen.alpha / max(count, 1)
+    adjusted, everyone = holm(p, count), hypotheses(np.ones(len(p), dtype=np.bool_))
+    levels = chosen.alpha / np.where(np.isnan(p), everyone, max(count, 1))  # see `simultaneous_limits`
     rows = tuple(
-        _row(label, int(mask.sum()), each, float(adjusted[i]), level, sides, chosen)
+        _row(label, int(mask.sum()), each, float(adjusted[i]), float(levels[i]), sides, chosen)
         for i, ((label, mask), each) in enumerate(zip(partition, found, strict=True))
     )
     low, high = (np.array([getattr(row.robustness, side) for row in rows]) for side in ("low", "high"))
@@ -381,6 +382,11 @@ def _check_kind(lower: Distances, upper: Distances) -> None:
         raise InputError(
             f"The lower bounds are of {lower.subject} in {lower.norm}, the upper ones of {upper.subject} in "
             f"{upper.norm}. Only bounds of one subject in one norm enclose anything: {why}."
+        )
+    if lower.keep != upper.keep:
+        raise InputError(
+            f"The lower bounds keep {words_of_keep(lower.keep)}, the upper ones {words_of_keep(upper.keep)}. Only "
+            "bounds that keep the same classes enclose anything: measure both with one `keep`."
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from fairmargin.core.undefined import reason_of
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Estimate
-from fairmargin.presentation.formatting import fixed, limit_text, plain, table_p
+from fairmargin.presentation.formatting import fixed, limit_text, number, plain, shows_digits, table_p
 from fairmargin.presentation.section import LESS, MISSING, MORE, SAME, UNSURE, Cell, Column, Mark
 
 MARKS: dict[str, Mark] = {
@@ -47,8 +47,15 @@ def decimals_for(values: Sequence[float]) -> int:
 
 
 def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
-    """A distance with its interval."""
-    return _cell(estimate, lambda value: fixed(value, decimals, signed=signed))
+    """Return a distance with its interval. A number that its column's decimals would make 0 has decimals of its own."""
+
+    def shown(value: float) -> str:
+        text = fixed(value, decimals, signed=signed)
+        if value == 0 or not math.isfinite(value) or shows_digits(text):
+            return text
+        return f"{'+' if signed and value > 0 else ''}{number(value)}"
+
+    return _cell(estimate, shown)
 
 
 def share(estimate: Estimate, *, signed: bool, unit: str = " %", alone: Estimate | None = None) -> Cell:
@@ -81,10 +88,12 @@ def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
         return Cell("undefined", note=estimate.reason or reason_of(estimate.value))
     if math.isnan(estimate.low) or math.isnan(estimate.high):
         return Cell(show(estimate.value), note=estimate.reason or "no interval")
-    return Cell(show(estimate.value), bracketed(estimate.low, estimate.high, show), estimate.reason)
+    return Cell(
+        show(estimate.value), bracketed(estimate.low, estimate.high, show, abs(estimate.value)), estimate.reason
+    )
 
 
-def bracketed(low: float, high: float, show: Callable[[float], str]) -> str:
+def bracketed(low: float, high: float, show: Callable[[float], str], size: float = 1.0) -> str:
     """Return an interval as tables show it, where there is little room.
 
     >>> bracketed(-0.3, 0.1, lambda value: fixed(100 * value, 1, signed=True))
@@ -92,4 +101,4 @@ def bracketed(low: float, high: float, show: Callable[[float], str]) -> str:
     """
     if math.isnan(low) or math.isnan(high):
         return ""
-    return f"[{limit_text(low, show)}, {limit_text(high, show)}]"
+    return f"[{limit_text(low, show, size)}, {limit_text(high, show, size)}]"

@@ -231,6 +231,7 @@ class PrecisionResult(GroupTable[PreciseGroup]):
                 "bound": row.robustness.bound.value,
                 "verdict": row.verdict,
                 "finding": self.finding(row),
+                "up_to": self.up_to,
             }
             for row in self.groups
         ]
@@ -278,7 +279,14 @@ def judged(
     questions = hypotheses(tested)
     adjusted = holm(alone, questions)
     value = np.array([row.sigma.value for row in groups])
-    limits = simultaneous_limits(limits_at, value, adjusted, alpha=1 - confidence, hypotheses=questions)
+    limits = simultaneous_limits(
+        limits_at,
+        value,
+        adjusted,
+        alpha=1 - confidence,
+        hypotheses=questions,
+        intervals=hypotheses(np.ones_like(tested)),
+    )
     rows = []
     columns = (alone, adjusted, enough, limits.low, limits.high)
     for row, one, corrected, many, low, high in zip(groups, *(column.tolist() for column in columns), strict=True):

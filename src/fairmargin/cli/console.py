@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 import shlex
 import sys
 import time
@@ -20,7 +19,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fairmargin.errors import visible
+from fairmargin.errors import harmless_json, visible
 from fairmargin.presentation.formatting import limits_text, table_percent
 
 if TYPE_CHECKING:
@@ -41,13 +40,11 @@ class _Output(Console):
 
 
 # Into a file or a pipe there is no edge to wrap at.
-output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
+output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 _A_MINUTE = 60.0
 _WIDEST_TEXT = 30  # of a name or verdict on one line; longer ones are wrapped before a column is hidden
-# Control characters from DEL on, separators of lines, direction marks and halves of surrogate pairs.
-_UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 _COLOURS = {"less": "red", "more": "green", "bad": "red", "good": "green"}
 
 
@@ -103,6 +100,10 @@ def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool
         print_json({"run": str(out), "report": str(folder.report), **counts, **as_json(record)})
     elif not quiet:
         show_record(record)
+        if measure.earlier == "replaced":
+            output.print(f"Results of an earlier run in {shown(str(out))} were replaced.", soft_wrap=True)
+        if measure.earlier == "completed":
+            output.print(f"Adequacy was added to the audit in {shown(str(out))}.", soft_wrap=True)
         if measure.reused:
             there, now = _counted(measure.reused, "shard was", "shards were"), _counted(measure.measured, "was", "were")
             output.print(f"{there} there already; {now} measured now.")
@@ -253,7 +254,7 @@ def shown(text: str) -> str:
 def print_json(content: Any) -> None:
     """Print a result for programs. Control characters that JSON allows in texts are escaped, line breaks aside."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
-    typer.echo(re.sub(_UNSAFE_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text))
+    typer.echo(harmless_json(text))
 
 
 def command_line() -> str:
