@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from fairmargin.studies.gate import gate
 
 from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.analyses.bracket import CERTAINLY_LESS, CERTAINLY_MORE, bracket
@@ -14,6 +13,7 @@ from fairmargin.inference.contrast import simultaneous_limits
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, Estimate
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, signed_percent
+from fairmargin.study.gate import gate
 
 RANDOM_AUDITS = 200
 

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from fairmargin.studies.demo import train_network
 from safetensors.torch import save_file
 
+from fairmargin.runner.demo import train_network
 from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
 
 

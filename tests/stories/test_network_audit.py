@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fairmargin.studies.demo import train_network
 from safetensors.torch import save_file
 
 from fairmargin.data.cache import FOLDER_VARIABLE
 from fairmargin.models.acceleration import Acceleration, Choice
 from fairmargin.models.architectures.catalog import build_architecture
+from fairmargin.runner.demo import train_network
 from fairmargin.store.folder import Store
 from tests.data.pictures import noise
 from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
