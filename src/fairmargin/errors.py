@@ -4,6 +4,7 @@ Every error is a sentence for the person at the keyboard: what was expected, wha
 The command line prints the sentence and exits with code 2; a traceback means a defect of ours.
 """
 
+import re
 import sysconfig
 import traceback
 import unicodedata
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+# From DEL on: control characters, separators of lines, direction marks, halves of surrogate pairs. JSON escapes others.
+_OBEYED_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 _JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
 
 
@@ -27,6 +30,15 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if _is_harmless(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def harmless_json(text: str) -> str:
+    """Write what a terminal would obey inside the strings of a JSON text as escapes, which mean the same to JSON.
+
+    >>> harmless_json('"a\\x9bb\\u202ec"')
+    '"a\\\\u009bb\\\\u202ec"'
+    """
+    return re.sub(_OBEYED_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _is_harmless(character: str) -> bool:

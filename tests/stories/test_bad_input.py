@@ -166,7 +166,7 @@ REFUSED = [
     (f"{PEOPLE} --estimator exact_linear:norm=l3", "Unknown norm 'l3'; l1, l2, linf"),
     (f"{PEOPLE} --estimator exact_linear:norm", "expected field=value"),
     (f"{PEOPLE} --engine proceses", "Unknown engine; Did you mean 'processes'?"),
-    (f"{PEOPLE} --engine processes:wokers=2", "no option 'wokers'; Did you mean 'workers'?"),
+    (f"{PEOPLE} --engine processes:wokers=2", "unknown field `wokers`; Did you mean 'workers'?"),
     (f"{PEOPLE} --engine processes:workers=0", "`workers` must be at least 1"),
     (f"{PEOPLE} --scale sdt", "--scale must be one of std, none; given 'sdt'"),
     (f"{PEOPLE} --split tset", "--split must be one of all, train, test; given 'tset'"),

@@ -186,6 +186,16 @@ def test_a_training_writes_into_no_linked_folder(tmp_path):
         TrainingFolder(tmp_path / "run").make()
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "history.parquet", "training.json", "mlflow_run.txt"])
+def test_a_training_reads_no_file_through_a_link(tmp_path, name):
+    training = tmp_path / "run" / "trainings" / "digits-1"
+    training.mkdir(parents=True)
+    (training / name).symlink_to(tmp_path / "elsewhere")
+    for opened in (GridFolder(tmp_path / "run").open, TrainingFolder(training).make):
+        with pytest.raises(StoreError, match=f"{name} is a symbolic link"):
+            opened()
+
+
 # Edited results
 
 PASSES = ("--if", "sigma_low < -99")
@@ -233,6 +243,7 @@ EDITS = {
     "reason": in_group(0, reason="there are too few"),
     "name": in_group(0, group="X"),
     "size": in_group(0, size=10_000),
+    "size of 400 digits": in_group(0, size=10**400),
     "size as a text": in_group(0, size="12"),
     "number as a text": in_group(0, sigma__low="0.5"),
     "true as a number": in_group(0, p=True),
@@ -420,11 +431,17 @@ def enclosing(content):
     content["groups"][0]["verdict"] = "certainly more robust"
 
 
+def enlarging(content):
+    content["groups"][0]["size"] = 10**400
+
+
 def guaranteeing(content):
     content["groups"][0]["mean"]["guaranteed"] *= 2
 
 
-@pytest.mark.parametrize(("kind", "change"), [("bracket", enclosing), ("certified", guaranteeing)])
+@pytest.mark.parametrize(
+    ("kind", "change"), [("bracket", enclosing), ("bracket", enlarging), ("certified", guaranteeing)]
+)
 @pytest.mark.parametrize("sealed", [False, True], ids=["", "with its checksum"])
 def test_edited_brackets_and_certificates_are_refused(others, tmp_path, kind, change, sealed):
     run = shutil.copytree(others / "enclosed", tmp_path / "run")
@@ -461,6 +478,14 @@ def test_values_of_another_kind_are_refused_whatever_the_checksum(others, tmp_pa
     (path,) = result_files(run, "precision")
     edited(path, lambda content: content["groups"][0].update(values), sealed=True)
     assert f"{path.name} is damaged" in refused(fairmargin("gate", run, *PASSES))
+
+
+@pytest.mark.parametrize("run", ["enclosed", "precise"])
+@pytest.mark.parametrize("values", [{"versions": "0.5"}, {"versions": {"python": 3}}, {"data": []}], ids=str)
+def test_a_report_refuses_a_damaged_account_of_how_a_run_came_about(others, tmp_path, run, values):
+    copy = shutil.copytree(others / run, tmp_path / "run")
+    edited(copy / "record.json", lambda content: content["provenance"].update(values), sealed=True)
+    assert "record.json is damaged" in refused(fairmargin("report", copy))
 
 
 def test_damaged_distances_of_an_audit_to_a_precision_are_refused(others, tmp_path):

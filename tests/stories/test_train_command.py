@@ -383,5 +383,5 @@ def test_audited_epochs_say_which_groups_have_too_few_samples(tmp_path: Path) ->
     enough = succeeded(fairmargin(*digits(*options, 40, "--group", "ink", "--out", tmp_path / "run"))).stdout
     assert "Too few samples" not in enough
     table = enough.partition("σ by ink")[2]
-    assert re.search(r"−\d+\.\d%", table)
+    assert re.search(r"−\d+\.\d %", table)
     assert not re.search(r"-\d+\.\d%", table)

@@ -194,7 +194,7 @@ def test_a_finished_training_is_only_read_and_its_epochs_are_not_measured_again(
     study, finished = audited
     monkeypatch.setattr(Serial, "run", lambda _self, tasks: pytest.fail("measured again") if list(tasks) else iter(()))
     heard = []
-    again = run(study, finished.result.folder, heard=heard.append)
+    again = run(study, finished.result.folder, on_epoch=heard.append)
     assert (heard, again.trained_now) == ([], 0)
     assert again.result.to_frame().equals(finished.result.to_frame())
     assert [a.result.to_json() for a in again.audits.audits] == [a.result.to_json() for a in finished.audits.audits]

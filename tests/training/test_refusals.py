@@ -194,6 +194,7 @@ def test_methods_that_are_not_whole():
         ("watch_radius", "8/0", "A radius cannot be divided by 0"),
         ("patience", -1, "`patience` of TrainingPlan must be a whole number, 0 or more"),
         ("keep_every", 2.5, "`keep_every` of TrainingPlan must be a whole number, 0 or more"),
+        ("threads", -1, "`threads` of TrainingPlan must be a whole number, 0 or more"),
         ("weight_decay", -1, "`weight_decay` of TrainingPlan must be a number, 0 or more"),
     ],
 )

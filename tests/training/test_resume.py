@@ -128,7 +128,7 @@ def test_augmented_images_are_the_same_after_a_restart(tmp_path, monkeypatch):
 def test_a_finished_training_is_only_read(tmp_path):
     first = run("attacked", tmp_path)
     told, heard = [], []
-    again = run("attacked", tmp_path, progress=lambda *what: told.append(what), heard=heard.append)
+    again = run("attacked", tmp_path, progress=lambda *what: told.append(what), on_epoch=heard.append)
     assert told == heard == []
     assert same_weights(first.module, again.module)
     same_histories(first, again)
@@ -140,7 +140,7 @@ def test_a_training_that_stopped_early_is_not_continued(tmp_path):
     first = train(network(), blobs(40), parse_method("erm"), **asked)
     assert first.stopped.startswith("Stopped after epoch 2 of 20: on validation data the worst group has not become")
     heard = []
-    again = train(network(), blobs(40), parse_method("erm"), **asked, heard=heard.append)
+    again = train(network(), blobs(40), parse_method("erm"), **asked, on_epoch=heard.append)
     assert heard == []
     assert again.stopped == first.stopped
     assert same_weights(first.module, again.module)

@@ -8,7 +8,7 @@ from fairmargin.core.suggestion import there_are
 from fairmargin.errors import InputError
 
 # A new attack is one line here: its name, the file that defines it and the class.
-ATTACKS = Catalog(
+ATTACKS: Catalog[type] = Catalog(
     "attack",
     "fairmargin.attacks",
     {

@@ -31,7 +31,7 @@ class Attack(Protocol):
         """The norm that the radius is measured in."""
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """An input for each sample, of its shape, within the radius and inside the domain.
+        """Return an input for each sample, of its shape, within the radius and inside the domain.
 
         A sample that the model misclassifies already is returned as it is. For others it is an input that the plain
         model misclassifies if the attack found one, and otherwise the one of largest loss.
@@ -52,7 +52,7 @@ class Attack(Protocol):
 
 
 def accepted_norm(attack: type[Attack], norm: Norm | str) -> Norm:
-    """The norm, if the attack knows it; attacks ask in their `__post_init__`."""
+    """Return the norm if the attack supports it; attacks call this in their `__post_init__`."""
     parsed = Norm.parse(norm)
     if parsed not in attack.norms:
         able = ", ".join(sorted(each.value for each in attack.norms))
@@ -80,6 +80,11 @@ def check_attack(model: Classifier, attack: Attack, name: str = "") -> None:
             f"{'this model' if name else f'`{type(model).__name__}`'} offers {offered}. Choose another attack, or a "
             "model that has them."
         )
+
+
+def is_attack(value: object) -> bool:
+    """Whether this is an attack, and no class of attacks or estimator of distances."""
+    return not isinstance(value, type) and isinstance(value, Attack) and _takes_radius(value)
 
 
 def _takes_radius(attack: Attack) -> bool:

@@ -283,7 +283,7 @@ def carry_out(study: "TrainingStudy", out: Path, engine: str, settings: str = ""
     if settings and not (quiet or json_):
         errors.print(shown(settings), soft_wrap=True)
 
-    def heard(epoch: "Epoch") -> None:
+    def on_epoch(epoch: "Epoch") -> None:
         if not (quiet or json_):
             show_epoch(epoch, study.epochs)
 
@@ -295,8 +295,8 @@ def carry_out(study: "TrainingStudy", out: Path, engine: str, settings: str = ""
                 parse_engine(engine),
                 command=command_line(),
                 progress=listeners.tell,
-                stepping=listeners.stepping,
-                heard=heard,
+                on_step=listeners.on_step,
+                on_epoch=on_epoch,
             )
     except KeyboardInterrupt:
         errors.print("\nStopped. Whole epochs are kept: the same command goes on from here.")

@@ -28,7 +28,7 @@ class Listeners:
     """Who is told of loading and measuring, and who of the steps of a training."""
 
     tell: "Tell"
-    stepping: "Tell"
+    on_step: "Tell"
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from fairmargin.errors import InputError
 _PLUS = re.compile(r"\+(?=\s*[A-Za-z_])")  # before a name: 1e+3 is a number
 
 # A new estimator is one line here: its name, the file that defines it and the class.
-ESTIMATORS = Catalog(
+ESTIMATORS: Catalog[type] = Catalog(
     "estimator",
     "fairmargin.distances",
     {

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys, is_number
-from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
+from fairmargin.distances.protocol import Found
 from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError
 from fairmargin.models.network import Network
@@ -85,8 +84,8 @@ Descend = Callable[[Network, Tensor, Tensor, Tensor], Best]
 """A search from one tile's samples: network, samples, classes and keys to the best rows met."""
 
 
-def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, descend: Descend) -> Distances:
-    """Upper bounds by a search for all correctly classified samples, tile by tile, with how far each search went."""
+def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, descend: Descend) -> Found:
+    """Inputs found by a search for all correctly classified samples, tile by tile, with how far each search went."""
 
     def descended(start: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         best = descend(network, start, y, keys)
@@ -102,7 +101,7 @@ def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, desce
             )
             farthest[which] = far.double()
             conclude(closest, which, point, torch.isfinite(distance))
-        return begun.distances(closest.distance, Bound.UPPER, norm, tried=farthest)
+        return begun.found(closest, tried=farthest)
 
 
 def conclude(closest: Closest, which: Tensor, point: Tensor, met: Tensor) -> None:

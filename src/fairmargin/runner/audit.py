@@ -166,7 +166,7 @@ def highest(certificates: Sequence[Distances]) -> Distances:
     first = certificates[0]
     values = np.max([d.values for d in certificates], axis=0)
     correct = np.logical_and.reduce([d.correct for d in certificates])
-    return Distances(np.where(correct, values, 0.0), correct, Bound.LOWER, first.norm, first.subject)
+    return replace(first, values=np.where(correct, values, 0.0), correct=correct, tried=None, estimator="")
 
 
 def tightest_of(attacks: Sequence[Distances]) -> Distances:

@@ -48,11 +48,12 @@ def run(
     case = case or load_case(study, progress)
     check(study, case)
     record = RunRecord(study=study, provenance=_provenance(study, case, command))
-    with folder.claimed(record) if folder is not None else nullcontext(RunMemory()) as place:
+    keeper = folder.claimed(record) if folder is not None else nullcontext(RunMemory())
+    with keeper as place, engine.session() as workers:
         if study.audit is not None and searches(estimators_of(study.audit, case)):
             case = case.with_references(progress)
             record = record.model_copy(update={"provenance": _provenance(study, case, command)})
-        measure = Measurer(place, engine, progress)
+        measure = Measurer(place, workers, progress)
         measure.note(*case.notes)
         found: list[StoredResult] = []
         in_memory: dict[str, object] = {}

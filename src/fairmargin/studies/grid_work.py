@@ -3,7 +3,7 @@
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from fairmargin.core.progress import Progress
 from fairmargin.distances.measure import check_estimator
 from fairmargin.engine.task import Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
-from fairmargin.models.acceleration import threads
 from fairmargin.models.linear_network import served
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.torch_model import TorchClassifier
@@ -73,18 +72,17 @@ def train_cell(cell: Cell, folder: Path) -> tuple[int, int]:
     data = samples_of(cell).trained
     assert data is not None
     assert cell.settings is not None
-    with threads(cell.threads):
-        found = train(
-            build_network(_training_study(cell), data),
-            data.training,
-            cell.settings.method,
-            epochs=cell.settings.epochs,
-            partition=_training_study(cell).groups,
-            validation=data.validation,
-            plan=cell.settings.plan,
-            out=folder,
-            progress=_told(cell),
-        )
+    found = train(
+        build_network(_training_study(cell), data),
+        data.training,
+        cell.settings.method,
+        epochs=cell.settings.epochs,
+        partition=_training_study(cell).groups,
+        validation=data.validation,
+        plan=replace(cell.settings.plan, threads=cell.threads),
+        out=folder,
+        progress=_told(cell),
+    )
     if _diverged(found, cell):
         raise InputError(found.stopped)
     return len(found.history), found.best_epoch

@@ -12,8 +12,9 @@ from torch import nn
 from fairmargin.core.arrays import Bools, Ints
 from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest
-from fairmargin.data.card import SPLITS, Progress
+from fairmargin.data.card import SPLITS
 from fairmargin.data.catalog import DATASETS
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import InputError, ModelError

@@ -77,8 +77,8 @@ def run_training(
     *,
     command: str = "",
     progress: Progress | None = None,
-    stepping: Progress | None = None,
-    heard: Callable[[Epoch], None] | None = None,
+    on_step: Progress | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
 ) -> FinishedTraining:
     """All of a training, into the folder `out`; one that was interrupted goes on, a finished one is only read.
 
@@ -94,9 +94,9 @@ def run_training(
         Kept beside the results.
     progress
         Told of loading and measuring: (what, done, total).
-    stepping
+    on_step
         Told of each step of the training, in changing words.
-    heard
+    on_epoch
         Called with each epoch finished now.
     """
     tell = progress or _silent
@@ -112,8 +112,8 @@ def run_training(
         def hear(epoch: Epoch) -> None:
             finished_now.append(epoch)
             log(epoch)
-            if heard is not None:
-                heard(epoch)
+            if on_epoch is not None:
+                on_epoch(epoch)
 
         _write_run(study, data, out, command)
         result = train(
@@ -125,8 +125,8 @@ def run_training(
             validation=data.validation,
             plan=study.plan,
             out=out,
-            progress=stepping,
-            heard=hear,
+            progress=on_step,
+            on_epoch=hear,
         )
     found = None
     diverged = _diverged(result, study)

@@ -121,8 +121,7 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
     read: dict[tuple[str, ...], Distances] = {}
     followed = [each for each in record.results if each.kind in RECOMPUTED]
     for stored in followed:
-        if len(stored.shards) != (2 if stored.kind == "bracket" else 1):
-            _refuse_record(folder, record, f"what it says of the result {stored.about} was changed")
+        _check_complete(stored)
         for keys in stored.shards:
             if keys not in read:
                 read[keys] = folder.distances(keys)
@@ -144,6 +143,15 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
         wrote = record.provenance.versions.get("fairmargin", __version__)
         if result_key(stored, partition, settings, wrote) != stored.key:
             _refuse_record(folder, record, f"what it says of the result {stored.about} was changed")
+
+
+def _check_complete(stored: StoredResult) -> None:
+    """Refuse a record that does not say what a result follows from."""
+    lacks = len(stored.shards) != (2 if stored.kind == "bracket" else 1) or not all(stored.shards)
+    lacks |= stored.kind == "certified" and not {"radii", "alpha"} <= stored.settings.keys()
+    lacks |= stored.kind == "robust_accuracy" and stored.about.radius is None
+    if lacks:
+        raise InputError(f"the record does not say what the result {stored.kind!r} of {stored.about} follows from.")
 
 
 def _plain(result: Any) -> dict[str, Any]:

@@ -42,7 +42,12 @@ class TrainingPlan:
     keep_every
         Keep a checkpoint every so many epochs, besides the first, middle, last and best; 0: only these.
     seed
-        Of everything random. The same seed on the same kind of machine gives the same weights.
+        Of everything random. The same seed on the same kind of machine and number of threads gives the same weights.
+    threads
+        On how many threads of torch; 0: as many as torch uses in this process when the training starts. Another number
+        changes the last bits of sums, so what trains in worker processes of an engine, or wants the same weights on
+        machines with more or fewer processors, gives a number (studies do: 1). Several threads are faster for large
+        networks, one thread for small ones.
     """
 
     rate: float = 0.01
@@ -59,6 +64,7 @@ class TrainingPlan:
     patience: int = 0
     keep_every: int = 0
     seed: int = 0
+    threads: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "watch_radius", parse_radius(self.watch_radius))
@@ -84,7 +90,7 @@ class TrainingPlan:
         for name in ("momentum", "average"):
             if getattr(self, name) >= 1:
                 raise InputError(f"`{name}` of TrainingPlan must lie below 1; given {getattr(self, name):g}.")
-        for name in ("patience", "keep_every"):
+        for name in ("patience", "keep_every", "threads"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise InputError(f"`{name}` of TrainingPlan must be a whole number, 0 or more; given {value!r}.")
