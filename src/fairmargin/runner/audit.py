@@ -53,10 +53,10 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
             for p in case.partitions
         ],
         "comparing groups",
+        lambda result: _with_warning(result, case),
     )
-    audits = [(stored, _with_warning(result, case)) for stored, result in audits]
     yield from audits
-    yield from measure.results(list(_brackets(case, measured, settings, how, measure)), "bracketing")
+    yield from measure.results(list(brackets_of(measured, case.partitions, settings, how, measure)), "bracketing")
     yield from measure.results(list(_certificates(case, estimators, measured, settings, how)), "certifying")
     if options.adequacy:
         from fairmargin.runner.adequacy import adequacy_of_case
@@ -125,9 +125,9 @@ def _stored(kind: str, partition: Partition, estimator: str, how: Mapping[str, A
     return StoredResult(kind=kind, about=About(partition=partition.name, estimator=estimator), settings=dict(how))
 
 
-def _brackets(
-    case: Case,
+def brackets_of(
     measured: Mapping[str, Measured],
+    partitions: Sequence[Partition],
     settings: AuditSettings,
     how: Mapping[str, Any],
     measure: Measurer,
@@ -140,7 +140,7 @@ def _brackets(
             continue
         between = " and ".join(", ".join(side) for side in sides.values())
         best = (_best(sides[Bound.LOWER], highest, measure), _best(sides[Bound.UPPER], tightest_of, measure))
-        for partition in case.partitions:
+        for partition in partitions:
             yield _stored("bracket", partition, between, how), best, partition, settings
 
 

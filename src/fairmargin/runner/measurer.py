@@ -94,6 +94,8 @@ class Measurer:
     reused: int = 0
     notes: list[str] = field(default_factory=list)
     earlier: str = ""
+    _known: dict[str, Distances] = field(default_factory=dict)
+    _results: set[str] = field(default_factory=set)
 
     def note(self, *sentences: str) -> None:
         """Add sentences for the reader, each once."""
@@ -118,7 +120,7 @@ class Measurer:
         self.progress(what, len(found), len(every))
         for task, distances in self.engine.run(todo):
             self.run.store.write(task.key, distances, every[task.key][1])
-            found[task.key] = distances
+            found[task.key] = self._known[task.key] = distances
             self.progress(what, len(found), len(every))
         self.measured, self.reused = self.measured + len(todo), self.reused + len(every) - len(todo)
         return [self._combined(plans, found) for plans in requests]
@@ -128,12 +130,16 @@ class Measurer:
         key = shard_key(parts)
         if self._kept(key) is None:
             self.run.store.write(key, distances, about)
+            self._known[key] = distances
         return Measured(distances, (key,))
 
     def results(
-        self, asked: Sequence[tuple[StoredResult, Sequence[Measured], Partition, AuditSettings]], what: str
+        self,
+        asked: Sequence[tuple[StoredResult, Sequence[Measured], Partition, AuditSettings]],
+        what: str,
+        complete: Callable[[Any], Any] = lambda result: result,
     ) -> list[tuple[StoredResult, Any]]:
-        """Compute results as tasks and keep them."""
+        """Compute results as tasks, complete them by what only the runner knows, and keep them."""
         named = []
         for stored, measured, partition, settings in asked:
             shards = tuple(each.keys for each in measured)
@@ -147,22 +153,32 @@ class Measurer:
             if stored.key not in found
         }
         by_key = {stored.key: stored for stored, *_ in named}
+        self._results.update(found)
         self.progress(what, len(found), len(by_key))
         for task, result in self.engine.run(list(todo.values())):
-            self.run.keep(by_key[task.key], result)
-            found[task.key] = result
+            found[task.key] = complete(result)
+            self.keep_result(by_key[task.key], found[task.key])
             self.progress(what, len(found), len(by_key))
         return [(stored, found[stored.key]) for stored, *_ in named]
 
+    def keep_result(self, stored: StoredResult, result: Any) -> None:
+        """Keep a result, unless it is kept already."""
+        if stored.key not in self._results:
+            self.run.keep(stored, result)
+            self._results.add(stored.key)
+
     def _kept(self, key: str) -> Distances | None:
         """Return a shard that is there and sound; a damaged one is set aside, to be measured again."""
+        if key in self._known:
+            return self._known[key]
         if not self.run.store.has(key):
             return None
         try:
-            return self.run.store.read(key)
+            self._known[key] = self.run.store.read(key)
         except StoreError:
             self.run.store.set_aside(key)
             return None
+        return self._known[key]
 
     def _combined(self, plans: Sequence[ShardPlan], found: Mapping[str, Distances]) -> Measured:
         keys, parts = [], []
