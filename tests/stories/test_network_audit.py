@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from fairmargin.models.acceleration import Acceleration, Choice
 from safetensors.torch import save_file
 
 from fairmargin.data.cache import FOLDER_VARIABLE
-from fairmargin.models.acceleration import Acceleration, Choice
 from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.store.folder import Store
 from fairmargin.studies.demo import train_network

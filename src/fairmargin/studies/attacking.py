@@ -36,7 +36,7 @@ from fairmargin.store.received import read_plain
 from fairmargin.store.table import write_csv
 from fairmargin.studies.loading import Loaded, audit_plan, load_study, partitions_of
 from fairmargin.studies.measuring import Plan, Progress, Slice, Workshop, measure_missing, shards_of
-from fairmargin.studies.preparing import accelerated, versions
+from fairmargin.studies.preparing import versions
 from fairmargin.studies.run_folder import Measurement, RunFolder
 from fairmargin.studies.study import Study, differing
 
@@ -93,7 +93,6 @@ def run_attacks(
     store = folder.store()
     with store.lock():
         _claim(folder, study)
-        loaded = accelerated(study, loaded, list(chosen.values()), folder, tell)  # type: ignore[arg-type]
         workshop = Workshop(store, engine, tell)
         outcomes, kept, measured, reused = [], [], 0, 0
         for text, attack in chosen.items():

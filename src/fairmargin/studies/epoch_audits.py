@@ -33,7 +33,7 @@ from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.table import write_csv
 from fairmargin.studies.loading import Loaded
 from fairmargin.studies.measuring import Progress, Workshop, measure_all
-from fairmargin.studies.preparing import accelerated, check_served, referenced
+from fairmargin.studies.preparing import check_served, referenced
 from fairmargin.studies.run_folder import RunFolder
 from fairmargin.studies.training_data import TrainingData, load_beside, weights_of
 from fairmargin.studies.training_study import VALIDATION, TrainingStudy
@@ -156,7 +156,6 @@ def audit_epochs(
             for text, estimator in estimators.items():
                 check_served(loaded, text, estimator)
             loaded = referenced(loaded, list(estimators.values()), tell)
-            loaded = accelerated(study.subject, loaded, list(estimators.values()), folder, tell)
             workshop = Workshop(store, engine, _prefixed(f"epoch {epoch}: ", tell))
             measurements, _, _ = measure_all(study.subject, loaded, estimators, workshop)
             for measurement in measurements:

@@ -16,7 +16,6 @@ from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.distances.measure import check_estimator
 from fairmargin.engine.task import Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
-from fairmargin.models.acceleration import threads
 from fairmargin.models.linear_network import served
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.torch_model import TorchClassifier
@@ -31,6 +30,7 @@ from fairmargin.studies.training_study import TrainingStudy, make_subject
 from fairmargin.training.checkpoints import BEST as BEST_FILE
 from fairmargin.training.checkpoints import FINAL, TrainingFolder
 from fairmargin.training.methods import ERM
+from fairmargin.training.threads import threads
 from fairmargin.training.train import TrainingResult, train
 
 SEED = 0  # of estimators and attacks: all networks are measured with the same randomness

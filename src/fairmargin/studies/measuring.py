@@ -63,16 +63,25 @@ def plan_tasks(
     asked = with_references(model, references, estimator)
     base = {"revision": type(estimator).revision} | {f"estimator.{k}": v for k, v in describe(estimator).items()}
     most = getattr(type(estimator), "at_a_time", None)
-    for start, stop, key in shards_of(model, dataset, seed, base | {"model": asked.fingerprint()}, most):
+    # Estimators that need no gradients ask the module itself, never its copy.
+    parts = base | {"model": asked.fingerprint()}
+    for start, stop, key in shards_of(model, dataset, seed, parts, most, searches=estimator.needs == "gradient"):
         yield Task(key, measure_shard, (asked, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
 
 
 def shards_of(
-    model: Classifier, dataset: Dataset, seed: int, parts: Mapping[str, Any], most: int | None = None
+    model: Classifier,
+    dataset: Dataset,
+    seed: int,
+    parts: Mapping[str, Any],
+    most: int | None = None,
+    *,
+    searches: bool = True,
 ) -> Iterable[tuple[int, int, str]]:
     """Where each shard of the samples starts and stops, and the key of what is measured on it; `parts` say what.
 
     `most`: of an estimator so slow that a usual shard would be silent, and lost when interrupted, for too long.
+    `searches`: whether gradients are followed, those of the copy that a network's searches calculate with.
     """
     size = shard_size(model, math.prod(dataset.x.shape[1:]), len(dataset))
     size = size if most is None else min(size, most)
@@ -82,21 +91,24 @@ def shards_of(
         "shard": size,
         "tile": model.tile,
         **parts,
-        **_last_bits(model),
+        **_last_bits(model, tuple(map(int, dataset.x.shape[1:])), searches),
     }
     for start in range(0, len(dataset), size):
         stop = min(start + size, len(dataset))
         yield start, stop, shard_key(base | {"start": start, "stop": stop})
 
 
-def _last_bits(model: Classifier) -> dict[str, bool]:
-    """What of a faster copy changes last bits; the number of threads does not."""
-    choice = getattr(model, "acceleration", None)
-    return (
-        {}
-        if choice is None
-        else {f"acceleration.{n}": getattr(choice, n) for n in ("fold", "channels_last", "compiled")}
-    )
+def _last_bits(model: Classifier, shape: tuple[int, ...], searches: bool) -> dict[str, bool]:
+    """What of the copy that searches changes last bits; in the words of version 0.1, whose shards stay usable."""
+    rule = getattr(model, "search_copy", None)
+    if rule is None:
+        return {}
+    made = rule(shape) if searches else None
+    return {
+        "acceleration.fold": made is not None and made.fold,
+        "acceleration.channels_last": made is not None and made.channels_last,
+        "acceleration.compiled": False,
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from fairmargin.studies.loading import load_study, partitions_of
 from fairmargin.studies.measuring import Progress, Workshop
 from fairmargin.studies.precision import Subject, precise
 from fairmargin.studies.precision_plan import PrecisionPlan
-from fairmargin.studies.preparing import accelerated, check_served, claim, estimators_of, referenced, versions
+from fairmargin.studies.preparing import check_served, claim, estimators_of, referenced, versions
 from fairmargin.studies.run_check import PRECISION_FILES
 from fairmargin.studies.run_folder import RunFolder, StoredPrecision
 from fairmargin.studies.study import Study
@@ -55,7 +55,6 @@ def run_to_precision(
         cautions = (getattr(estimator, "caution", "") for estimator in estimators)
         loaded = replace(loaded, notes=(*loaded.notes, *dict.fromkeys(filter(None, cautions))))
         loaded = referenced(loaded, list(estimators), tell)
-        loaded = accelerated(study, loaded, list(estimators), folder, tell)
         assert loaded.model is not None
         assert loaded.dataset is not None
         assert loaded.positions is not None

@@ -1,11 +1,8 @@
-"""What every kind of run does before it measures: estimators, references, a faster copy, and a folder of its own."""
+"""What every kind of run does before it measures: estimators, references, and a folder of its own."""
 
-import math
 import platform
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-
-import numpy as np
 
 from fairmargin.distances.catalog import in_options
 from fairmargin.distances.measure import check_estimator
@@ -19,7 +16,6 @@ from fairmargin.studies.run_folder import RunFolder
 from fairmargin.studies.study import Study, differing
 from fairmargin.version import __version__
 
-_PASSES = 20  # of a tile, as a rough guess what measuring it takes: decides whether compiling could ever pay
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 
 
@@ -44,31 +40,6 @@ def referenced(loaded: Loaded, estimators: list[DistanceEstimator], tell: Progre
         progress=lambda done, total: tell("choosing references", done, total),
     )
     return replace(loaded, references=chosen)
-
-
-def accelerated(
-    study: Study, loaded: Loaded, estimators: list[DistanceEstimator], folder: RunFolder, tell: Progress
-) -> Loaded:
-    """The model with its faster copy, chosen by one trial that the run folder remembers: a restart must not waver."""
-    if not study.accelerate or not any(estimator.needs == "gradient" for estimator in estimators):
-        return loaded
-    from fairmargin.models.acceleration import Choice, choose
-    from fairmargin.models.torch_model import TorchClassifier
-
-    if not isinstance(loaded.model, TorchClassifier):
-        return loaded
-    assert loaded.dataset is not None
-    known = folder.read_choice()
-    if known is None:
-        tell("trying what makes the model faster", 0, 1)
-        passes = len(estimators) * _PASSES * math.ceil(len(loaded.dataset) / loaded.model.tile)
-        choice = choose(loaded.model, np.asarray(loaded.dataset.x[: loaded.model.tile]), passes=passes)
-        folder.write_choice(choice.encode())
-        tell("trying what makes the model faster", 1, 1)
-    else:
-        choice = Choice.decode(known)
-    model = replace(loaded.model, acceleration=choice.acceleration)
-    return replace(loaded, model=model, notes=(*loaded.notes, choice.sentence))
 
 
 def check_served(loaded: Loaded, text: str, estimator: DistanceEstimator) -> None:

@@ -1,7 +1,6 @@
 """A run on disk: what was asked, what was measured, what was found.
 
 RUN/study.json       the study
-RUN/acceleration.json  the faster copy of a network that a trial chose, once
 RUN/manifest.json    command, versions, fingerprints, and which shards make up each measurement
 RUN/samples.parquet  the columns that group, control or cluster, and the ids of imported samples
 RUN/shards/          distances, written as they are measured
@@ -187,17 +186,6 @@ class RunFolder:
             return Manifest(**content | {"notes": tuple(content["notes"]), "measurements": measurements})
         except (KeyError, TypeError, AttributeError) as error:
             raise self._damaged("manifest.json", error) from None
-
-    def write_choice(self, choice: Mapping[str, Any]) -> None:
-        """Keep which faster copy of the model was chosen, and why."""
-        atomic_write_text(
-            self._file("acceleration.json"), json.dumps(dict(choice), indent=2, ensure_ascii=False) + "\n"
-        )
-
-    def read_choice(self) -> Mapping[str, Any] | None:
-        """Which faster copy of the model was chosen, or None if none was yet."""
-        content: Mapping[str, Any] | None = self._json("acceleration.json", dict)
-        return content
 
     def write_samples(
         self,

@@ -16,7 +16,6 @@ MEASURED = (
     "mean",
     "std",
     "tile",
-    "accelerate",
     "data",
     "root",
     "split",
@@ -79,7 +78,6 @@ class Study(BaseModel):
     std: tuple[float, ...] = ()
     device: str = ""
     tile: int = Field(0, ge=0)
-    accelerate: bool = True
     data: str = ""
     root: str = ""
     split: Literal["all", "train", "test"] = "all"

@@ -23,7 +23,7 @@ from fairmargin.studies.bracketing import brackets_of, missing_bracket
 from fairmargin.studies.certifying import certificates_of
 from fairmargin.studies.loading import Loaded, audit_plan, kept_columns, load_study, partitions_of
 from fairmargin.studies.measuring import Progress, Workshop, measure_all
-from fairmargin.studies.preparing import accelerated, check_served, claim, estimators_of, referenced, versions
+from fairmargin.studies.preparing import check_served, claim, estimators_of, referenced, versions
 from fairmargin.studies.run_check import AUDIT_FILES
 from fairmargin.studies.run_folder import (
     Manifest,
@@ -70,7 +70,6 @@ def run(study: Study, out: Path, engine: Engine, *, command: str = "", progress:
         cautions = (getattr(estimator, "caution", "") for estimator in estimators.values())
         loaded = replace(loaded, notes=(*loaded.notes, *dict.fromkeys(filter(None, cautions))))
         loaded = referenced(loaded, list(estimators.values()), tell)
-        loaded = accelerated(study, loaded, list(estimators.values()), folder, tell)
         kept = {name: loaded.columns[name] for name in kept_columns(study, loaded)}
         folder.write_samples(kept, clusters=study.cluster, ids=loaded.ids)
         workshop = Workshop(store, engine, tell)
