@@ -23,9 +23,7 @@ def files(tmp_path_factory):
 
 def audit(files, *more):
     source = ("--model", f"{files}/net.py:make", "--data", files / "data.npz", "--bounds", "0,1", "--group", "half")
-    return fairmargin(
-        "audit", *source, "--estimator", "fmn:steps=8", "--no-accelerate", "--out", files / "run", *QUICK, *more
-    )
+    return fairmargin("audit", *source, "--estimator", "fmn:steps=8", "--out", files / "run", *QUICK, *more)
 
 
 def test_an_audit_that_looks_unfair_is_told_from_a_weak_attack_by_adding_adequacy(files):
@@ -73,7 +71,7 @@ def test_how_many_samples_are_looked_at_is_an_option_that_is_checked(files):
 def test_an_estimator_that_does_not_fit_is_refused_at_once_by_its_name_in_options(files, tmp_path, estimator, said):
     source = ("--model", f"{files}/net.py:make", "--data", files / "data.npz", "--bounds", "0,1", "--group", "half")
     out = tmp_path / "run"
-    sentence = refused(fairmargin("audit", *source, "--estimator", estimator, "--no-accelerate", "--out", out))
+    sentence = refused(fairmargin("audit", *source, "--estimator", estimator, "--out", out))
     assert said in sentence
     assert "Classifier" not in sentence
     assert not out.exists()

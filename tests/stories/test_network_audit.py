@@ -8,12 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fairmargin.models.acceleration import Acceleration, Choice
 from safetensors.torch import save_file
 
 from fairmargin.data.cache import FOLDER_VARIABLE
 from fairmargin.models.architectures.catalog import build_architecture
-from fairmargin.store.folder import Store
 from fairmargin.studies.demo import train_network
 from tests.data.pictures import noise
 from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
@@ -67,33 +65,20 @@ def test_weights_and_an_architecture_are_audited_with_plumb_unless_something_els
 
 def test_one_and_two_processes_find_the_same_bits(weights, tmp_path):
     for name, engine in (("one", "serial"), ("two", "processes:workers=2")):
-        Store.open(tmp_path / name, create=True)
-        choice = Choice(Acceleration(channels_last=True), "as chosen before")  # what a trial chose once holds for both
-        (tmp_path / name / "acceleration.json").write_text(json.dumps(choice.encode()))
         succeeded(audit(weights, tmp_path / name, "--engine", engine))
     pd.testing.assert_frame_equal(table(tmp_path / "one"), table(tmp_path / "two"), check_exact=True)
 
 
-def test_a_run_that_lost_a_shard_measures_only_that_with_the_copy_that_was_chosen_first(weights, tmp_path):
+def test_a_run_that_lost_a_shard_measures_only_that(weights, tmp_path):
     out = tmp_path / "run"
     succeeded(audit(weights, out))
-    before, choice = table(out), (out / "acceleration.json").read_text()
+    before = table(out)
     shards = sorted(out.glob("shards/*/*.parquet"))
     assert len(shards) == 6  # 719 samples in shards of 128
     shards[0].unlink()
     found = json_of(audit(weights, out, "--json"))
     assert (found["measured_shards"], found["reused_shards"]) == (1, 5)
-    assert (out / "acceleration.json").read_text() == choice
     pd.testing.assert_frame_equal(table(out), before, check_exact=True)
-
-
-def test_the_report_says_what_was_chosen_to_search_faster(weights, tmp_path):
-    succeeded(audit(weights, tmp_path / "run", "--per-group", "10"))
-    sentence = json.loads((tmp_path / "run" / "acceleration.json").read_text())["sentence"]
-    assert sentence in json.loads((tmp_path / "run" / "manifest.json").read_text())["notes"]
-    plain = succeeded(audit(weights, tmp_path / "plain", "--per-group", "10", "--no-accelerate"))
-    assert sentence not in plain.stdout
-    assert not (tmp_path / "plain" / "acceleration.json").exists()
 
 
 def test_a_network_of_ones_own_is_measured_on_ones_own_images_in_two_processes(tmp_path, monkeypatch):
@@ -164,7 +149,7 @@ def test_the_public_resnet20_has_its_accuracy_on_the_cifar10_test_set(tmp_path):
         fairmargin(
             *("audit", "--model", "arch:resnet20", "--weights", SHARED / "weights" / "cifar10-resnet20-12fca82f.th"),
             *(*IMAGENET, "--data", "cifar10", "--root", SHARED / "data", "--split", "test"),
-            *("--estimator", "softmax_margin", "--no-accelerate", "--out", tmp_path / "run", "--json", *QUICK),
+            *("--estimator", "softmax_margin", "--out", tmp_path / "run", "--json", *QUICK),
         )
     )
     (result,) = found["audits"]
@@ -175,7 +160,7 @@ def test_the_public_resnet20_has_its_accuracy_on_the_cifar10_test_set(tmp_path):
 
 
 def test_a_proxy_without_a_unit_says_so_in_the_report(weights, tmp_path):
-    succeeded(audit(weights, tmp_path / "run", "--per-group", "10", "--estimator", "softmax_margin", "--no-accelerate"))
+    succeeded(audit(weights, tmp_path / "run", "--per-group", "10", "--estimator", "softmax_margin"))
     assert "no unit of length" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
@@ -183,7 +168,7 @@ def test_a_model_that_is_hardly_ever_right_is_warned_of(tmp_path):
     path = tmp_path / "untrained.safetensors"
     torch.manual_seed(0)
     save_file(build_architecture("small_cnn", (64,), 10).state_dict(), path)
-    result = succeeded(audit(path, tmp_path / "run", "--estimator", "first_order", "--no-accelerate"))
+    result = succeeded(audit(path, tmp_path / "run", "--estimator", "first_order"))
     assert "always answering the commonest class would be" in " ".join(result.stdout.split())
 
 
@@ -225,7 +210,7 @@ def test_a_class_that_does_not_occur_in_the_data_still_has_its_output(weights, t
     for name, y, more in (("gap", np.where(np.arange(60) % 2, 9, 3), ()), ("named", np.arange(60) % 4, NAMES)):
         np.savez(tmp_path / f"{name}.npz", x=x, y=y)
         common = ("audit", "--model", "arch:small_cnn", "--weights", weights, "--data", tmp_path / f"{name}.npz")
-        options = ("--bounds", "0,1", "--estimator", "first_order", "--no-accelerate", *more, *QUICK)
+        options = ("--bounds", "0,1", "--estimator", "first_order", *more, *QUICK)
         found = json_of(fairmargin(*common, *options, "--out", tmp_path / name, "--json"))
         assert "rows of 64 numbers were read as grey pictures of 8 × 8 pixels" in " ".join(found["notes"])
 

@@ -31,7 +31,7 @@ def study(tmp_path_factory):
     np.savez(folder / "data.npz", x=x, y=y, half=np.array(half.labels)[half.membership], tone=tone)
     return Study(
         model=f"{folder}/net.py:make", data=str(folder / "data.npz"), bounds=(0, 1), estimators=("fmn:steps=8",),
-        groups=("half", "tone"), accelerate=False, resamples=200, adequacy=True,
+        groups=("half", "tone"), resamples=200, adequacy=True,
     )  # fmt: skip
 
 

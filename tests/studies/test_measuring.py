@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
+from torch import nn
 
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.combine import tightest
 from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.smoothing import Smoothing
+from fairmargin.distances.verified import Verified
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError
+from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
+from fairmargin.models.search_copy import ORIGINAL, SearchCopy
 from fairmargin.studies.measuring import plan_tasks
 from fairmargin.studies.study import Study
 from fairmargin.studies.workflow import run
@@ -43,7 +48,7 @@ def study(tmp_path):
     np.savez(tmp_path / "data.npz", x=x, y=(x[:, 0] > 0.999).astype(int))
     return Study(
         model=f"{tmp_path}/net.py:make", data=str(tmp_path / "data.npz"), bounds=(0, 1), estimators=("deepfool",),
-        accelerate=False, resamples=200,
+        resamples=200,
     )  # fmt: skip
 
 
@@ -89,6 +94,24 @@ def test_keys_tell_references_apart_only_for_estimators_that_search_by_gradients
 
     assert len(keys(DeepFool())) == 3
     assert len(keys(ExactLinear())) == 1
+
+
+def test_keys_say_what_changes_last_bits_and_only_where_gradients_are_followed():
+    dataset = Dataset(np.zeros((2, 3, 4, 4), np.float32), [0, 0])
+    parts = [nn.Conv2d(3, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 2)]
+
+    def keys(estimator, copy=None):
+        model = as_classifier(nn.Sequential(*parts))
+        if copy is not None:
+            model._copies[3, 4, 4] = copy
+        return {task.key for task in plan_tasks(model, dataset, np.zeros(2, np.int64), estimator, 0)}
+
+    both = SearchCopy(fold=True, channels_last=True)
+    ways = (ORIGINAL, SearchCopy(fold=True), SearchCopy(channels_last=True), both)
+    assert len(set.union(*(keys(DeepFool(), way) for way in ways))) == 4
+    assert keys(DeepFool()) == keys(DeepFool(), both)
+    for estimator in (Smoothing(), Verified()):
+        assert len(set.union(*(keys(estimator, way) for way in ways))) == 1
 
 
 def test_no_references_are_recorded_where_nothing_searches_by_gradients(tmp_path):
