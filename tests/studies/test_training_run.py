@@ -30,7 +30,7 @@ def silent(_what, _done, _total):
 
 
 def digits(**changes):
-    fields = {"data": "digits", "per_group": 30, "accelerate": False} | changes.pop("subject", {})
+    fields = {"data": "digits", "per_group": 30} | changes.pop("subject", {})
     return replace(
         TrainingStudy(make_subject("small_cnn", fields), make_method("erm", []), 3, QUICK),
         **changes,

@@ -114,14 +114,6 @@ Tile = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, …; a GPU if there is one.", rich_help_panel=_MEASURING)]
-Accelerate = Annotated[
-    bool,
-    typer.Option(
-        help="Search with a faster copy of the network, chosen by a short trial; found inputs are always confirmed by "
-        "the network itself.",
-        rich_help_panel=_MEASURING,
-    ),
-]
 Group = Annotated[
     list[str] | None,
     typer.Option(

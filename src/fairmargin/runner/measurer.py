@@ -260,7 +260,9 @@ def _measuring_tasks(
     asked = with_references(model, references, estimator)
     parts = {"revision": type(estimator).revision} | {f"estimator.{k}": v for k, v in describe(estimator).items()}
     most = getattr(type(estimator), "at_a_time", None)
-    for start, stop, key in shards_of(model, dataset, seed, parts | {"model": asked.fingerprint()}, most):
+    parts |= {"model": asked.fingerprint()}
+    # Estimators that need no gradients ask the module itself, never its copy.
+    for start, stop, key in shards_of(model, dataset, seed, parts, most, searches=estimator.needs == "gradient"):
         yield Task(key, measure_shard, (asked, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
 
 
@@ -278,7 +280,13 @@ def attack_plan(case: Case, attack: Attack, radius: float) -> ShardPlan:
 
 
 def shards_of(
-    model: Classifier, dataset: Dataset, seed: int, parts: Mapping[str, Any], most: int | None = None
+    model: Classifier,
+    dataset: Dataset,
+    seed: int,
+    parts: Mapping[str, Any],
+    most: int | None = None,
+    *,
+    searches: bool = True,
 ) -> Iterable[tuple[int, int, str]]:
     """Yield where each shard of the samples starts and stops, and its key.
 
@@ -290,10 +298,26 @@ def shards_of(
         What is measured.
     most
         Largest shard of an estimator so slow that a usual one would show no progress for too long.
+    searches
+        Whether gradients are followed: those of the copy that a network's searches calculate with.
     """
     size = shard_size(model, math.prod(dataset.x.shape[1:]), len(dataset))
     size = size if most is None else min(size, most)
     base = {"data": dataset.fingerprint, "seed": seed, "shard": size, "tile": model.tile, **parts}
+    base |= _last_bits(model, tuple(map(int, dataset.x.shape[1:])), searches)
     for start in range(0, len(dataset), size):
         stop = min(start + size, len(dataset))
         yield start, stop, shard_key(base | {"start": start, "stop": stop})
+
+
+def _last_bits(model: Classifier, shape: tuple[int, ...], searches: bool) -> dict[str, bool]:
+    """Return what of the search copy changes last bits; in the words of version 0.1, whose shards stay usable."""
+    rule = getattr(model, "search_copy", None)
+    if rule is None:
+        return {}
+    made = rule(shape) if searches else None
+    return {
+        "acceleration.fold": made is not None and made.fold,
+        "acceleration.channels_last": made is not None and made.channels_last,
+        "acceleration.compiled": False,
+    }
