@@ -177,6 +177,8 @@ def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
     if isinstance(cause, InputError):
         if cause.field:
             return cause.within(field) if field else cause
+        if cause.problem[:1].isupper():  # a whole sentence
+            return cause
         return InputError(cause.problem, field=field, given=problem["input"], others=cause.others)
     given = problem["input"]
     match problem["type"]:

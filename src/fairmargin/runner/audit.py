@@ -21,7 +21,7 @@ from fairmargin.models.linear_network import served
 from fairmargin.runner.cases import Case
 from fairmargin.runner.measurer import Measured, Measurer
 from fairmargin.study.options import AuditOptions
-from fairmargin.study.record import About, StoredResult
+from fairmargin.study.record import StoredResult
 
 ELSEWHERE = "measured elsewhere"
 _SIGMAS = (0.0, 0.5, 1.0, 2.0, 3.0)  # radii at which certified accuracy is reported, in units of the noise
@@ -50,7 +50,7 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
     measure.note(_missing_bracket([each.distances for each in measured.values()]))
     audits = measure.results(
         [
-            (_stored("audit", p, name, how), (found,), p, settings)
+            (_stored("audit", case, p, name, how), (found,), p, settings)
             for name, found in measured.items()
             for p in case.partitions
         ],
@@ -112,8 +112,9 @@ def _with_warning(result: AuditResult, case: Case) -> AuditResult:
     return replace(result, warnings=(warning, *result.warnings))
 
 
-def _stored(kind: str, partition: Partition, estimator: str, how: Mapping[str, Any]) -> StoredResult:
-    return StoredResult(kind=kind, about=About(partition=partition.name, estimator=estimator), settings=dict(how))
+def _stored(kind: str, case: Case, partition: Partition, estimator: str, how: Mapping[str, Any]) -> StoredResult:
+    about = case.about.model_copy(update={"partition": partition.name, "estimator": estimator})
+    return StoredResult(kind=kind, about=about, settings=dict(how))
 
 
 def _brackets(
@@ -132,7 +133,7 @@ def _brackets(
         between = " and ".join(", ".join(side) for side in sides.values())
         best = (_best(sides[Bound.LOWER], highest, measure), _best(sides[Bound.UPPER], tightest_of, measure))
         for partition in case.partitions:
-            yield _stored("bracket", partition, between, how), best, partition, settings
+            yield _stored("bracket", case, partition, between, how), best, partition, settings
 
 
 def _of(measured: Mapping[str, Measured], subject: str, norm: Norm, bound: Bound) -> dict[str, Measured]:
@@ -191,7 +192,7 @@ def _certificates(
         if isinstance(estimator, Smoothing):
             further = {"radii": list(certified_radii(estimator)), "alpha": estimator.alpha}
             for partition in case.partitions:
-                stored = _stored("certified", partition, name, {**how, **further})
+                stored = _stored("certified", case, partition, name, {**how, **further})
                 yield stored, (measured[name],), partition, settings
 
 

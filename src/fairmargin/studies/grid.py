@@ -6,7 +6,7 @@ of its tasks alone. Data are named there, not hashed: whether they are still the
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -83,7 +83,7 @@ class Cell:
             "groups": self.groups,
             "method": describe_method(self.settings.method),
             "epochs": self.settings.epochs,
-            "plan": asdict(self.settings.plan),
+            "plan": self.settings.plan.model_dump(mode="json"),
             "seed": self.seed,
             "threads": self.threads,
         }

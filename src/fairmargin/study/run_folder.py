@@ -117,6 +117,18 @@ class RunFolder:
         """The shards."""
         return Store.open(self.path, create=True)
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether the columns of the samples are there."""
+        return (self.path / SAMPLES).is_file()
+
+    def open_for(self, record: RunRecord) -> None:
+        """Make the folder unless it is there; refuse one that holds another run, or other files."""
+        self._refuse_old()
+        old = self._record() if self.store else None
+        if old is not None:
+            self._refuse_other(old, record)
+
     @contextmanager
     def claimed(self, record: RunRecord) -> Iterator["RunFolder"]:
         """Be the only writer of this folder, which belongs to one model on one dataset.
@@ -126,9 +138,7 @@ class RunFolder:
         self._refuse_old()
         store = self.store
         with store.lock():
-            old = self._record()
-            if old is not None:
-                self._refuse_other(old, record)
+            self.open_for(record)
             yield self
 
     def _refuse_old(self) -> None:
@@ -334,17 +344,17 @@ def table_of(record: RunRecord, kind: str) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-PARTS = ("audit", "attack")
+PARTS = ("train", "audit", "attack")
 """Parts of a study that compute results."""
 
 
 def part_of(kind: str) -> str:
     """Return the part of a study that computes results of a kind.
 
-    >>> part_of("robust_accuracy"), part_of("bracket")
-    ('attack', 'audit')
+    >>> part_of("robust_accuracy"), part_of("bracket"), part_of("training")
+    ('attack', 'audit', 'train')
     """
-    return "attack" if kind == "robust_accuracy" else "audit"
+    return {"robust_accuracy": "attack", "training": "train"}.get(kind, "audit")
 
 
 def _labels(column: Any) -> "pd.Series[Any]":

@@ -12,13 +12,13 @@ from fairmargin.errors import InputError
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.training.history import Epoch
 
-Heard = Callable[[Epoch], None]
+Listener = Callable[[Epoch], None]
 _RUN_ID = "mlflow_run.txt"
 
 
 @contextmanager
-def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
-    """A listener for each finished epoch, for `train(heard=…)`; what it writes is complete when the block is left.
+def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> Iterator[Listener]:
+    """A listener for each finished epoch, for `train(on_epoch=…)`; what it writes is complete when the block is left.
 
     Guarantee: a package that is missing is said before anything is trained. A training that goes on continues its log.
 
@@ -43,11 +43,11 @@ def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> 
     with ExitStack() as stack:
         listeners = [stack.enter_context(LOGGERS[kind](folder, about)) for kind in dict.fromkeys(kinds)]
 
-        def heard(epoch: Epoch) -> None:
+        def log(epoch: Epoch) -> None:
             for listener in listeners:
                 listener(epoch)
 
-        yield heard
+        yield log
 
 
 def scalars(epoch: Epoch) -> dict[str, float]:
@@ -64,23 +64,23 @@ def scalars(epoch: Epoch) -> dict[str, float]:
 
 
 @contextmanager
-def _tensorboard(folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
+def _tensorboard(folder: Path, about: Mapping[str, Any]) -> Iterator[Listener]:
     writer = _package("torch.utils.tensorboard", "tensorboard").SummaryWriter(log_dir=str(folder / "tensorboard"))
     try:
         writer.add_text("settings", "\n".join(f"- {name}: {value}" for name, value in about.items()))
 
-        def heard(epoch: Epoch) -> None:
+        def log(epoch: Epoch) -> None:
             for name, value in scalars(epoch).items():
                 writer.add_scalar(name, value, epoch.epoch)
             writer.flush()  # whoever watches sees it now, and a kill loses nothing
 
-        yield heard
+        yield log
     finally:
         writer.close()
 
 
 @contextmanager
-def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
+def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[Listener]:
     mlflow = _package("mlflow", "mlflow")
     path = folder / _RUN_ID
     known = path.read_text(encoding="utf-8").strip() if path.is_file() else None
@@ -91,10 +91,10 @@ def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
             atomic_write_text(path, run.info.run_id)
             mlflow.log_params({name: str(value) for name, value in about.items()})
 
-        def heard(epoch: Epoch) -> None:
+        def log(epoch: Epoch) -> None:
             mlflow.log_metrics(scalars(epoch), step=epoch.epoch)
 
-        yield heard
+        yield log
 
 
 # A new logger is one line here.

@@ -45,7 +45,7 @@ class Training:
         Where it is kept; None for nowhere.
     tell
         Who is told how far it is.
-    heard
+    on_epoch
         Called with each finished epoch.
     """
 
@@ -57,7 +57,7 @@ class Training:
     identity: str
     folder: TrainingFolder | None = None
     tell: Progress = lambda _what, _done, _total: None
-    heard: Callable[[Epoch], None] = lambda _epoch: None
+    on_epoch: Callable[[Epoch], None] = lambda _epoch: None
 
     def run(self, module: nn.Module) -> tuple[Running, str]:
         """The training at its end, and why it stopped early; empty if it did not."""
@@ -154,7 +154,7 @@ class Training:
         running.right, running.seen = torch.zeros_like(running.right), torch.zeros_like(running.seen)
         if self.folder is not None:
             self._keep(running, self.folder)
-        self.heard(epoch)
+        self.on_epoch(epoch)
 
     def _keep(self, running: Running, folder: TrainingFolder) -> None:
         if running.epoch in epochs_to_keep(self.epochs, self.plan.keep_every):

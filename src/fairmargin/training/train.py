@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -82,7 +82,7 @@ def train(
     plan: TrainingPlan | None = None,
     out: Path | str | None = None,
     progress: Progress | None = None,
-    heard: Callable[[Epoch], None] | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
 ) -> TrainingResult:
     """Train a copy of a network; the one given stays as it is.
 
@@ -112,7 +112,7 @@ def train(
         A folder for checkpoints and history.
     progress
         Called with (what is being done, steps done, steps in all).
-    heard
+    on_epoch
         Called with each finished epoch.
 
     >>> import numpy as np
@@ -145,7 +145,7 @@ def train(
     check_method(method, epochs, model, watch)
     notes = notes_on(method, watch, positions)
     material = as_material(dataset, positions, groups, classifier.dtype, classifier.device)
-    about = {"method": describe_method(method), "plan": asdict(plan), "epochs": epochs}
+    about = {"method": describe_method(method), "plan": plan.model_dump(mode="json"), "epochs": epochs}
     folder = None if out is None else TrainingFolder(Path(out))
     training = Training(
         material,
@@ -156,7 +156,7 @@ def train(
         identity_of(model, method, epochs, plan, watch.fingerprint()),
         folder,
         progress or _silent,
-        heard or _unheard,
+        on_epoch or _ignored,
     )
     running, stopped = training.run(model)
     module = running.shown.eval()
@@ -202,5 +202,5 @@ def _silent(_what: str, _done: int, _total: int) -> None:
     return None
 
 
-def _unheard(_epoch: Epoch) -> None:
+def _ignored(_epoch: Epoch) -> None:
     return None
