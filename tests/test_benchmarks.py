@@ -188,11 +188,35 @@ def test_a_value_at_an_end_of_its_range_or_beyond_is_found():
     assert edges({"gamma": 0.1}, {"gamma": (0.03, 0.5)}) == []
 
 
-def test_every_peer_was_measured_with_settings_that_are_tuned():
+def test_every_peer_was_measured_with_its_own_tuned_settings():
+    """Those of its number of steps or, where these were not tuned, of the nearest number that was."""
     for row in ROWS:
-        if row["settings"]:
-            tuned = [entry["settings"] for model, _, entry in TUNED if model == row["model"]]
-            assert row["settings"] in tuned, (row["model"], row["library"], row["name"], row["steps"])
+        peer = next((p for p in PEERS if p.key == f"{row['library']} {row['name']}"), None)
+        if peer is None or not (peer.axes or peer.tuned_as):
+            assert row["settings"] == {}
+            continue
+        tuned = {
+            int(steps): entry["settings"]
+            for model, (key, _, steps), entry in ((model, name.rpartition(" "), entry) for model, name, entry in TUNED)
+            if model == row["model"] and key == (peer.tuned_as or peer.key)
+        }
+        assert row["settings"] == tuned[min(tuned, key=lambda steps: abs(steps - row["steps"]))], row["version"]
+
+
+def test_the_page_names_the_peers_that_have_the_settings_of_another_number_of_steps():
+    said = " ".join(sections()["How it was measured"].split())
+    own = {(model, name) for model, name, _ in TUNED}
+    for title, model in TITLES.items():
+        peers = [f"{row['library']} {row['name']} {row['steps']}" for row in ROWS if row["model"] == model]
+        tuned = {p.key for p in PEERS if p.axes}
+        borrowing = {key for key in peers if key.rpartition(" ")[0] in tuned and (model, key) not in own}
+        listed = re.search(rf"nearest number that was: .*?{title}: ([^;.]*)", said)
+        assert set(listed[1].split(", ") if listed else ()) == borrowing
+
+
+def test_wall_times_are_compared_with_timed_peers_alone_and_the_bars_say_so():
+    for what, _, said, _ in cells(sections()["The bars"]):
+        assert ("timed peer" in said) == (what.startswith("wall time, ") and "reaches" in said)
 
 
 def test_the_gain_of_plain_crown_on_robust_networks_is_that_of_its_table():

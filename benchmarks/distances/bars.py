@@ -68,7 +68,8 @@ def _fewer(what: str, asked: float, found: list[Point], setting: str, cost: Cost
         return Bar(what, asked, True, 0.0, f"success {mine.fact.success:.4f}")
     ratio = way.cost / spent
     if way.beyond:
-        theirs = f"no peer reaches it; the nearest is {way.name} at {way.cost:.1f}"
+        whom = "timed peer" if cost is by_time else "peer"
+        theirs = f"no {whom} reaches it; the nearest is {way.name} at {way.cost:.1f}"
     else:
         theirs = f"{way.name} needs {way.cost:.1f}" + ("" if way.at == way.cost else f" (tried: {way.at:.1f})")
     sign = ">" if way.beyond else ""

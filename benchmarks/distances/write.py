@@ -11,6 +11,7 @@ from distances import store
 from distances.bars import bars
 from distances.frontier import by_passes, by_time, last_ahead, rival
 from distances.models import CARDS, ROOT
+from distances.peers import PEERS
 from distances.plots import picture
 from distances.store import Measured, Point
 from distances.tuning import tuned_entries
@@ -36,7 +37,8 @@ _HOW = """## How it was measured
 
 - **Samples**: test images that the model classifies correctly, in one shuffled order: {samples}.
   The peers were tuned per model and number of steps on {tuning} (`make bench-tuning` → `benchmarks/tuned.json`, which
-  also has the ranges). Our own constants were found on tuning samples of these very networks, so the results for ours
+  also has the ranges). Not tuned at their own number of steps, and measured with the settings of the nearest number
+  that was: {borrowed}. Our own constants were found on tuning samples of these very networks, so the results for ours
   are favourable here; see "Networks that nobody tuned for".
 - **Success** is decided by the plain model, asked again in float32, on images inside [0, 1]. The distances of our
   estimators are traced back to inputs that the plain model was shown. A point of a peer that fails by rounding is
@@ -50,7 +52,8 @@ _HOW = """## How it was measured
 - **Time** is wall time in units of one forward and one backward pass of the plain model (batch of 64) measured just
   before and after; the median of 3 interleaved repetitions. *÷ bare* is the wall time divided by the time of the same
   passes alone. Ours search with the faster copy that a trial chose, as users' runs do; peers have the plain model.
-  Times are from {timed}; a contestant whose settings have changed since has none.
+  Times are from {timed}; a contestant whose settings have changed since has none, so that bars of wall time
+  compare with the peers that have one.
 - **†** marks rows that were taken over from the page of 16 November 2026 as printed there. Means have four decimals
   there; in ratios they count with the end of their rounding that is worse for us.
 """
@@ -112,6 +115,7 @@ def _how(measured: Measured, names: list[str]) -> str:
         runs="\n".join(f"- **{day}**: {told}" for day, told in sorted(measured.runs.items())),
         samples=", ".join(f"{CARDS[name].samples} ({CARDS[name].title})" for name in names),
         tuning=_tuning(),
+        borrowed=_borrowed(measured),
         timed=" and ".join(sorted({point.timed for point in measured.points if point.timed})),
     )
 
@@ -165,6 +169,16 @@ def _tuning() -> str:
     patience = sorted(set(_patience(entries)))
     samples = " to ".join(map(str, sorted({min(counts), max(counts)})))
     return f"{samples} other samples, each search of settings taking up to {patience[0]} to {patience[-1]} seconds"
+
+
+def _borrowed(measured: Measured) -> str:
+    """The peers, by model, whose settings were tuned at another number of steps than theirs."""
+    tunable, tuned = {peer.key for peer in PEERS if peer.axes}, tuned_entries()
+    found: dict[str, list[str]] = {}
+    for fact in (point.fact for point in measured.points):
+        if f"{fact.library} {fact.name}" in tunable and fact.key not in tuned[fact.model]:
+            found.setdefault(CARDS[fact.model].title, []).append(fact.key)
+    return "; ".join(f"{title}: {', '.join(keys)}" for title, keys in found.items())
 
 
 def _patience(entries: list[dict[str, str]]) -> Iterator[int]:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from fairmargin.distances.combine import tightest as tightest
     from fairmargin.distances.foreign import FromAttack as FromAttack
     from fairmargin.distances.measure import measure as measure
+    from fairmargin.distances.nearest import nearest as nearest
     from fairmargin.engine.local import Processes as Processes
     from fairmargin.engine.local import Serial as Serial
     from fairmargin.errors import FairmarginError as FairmarginError
@@ -72,7 +73,7 @@ _DEFINED_IN = {
     "AuditSettings": "fairmargin.inference.settings",
     "AuditResult": "fairmargin.analyses.audit",
     "Bound": "fairmargin.core.bound",
-    "Bracket": "fairmargin.analyses.bracketed",
+    "Bracket": "fairmargin.analyses.bracket",
     "Comparison": "fairmargin.analyses.comparison",
     "DATASETS": "fairmargin.data.catalog",
     "Dataset": "fairmargin.data.dataset",
@@ -86,14 +87,14 @@ _DEFINED_IN = {
     "Partition": "fairmargin.core.partition",
     "PrecisionPlan": "fairmargin.runner.precision_plan",
     "PrecisionResult": "fairmargin.analyses.precision",
+    "Processes": "fairmargin.engine.local",
     "RobustAccuracy": "fairmargin.analyses.robust_accuracy",
     "RobustnessCurve": "fairmargin.core.curve",
+    "Serial": "fairmargin.engine.local",
     "Tightest": "fairmargin.distances.combine",
     "TrainingPlan": "fairmargin.training.plan",
     "TrainingResult": "fairmargin.training.train",
-    "Processes": "fairmargin.engine.local",
     "RunRecord": "fairmargin.study.record",
-    "Serial": "fairmargin.engine.local",
     "adequacy": "fairmargin.distances.adequacy",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.analyses.audit",
@@ -107,6 +108,7 @@ _DEFINED_IN = {
     "load": "fairmargin.data.catalog",
     "load_images": "fairmargin.data.image_folder",
     "measure": "fairmargin.distances.measure",
+    "nearest": "fairmargin.distances.nearest",
     "overlap": "fairmargin.data.overlap",
     "power": "fairmargin.analyses.power",
     "robust_accuracy": "fairmargin.attacks.robust_accuracy",

@@ -4,6 +4,7 @@ Every error is a sentence for the person at the keyboard: what was expected, wha
 The command line prints the sentence and exits with code 2; a traceback means a defect of ours.
 """
 
+import re
 import sysconfig
 import traceback
 import unicodedata
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+# From DEL on: control characters, separators of lines, direction marks, halves of surrogate pairs. JSON escapes others.
+_OBEYED_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 _JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
 
 
@@ -29,6 +32,15 @@ def visible(text: str) -> str:
     return "".join(c if _is_harmless(c) else c.encode("unicode_escape").decode() for c in text)
 
 
+def harmless_json(text: str) -> str:
+    """Write what a terminal would obey inside the strings of a JSON text as escapes, which mean the same to JSON.
+
+    >>> harmless_json('"a\\x9bb\\u202ec"')
+    '"a\\\\u009bb\\\\u202ec"'
+    """
+    return re.sub(_OBEYED_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def _is_harmless(character: str) -> bool:
     # Other spaces than " " are not printable in Python's sense, but any terminal shows them.
     return character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"
@@ -41,7 +53,8 @@ class FairmarginError(ValueError):
         return "\n".join(map(visible, super().__str__().split("\n")))
 
 
-_NOT_GIVEN = object()
+NOT_GIVEN = object()
+"""In place of a value that an error does not name."""
 
 
 class InputError(FairmarginError):
@@ -58,16 +71,23 @@ class InputError(FairmarginError):
         The value that was given.
     others
         Further fields that `problem` names as `{name}`.
+    of
+        Class that `problem` is about, or whose parameter `field` is; a catalog that made the object replaces it by the
+        name of its entry (`about`).
 
     >>> str(InputError("must be at least 1", field="steps", given=0))
     '`steps` must be at least 1; given 0.'
     >>> error = InputError("goes with {precision}: leave it out", field="target", others=("precision",))
     >>> error.spelled(lambda field: "--" + field)
     '--target goes with --precision: leave it out.'
+    >>> str(InputError("must be at least 1", field="steps", given=0, of="PGD").about("pgd"))
+    '`steps` of `pgd` must be at least 1; given 0.'
     """
 
-    def __init__(self, problem: str, *, field: str = "", given: Any = _NOT_GIVEN, others: tuple[str, ...] = ()) -> None:
-        self.problem, self.field, self.given, self.others = problem, field, given, others
+    def __init__(
+        self, problem: str, *, field: str = "", given: Any = NOT_GIVEN, others: tuple[str, ...] = (), of: str = ""
+    ) -> None:
+        self.problem, self.field, self.given, self.others, self.of = problem, field, given, others, of
         super().__init__(self.spelled(lambda name: f"`{name.rpartition('.')[2]}`"))
 
     def spelled(self, spell: Callable[[str], str]) -> str:
@@ -75,15 +95,27 @@ class InputError(FairmarginError):
         text = self.problem
         if self.others:
             text = text.format(**{name: spell(name) for name in self.others})
-        if not self.field:
+        if self.of:  # a parameter of an object, not an option
+            owner = self.of if self.field or self.of.startswith("`") else f"`{self.of}`"
+            text = f"`{self.field}` of {owner} {text.rstrip('.')}" if self.field else f"{owner} {text.rstrip('.')}"
+        elif self.field:
+            text = f"{spell(self.field)} {text.rstrip('.')}"
+        else:
             return text
-        text = f"{spell(self.field)} {text.rstrip('.')}"
-        return text + ("." if self.given is _NOT_GIVEN else f"; given {self.given!r}.")
+        if self.given is not NOT_GIVEN:
+            return f"{text}; given {self.given!r}."
+        return text if text.endswith("?") else f"{text}."
 
     def within(self, section: str) -> "InputError":
         """Return the same error about a field of this section of a study."""
         field = f"{section}.{self.field}" if self.field else ""
-        return type(self)(self.problem, field=field, given=self.given, others=self.others)
+        return type(self)(self.problem, field=field, given=self.given, others=self.others, of=self.of)
+
+    def about(self, name: str) -> "InputError":
+        """Return the same error with the object named as its catalog does."""
+        if not self.of:
+            return self
+        return type(self)(self.problem, field=self.field, given=self.given, others=self.others, of=f"`{name}`")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self),)  # in another process the sentence is enough

@@ -326,3 +326,35 @@ def test_outputs_that_no_sample_has_for_its_class_are_noted_and_labels_without_o
     assert "none is of class 3, 4, 5, 6, 7 and 4 more." in noted[12][0]
     with pytest.raises(InputError, match=r"labels that are none of the model's classes in 13 of 40 samples"):
         robust_accuracy(torch.nn.Linear(4, 2), x, y, parse_attack("fgsm"), groups, radius=0.1)
+
+
+X, Y, SEX = samples(20)
+MODEL, PGD = (WEIGHT, BIAS), parse_attack("pgd:steps=1")
+ORDER = r"are arguments swapped\? Expected model, x, y, attack, partition, in this order, and radius=…, plan=…\."
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((MODEL, Y, X, PGD, SEX), "`x` is an array of one dimension, as labels are, `y` is an array of several"),
+        ((PGD, X, Y, as_classifier(MODEL), SEX), "`model` is an attack, `attack` is a model"),
+        ((PGD, X, Y, torch.nn.Linear(3, 2), SEX), "`model` is an attack, `attack` is a model"),
+        ((MODEL, X, Y, SEX, PGD), "`attack` is a partition, `partition` is an attack"),
+        ((MODEL, X, SEX, PGD, Y), "`y` is a partition"),
+        ((MODEL, X, Y, SEX, 0.1), "`attack` is a partition, `partition` is a number"),
+        ((X, as_classifier(MODEL), Y, PGD, SEX), "`x` is a model"),
+        ((MODEL, X, Y, PGD, QUICK), "`partition` is an `AuditPlan`"),
+    ],
+)
+def test_swapped_arguments_are_refused_with_their_order(given, said: str) -> None:
+    with pytest.raises(InputError, match=f"{said}.*: {ORDER}"):
+        robust_accuracy(*given, radius=0.1)
+
+
+def test_a_radius_or_a_plan_that_is_something_else_is_refused() -> None:
+    with pytest.raises(InputError, match=f"`partition` is a number, `radius` is a partition: {ORDER}"):
+        robust_accuracy(MODEL, X, Y, PGD, 0.1, radius=SEX)
+    with pytest.raises(InputError, match=f"`plan` is a partition: {ORDER}"):
+        robust_accuracy(MODEL, X, Y, PGD, SEX, radius=0.1, plan=SEX)
+    with pytest.raises(InputError, match=r"swapped\? Expected model, x, y, attack, in this order, and radius=…\."):
+        attack_samples(MODEL, Y, X, PGD, radius=0.1)

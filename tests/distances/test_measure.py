@@ -202,6 +202,13 @@ def test_refuses_to_join_other_norms_or_subjects(other):
         concatenate([part(), other])
 
 
+def test_refuses_to_join_distances_that_keep_other_classes():
+    kept = replace(part(), keep="no")
+    assert concatenate([kept, kept]).keep == ("no",)
+    with pytest.raises(InputError, match="part 1 keep each sample's own class, those of part 0 the class 'no'"):
+        concatenate([kept, part()])
+
+
 def test_refuses_to_join_nothing():
     with pytest.raises(InputError, match="no distances"):
         concatenate([])

@@ -1,7 +1,7 @@
 """Populations with known truth, on which the audit's intervals and tests are tried out.
 
 Each scenario draws one data set and says what the true σ and gap of every group are.
-`python -m tests.inference.scenarios 1000 [all|coverage|many|hard|alarms]` prints the tables of docs/inference.md.
+`python -m tests.inference.scenarios 1000 [all|coverage|many|small|hard|alarms]` prints the tables of docs/inference.md.
 """
 
 import sys
@@ -143,6 +143,12 @@ MANY: dict[str, Callable[[int], Draw]] = {  # for the worst group and the mean o
     "two unequal groups": independent([lognormal(0.8, 1.0), gamma(2, 1.4)], [40, 300]),
 }
 
+_TEN = [gamma(2, 0.6 + 0.8 * i / 9) for i in range(10)]
+SMALL: dict[str, Callable[[int], Draw]] = {  # too small for a verdict, but with an interval for all groups at once
+    "ten groups of 25": independent(_TEN, [25] * 10),
+    "one group of 300, nine of 25": independent([_TEN[5], *_TEN[:5], *_TEN[6:]], [300] + [25] * 9),
+}
+
 HARD: dict[str, Callable[[int], Draw]] = {  # beyond what is promised, and shown
     "log-normal of width 1, 30 in one group": independent([lognormal(1, 1.0, 0.9), lognormal(1, 1.5, 0.9)], [300, 30]),
     "30 % accuracy, 30 in one group": independent([gamma(1, 1.0, 0.3), gamma(1, 1.5, 0.9)], [30, 300]),
@@ -230,6 +236,8 @@ if __name__ == "__main__":
         _coverage_table(SCENARIOS, number)
     if what in ("all", "many"):
         _coverage_table(MANY, number)
+    if what in ("all", "small"):
+        _coverage_table(SMALL, number)
     if what in ("all", "hard"):
         _coverage_table(HARD, number)
     if what in ("all", "alarms"):

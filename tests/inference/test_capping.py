@@ -151,6 +151,7 @@ def test_a_comparison_of_models_is_withheld_in_the_same_way():
     asked = compare(upper(short[1]), upper(short[0], 0.05), halves(UNREACHED), AuditSettings(resamples=400, up_to=2.0))
     assert [row.verdict for row in asked] == [MORE_ROBUST] * 2
     assert all("up to a radius of 2" in asked.finding(row) for row in asked)
+    assert set(asked.to_frame()["up_to"]) == {2.0}
 
 
 def test_a_comparison_capped_by_the_nearer_model_says_that_nobody_knows_how_far_was_searched():

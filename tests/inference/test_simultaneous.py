@@ -1,19 +1,24 @@
 """Verdict, corrected p-value and printed interval are one statement and never disagree."""
 
+import warnings
+
 import numpy as np
 import pytest
-from fairmargin.studies.gate import gate
+from fairmargin.report.cells import Cell, decimals_of, length, share
 
 from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.analyses.bracket import CERTAINLY_LESS, CERTAINLY_MORE, bracket
+from fairmargin.analyses.comparison import compare
 from fairmargin.analyses.robust_accuracy import accuracy_under_attack
+from fairmargin.cli.console import sigma_texts
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.contrast import simultaneous_limits
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, Estimate
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, TOO_FEW, Estimate
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, signed_percent
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, limit_text, signed_percent
+from fairmargin.study.gate import gate
 
 RANDOM_AUDITS = 200
 
@@ -178,6 +183,7 @@ def limits(low: float, high: float, adjusted: float, value: float) -> tuple[floa
         np.array([adjusted]),
         alpha=0.05,
         hypotheses=3,
+        intervals=3,
     )
     return float(found.low[0]), float(found.high[0])
 
@@ -203,10 +209,88 @@ def test_limits_are_asked_for_at_the_level_of_bonferroni() -> None:
         np.ones(1),
         alpha=0.06,
         hypotheses=3,
+        intervals=3,
     )
     assert asked == [pytest.approx(0.02)]
+
+
+def test_groups_without_a_test_are_asked_for_at_the_level_of_all_groups() -> None:
+    adjusted = np.array([1.0, np.nan, np.nan])
+    found = simultaneous_limits(
+        lambda alpha: Limits(np.full(3, -1 / alpha), np.full(3, 1 / alpha)),
+        np.zeros(3),
+        adjusted,
+        alpha=0.06,
+        hypotheses=1,
+        intervals=3,
+    )
+    assert found.high == pytest.approx([1 / 0.06, 1 / 0.02, 1 / 0.02])
+    assert found.low == pytest.approx(-found.high)
+
+
+def test_intervals_for_all_groups_allow_for_groups_that_are_too_small_for_a_verdict() -> None:
+    rng = np.random.default_rng(8)
+    values, partition = rng.gamma(2, 0.5, 250), Partition.by("g", np.repeat(np.arange(10), 25))
+    distances = Distances(values, values > 0, "exact", "l2")
+    for row in audit(distances, partition, AuditSettings(resamples=200)):
+        assert row.verdict == TOO_FEW
+        assert row.sigma.high - row.sigma.low > 1.05 * (row.sigma_alone.high - row.sigma_alone.low)
+    after = Distances(values * rng.gamma(4, 0.25, 250), values > 0, "exact", "l2")
+    for row in compare(distances, after, partition):
+        assert row.verdict == TOO_FEW
+        for together, alone in ((row.change, row.change_alone), (row.sigma_change, row.sigma_change_alone)):
+            assert together.high - together.low > 1.05 * (alone.high - alone.low)
 
 
 def test_a_limit_just_beyond_zero_is_printed_as_such() -> None:
     estimate = Estimate(-0.2, -0.4, -JUST_BEYOND_ZERO, "neither")  # type: ignore[arg-type]
     assert str(estimate) == "-0.2 [-0.4, below 0]"
+
+
+@pytest.mark.parametrize("limit", [-0.0002, -1e-9])
+def test_a_limit_that_is_not_zero_is_never_printed_as_zero(limit: float) -> None:
+    sigma = Estimate(-0.2, -0.4, limit, "neither")  # type: ignore[arg-type]
+    assert sigma_texts(sigma) == ("−20.0 %", "−40.0 % to below 0")
+    assert share(sigma, signed=True).interval == "[−40.0, below 0]"
+    assert limit_text(-limit, "{:+.1%}".format) == "above 0"
+    assert limit_text(0.0, "{:+.1%}".format) == "+0.0%"
+
+
+def test_an_unlimited_interval_is_not_printed_as_an_unknown_one() -> None:
+    sigma = Estimate(0.2, -0.4, np.inf, "neither")  # type: ignore[arg-type]
+    assert sigma_texts(sigma) == ("+20.0 %", "−40.0 % to ∞")
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_lengths_are_shown_with_digits_whatever_their_unit(unit: float) -> None:
+    def cell(value: float, low: float, high: float) -> Cell:
+        estimate = Estimate(value * unit, low * unit, high * unit, "exact")  # type: ignore[arg-type]
+        return length(estimate, decimals_of([estimate]), signed=True)
+
+    for found in (cell(0.31, 0.0002, 451.5), cell(-2.0, -4.0, -0.0177)):
+        for text in (found.text, *found.interval.strip("[]").split(", ")):
+            assert any(digit in text for digit in "123456789"), found
+    assert cell(-0.2, -0.4, -0.2 * JUST_BEYOND_ZERO).interval.endswith(", below 0]")
+    far = Estimate(-0.2 * unit, -0.4 * unit, -0.1 * unit, "exact")  # type: ignore[arg-type]
+    assert str(far) == f"{far.value:.4g} [{far.low:.4g}, {far.high:.4g}]"
+
+
+@pytest.mark.parametrize("seed", [3, 8, 12, 17])
+def test_means_without_spread_lie_inside_their_intervals(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = np.repeat(rng.random(3), 40)
+    partition = Partition.by("g", np.repeat(np.arange(3), 40))
+    result = audit(Distances(values, values > 0, "exact", "l2"), partition, AuditSettings(resamples=200))
+    overall = result.overall
+    for found in (*(row.robustness for row in result), overall.robustness, overall.worst_robustness):
+        assert found.low <= found.value <= found.high
+
+
+def test_limits_too_large_for_a_float_are_infinite_without_a_warning() -> None:
+    values = np.concatenate([[1.0, 1e3, 1e6], np.random.default_rng(8).gamma(2, 1.0, 60)])
+    partition = Partition.by("g", np.repeat(["few", "many"], [3, 60]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = audit(Distances(values, values > 0, "exact", "l2"), partition, AuditSettings(resamples=200))
+    assert result["few"].robustness.high == np.inf
+    assert AuditResult.from_json(result.to_json()).to_json() == result.to_json()

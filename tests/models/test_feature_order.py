@@ -126,3 +126,16 @@ def test_a_model_that_knows_no_names_takes_columns_as_they_come():
 def test_names_given_to_a_linear_classifier_count_as_well():
     model = LinearClassifier([[0.0, 0.0], [1.0, -1.0]], [0.0, 0.0], feature_names=("a", "b"))
     assert model.predict(pd.DataFrame({"b": [0.0, 2.0], "a": [1.0, 1.0]})).tolist() == [1, 0]
+
+
+def test_the_nearest_points_are_those_of_the_table_in_the_model_s_order():
+    model, keys = as_classifier(MODEL), np.arange(90, dtype=np.uint64)
+    np.testing.assert_array_equal(EXACT.closest(model, TABLE[SHUFFLED], Y), EXACT.closest(model, TABLE.to_numpy(), Y))
+    found = EXACT(model, TABLE[SHUFFLED], Y, keys=keys).values
+    np.testing.assert_array_equal(found, EXACT(model, TABLE.to_numpy(), Y, keys=keys).values)
+
+
+def test_one_column_is_not_taken_for_two_features_that_are_spelled_alike():
+    model = LinearClassifier([[0.0, 0.0], [1.0, -1.0]], [0.0, 0.0], feature_names=("a=b", "a_b"))
+    with pytest.raises(InputError, match=r"Missing: a_b\."):
+        model.predict(pd.DataFrame({"a=b": [1.0, 2.0]}))

@@ -352,8 +352,8 @@ def test_commands_note_what_was_searched(tmp_path, command, network, words):
     table.to_csv(tmp_path / "data.csv", index=False)
     options = ["--model", f"{tmp_path}/net.py:{network}", "--data", tmp_path / "data.csv", "--label", "label"]
     succeeded(fairmargin(*command, *options, "--engine", "serial", "--out", tmp_path / "run"))
-    kept = tmp_path / "run" / ("manifest.json" if command[0] == "audit" else "robust_accuracy.json")
-    assert any(re.search(words, note) for note in json.loads(kept.read_text())["notes"])
+    record = json.loads((tmp_path / "run" / "record.json").read_text(encoding="utf-8"))
+    assert any(re.search(words, note) for note in record["notes"])
 
 
 @pytest.mark.parametrize("last", [(), (nn.Sigmoid(),), (nn.Sigmoid(), nn.Flatten(0))])
@@ -364,3 +364,102 @@ def test_one_number_of_an_onnx_file_is_measured_as_two_scores(tmp_path, last):
     torch.onnx.export(network, (torch.rand(3, 6),), tmp_path / "model.onnx", dynamo=False, verbose=False, **axes)
     found = binary(load_model(str(tmp_path / "model.onnx")))
     np.testing.assert_allclose(found, two_logits(), rtol=2e-3, atol=1e-6)
+
+
+FLAT = {
+    "two softmaxes": lambda z: z.softmax(dim=1).softmax(dim=1),
+    "clamped": lambda z: z.softmax(dim=1).clamp(1e-7, 1 - 1e-7),
+    "label smoothing": lambda z: 0.97 * z.softmax(dim=1) + 0.003,
+    "a logarithm that is bounded": lambda z: (z.softmax(dim=1) + 1e-8).log(),
+    "scaled sigmoids": lambda z: 0.99 * z.sigmoid(),
+    "tanh": torch.tanh,
+}
+
+
+@pytest.mark.parametrize("function", FLAT.values(), ids=FLAT.keys())
+def test_scores_without_a_slope_are_counted(function):
+    model = as_classifier(Then(sharpened(50), function), classes=range(10))
+    with pytest.warns(UserWarning, match=r"For \d+ of 32 probed samples the scores have no slope"):
+        fm.measure(model, X, Y, fm.ESTIMATORS["first_order"]())
+
+
+def test_two_softmax_layers_are_counted_too():
+    module = nn.Sequential(sharpened(50), nn.Softmax(dim=1), nn.Softmax(dim=1))
+    assert any("no slope" in words for words in check_samples(as_classifier(module, classes=range(10)), X, Y).warnings)
+
+
+@pytest.mark.parametrize("times", [1e-3, 1, 50])
+def test_there_is_no_warning_where_scores_slope(times):
+    assert check_samples(as_classifier(sharpened(times)), X, Y).warnings == ()
+
+
+def test_sigmoids_written_out_are_named():
+    module = Then(sharpened(2), lambda z: 1 / (1 + (-z).exp()))
+    found = check_samples(as_classifier(module, classes=range(10)), X, Y).warnings
+    assert len(found) == 1
+    assert re.search("lie between 0 and 1|no slope", found[0])
+
+
+def test_sigmoids_that_are_all_1_by_rounding_are_counted():
+    module = nn.Sequential(sharpened(50), nn.Sigmoid())
+    with torch.no_grad():
+        expected = int(((module(torch.tensor(X)) == 1).sum(dim=1) > 1).sum())
+    assert expected
+    found = check_samples(as_classifier(module, classes=range(10)), X, Y).warnings
+    assert any(f"For {expected} of 60 samples several sigmoids are exactly 1" in words for words in found)
+
+
+class Reversed(nn.Softmax):
+    """A subclass, whose largest probability is that of the smallest score."""
+
+    def forward(self, x):
+        return super().forward(-x)
+
+
+def test_a_subclass_of_softmax_is_not_left_out():
+    module = nn.Sequential(Then(mlp(), torch.neg), Reversed(dim=1))
+    np.testing.assert_allclose(distances(module), distances(mlp()), rtol=0.02)
+
+
+@pytest.mark.parametrize("last", [nn.LogSigmoid(), nn.Sequential(nn.LogSigmoid(), nn.Flatten(0))])
+def test_one_logarithm_of_a_probability_is_refused(last):
+    with pytest.raises(ModelError, match="seems to be the logarithm of a probability"):
+        binary(nn.Sequential(one_logit(), last))
+
+
+@pytest.mark.parametrize("last", [(), (nn.Sigmoid(),), (nn.Flatten(0), nn.Sigmoid())])
+def test_one_affine_logit_is_measured_exactly(last):
+    layer = seeded_linear(1)
+    exact = fm.ESTIMATORS["exact_linear"]()
+    row = (layer.weight.detach().numpy()[0], float(layer.bias.detach()[0]))
+    expected = fm.measure(row, XB, YB, exact).values
+    np.testing.assert_allclose(binary(nn.Sequential(layer, *last), exact), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_affine_network_before_a_softmax_layer_is_measured_exactly():
+    layer, exact = seeded_linear(3), fm.ESTIMATORS["exact_linear"]()
+    y = layer(torch.tensor(XB)).argmax(dim=1).numpy()
+    plain = binary(layer, exact, y)
+    np.testing.assert_array_equal(binary(nn.Sequential(layer, nn.Softmax(dim=1)), exact, y), plain)
+
+
+def seeded_linear(outputs):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Linear(6, outputs)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "last", "words"),
+    [
+        (1, nn.Softmax(dim=1), "over one number per sample"),
+        (3, nn.Softmax(dim=0), "operator Softmax .*along the samples"),
+    ],
+)
+def test_a_softmax_of_an_onnx_file_that_gives_no_probabilities_is_refused(tmp_path, outputs, last, words):
+    pytest.importorskip("onnxruntime")
+    axes = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n"}}}
+    network = nn.Sequential(seeded_linear(outputs), last).eval()
+    torch.onnx.export(network, (torch.rand(3, 6),), tmp_path / "model.onnx", dynamo=False, verbose=False, **axes)
+    with pytest.raises(ModelError, match=words):
+        binary(load_model(str(tmp_path / "model.onnx")), y=YB)

@@ -361,3 +361,30 @@ def test_commands_refuse_them_with_code_2(tmp_path, network, words, command):
     assert done.exit_code == 2, said
     assert words in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [lambda x: x[:, 0] > 0.5 * x[:, 0].mean(), lambda x: np.full(len(x), len(x) > 50)],
+    ids=["half of the mean", "batches of more than 50"],
+)
+def test_refuses_labels_that_change_only_with_batches_unlike_the_samples(answer):
+    with pytest.raises(ModelError, match=r"depends on the other samples of its batch.* inputs beside them"):
+        fm.measure(Predicting(answer), X, Y, SMOOTHED)
+
+
+class PredictingLists(Predicting):
+    def predict(self, x):
+        return [int(value) for value in self.answer(x)]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (PredictingLists(lambda x: x[:, 0] > 0), r"must return an array of class positions; it returned a `list`"),
+        (Predicting(lambda x: 5 * (x[:, 0] > 0)), r"must return class positions from 0 to 1; it returned 5"),
+    ],
+)
+def test_refuses_predictions_that_are_no_class_positions(model, words):
+    with pytest.raises(ModelError, match=words):
+        fm.measure(model, X, Y, SMOOTHED)

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from fairmargin.report.strength import strength
 
 from fairmargin.analyses.adequacy import Evidence, settle
 from fairmargin.analyses.alarms import THRESHOLDS, consequence
@@ -16,7 +17,6 @@ from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.report.figures import budgets
 from fairmargin.report.page import Provenance, Section, render, write_report
-from fairmargin.report.strength import strength
 from tests.report.examples import HOSTILE, example_result
 from tests.report.test_page import Page
 

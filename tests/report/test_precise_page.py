@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from fairmargin.report.precise_page import render_precise
 
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
@@ -11,7 +12,6 @@ from fairmargin.inference.estimate import LESS_ROBUST, NO_DIFFERENCE, NOT_COMPAR
 from fairmargin.report import figures, precise_words
 from fairmargin.report.document import Provenance
 from fairmargin.report.page import write_report
-from fairmargin.report.precise_page import render_precise
 from tests.report.examples import HOSTILE, example_result
 from tests.report.precise_examples import precise_group, precise_result
 from tests.report.test_page import Page

@@ -1,11 +1,23 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fairmargin.analyses import summary
+from fairmargin.analyses.audit import audit
 from fairmargin.core.bound import Bound
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, VERDICTS, Estimate
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    VERDICTS,
+    Estimate,
+)
 from fairmargin.presentation import formatting
 from fairmargin.report import explanations, words
 from tests.report.examples import example_group, example_result, undefined_group
@@ -152,3 +164,24 @@ def test_groups_without_sigma_come_last():
         result_of(undefined_group("u"), group_with(0.3, 0.2, 0.4), group_with(-0.3, -0.4, -0.2, name="l"))
     )
     assert [row.group for row in rows] == ["l", "8", "u"]
+
+
+def test_a_group_whose_rest_is_always_wrong_is_judged_although_its_sigma_is_undefined():
+    values = np.concatenate([np.random.default_rng(0).gamma(2, 1, 60), np.zeros(40)])
+    distances = Distances(values, values > 0, "exact", "l2")
+    result = audit(distances, Partition("g", ["big", "a", "b"], np.repeat([0, 1, 2], [60, 20, 20])))
+    assert [row.verdict for row in result] == [MORE_ROBUST, TOO_FEW, TOO_FEW]
+    assert not result["big"].sigma.is_defined
+    assert summary.headline(result) == (
+        "No group is significantly easier to reach than the rest, but “big” is harder to reach: on average its samples "
+        "lie farther from the boundary than everyone else’s, whose distances are all 0 (p < 0.001)."
+    )
+    assert words.answer([result]).startswith("No: the model is not equally hard to fool for everyone.")
+    assert "“big” of “g” (farther than the rest, whose distances are all 0)" in words.answer([result])
+
+
+def test_an_unlimited_interval_allows_differences_of_any_size():
+    open_ended = group_with(0.1, -0.3, math.inf, NO_DIFFERENCE)
+    assert "the interval allows a difference of any size" in summary.summary(result_of(open_ended))[1]
+    several = result_of(open_ended, group_with(0.1, -0.3, 0.4, NO_DIFFERENCE, "1"))
+    assert "their intervals allow differences of any size" in summary.summary(several)[1]

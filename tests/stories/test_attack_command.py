@@ -189,7 +189,7 @@ def test_a_folder_of_attacks_belongs_to_one_model(files: Path, tmp_path: Path) -
         (["--radius", "4"], "The radius 4 in L∞ is larger than the box"),
         (["--radius", "0.1", "--group", "colour"], "has no array 'colour'"),
         (["--radius", "0.1", "--cluster", "person"], "has no array 'person'"),
-        (["--radius", "0.1", "--engine", "proceses"], "Unknown engine 'proceses'. Did you mean 'processes'?"),
+        (["--radius", "0.1", "--engine", "proceses"], "Unknown engine `proceses`. Did you mean 'processes'?"),
         (["--radius", "0.1", "--resamples", "3"], "--resamples must be at least 200"),
     ],
 )

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 
@@ -59,6 +60,15 @@ def test_json_on_a_terminal_is_harmless_and_means_the_same(run, command):
     text = fairmargin(command, run[0], *more, "--json").stdout
     assert obeyed(text) == []
     assert set(NAMES.values()) <= groups_in(json.loads(text))
+
+
+def test_the_report_shows_names_as_they_are_spelled(run):
+    page = (run[0] / "report.html").read_text(encoding="utf-8")
+    data = "".join(re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL))
+    shown = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    assert obeyed(shown) == obeyed(data) == []
+    assert r"\x1b]0;owned\x07\x9b2J" in shown
+    assert "owned" in data
 
 
 def groups_in(content):

@@ -91,7 +91,7 @@ def test_the_report_says_what_was_chosen_to_search_faster(weights, tmp_path):
     succeeded(audit(weights, tmp_path / "run", "--per-group", "10"))
     sentence = json.loads((tmp_path / "run" / "acceleration.json").read_text())["sentence"]
     assert sentence in json.loads((tmp_path / "run" / "manifest.json").read_text())["notes"]
-    plain = succeeded(audit(weights, tmp_path / "plain", "--per-group", "10", "--no-accelerate"))
+    plain = succeeded(audit(weights, tmp_path / "plain", "--per-group", "10"))
     assert sentence not in plain.stdout
     assert not (tmp_path / "plain" / "acceleration.json").exists()
 
@@ -164,7 +164,7 @@ def test_the_public_resnet20_has_its_accuracy_on_the_cifar10_test_set(tmp_path):
         fairmargin(
             *("audit", "--model", "arch:resnet20", "--weights", SHARED / "weights" / "cifar10-resnet20-12fca82f.th"),
             *(*IMAGENET, "--data", "cifar10", "--root", SHARED / "data", "--split", "test"),
-            *("--estimator", "softmax_margin", "--no-accelerate", "--out", tmp_path / "run", "--json", *QUICK),
+            *("--estimator", "softmax_margin", "--out", tmp_path / "run", "--json", *QUICK),
         )
     )
     (result,) = found["audits"]
@@ -175,7 +175,7 @@ def test_the_public_resnet20_has_its_accuracy_on_the_cifar10_test_set(tmp_path):
 
 
 def test_a_proxy_without_a_unit_says_so_in_the_report(weights, tmp_path):
-    succeeded(audit(weights, tmp_path / "run", "--per-group", "10", "--estimator", "softmax_margin", "--no-accelerate"))
+    succeeded(audit(weights, tmp_path / "run", "--per-group", "10", "--estimator", "softmax_margin"))
     assert "no unit of length" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
@@ -183,7 +183,7 @@ def test_a_model_that_is_hardly_ever_right_is_warned_of(tmp_path):
     path = tmp_path / "untrained.safetensors"
     torch.manual_seed(0)
     save_file(build_architecture("small_cnn", (64,), 10).state_dict(), path)
-    result = succeeded(audit(path, tmp_path / "run", "--estimator", "first_order", "--no-accelerate"))
+    result = succeeded(audit(path, tmp_path / "run", "--estimator", "first_order"))
     assert "always answering the commonest class would be" in " ".join(result.stdout.split())
 
 
@@ -225,7 +225,7 @@ def test_a_class_that_does_not_occur_in_the_data_still_has_its_output(weights, t
     for name, y, more in (("gap", np.where(np.arange(60) % 2, 9, 3), ()), ("named", np.arange(60) % 4, NAMES)):
         np.savez(tmp_path / f"{name}.npz", x=x, y=y)
         common = ("audit", "--model", "arch:small_cnn", "--weights", weights, "--data", tmp_path / f"{name}.npz")
-        options = ("--bounds", "0,1", "--estimator", "first_order", "--no-accelerate", *more, *QUICK)
+        options = ("--bounds", "0,1", "--estimator", "first_order", *more, *QUICK)
         found = json_of(fairmargin(*common, *options, "--out", tmp_path / name, "--json"))
         assert "rows of 64 numbers were read as grey pictures of 8 × 8 pixels" in " ".join(found["notes"])
 

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from fairmargin.report.precise_page import render_precise
 
 from fairmargin.report.document import Provenance
-from fairmargin.report.precise_page import render_precise
 from tests.report.examples import HOSTILE
 from tests.report.precise_examples import precise_group, precise_result
 from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded

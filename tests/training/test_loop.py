@@ -1,5 +1,6 @@
 """The loop that every method shares."""
 
+import json
 import math
 import warnings
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.samples import Pixels
+from fairmargin.engine.local import Processes, Serial
+from fairmargin.engine.task import Task
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.weights import load_weights
 from fairmargin.study.schedule import Schedule
@@ -49,6 +52,56 @@ class ToAll:
     def __call__(self, views):
         to_all = -views.scores("clean").log_softmax(dim=1).mean(dim=1)
         return replace(CrossEntropy()(views), values=to_all)
+
+
+@pytest.fixture
+def three_threads():
+    """A process in which torch has three threads; restored afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("asked", "used"), [(1, 1), (2, 2), (0, 3)])
+def test_a_training_runs_on_the_threads_of_its_plan_and_restores_the_others(three_threads, tmp_path, asked, used):
+    seen = set()
+    look = lambda *_: seen.add(torch.get_num_threads())  # noqa: E731
+    train(
+        net(), blobs(), ERM(), epochs=2, plan=changed(PLAN, threads=asked), out=tmp_path, progress=look, on_epoch=look
+    )
+    assert seen == {used}
+    assert torch.get_num_threads() == 3
+    assert json.loads((tmp_path / "training.json").read_text())["threads"] == used
+
+
+def test_a_training_that_fails_restores_the_threads(three_threads):
+    def fail(_epoch):
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        train(net(), blobs(), ERM(), epochs=1, plan=changed(PLAN, threads=1), on_epoch=fail)
+    assert torch.get_num_threads() == 3
+
+
+def trained_weights(threads):
+    """Train in whatever process calls this; a network whose sums are split among threads."""
+    data = blobs(600)
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Linear(data.x.shape[1], 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)
+    )
+    plan = TrainingPlan(rate=0.1, batch=256, threads=threads)
+    found = train(network, data, ERM(), epochs=3, plan=plan).module
+    return {name: value.numpy() for name, value in found.state_dict().items()}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_serial_and_processes_train_the_same_weights(three_threads, threads):
+    task = Task("a", trained_weights, (threads,))
+    ((_, here),) = Serial().run([task])
+    ((_, there),) = Processes(workers=1).run([task])
+    assert all(np.array_equal(here[name], there[name]) for name in here)
 
 
 def test_a_method_of_ten_lines_trains_and_its_folder_can_be_continued(tmp_path):

@@ -2,13 +2,25 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
-from fairmargin.analyses.alarms import ALARMS, MEANINGS, NO_GRADIENT, Alarm, alarms_of, consequence
+from fairmargin.analyses.alarms import (
+    ALARMS,
+    MEANINGS,
+    NO_GRADIENT,
+    REASONS,
+    THRESHOLDS,
+    Alarm,
+    Kind,
+    alarms_of,
+    consequence,
+)
+from fairmargin.analyses.cells import GROUP, SAMPLES, count, group_cell, share
+from fairmargin.analyses.figures import MANY_BANDS, colours_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, Ints, same_length
 from fairmargin.core.bound import Bound
@@ -23,11 +35,26 @@ from fairmargin.presentation.formatting import (
     level_text,
     limits_text,
     listed,
+    number,
     percent,
     plain,
     points,
     quoted,
     signed_percent,
+    table_percent,
+)
+from fairmargin.presentation.section import (
+    BAD,
+    GOOD,
+    UNSURE,
+    Cell,
+    Column,
+    Courses,
+    Explanation,
+    Line,
+    Mark,
+    Section,
+    Table,
 )
 
 SETTLED: Final = "settled"
@@ -195,6 +222,18 @@ class Adequacy(GroupTable[GroupAdequacy]):
                 sentences.append(f"{what}: {listed(where)}. {consequence(kind, len(where))}")
         return sentences
 
+    def section(self) -> Section:
+        """Return whether the gaps have settled, the alarms, and σ at every budget."""
+        return _section(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for other programs: also whether each alarm was raised."""
+        content = GroupTable.to_dict(self)
+        for row, plain_row in zip(self.groups, content["groups"], strict=True):
+            for alarm, plain_alarm in zip(row.alarms, plain_row["alarms"], strict=True):
+                plain_alarm["raised"] = alarm.raised
+        return content
+
     def finding(self, row: GroupAdequacy) -> str:
         """Return what became of a group's gap between the audited budget and the best of all."""
         name, change = plain(row.group), row.sigma_change
@@ -321,7 +360,8 @@ class Evidence:
             raise InputError(f"`audited` must be one of 0..{len(self.runs) - 1}; given {self.audited}.")
         first = self.runs[0]
         for run in (*self.runs, *self.looks.values()):
-            if run.norm is not first.norm or run.subject != first.subject or len(run) != len(first):
+            asked, expected = ((each.norm, each.subject, each.keep, len(each)) for each in (run, first))
+            if asked != expected:
                 raise InputError(f"Budgets must be of the same samples in one norm: given {first!r} and {run!r}.")
             if not np.array_equal(run.correct, first.correct):
                 raise InputError(
@@ -444,7 +484,7 @@ class _Found:
         values, audited = np.stack([run.values for run in evidence.runs]), evidence.runs[evidence.audited]
         cap = _cap(values, up_to)
         alone = np.minimum(values, cap)
-        nearest = Distances(values.min(axis=0), audited.correct, Bound.UPPER, audited.norm, audited.subject)
+        nearest = replace(audited, values=values.min(axis=0), bound=Bound.UPPER, tried=None, estimator="")
         return cls(alone, np.minimum.accumulate(alone, axis=0), cap, nearest)
 
 
@@ -508,3 +548,158 @@ def check_settings(tolerance: float, confidence: float, up_to: float) -> None:
         raise InputError(f"`confidence` must lie in [0.5, 1), for instance 0.95; given {confidence!r}.")
     if not up_to > 0:
         raise InputError(f"`up_to` must be a radius above 0; given {up_to!r}.")
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_PLAINLY = (
+    "Here it was checked whether the search for mistakes of the model was thorough enough, by searching again, longer "
+    "and shorter, for some samples of each group. It matters because a search that works less well on one group makes "
+    "that group look harder to fool than it is, and then a difference on this page says more about the search than "
+    "about the model."
+)
+_READING = (
+    "An attack finds an upper bound: with more steps it may find something nearer. If it gains more in one group than "
+    "in another, the gap between them is partly the attack’s. Therefore some samples of each group, chosen by their "
+    "content, as if by lot, were measured again at other budgets. σ as audited is compared with σ of the best that all "
+    "budgets found, each sample with itself. Settled: the interval of the change lies within the tolerance; not "
+    "settled: outside; undecided: neither. A larger budget alone may end farther away, in another place; the best "
+    "found so far cannot."
+)
+_MARKS: dict[str, Mark] = {SETTLED: GOOD, NOT_SETTLED: BAD, UNDECIDED: UNSURE, TOO_FEW: UNSURE, NOTHING: ""}
+_TOPIC = "Was the attack strong enough?"
+_ALARMS = "What the alarms mean"
+
+
+def _section(result: Adequacy) -> Section:
+    title = f"Was the attack strong enough? By {plain(result.partition)}"
+    if not result.groups:
+        return Section(title, about=result.estimator, answer=result.headline)
+    audited = f"audited at {result.budgets[result.audited]}, checked up to {result.budgets[-1]}"
+    return Section(
+        title=title,
+        about=" · ".join(filter(None, (result.estimator, audited))),
+        answer=result.headline,
+        findings=tuple(result.finding(row) for row in result),
+        cautions=tuple(result.alarm_sentences()),
+        tables=(_changes_table(result),),
+        figures=(budget_courses(result),),
+        further=(Section("Every alarm, raised or not", tables=(_alarms_table(result),)),),
+        explanations=(
+            Explanation(_TOPIC, _PLAINLY),
+            Explanation(_TOPIC, _READING),
+            *(Explanation(_ALARMS, _alarm_meaning(kind), kind) for kind in THRESHOLDS),
+        ),
+    )
+
+
+def _changes_table(result: Adequacy) -> Table:
+    audited, last = result.budgets[result.audited], result.budgets[-1]
+    capped = f" Distances capped at {number(result.up_to)}." if math.isfinite(result.up_to) else ""
+    level = f"{level_text(result.confidence)} interval"
+
+    def sigma_cell(sigma: float) -> Cell:
+        return Cell("undefined" if math.isnan(sigma) else table_percent(sigma))
+
+    return Table(
+        columns=(
+            GROUP,
+            Column("verdict", kind="verdict"),
+            Column("σ", "audited", hidden=True),
+            Column("σ", "best", hidden=True),
+            Column("change of σ", "in points", interval=level),
+            Column("change of mean", hidden=True),
+            SAMPLES,
+            Column("alarms", kind="text"),
+        ),
+        rows=tuple(
+            (
+                group_cell(row.group),
+                Cell(row.verdict),
+                sigma_cell(row.sigmas_alone[result.audited]),
+                sigma_cell(row.sigmas[-1]),
+                share(row.sigma_change, signed=True, unit=""),
+                share(row.mean_change, signed=True),
+                count(row.size),
+                Cell(", ".join(alarm.kind for alarm in row.raised) or "none"),
+            )
+            for row in result
+        ),
+        marks=tuple(_MARKS[row.verdict] for row in result),
+        caption=(
+            f"σ at {audited}, as audited, and of the best that all budgets up to {last} found, on the samples looked "
+            f"at. Below a change stands its {level}, paired, for that group alone; the tolerance is "
+            f"{points(result.tolerance, signed=False)} points.{capped}"
+        ),
+        label=f"Budgets by {plain(result.partition)}",
+    )
+
+
+def _alarms_table(result: Adequacy) -> Table:
+    kinds = list(dict.fromkeys(alarm.kind for row in result for alarm in row.alarms))
+    return Table(
+        columns=(GROUP, *(Column(kind) for kind in kinds)),
+        rows=tuple((group_cell(row.group), *(_alarm_cell(alarm) for alarm in row.alarms)) for row in result),
+        caption=(
+            "Correctly classified samples that show a sign that the attack was misled or too weak, with the exact "
+            "interval of the share."
+        ),
+        label=f"Alarms by {plain(result.partition)}",
+    )
+
+
+def _alarm_cell(alarm: Alarm) -> Cell:
+    if not alarm.share.is_defined:
+        return Cell("–", note=alarm.share.reason)
+    interval = f"[{percent(alarm.share.low)}, {percent(alarm.share.high)}]"
+    return Cell(f"{alarm.hits:,} of {alarm.of:,}", interval, "raised" if alarm.raised else "")
+
+
+def _alarm_meaning(kind: Kind) -> str:
+    above = "Raised by any sample" if THRESHOLDS[kind] == 0 else f"Raised above {percent(THRESHOLDS[kind])}"
+    return f"{MEANINGS[kind][0].upper()}{MEANINGS[kind][1:]}. {consequence(kind)} {above}: {REASONS[kind]}."
+
+
+def budget_courses(result: Adequacy) -> Courses:
+    """Return the mean distance of every group against the attack's budget.
+
+    The best found up to each budget, with intervals where at most five groups are drawn, and what each budget found
+    alone where that differs.
+    """
+    rows = list(result)
+    order = sorted(rows, key=lambda row: row.means_alone[result.audited])
+    colours = colours_of([row.group for row in rows], order[0].group, order[-1].group)
+    in_steps = all(name.endswith((" step", " steps")) for name in result.budgets)
+    lines = []
+    for place, row in enumerate(rows):
+        best = tuple(mean.value for mean in row.means)
+        low, high = (tuple(getattr(mean, end) for mean in row.means) for end in ("low", "high"))
+        known = len(rows) <= MANY_BANDS and bool(np.isfinite(low).all())
+        beyond = any(alone > 1.001 * value for alone, value in zip(row.means_alone, best, strict=True))
+        lines.append(
+            Line(
+                label=row.group,
+                x=tuple(map(float, range(len(best)))),
+                y=best,
+                place=place,
+                low=low if known else (),
+                high=high if known else (),
+                alone=row.means_alone if beyond and colours[row.group] != "grey" else (),
+                colour=colours[row.group],
+            )
+        )
+    return Courses(
+        title="Distance against budget.",
+        x_label=f"budget of the attack{' (steps)' if in_steps else ''}",
+        y_label=f"mean distance ({result.norm})",
+        ticks=tuple(name.split(" step")[0] if in_steps else name for name in result.budgets),
+        lines=tuple(lines),
+        chosen=result.audited,
+        chosen_label="audited",
+        caption=(
+            "Solid: the best found up to each budget; dotted, where it differs: what that budget found alone. Lines "
+            "that still fall at the right have not settled."
+        ),
+        alt=f"Each group’s mean distance against the attack’s budget. {result.headline}",
+    )

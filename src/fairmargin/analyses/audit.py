@@ -6,6 +6,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairmargin.analyses.cells import (
+    GROUP,
+    MARKS,
+    SAMPLES,
+    VERDICT,
+    count,
+    decimals_of,
+    group_cell,
+    length,
+    p_cell,
+    share,
+)
+from fairmargin.analyses.explanations import (
+    CURVE_READING,
+    CURVES,
+    SIGMA,
+    SIGMA_MEANING,
+    VARIANCE_READING,
+    bounds_explained,
+    verdicts_explained,
+)
+from fairmargin.analyses.figures import robustness_curves, sigma_intervals
 from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
@@ -27,12 +49,14 @@ from fairmargin.inference.shares import binomial_interval, effective_size, kolmo
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     level_text,
+    number,
     p_value,
     percent,
     plain,
     quoted,
     radius_words,
 )
+from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +150,10 @@ class AuditResult(GroupTable[GroupResult]):
             self._cluster_note(),
         )
         return [note for note in every if note]
+
+    def section(self) -> Section:
+        """Return every group against the rest, the curves, and the partition as a whole."""
+        return _section(self)
 
     def _subject_note(self) -> str:
         if self.subject == "model":
@@ -274,7 +302,7 @@ def _robustness(i: int, label: str, means: GroupMeans, bound: Bound) -> Estimate
         return Estimate(value, math.nan, math.nan, bound, reason)
     if value == 0:
         return Estimate(0.0, 0.0, math.nan, bound, f"no sample of group {label!r} has a distance above 0")
-    return Estimate(value, float(means.limits.low[i]), float(means.limits.high[i]), bound)
+    return Estimate(*_around(value, float(means.limits.low[i]), float(means.limits.high[i]), scale=0.0), bound)
 
 
 def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
@@ -292,7 +320,7 @@ def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Boun
 
 
 def _around(value: float, low: float, high: float, scale: float = 1.0) -> tuple[float, float, float]:
-    """Return a value inside its limits, without what rounding leaves of a difference that is none."""
+    """Return a value inside its limits, without what rounding leaves of a difference that is none (`scale` above 0)."""
     if abs(value) < JUST_BEYOND_ZERO * scale:
         value, low, high = (0.0 if abs(part) < JUST_BEYOND_ZERO * scale else part for part in (value, low, high))
     if math.isnan(low) or math.isnan(high):
@@ -340,7 +368,7 @@ def _overall(
         relative_variance=_spread(means, spread.relative_variance, settings, bound),
         largest_gap=_spread(means, spread.largest_gap, settings, bound),
         worst_group=partition.labels[worst],
-        worst_robustness=Estimate(float(means.mean[worst]), *worst_limits, bound),
+        worst_robustness=Estimate(*_around(float(means.mean[worst]), *worst_limits, scale=0.0), bound),
         p_equal=min((row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)), default=math.nan),
     )
 
@@ -353,7 +381,7 @@ def _mean_over_groups(means: GroupMeans, settings: AuditSettings, bound: Bound) 
     if value == 0:
         return Estimate(0.0, 0.0, math.nan, bound, "no sample has a distance above 0")
     limits = spread.overall_limits(means, settings.confidence)
-    return Estimate(value, float(limits.low[0]), float(limits.high[0]), bound)
+    return Estimate(*_around(value, float(limits.low[0]), float(limits.high[0]), scale=0.0), bound)
 
 
 def _spread(means: GroupMeans, statistic: spread.Statistic, settings: AuditSettings, bound: Bound) -> Estimate:
@@ -447,4 +475,119 @@ def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, .
         f"Group {rows[worst].group!r} is so much weaker that it lowers the rest of every other group: without it, less "
         f'than half of the advantage of {names} would be left. One very weak group makes every other "more robust than '
         'the rest".'
+    )
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+def _section(result: AuditResult) -> Section:
+    headline, *more = result.summary()
+    rows = by_sigma(result.groups)
+    capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
+    groups = f"{len(rows):,} group{'' if len(rows) == 1 else 's'}"
+    size = f"{result.overall.size:,} samples in {groups}"
+    return Section(
+        title=f"By {plain(result.partition)}",
+        about=" · ".join(
+            filter(None, (result.bound.words, f"{result.norm} norm", size, capped and f"distances {capped}"))
+        ),
+        answer=headline,
+        sentences=tuple(more),
+        findings=tuple(result.finding(row) for row in rows),
+        cautions=result.warnings,
+        notes=tuple(result.notes()),
+        tables=(_groups_table(result, rows, capped),),
+        figures=(
+            robustness_curves(
+                result, alt=f"Curves: the share still classified correctly against the perturbation radius. {headline}"
+            ),
+            sigma_intervals(
+                result.groups,
+                result.confidence,
+                alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
+            ),
+        ),
+        further=(Section("The partition as a whole", tables=(_overall_table(result, capped),)),),
+        explanations=(
+            Explanation(CURVES, CURVE_READING),
+            Explanation(SIGMA, SIGMA_MEANING),
+            *verdicts_explained(),
+            *bounds_explained([result.bound]),
+        ),
+        method=result.method,
+    )
+
+
+def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> Table:
+    distance = decimals_of([row.robustness for row in rows] + [row.gap_to_rest for row in rows])
+    several = len(rows) > 2
+    unreached, dropped = any(row.unreached > 0 for row in rows), any(row.dropped > 0 for row in rows)
+    level = f"{level_text(result.confidence)} interval"
+    columns = [
+        GROUP,
+        VERDICT,
+        Column("σ", "relative to rest", interval=level),
+        Column("p", "adjusted"),
+        Column("mean distance", capped, hidden=True),
+        Column("accuracy", hidden=True),
+        SAMPLES,
+        Column("gap to rest", hidden=True),
+        *([Column("unreached", hidden=True)] if unreached else []),
+        *([Column("left out", hidden=True)] if dropped else []),
+    ]
+    cells = [
+        (
+            group_cell(row.group),
+            Cell(row.verdict),
+            share(row.sigma, signed=True, alone=row.sigma_alone if several else None),
+            p_cell(row.p_adjusted),
+            length(row.robustness, distance),
+            share(row.accuracy, signed=False),
+            count(row.size),
+            length(row.gap_to_rest, distance, signed=True),
+            *([Cell(percent(row.unreached))] if unreached else []),
+            *([Cell(percent(row.dropped))] if dropped else []),
+        )
+        for row in rows
+    ]
+    alone = " The line “alone” is the interval of σ that this group would have if no other had been looked at."
+    return Table(
+        columns=tuple(columns),
+        rows=tuple(cells),
+        marks=tuple(MARKS[row.verdict] for row in rows),
+        caption=(
+            f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ and "
+            "of the gap hold for all groups at once, as p does: they exclude 0 exactly where the verdict is “less "
+            f"robust” or “more robust”.{alone if several else ''} Distances in {result.norm}."
+        ),
+        label=f"Groups of {plain(result.partition)}",
+    )
+
+
+def _overall_table(result: AuditResult, capped: str) -> Table:
+    overall = result.overall
+    decimals = decimals_of([overall.robustness, overall.largest_gap, overall.worst_robustness])
+    worst, gap = "The smallest mean distance of a group.", "From the most to the least robust group."
+    if overall.largest_gap.is_defined:
+        means = [row.robustness.value for row in result]
+        worst = f"The smallest mean distance of a group: {quoted(overall.worst_group)}."
+        gap += f" Less what chance adds (observed: {number(max(means) - min(means))})."
+    rows = (
+        ("mean distance", length(overall.robustness, decimals), "Rob(f). Over the groups, each counting the same."),
+        ("worst group", length(overall.worst_robustness, decimals), f"min Rob(P). {worst}"),
+        ("largest gap", length(overall.largest_gap, decimals), f"max − min. {gap}"),
+        ("variance", length(overall.variance, decimals_of([overall.variance])), VARIANCE_READING),
+        (
+            "relative variance",
+            length(overall.relative_variance, decimals_of([overall.relative_variance])),
+            "V_f / Rob(f)². Comparable between models. Less what chance alone adds, as V_f.",
+        ),
+        ("accuracy", share(overall.accuracy, signed=False), f"Over all {overall.size:,} samples."),
+    )
+    return Table(
+        columns=(Column("quantity", kind="text"), Column("value"), Column("what it is", kind="text")),
+        rows=tuple((Cell(name), value, Cell(meaning)) for name, value, meaning in rows),
+        caption=f"All groups together.{f' Distances are {capped}.' if capped else ''}",
+        label=f"{plain(result.partition)} as a whole",
     )

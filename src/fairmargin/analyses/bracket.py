@@ -1,16 +1,18 @@
 """A lower and an upper bound of the same distances: between what limits robustness, gaps and σ certainly lie."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
+from fairmargin.analyses.cells import GROUP, SAMPLES, count, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
@@ -21,15 +23,19 @@ from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.spread import variance_range
+from fairmargin.presentation import section as shown
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     level_text,
     limit_text,
+    number,
     plain,
     radius_of,
     radius_words,
     signed_percent,
+    table_percent,
 )
+from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
 
 CERTAINLY_LESS: Final = "certainly less robust"
 CERTAINLY_MORE: Final = "certainly more robust"
@@ -196,6 +202,10 @@ class Bracket(GroupTable[GroupBracket]):
         capped = f"{self.cap_reason}." if self.cap_reason else ""
         return [*filter(None, (capped, crossed if self.crossed else ""))]
 
+    def section(self) -> Section:
+        """Return the limits of every group, for these samples and for the population."""
+        return _section(self)
+
     def finding(self, row: GroupBracket) -> str:
         """Return what the bounds of one group prove, of which model, and up to which radius."""
         name = plain(row.group)
@@ -293,9 +303,10 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, settings: 
     found = [_Compared.of(i, sides, partition, chosen, cluster) for i in range(len(partition.labels))]
     p = np.array([each.p for each in found])
     count = hypotheses(~np.isnan(p))
-    adjusted, level = holm(p, count), chosen.alpha / max(count, 1)
+    adjusted, everyone = holm(p, count), hypotheses(np.ones(len(p), dtype=np.bool_))
+    levels = chosen.alpha / np.where(np.isnan(p), everyone, max(count, 1))  # see `simultaneous_limits`
     rows = tuple(
-        _row(label, int(mask.sum()), each, float(adjusted[i]), level, sides, chosen)
+        _row(label, int(mask.sum()), each, float(adjusted[i]), float(levels[i]), sides, chosen)
         for i, ((label, mask), each) in enumerate(zip(partition, found, strict=True))
     )
     low, high = (np.array([getattr(row.robustness, side) for row in rows]) for side in ("low", "high"))
@@ -371,6 +382,11 @@ def _check_kind(lower: Distances, upper: Distances) -> None:
         raise InputError(
             f"The lower bounds are of {lower.subject} in {lower.norm}, the upper ones of {upper.subject} in "
             f"{upper.norm}. Only bounds of one subject in one norm enclose anything: {why}."
+        )
+    if lower.keep != upper.keep:
+        raise InputError(
+            f"The lower bounds keep {words_of_keep(lower.keep)}, the upper ones {words_of_keep(upper.keep)}. Only "
+            "bounds that keep the same classes enclose anything: measure both with one `keep`."
         )
 
 
@@ -489,3 +505,123 @@ def _ratio(value: float, otherwise: float, widening: float) -> float:
 def _limit(value: float, otherwise: float) -> float:
     """A limit where one is known; otherwise the one that is never wrong."""
     return otherwise if math.isnan(value) else float(value)
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_READING = (
+    "An attack shows how far a sample is at most from being fooled, a certificate how far at least. What lies between "
+    "both is not known; what lies outside is ruled out, however strong the next attack may be. If the limits of a "
+    "group’s σ exclude 0, it is certain which side is easier to fool in the very samples measured. For the population "
+    "they were drawn from, sampling error is added, and the verdict allows for there being several groups: it can stay "
+    "cautious where one group’s limits, taken alone, exclude 0."
+)
+_MARKS: dict[str, shown.Mark] = {
+    CERTAINLY_LESS: shown.LESS,
+    CERTAINLY_MORE: shown.MORE,
+    CERTAINLY_LESS_HERE: shown.LESS,
+    CERTAINLY_MORE_HERE: shown.MORE,
+    NOT_CERTAIN: shown.UNSURE,
+    TOO_FEW: shown.UNSURE,
+    NOT_COMPARABLE: shown.MISSING,
+}
+_WIDEST = 3.0  # σ of more than this is drawn as an open end
+
+
+def _section(result: Bracket) -> Section:
+    low, high = result.variance
+    whose = "" if result.subject == _MODEL else f"of the {plain(result.subject)} model"
+    limits = f"V_f, the variance of the groups’ mean distances, lies between {number(low)} and {number(high)}."
+    return Section(
+        title=f"What is certain, by {plain(result.partition)}",
+        about=" · ".join(filter(None, (whose, f"{result.norm} norm", radius_of(result.up_to)))),
+        answer=result.headline,
+        sentences=(limits,),
+        findings=tuple(result.finding(row) for row in result.ordered()),
+        notes=tuple(result.notes()),
+        tables=(_limits_table(result),),
+        figures=(bracket_intervals(result),),
+        explanations=(Explanation("What is certain", _READING),),
+    )
+
+
+def _limits_table(result: Bracket) -> Table:
+    population = f"population ({level_text(result.confidence)})"
+    capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
+    ordered = result.ordered()
+    return Table(
+        columns=(
+            GROUP,
+            Column("verdict", radius_of(result.up_to), kind="verdict"),
+            Column("σ", interval=population),
+            Column("mean distance", capped, hidden=True),
+            SAMPLES,
+        ),
+        rows=tuple(
+            (
+                group_cell(row.group),
+                Cell(row.verdict, note=row.reason),
+                _limits_cell(row.sigma, _limit_text),
+                _limits_cell(row.robustness, _length_text),
+                count(row.size),
+            )
+            for row in ordered
+        ),
+        marks=tuple(_MARKS[row.verdict] for row in ordered),
+        caption=(
+            "Limits for these samples; below them, with sampling error added, those for the population at "
+            f"{level_text(result.confidence)} confidence, of σ for all groups at once."
+        ),
+        label=f"Brackets by {plain(result.partition)}",
+    )
+
+
+def _limits_cell(limits: Range, show: Callable[[float], str]) -> Cell:
+    if not limits.is_known:
+        return Cell("undefined")
+    here, everywhere = (
+        " to ".join(limit_text(end, show) for end in ends)
+        for ends in ((limits.low, limits.high), (limits.population_low, limits.population_high))
+    )
+    return Cell(here, everywhere)
+
+
+def _limit_text(share: float) -> str:
+    return "any size" if math.isinf(share) else table_percent(share)
+
+
+def _length_text(length: float) -> str:
+    return "any size" if math.isinf(length) else number(length)
+
+
+def bracket_intervals(result: Bracket) -> shown.Intervals:
+    """Return σ of every group between its bounds: for these samples, and with sampling error for the population."""
+    rows = result.ordered()
+    ends = [abs(end) for row in rows for end in (row.sigma.population_low, row.sigma.population_high)]
+    return shown.Intervals(
+        title="σ between its bounds.",
+        x_label=f"σ: mean distance {radius_of(result.up_to)} relative to the rest".replace("  ", " "),
+        ranges=tuple(
+            shown.Range(
+                label=row.group,
+                value=math.nan,
+                low=row.sigma.low,
+                high=row.sigma.high,
+                outer_low=row.sigma.population_low,
+                outer_high=row.sigma.population_high,
+                mark=_MARKS[row.verdict],
+                verdict=row.verdict,
+                text=result.finding(row),
+                reason="" if row.sigma.is_known else f"undefined: {row.reason or row.verdict}",
+            )
+            for row in rows
+        ),
+        widest=min(_WIDEST, max((end for end in ends if math.isfinite(end)), default=1.0)),
+        caption=(
+            "Thick: no distances between the bounds could leave it, in these samples. Thin: with sampling error added, "
+            "for the population. Coloured: certain in these samples. A bar that runs into the right edge goes on "
+            "beyond it."
+        ),
+        alt=f"Each group’s σ between its bounds. {result.headline}",
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.catalog import Catalog
 
-RESULTS = Catalog(
+RESULTS: Catalog[type[GroupTable[Any]]] = Catalog(
     "kind of result",
     "fairmargin.analyses",
     {

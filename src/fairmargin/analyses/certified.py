@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import stats
 
+from fairmargin.analyses.cells import GROUP, SAMPLES, count, decimals_for, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, is_number
 from fairmargin.core.bound import Bound
@@ -22,7 +23,17 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.measures import capped
-from fairmargin.presentation.formatting import level_text, listed, number, percent, plain, quoted
+from fairmargin.presentation.formatting import (
+    fixed,
+    level_text,
+    listed,
+    number,
+    percent,
+    plain,
+    quoted,
+    table_percent,
+)
+from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +277,10 @@ class Certified(GroupTable[CertifiedGroup]):
         false = "none is" if most == 0 else f"at most {most:,} {'is' if most == 1 else 'are'}"
         return f"{allowed}. At {level_text(self.confidence)} confidence, {false} false in any group."
 
+    def section(self) -> Section:
+        """Return what is certified of every group, and what of it is guaranteed."""
+        return _section(self)
+
     def finding(self, row: CertifiedGroup) -> str:
         """Return what is guaranteed of one group."""
         shares = [f"{percent(share.guaranteed)} of it at least {number(share.radius)}" for share in row.shares]
@@ -337,4 +352,54 @@ def certify_groups(
         confidence=confidence,
         norm=distances.norm,
         subject=distances.subject,
+    )
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_READING = (
+    "A certificate by smoothing says of one sample: nothing nearer than this radius changes the answer. It comes from "
+    "many random trials, so that it may be false, though seldom. Of a whole group it can be said how many false ones "
+    "there may be at most, and what remains true if all of these were the best ones. That is guaranteed, whatever an "
+    "attacker tries; it speaks of the smoothed model, which answers by a vote under noise, and of these samples."
+)
+
+
+def _section(result: Certified) -> Section:
+    return Section(
+        title=f"What is guaranteed, by {plain(result.partition)}",
+        about=f"of the {plain(result.subject)} model · {result.norm} norm",
+        answer=result.headline,
+        sentences=(result.counting,),
+        findings=tuple(result.finding(row) for row in result),
+        tables=(_guarantees_table(result),),
+        explanations=(Explanation("What is guaranteed", _READING),),
+    )
+
+
+def _guarantees_table(result: Certified) -> Table:
+    decimals = decimals_for([row.mean.value for row in result])
+
+    def row_of(row: CertifiedGroup) -> tuple[Cell, ...]:
+        mean = (fixed(value, decimals, signed=False) for value in (row.mean.value, row.mean.guaranteed))
+        shares = [[table_percent(value, signed=False) for value in (s.value, s.guaranteed)] for s in row.shares]
+        cells = [Cell(value, f"≥ {least}") for value, least in (mean, *shares)]
+        return (group_cell(row.group), *cells, count(row.mean.false), count(row.mean.size))
+
+    return Table(
+        columns=(
+            GROUP,
+            Column("mean radius", interval="guaranteed"),
+            *(Column(f"certified at {number(radius)}", hidden=True) for radius in result.radii),
+            Column("may be false", hidden=True),
+            SAMPLES,
+        ),
+        rows=tuple(row_of(row) for row in result),
+        caption=(
+            "Above, what the certificates say; below, what of it is guaranteed although some may be false: at "
+            f"{level_text(result.confidence)} confidence, for all groups and radii together. Certified accuracy is the "
+            "share of samples that keep the right answer up to a radius."
+        ),
+        label=f"Guarantees by {plain(result.partition)}",
     )

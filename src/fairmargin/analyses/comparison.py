@@ -10,11 +10,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairmargin.analyses.cells import (
+    GROUP,
+    MARKS,
+    SAMPLES,
+    VERDICT,
+    count,
+    decimals_for,
+    decimals_of,
+    group_cell,
+    length,
+    p_cell,
+    share,
+)
+from fairmargin.analyses.explanations import SIGMA, SIGMA_MEANING, bounds_explained
+from fairmargin.analyses.explanations import VERDICT as VERDICTS_TOPIC
+from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
@@ -34,7 +50,21 @@ from fairmargin.inference.estimate import (
 from fairmargin.inference.paired import PairedChange, paired_changes, units_of
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.presentation.formatting import level_text, p_value, plain, points, radius_words, signed
+from fairmargin.presentation.formatting import (
+    fixed,
+    level_text,
+    limits_text,
+    listed,
+    number,
+    p_value,
+    plain,
+    points,
+    quoted,
+    radius_words,
+    signed,
+    table_percent,
+)
+from fairmargin.presentation.section import Cell, Column, Explanation, Intervals, Section, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +113,27 @@ class Comparison(GroupTable[GroupChange]):
         return f"{self.partition}: after − before, {self.norm}{radius}"
 
     def sentences(self) -> list[str]:
-        """Return a finding for each group, and what to know before quoting one."""
-        return [*(self.finding(row) for row in self), *self.notes()]
+        """Return who gained and who lost, a finding for each group, and what to know before quoting one."""
+        return [self.headline, *(self.finding(row) for row in self), *self.notes()]
+
+    @property
+    def headline(self) -> str:
+        """Which groups lost and which gained, in a sentence."""
+        of = {verdict: [quoted(row.group) for row in self if row.verdict == verdict] for verdict in _MEANINGS}
+        said = [
+            f"{listed(of[verdict])} {'is' if len(of[verdict]) == 1 else 'are'} {verdict} than before"
+            for verdict in (LESS_ROBUST, MORE_ROBUST)
+            if of[verdict]
+        ]
+        if said:
+            return f"{'; '.join(said)}."
+        if of[NO_DIFFERENCE]:
+            return "No significant change of any group was found."
+        return "No group has enough samples for a verdict."
+
+    def section(self) -> Section:
+        """Return the change of every group's mean distance and σ."""
+        return _section(self)
 
     def notes(self) -> list[str]:
         """Return why distances were capped, and all warnings."""
@@ -97,21 +146,30 @@ class Comparison(GroupTable[GroupChange]):
             return f"{name}: {row.verdict} ({row.reason})."
         words = "no significant change" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than before"
         change, sigma = row.change, row.sigma_change
-        sigma_text = f"undefined ({sigma.reason})" if sigma.reason else "undefined"
+        interval = f"{level_text(self.confidence)} interval for all groups at once {change_limits(change)}"
+        if math.isnan(change.low):
+            interval = change.reason
+        sigma_text = f"its change of σ is undefined ({sigma.reason})"
         if sigma.is_defined:
             limits = sigma.reason if math.isnan(sigma.low) else change_limits(sigma, points)
-            sigma_text = f"{points(sigma.value)} points ({limits})"
+            sigma_text = f"σ changed by {points(sigma.value)} points ({limits})"
         radius = f" This holds {radius_words(self.up_to)}." if math.isfinite(self.up_to) else ""
         return (
-            f"{name}: {words} (mean distance {signed(change.value)}, {level_text(self.confidence)} interval for all "
-            f"groups at once {change_limits(change)}; {p_value(row.p_adjusted)}); σ changed by {sigma_text}.{radius}"
+            f"{name}: {words} (mean distance {signed(change.value)}, {interval}; {p_value(row.p_adjusted)}); "
+            f"{sigma_text}.{radius}"
         )
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row per group, every number in a column of its own."""
         names = tuple(field.name for field in fields(GroupChange) if field.name != "reason")
         return [
-            {"partition": self.partition, **columns_of(row, names), "finding": self.finding(row)} for row in self.groups
+            {
+                "partition": self.partition,
+                **columns_of(row, names),
+                "finding": self.finding(row),
+                "up_to": self.up_to,
+            }
+            for row in self.groups
         ]
 
 
@@ -178,17 +236,16 @@ def _rows(
     enough = np.full_like(units, np.inf), np.zeros_like(units)
     tested = is_testable(units, *enough, settings)
     sigma_tested = is_testable(units, rest_units, enough[1], settings)
-    change = _inferred(mean, tested, int(tested.sum()), settings)
-    sigma = _inferred(ratio, sigma_tested, hypotheses(sigma_tested), settings)
+    change = _inferred(mean, tested, lambda which: int(which.sum()), settings)
+    sigma = _inferred(ratio, sigma_tested, hypotheses, settings)
     bound = bounds[1] - bounds[0]
     sigma_bound = bounds[1] / bounds[1] - bounds[0] / bounds[0]
     rows = []
     for i, label in enumerate(partition.labels):
-        reason = "a single sample has no interval" if units[i] < 2 else ""
-        sigma_reason = "the group or its rest has a single sample: no interval" if rest_units[i] < 2 else reason
-        together, alone = (_estimate(change.value[i], limits, i, bound, reason) for limits in change.limits)
+        together, alone = (_change(float(change.value[i]), limits, i, bound, units[i]) for limits in change.limits)
         sigma_together, sigma_alone = (
-            _estimate(sigma.value[i], limits, i, sigma_bound, sigma_reason) for limits in sigma.limits
+            _sigma_change(float(sigma.value[i]), limits, i, sigma_bound, (units[i], rest_units[i]))
+            for limits in sigma.limits
         )
         verdict = _verdict(bool(tested[i]), together)
         rows.append(
@@ -224,9 +281,11 @@ class _Inferred:
     limits: tuple[Limits, Limits]
 
 
-def _inferred(change: PairedChange, tested: Bools, count: int, settings: AuditSettings) -> _Inferred:
+def _inferred(
+    change: PairedChange, tested: Bools, questions: Callable[[Bools], int], settings: AuditSettings
+) -> _Inferred:
     """Test every group and give limits that exclude 0 exactly where the corrected p-value is below α."""
-    p = np.where(tested, change.p(), math.nan)
+    p, count = np.where(tested, change.p(), math.nan), questions(tested)
     adjusted = holm(p, count if tested.any() else None)
 
     def relative_limits(alpha: float) -> Limits:
@@ -234,7 +293,12 @@ def _inferred(change: PairedChange, tested: Bools, count: int, settings: AuditSe
         return Limits(limits.low / change.scale, limits.high / change.scale)
 
     relative = simultaneous_limits(
-        relative_limits, change.value / change.scale, adjusted, alpha=settings.alpha, hypotheses=count
+        relative_limits,
+        change.value / change.scale,
+        adjusted,
+        alpha=settings.alpha,
+        hypotheses=count,
+        intervals=questions(np.ones_like(tested)),
     )
     together = Limits(relative.low * change.scale, relative.high * change.scale)
     return _Inferred(change.value, p, adjusted, (together, change.limits(settings.alpha)))
@@ -244,6 +308,11 @@ def _check_alike(before: Distances, after: Distances) -> None:
     for what, left, right in (("norm", before.norm, after.norm), ("subject", before.subject, after.subject)):
         if left != right:
             raise InputError(f"`before` and `after` must have one {what}; given {left} and {right}.")
+    if before.keep != after.keep:
+        raise InputError(
+            f"`before` and `after` must keep the same classes; given {words_of_keep(before.keep)} and "
+            f"{words_of_keep(after.keep)}. Measure both with one `keep`."
+        )
     if before.estimator and after.estimator and before.estimator != after.estimator:
         raise InputError(
             f"`before` and `after` must be measured by one estimator; given {before.estimator} and {after.estimator}. "
@@ -264,21 +333,28 @@ def _verdict(tested: bool, change: Estimate) -> Verdict:
     return LESS_ROBUST if change.high < 0 else NO_DIFFERENCE
 
 
-def _estimate(value: float, limits: Limits, i: int, bound: Bound, reason: str) -> Estimate:
+def _change(value: float, limits: Limits, i: int, bound: Bound, units: float) -> Estimate:
+    low, high = float(limits.low[i]), float(limits.high[i])
+    if units < 2:
+        return Estimate(value, math.nan, math.nan, bound, "a single sample has no interval")
+    if low == high:  # newly right samples, which were not observed, would lie at a distance that nothing tells
+        return Estimate(value, math.nan, math.nan, bound, "both models misclassify every sample: no interval")
+    return Estimate(value, low, high, bound)
+
+
+def _sigma_change(value: float, limits: Limits, i: int, bound: Bound, units: tuple[float, float]) -> Estimate:
+    if units[1] == 0:
+        return Estimate.undefined("there is no other group", bound)
     if math.isnan(value):
         return Estimate.undefined("the rest has robustness 0 before or after", bound)
-    return Estimate(float(value), float(limits.low[i]), float(limits.high[i]), bound, reason)
+    low, high = float(limits.low[i]), float(limits.high[i])
+    reason = "the group or its rest has a single sample: no interval" if min(units) < 2 else ""
+    return Estimate(value, low, high, bound, reason)
 
 
 def change_limits(change: Estimate, show: Callable[[float], str] = signed) -> str:
-    """Return the interval of a change in words; a limit that Holm's correction moved just beyond 0 says so."""
-
-    def text(limit: float) -> str:
-        if 0 < abs(limit) < 1e-9 * abs(change.value):
-            return "below 0" if limit < 0 else "above 0"
-        return show(limit)
-
-    return f"{text(change.low)} to {text(change.high)}"
+    """Return the interval of a change in words."""
+    return limits_text(change.low, change.high, show, abs(change.value))
 
 
 def _warnings(before: Distances, after: Distances) -> tuple[str, ...]:
@@ -295,3 +371,99 @@ def _warnings(before: Distances, after: Distances) -> tuple[str, ...]:
             "model only if both were measured by the same estimator with the same settings."
         )
     return tuple(warnings)
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_MEANINGS = {
+    LESS_ROBUST: "The group lies closer to the boundary than before, by more than chance explains.",
+    MORE_ROBUST: "The group lies farther from the boundary than before, by more than chance explains.",
+    NO_DIFFERENCE: "The change could be chance. This is no proof that nothing changed.",
+    TOO_FEW: "The group has fewer independent samples than a verdict takes. Nothing is claimed.",
+}
+
+
+def _section(result: Comparison) -> Section:
+    size = sum(row.size for row in result)
+    capped = f"distances capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
+    about = (
+        "after − before",
+        f"{result.norm} norm",
+        f"{size:,} samples in {len(result.groups):,} group{'' if len(result.groups) == 1 else 's'}",
+        capped,
+    )
+    return Section(
+        title=f"What changed, by {plain(result.partition)}",
+        about=" · ".join(filter(None, about)),
+        answer=result.headline,
+        findings=tuple(result.finding(row) for row in result),
+        cautions=tuple(result.notes()),
+        tables=(_changes_table(result),),
+        figures=(
+            Intervals(
+                title="Closer or farther than before.",
+                x_label=f"change of the mean distance ({result.norm})",
+                ranges=tuple(
+                    interval_range(
+                        row.group,
+                        row.change,
+                        row.verdict,
+                        f"{signed(row.change.value)} ({level_text(result.confidence)} interval "
+                        f"{change_limits(row.change)})",
+                    )
+                    for row in result
+                ),
+                percent=False,
+                caption=(
+                    "Left of zero: closer to the boundary than before. Bars are "
+                    f"{level_text(result.confidence)} intervals that hold for all groups at once."
+                ),
+                alt=f"Each group’s change of its mean distance with its interval. {result.headline}",
+            ),
+        ),
+        explanations=(
+            Explanation(SIGMA, SIGMA_MEANING),
+            *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
+            *bounds_explained(dict.fromkeys((result.bound_before, result.bound_after))),
+        ),
+    )
+
+
+def _changes_table(result: Comparison) -> Table:
+    decimals = decimals_for([value for row in result for value in (row.before, row.after)])
+    changes = decimals_of([row.change for row in result])
+    level = f"{level_text(result.confidence)} interval"
+    return Table(
+        columns=(
+            GROUP,
+            VERDICT,
+            Column("change", "of mean distance", interval=level),
+            Column("p", "adjusted"),
+            Column("mean distance", "before → after", hidden=True),
+            Column("σ", "before → after", hidden=True),
+            Column("change of σ", "in points", hidden=True),
+            Column("p of σ", "adjusted", hidden=True),
+            SAMPLES,
+        ),
+        rows=tuple(
+            (
+                group_cell(row.group),
+                Cell(row.verdict, note=row.reason),
+                length(row.change, changes, signed=True),
+                p_cell(row.p_adjusted),
+                Cell(" → ".join(fixed(value, decimals, signed=False) for value in (row.before, row.after))),
+                Cell(" → ".join(table_percent(value) for value in (row.sigma_before, row.sigma_after))),
+                share(row.sigma_change, signed=True, unit=""),
+                p_cell(row.sigma_p_adjusted),
+                count(row.size),
+            )
+            for row in result
+        ),
+        marks=tuple(MARKS[row.verdict] for row in result),
+        caption=(
+            f"After minus before, each sample compared with itself. Below a change stands its {level} for all groups "
+            f"at once. Distances in {result.norm}."
+        ),
+        label=f"Changes by {plain(result.partition)}",
+    )

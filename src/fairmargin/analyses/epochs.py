@@ -6,13 +6,14 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from fairmargin.analyses.audit import AuditResult
+from fairmargin.analyses.cells import GROUP, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.codec import Format
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import TOO_FEW, Estimate
 from fairmargin.inference.measures import SignAgreement, sign_agreement
 from fairmargin.presentation.formatting import limits_text, plain, signed_percent, table_percent
-from fairmargin.presentation.section import Section, Table
+from fairmargin.presentation.section import Cell, Column, Section, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,8 @@ class EpochComparison(GroupTable[GroupOverEpochs]):
     def section(self) -> Section:
         """Return a table with a column per epoch."""
         table = Table(
-            columns=("group", *(f"epoch {name}" for name in self.epochs)),
-            rows=tuple((plain(row.group), *map(_with_interval, row.sigmas)) for row in self.groups),
-            texts=("group",),
+            columns=(GROUP, *(Column(f"epoch {name}") for name in self.epochs)),
+            rows=tuple((group_cell(row.group), *map(_with_interval, row.sigmas)) for row in self.groups),
             caption=self.caption,
         )
         few = [plain(row.group) for row in self.groups if row.too_few]
@@ -144,8 +144,8 @@ def compare_epochs(audits: Mapping[str, AuditResult]) -> EpochComparison:
     return EpochComparison(first.partition, rows, tuple(audits), agreements, caption)
 
 
-def _with_interval(sigma: Estimate) -> str:
+def _with_interval(sigma: Estimate) -> Cell:
     if not sigma.is_defined:
-        return "undefined"
+        return Cell("undefined")
     limits = limits_text(sigma.low, sigma.high, table_percent)
-    return f"{table_percent(sigma.value)} ({limits})"
+    return Cell(f"{table_percent(sigma.value)} ({limits})")

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import stats
 
+from fairmargin.analyses.cells import GROUP, count, group_cell
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import same_length
 from fairmargin.core.codec import Format
@@ -23,7 +24,8 @@ from fairmargin.inference.capping import common_cap, forced_cut
 from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.units import SAMPLES, UNITS, group_means, make_cells, mean_and_error2, rest_of
-from fairmargin.presentation.formatting import percent, plain, signed_percent
+from fairmargin.presentation.formatting import percent, plain, signed_percent, table_percent
+from fairmargin.presentation.section import Cell, Column, Section, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,10 @@ class Power(GroupTable[GroupPower]):
     def sentences(self) -> list[str]:
         """Return a finding for each group."""
         return [self.finding(row) for row in self]
+
+    def section(self) -> Section:
+        """Return what can be detected of every group, and how many samples it takes."""
+        return _section(self)
 
     def finding(self, row: GroupPower) -> str:
         """Return which σ of a group would be detected, and how many samples the one asked for takes."""
@@ -204,3 +210,50 @@ class Setting:
     def _errors(self) -> float:
         alpha = (1 - self.confidence) / self.tests
         return float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(self.chance))
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+def _section(result: Power) -> Section:
+    def needed(row: GroupPower) -> Cell:
+        if math.isnan(row.samples_needed):
+            return Cell("undefined", note=reason_of(row.samples_needed))
+        return Cell(f"{math.ceil(row.samples_needed):,}")
+
+    def effect(sigma: float) -> Cell:
+        return Cell("undefined", note=reason_of(sigma)) if math.isnan(sigma) else Cell(table_percent(sigma))
+
+    return Section(
+        title=f"What can be detected, by {plain(result.partition)}",
+        about=f"detected with probability {percent(result.chance)}",
+        findings=tuple(result.finding(row) for row in result),
+        tables=(
+            Table(
+                columns=(
+                    GROUP,
+                    Column("samples"),
+                    Column("rest"),
+                    Column("smallest drop", "of σ"),
+                    Column("smallest gain", "of σ"),
+                    Column("samples needed", f"for σ = {signed_percent(result.sigma)}"),
+                ),
+                rows=tuple(
+                    (
+                        group_cell(row.group),
+                        count(row.size),
+                        count(row.rest_size),
+                        effect(row.smallest_drop),
+                        effect(row.smallest_gain),
+                        needed(row),
+                    )
+                    for row in result
+                ),
+                caption=(
+                    "The σ nearest to 0 that would be detected, below and above, and how many samples of the group, "
+                    "its rest being as large as it is, would detect the σ asked for."
+                ),
+                label=f"Power by {plain(result.partition)}",
+            ),
+        ),
+    )

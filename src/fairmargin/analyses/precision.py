@@ -7,6 +7,20 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
+from fairmargin.analyses.cells import (
+    GROUP,
+    MARKS,
+    SAMPLES,
+    VERDICT,
+    count,
+    decimals_of,
+    group_cell,
+    length,
+    p_cell,
+    share,
+)
+from fairmargin.analyses.explanations import SIGMA, SIGMA_MEANING, bounds_explained, verdicts_explained
+from fairmargin.analyses.figures import sigma_intervals
 from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Floats
@@ -26,7 +40,8 @@ from fairmargin.inference.estimate import (
     Verdict,
 )
 from fairmargin.inference.permutation import holm, hypotheses
-from fairmargin.presentation.formatting import level_text, listed, quoted, radius_words
+from fairmargin.presentation.formatting import level_text, listed, number, percent, plain, quoted, radius_words
+from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
 
 POPULATION: Final = "population"
 THESE_SAMPLES: Final = "these samples"
@@ -184,6 +199,14 @@ class PrecisionResult(GroupTable[PreciseGroup]):
             return "the population that the samples were drawn from"
         return "these very samples, and nobody else"
 
+    def section(self) -> Section:
+        """Return every group to the precision, and what was measured for it."""
+        return _section(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for other programs, also whether the precision was reached and what that saved."""
+        return {**GroupTable.to_dict(self), "met": self.met, "saving": self.saving}
+
     def remarks(self) -> list[str]:
         """Return every condition that a reader should know."""
         return [*filter(None, (f"The numbers speak of {self.about}.", cap_note(self.up_to), *self.notes))]
@@ -208,6 +231,7 @@ class PrecisionResult(GroupTable[PreciseGroup]):
                 "bound": row.robustness.bound.value,
                 "verdict": row.verdict,
                 "finding": self.finding(row),
+                "up_to": self.up_to,
             }
             for row in self.groups
         ]
@@ -255,7 +279,14 @@ def judged(
     questions = hypotheses(tested)
     adjusted = holm(alone, questions)
     value = np.array([row.sigma.value for row in groups])
-    limits = simultaneous_limits(limits_at, value, adjusted, alpha=1 - confidence, hypotheses=questions)
+    limits = simultaneous_limits(
+        limits_at,
+        value,
+        adjusted,
+        alpha=1 - confidence,
+        hypotheses=questions,
+        intervals=hypotheses(np.ones_like(tested)),
+    )
     rows = []
     columns = (alone, adjusted, enough, limits.low, limits.high)
     for row, one, corrected, many, low, high in zip(groups, *(column.tolist() for column in columns), strict=True):
@@ -289,3 +320,157 @@ def _times(other: float, spent: float) -> str:
 
 def _spelled(target: str) -> str:
     return "the population" if target == POPULATION else target
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_METHOD = (
+    "Group means of the reference estimate, adjusted by the cheap one where that reduces cost (a control variate with "
+    "cross-fitted predictions, known as prediction-powered inference). Intervals and p-values by Hall’s "
+    "transformation and Student’s t for the logarithm of each group’s mean over that of its rest; p-values are "
+    "corrected by Holm over the groups, and the intervals of σ by Bonferroni, so that the two agree. Samples for the "
+    "reference were drawn at random. How many was planned in rounds, until every group was as precise as asked or no "
+    "sample was left that would help. At least 250 samples of a group were looked at, where there are so many: fewer "
+    "may not contain any of its far samples."
+)
+_POLL = (
+    "The samples that were measured were drawn at random and stand for the others, as in an opinion poll. What is not "
+    "known because not all were measured is in the intervals."
+)
+_TRUST = (
+    "The numbers are those of the reference estimate, as if it had been made of every sample. Where both estimates are "
+    "known one sees how far the cheap one is off, and it is corrected by that everywhere. If it is poor, the intervals "
+    "become longer, but the result does not become wrong: nothing is taken from it unchecked."
+)
+_MISCLASSIFIED = "Misclassified samples have distance 0 and need no search."
+
+
+def _section(result: PrecisionResult) -> Section:
+    headline, *more = result.summary()
+    rows = by_sigma(result.groups)
+    capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
+    how = f"{result.reference}, with {result.cheap}" if result.cheap else result.reference
+    size = f"{result.size:,} samples in {len(rows):,} group{'' if len(rows) == 1 else 's'}"
+    asked = f"to ± {precision_points(result.precision)}"
+    about = (how, result.bound.words, f"{result.norm} norm", size, asked, capped and f"distances {capped}")
+    trust = [*([_TRUST] if result.cheap else []), _POLL, _MISCLASSIFIED]
+    return Section(
+        title=f"By {plain(result.partition)}",
+        about=" · ".join(filter(None, about)),
+        answer=headline,
+        sentences=(*more, result.saving),
+        findings=tuple(result.finding(row) for row in rows),
+        cautions=tuple(result.warnings()),
+        notes=tuple(result.remarks()),
+        tables=(_groups_table(result, rows, capped),),
+        figures=(
+            sigma_intervals(
+                result.groups,
+                result.confidence,
+                strip=result.precision,
+                alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
+            ),
+        ),
+        further=(Section("What each group took", tables=(_costs_table(result, rows),)),),
+        explanations=(
+            Explanation("Why so few samples are enough", " ".join(trust)),
+            Explanation(SIGMA, SIGMA_MEANING),
+            *verdicts_explained(),
+            *bounds_explained([result.bound]),
+        ),
+        method=_METHOD,
+    )
+
+
+def _groups_table(result: PrecisionResult, rows: list[PreciseGroup], capped: str) -> Table:
+    level, decimals = f"{level_text(result.confidence)} interval", decimals_of([row.robustness for row in rows])
+    cells = [
+        (
+            group_cell(row.group),
+            Cell(row.verdict),
+            share(row.sigma, signed=True, alone=row.sigma_alone),
+            p_cell(row.p_adjusted),
+            Cell("yes" if row.met else "no", reached(row, result)),
+            length(row.robustness, decimals),
+            count(row.size),
+            *([count(row.cheap_samples)] if result.cheap else []),
+            count(row.reference_samples),
+        )
+        for row in rows
+    ]
+    return Table(
+        columns=(
+            GROUP,
+            VERDICT,
+            Column("σ", "relative to rest", interval=level),
+            Column("p", "adjusted"),
+            Column("as precise", "as asked", hidden=True, interval="reached"),
+            Column("mean distance", capped, hidden=True),
+            SAMPLES,
+            *([Column("cheap", "estimate", hidden=True)] if result.cheap else []),
+            Column("reference", "estimate", hidden=True),
+        ),
+        rows=tuple(cells),
+        marks=tuple(MARKS[row.verdict] for row in rows),
+        caption=(
+            f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ hold "
+            "for all groups at once, as p does: they exclude 0 exactly where the verdict is “less robust” or “more "
+            "robust”. The line “alone” is the interval of σ that this group would have if no other had been looked at; "
+            f"the precision that was asked for is that of this interval. Distances in {result.norm}."
+        ),
+        label=f"Groups of {plain(result.partition)}",
+    )
+
+
+def _costs_table(result: PrecisionResult, rows: list[PreciseGroup]) -> Table:
+    def rounded(value: float, digits: int) -> Cell:
+        return Cell(f"{value:,.{digits}f}" if math.isfinite(value) else "–")
+
+    cheap = bool(result.cheap)
+    return Table(
+        columns=(
+            GROUP,
+            SAMPLES,
+            *((Column("cheap", "estimate"), Column("correlation")) if cheap else ()),
+            Column("reference", "estimate"),
+            Column("reference alone", "would need"),
+        ),
+        rows=tuple(
+            (
+                group_cell(row.group),
+                count(row.size),
+                *((count(row.cheap_samples), rounded(row.correlation, 2)) if cheap else ()),
+                count(row.reference_samples),
+                rounded(row.plain_samples, 0),
+            )
+            for row in rows
+        ),
+        caption=(
+            "The closer the correlation is to 1, the better the cheap estimate predicts the reference. The last "
+            "column: on how many samples, drawn at random, the reference alone would have been as precise; where that "
+            "is more than the group has, it could not have been."
+        ),
+        label=f"What each group of {plain(result.partition)} took",
+    )
+
+
+def reached(row: PreciseGroup, result: PrecisionResult) -> str:
+    """Return half the width of the interval that was asked to be short, which is that of the group alone.
+
+    In points of σ; where there is one group, of its mean, relative to it.
+    """
+    estimate = row.sigma_alone if len(result.groups) > 1 else row.robustness
+    half = (estimate.high - estimate.low) / 2
+    if len(result.groups) == 1 and estimate.value > 0:
+        half /= estimate.value
+    return f"± {precision_points(half)}" if math.isfinite(half) else "no interval"
+
+
+def precision_points(half: float) -> str:
+    """Half a width in percentage points.
+
+    >>> precision_points(0.03), precision_points(0.125)
+    ('3.0 points', '12 points')
+    """
+    return percent(half).replace(" %", " points")

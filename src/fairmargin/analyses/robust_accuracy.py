@@ -4,12 +4,16 @@ An attack that finds nothing does not prove that there is nothing: robust accura
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from fairmargin.analyses.cells import GROUP, MARKS, SAMPLES, VERDICT, count, group_cell, p_cell, share
+from fairmargin.analyses.explanations import VERDICT as VERDICTS_TOPIC
+from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, as_bools, same_length
 from fairmargin.core.bound import Bound
@@ -23,6 +27,7 @@ from fairmargin.inference.contrast import Contrasts, Family, verdict_of
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
+    NO_DIFFERENCE,
     NOT_COMPARABLE,
     TOO_FEW,
     Estimate,
@@ -51,6 +56,7 @@ from fairmargin.presentation.formatting import (
     quoted,
     table_percent,
 )
+from fairmargin.presentation.section import Bars, Cell, Column, Explanation, Intervals, Section, Table
 
 _NEAR_THE_END = 0.05  # of 0 or 1: a variance of shares has hardly any room there
 
@@ -229,6 +235,10 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
             f"{self.gap_text}; VCRA {whole.vcra} (with its noise, {self.plain_vcra:.4g}); VCA {whole.vca} "
             f"({self.plain_vca:.4g}); coefficient of variation {whole.variation}.{p}",
         ]
+
+    def section(self) -> Section:
+        """Return who was wrong already, who was fooled and who withstood, of every group and of all."""
+        return _section(self)
 
     @property
     def gap_text(self) -> str:
@@ -485,3 +495,145 @@ def _warnings(rows: tuple[GroupUnderAttack, ...], overall: EveryoneUnderAttack, 
             f"choose a {'smaller' if mean < 0.5 else 'larger'} radius."
         )
     return tuple(warnings)
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_READING = (
+    "A sample is wrong already if it is misclassified as it is (natural error), fooled if it is classified correctly "
+    "but no longer when perturbed by up to the radius (boundary error), and withstands otherwise. Both errors together "
+    "are the robust error; what is left is the robust accuracy. An attack that finds nothing does not prove that there "
+    "is nothing: the true robust accuracy is at most what is shown."
+)
+_MEANINGS = {
+    LESS_ROBUST: "Fewer samples of the group withstand than of the rest, by more than chance explains.",
+    MORE_ROBUST: "More samples of the group withstand than of the rest, by more than chance explains.",
+    NO_DIFFERENCE: "The difference could be chance. This is no proof of equality.",
+    TOO_FEW: "The group, or its rest, has fewer independent samples than a verdict takes. Nothing is claimed.",
+    NOT_COMPARABLE: "There is no one to compare with.",
+}
+
+
+def _section(result: RobustAccuracy) -> Section:
+    first, *more = result.summary()
+    rows = sorted(result, key=lambda row: row.robust_accuracy.value)
+    where = f"{result.attack} at radius {result.radius_text}"
+    size = f"{result.overall.size:,} samples in {len(rows):,} group{'' if len(rows) == 1 else 's'}"
+    return Section(
+        title=f"Under attack, by {plain(result.partition)}",
+        about=f"{where} · {result.norm} norm · {size}",
+        answer=first,
+        sentences=tuple(more),
+        findings=tuple(result.finding(row) for row in rows),
+        cautions=result.warnings,
+        tables=(_groups_table(result, rows),),
+        figures=(
+            Bars(
+                title="Wrong already, fooled, withstood.",
+                x_label="share of the group’s samples",
+                labels=tuple(row.group for row in rows),
+                parts=("wrong already", "fooled", "withstood"),
+                shares=tuple((row.natural_error, row.boundary_error, row.withstood / row.size) for row in rows),
+                caption=f"What {where} did to every group, the one with least robust accuracy first.",
+                alt=f"Shares of each group that were wrong already, fooled, and withstood. {first}",
+            ),
+            robust_accuracy_intervals(result),
+        ),
+        explanations=(
+            Explanation("Robust accuracy", _READING),
+            *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
+        ),
+        method=result.method,
+    )
+
+
+def _groups_table(result: RobustAccuracy, rows: list[GroupUnderAttack]) -> Table:
+    level, hedge = f"{level_text(result.confidence)} interval", at_most(result.bound).strip()
+    return Table(
+        columns=(
+            GROUP,
+            VERDICT,
+            Column("robust accuracy", hedge, interval=level),
+            Column("gap to rest", "in points", hidden=True),
+            Column("p", "adjusted"),
+            Column("natural error", hidden=True),
+            Column("+ boundary", hidden=True),
+            Column("= robust error", hidden=True),
+            SAMPLES,
+        ),
+        rows=tuple(
+            (
+                group_cell(row.group),
+                Cell(row.verdict),
+                share(row.robust_accuracy, signed=False),
+                share(row.gap_to_rest, signed=True, unit=""),
+                p_cell(row.p_adjusted),
+                *(
+                    Cell(table_percent(error, signed=False))
+                    for error in (row.natural_error, row.boundary_error, row.robust_error)
+                ),
+                count(row.size),
+            )
+            for row in rows
+        ),
+        marks=tuple(MARKS[row.verdict] for row in rows),
+        caption=(
+            f"The group with least robust accuracy first. Below a value stands its {level}; that of the gap holds for "
+            "all groups at once, as p does."
+        ),
+        label=f"Groups of {plain(result.partition)} under attack",
+    )
+
+
+def robust_accuracy_intervals(result: RobustAccuracy) -> Intervals:
+    """Return the robust accuracy of every group with its interval, the smallest first."""
+    rows = sorted(result, key=lambda row: row.robust_accuracy.value)
+    return Intervals(
+        title="What is left under attack.",
+        x_label=f"robust accuracy at radius {result.radius_text}",
+        ranges=tuple(
+            interval_range(row.group, row.robust_accuracy, row.verdict, share_text(row.robust_accuracy)) for row in rows
+        ),
+        reference=result.overall.robust_accuracy.value,
+        caption=f"The line is the robust accuracy of all samples. Bars are {level_text(result.confidence)} intervals.",
+        alt=f"Each group’s robust accuracy with its interval. {result.summary()[0]}",
+    )
+
+
+def attacks_together(results: Sequence[RobustAccuracy]) -> Section:
+    """Return one row for each of several attacks and radii."""
+    return Section(
+        title="All attacks",
+        tables=(
+            Table(
+                columns=(
+                    Column("attack", kind="text"),
+                    Column("groups", kind="text"),
+                    Column("norm", kind="text", hidden=True),
+                    Column("radius"),
+                    Column("robust accuracy"),
+                    Column("worst group", kind="text"),
+                    Column("its accuracy"),
+                    Column("gap", "in these samples", hidden=True),
+                    Column("gap", "without its noise", hidden=True),
+                ),
+                rows=tuple(
+                    (
+                        Cell(plain(each.attack)),
+                        Cell(plain(each.partition)),
+                        Cell(str(each.norm)),
+                        Cell(each.radius_text),
+                        Cell(table_percent(each.overall.robust_accuracy.value, signed=False)),
+                        Cell(plain(each.overall.worst_group)),
+                        Cell(table_percent(each.overall.worst_accuracy.value, signed=False)),
+                        Cell(table_percent(each.plain_gap, signed=False)),
+                        Cell(table_percent(each.overall.gap.value, signed=False)),
+                    )
+                    for each in results
+                ),
+                caption="Robust accuracy under every attack, at every radius.",
+                label="All attacks",
+            ),
+        ),
+    )

@@ -16,7 +16,6 @@ from fairmargin.inference.estimate import (
     Verdict,
 )
 from fairmargin.presentation.formatting import (
-    JUST_BEYOND_ZERO,
     level_text,
     limits_text,
     listed,
@@ -27,6 +26,7 @@ from fairmargin.presentation.formatting import (
     quoted,
     radius_of,
     radius_words,
+    shows_digits,
     signed_percent,
 )
 
@@ -135,7 +135,7 @@ def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) 
     if low < 0 < high:
         return f"{level} interval {comparison(low, bound)} to {comparison(high, bound)}"
     near, far = sorted((abs(low), abs(high)))
-    nearest = "just above 0 %" if 0 < near <= JUST_BEYOND_ZERO else percent(near)
+    nearest = percent(near) if near == 0 or shows_digits(percent(near)) else "just above 0 %"
     return f"{level} interval {nearest} to {percent(far)}"
 
 
@@ -145,8 +145,8 @@ def headline(result: Result, control: str = "") -> str:
     `control` is the name of the partition that was held constant.
     """
     rows = by_sigma(result.groups)
-    less = [row for row in rows if row.verdict == LESS_ROBUST and row.sigma.is_defined]
-    more = [row for row in reversed(rows) if row.verdict == MORE_ROBUST and row.sigma.is_defined]
+    less = [row for row in rows if row.verdict == LESS_ROBUST]
+    more = [row for row in reversed(rows) if row.verdict == MORE_ROBUST]
     if less:
         return _first_reached(result, less[0], control)
     if more:
@@ -199,12 +199,30 @@ def _first_reached(result: Result, row: Row, control: str) -> str:
 def _distance_words(result: Result, row: Row, control: str) -> str:
     sigma, bound = row.sigma, result.bound
     rest = f"everyone else’s at equal {quoted(control)}" if control else "everyone else’s"
-    what = f"its certified radii are {comparison(sigma.value, bound)} than {rest}"
+    how = comparison(sigma.value, bound) if sigma.is_defined else _farther(bound)
+    what = f"its certified radii are {how} than {rest}"
     if bound is not Bound.LOWER:
         towards = "to" if sigma.value < 0 else "from"
-        what = f"its samples lie {comparison(sigma.value)} {towards} the boundary than {rest}"
+        what = f"its samples lie {how} {towards} the boundary than {rest}"
     radius = f", {radius_of(result.up_to)}," if math.isfinite(result.up_to) else ""
+    if not sigma.is_defined:
+        return f"on average{radius} {what}, {_ALL_ZERO[bound is Bound.LOWER]} ({p_value(row.p_adjusted)})"
     return f"on average{radius} {what} ({interval(sigma, result.confidence, bound)}, {p_value(row.p_adjusted)})"
+
+
+# σ of a group with a verdict is undefined only if the mean of its rest is 0.
+_ALL_ZERO = ("whose distances are all 0", "which are all 0")
+
+
+def _farther(bound: Bound) -> str:
+    return "larger" if bound is Bound.LOWER else "farther"
+
+
+def than_the_rest(row: Row, bound: Bound) -> str:
+    """Return how a group with a verdict compares with its rest."""
+    if row.sigma.is_defined:
+        return f"{comparison(row.sigma.value, bound)} than the rest"
+    return f"{_farther(bound)} than the rest, {_ALL_ZERO[False]}"
 
 
 def _with_sigma(rows: Sequence[Row], bound: Bound) -> str:
@@ -218,9 +236,11 @@ def _with_sigma(rows: Sequence[Row], bound: Bound) -> str:
 
 def _undecided(rows: Sequence[Row], of_all: int) -> str:
     which = f"For {len(rows)} of {of_all} groups the difference could be chance"
-    ends = [abs(end) for row in rows for end in (row.sigma.low, row.sigma.high) if math.isfinite(end)]
+    ends = [abs(end) for row in rows for end in (row.sigma.low, row.sigma.high)]
+    if all(map(math.isnan, ends)):
+        return f"{which}."
     allow = "the interval allows a difference" if len(rows) == 1 else "their intervals allow differences"
-    return f"{which}; {allow} of up to {percent(max(ends))}." if ends else f"{which}."
+    return f"{which}; {allow} of {f'up to {percent(max(ends))}' if all(map(math.isfinite, ends)) else 'any size'}."
 
 
 def cap_note(up_to: float, reason: str = "") -> str:

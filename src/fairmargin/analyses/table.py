@@ -8,6 +8,7 @@ import pandas as pd
 from fairmargin.core import codec
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import Estimate
+from fairmargin.presentation.section import Section
 
 
 class GroupRow(Protocol):
@@ -40,6 +41,10 @@ class GroupTable(Generic[Row]):
 
     def sentences(self) -> list[str]:
         """Return everything that a reader should know, as sentences that are computed from the numbers."""
+        raise NotImplementedError
+
+    def section(self) -> Section:
+        """Return what console and report show: sentences, tables and the data of figures."""
         raise NotImplementedError
 
     def finding(self, row: Row) -> str:

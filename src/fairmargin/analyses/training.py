@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.codec import Format
 from fairmargin.presentation.formatting import percent, plain, quoted, table_percent
-from fairmargin.presentation.section import Curves, Line, Section, Table
+from fairmargin.presentation.section import Cell, Column, Courses, Line, Section, Table
 
 _NUMBERS = ("loss", "rate", "accuracy", "worst_accuracy", "natural", "worst_natural", "robust", "worst_robust")
+_TICKS = 20  # epochs that are named on the axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,31 +101,44 @@ class TrainingCourse(GroupTable[EpochRow]):
         ]
 
     def section(self) -> Section:
-        """Return the last and the best epoch as a table, and all of them as curves."""
+        """Return the last and the best epoch as a table, and all of them as a figure."""
         cautions = tuple(filter(None, [self.stopped]))
         if not self.groups:
-            return Section(title="Training", cautions=cautions)
+            return Section("Training", cautions=cautions)
         last = self.groups[-1]
         chosen = [row for row in self.groups if row is last or row.group == self.best]
-        heads = ["epoch", "loss", "training", "its worst group"]
+        heads = ["loss", "training", "its worst group"]
         heads += [] if math.isnan(last.natural) else ["validation", "worst group"]
         heads += [] if math.isnan(last.robust) else ["attacked", "worst group attacked"]
         table = Table(
-            columns=tuple(heads), rows=tuple(self._cells(row)[: len(heads)] for row in chosen), texts=("epoch",)
+            columns=(Column("epoch", kind="text"), *map(Column, heads)),
+            rows=tuple(self._cells(row)[: len(heads) + 1] for row in chosen),
+            label="the last and the best epoch",
         )
-        figures = (self._curves(),) if len(self.groups) > 1 else ()
-        return Section(title=self.title, cautions=cautions, tables=(table,), figures=figures)
+        figures = (self._courses(),) if len(self.groups) > 1 else ()
+        return Section(self.title, cautions=cautions, tables=(table,), figures=figures)
 
-    def _cells(self, row: EpochRow) -> tuple[str, ...]:
+    def _cells(self, row: EpochRow) -> tuple[Cell, ...]:
         names = [name for name, is_it in (("best", row.group == self.best), ("last", row is self.groups[-1])) if is_it]
         shares = (row.accuracy, row.worst_accuracy, row.natural, row.worst_natural, row.robust, row.worst_robust)
-        cells = (table_percent(share, signed=False) for share in shares)
-        return (f"{row.group} ({' and '.join(names)})", f"{row.loss:.4f}", *cells)
+        numbers = (f"{row.loss:.4f}", *(table_percent(share, signed=False) for share in shares))
+        return (Cell(f"{plain(row.group)} ({' and '.join(names)})"), *map(Cell, numbers))
 
-    def _curves(self) -> Curves:
-        x = tuple(float(number) for number in range(1, len(self.groups) + 1))
+    def _courses(self) -> Courses:
+        x = tuple(float(place) for place in range(len(self.groups)))
         labels = {"accuracy": "training", "natural": "validation", "worst_natural": "validation, worst group"}
         labels |= {"robust": "attacked", "worst_robust": "attacked, worst group"}
         values = {name: tuple(float(getattr(row, name)) for row in self.groups) for name in labels}
-        lines = tuple(Line(labels[name], x, y) for name, y in values.items() if all(map(math.isfinite, y)))
-        return Curves("Accuracy over the epochs", "epoch", "accuracy", lines)
+        drawn = {labels[name]: y for name, y in values.items() if all(map(math.isfinite, y))}
+        names = [row.group for row in self.groups]
+        every = math.ceil(len(names) / _TICKS)
+        return Courses(
+            "Accuracy over the epochs",
+            "epoch",
+            "accuracy",
+            ticks=tuple(plain(name) if i % every == 0 else "" for i, name in enumerate(names)),
+            lines=tuple(Line(label, x, y, place=place) for place, (label, y) in enumerate(drawn.items())),
+            chosen=names.index(self.best) if self.best else len(names) - 1,
+            chosen_label="best" if self.best else "last",
+            alt=f"Accuracy after each of {len(names)} epochs.",
+        )

@@ -34,6 +34,13 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C was pressed; where a library in C is being imported it arrives as the cause of an ImportError."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
+    )
+
+
 class _Commands(TyperGroup):
     """Imports commands when they are needed; prints an error as one sentence, and says at Ctrl-C what is kept."""
 
@@ -63,13 +70,15 @@ class _Commands(TyperGroup):
         try:
             with exits_refused():
                 return super().invoke(ctx)
-        except FairmarginError as error:
-            said = error.spelled(option_name) if isinstance(error, InputError) else str(error)
-            errors.print(f"[bold red]Error:[/] {shown(said)}", soft_wrap=True)
-            raise typer.Exit(BAD_INPUT) from None
-        except KeyboardInterrupt:
-            errors.print("\nStopped. Everything measured so far is kept: the same command continues from here.")
-            raise typer.Exit(INTERRUPTED) from None
+        except (Exception, KeyboardInterrupt) as error:
+            if _is_interrupt(error):
+                errors.print("\nStopped. Everything measured so far is kept: the same command continues from here.")
+                raise typer.Exit(INTERRUPTED) from None
+            if isinstance(error, FairmarginError):
+                said = error.spelled(option_name) if isinstance(error, InputError) else str(error)
+                errors.print(f"[bold red]Error:[/] {shown(said)}", soft_wrap=True)
+                raise typer.Exit(BAD_INPUT) from None
+            raise
 
 
 def _as_command(name: str, function: Callable[..., Any], line: str | None = None) -> Any:
@@ -106,8 +115,3 @@ def _common(
     ] = False,
 ) -> None:
     pass
-
-
-def main() -> None:
-    """Run the `fairmargin` command."""
-    app()

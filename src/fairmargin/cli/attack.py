@@ -1,7 +1,8 @@
 """`fairmargin attack`: robust accuracy at fixed radii, by group."""
 
 from fairmargin.cli.console import show_run
-from fairmargin.cli.options import Engine, Json, Out, Quiet, command
+from fairmargin.cli.options import Engine, Json, Out, Plan, Quiet, command
+from fairmargin.cli.plan import show_plan
 from fairmargin.study.options import AttackOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.study import RunOptions, Study
 
@@ -15,6 +16,7 @@ def attack(
     attack: AttackOptions,
     general: RunOptions,
     engine: Engine = "serial",
+    plan: Plan = False,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -33,4 +35,5 @@ def attack(
     --group sex --attack apgd --attack square --radius 2/255 --radius 4/255 --out run
     """
     study = Study(data=data, model=model, groups=groups, attack=attack, **dict(general))
-    show_run(study, out, engine, json_=json_, quiet=quiet)
+    show = show_plan if plan else show_run
+    show(study, out, engine, json_=json_, quiet=quiet)

@@ -1,7 +1,8 @@
 """`fairmargin audit`: measure, compare, report."""
 
 from fairmargin.cli.console import show_run
-from fairmargin.cli.options import Engine, Json, Out, Quiet, command
+from fairmargin.cli.options import Engine, Json, Out, Plan, Quiet, command
+from fairmargin.cli.plan import show_plan
 from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ImportOptions, ModelOptions
 from fairmargin.study.study import RunOptions, Study
 
@@ -16,6 +17,7 @@ def audit(
     audit: AuditOptions,
     general: RunOptions,
     engine: Engine = "serial",
+    plan: Plan = False,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,4 +47,5 @@ def audit(
     fairmargin audit --model train.py:model --data people.csv --label hired --group race --control hired --out run
     """
     study = Study(data=data, model=model, imported=imported, groups=groups, audit=audit, **dict(general))
-    show_run(study, out, engine, json_=json_, quiet=quiet)
+    show = show_plan if plan else show_run
+    show(study, out, engine, json_=json_, quiet=quiet)

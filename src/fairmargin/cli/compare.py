@@ -26,7 +26,6 @@ def compare(
 
     fairmargin compare run-before run-after --group race
     """
-    from fairmargin.core.codec import encode
     from fairmargin.report.page import write_page
     from fairmargin.report.sections import titled
     from fairmargin.study.check import checked
@@ -39,7 +38,7 @@ def compare(
     if out is not None:
         write_page(out, f"{before} and {after}: which groups gained, which lost?", sections)
     if json_:
-        print_json([{"estimator": about.estimator, **encode(comparison)} for about, comparison in found])
+        print_json([{"estimator": about.estimator, **comparison.to_dict()} for about, comparison in found])
     elif not quiet:
         for section in sections:
             show_section(section)

@@ -2,12 +2,12 @@
 
 import json
 import os
-import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fairmargin.errors import visible
+from fairmargin.errors import harmless_json, visible
 
 if TYPE_CHECKING:
     from fairmargin.core.progress import Progress as Tell
@@ -37,14 +37,12 @@ class _Output(Console):
 
 
 # Into a file or a pipe there is no edge to wrap at.
-output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
+output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 _A_MINUTE = 60.0
-_WIDE = 100  # columns of a terminal from which on tables are shown in full
-# Control characters from DEL on, separators of lines, direction marks and halves of surrogate pairs.
-_UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-_COLOURS = {"less": "red", "more": "green"}
+_WIDEST_TEXT = 30  # of a name or verdict on one line; longer ones are wrapped before a column is hidden
+_COLOURS = {"less": "red", "more": "green", "bad": "red", "good": "green"}
 
 
 @contextmanager
@@ -87,6 +85,7 @@ def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool
     from fairmargin.engine.catalog import parse_engine
     from fairmargin.report.page import write_report
     from fairmargin.runner.run import run
+    from fairmargin.study.export import as_json
     from fairmargin.study.run_folder import RunFolder
 
     folder = RunFolder(out)
@@ -98,6 +97,10 @@ def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool
         print_json({"run": str(out), "report": str(folder.report), **counts, **as_json(record)})
     elif not quiet:
         show_record(record)
+        if measure.earlier == "replaced":
+            output.print(f"Results of an earlier run in {shown(str(out))} were replaced.", soft_wrap=True)
+        if measure.earlier == "completed":
+            output.print(f"Adequacy was added to the audit in {shown(str(out))}.", soft_wrap=True)
         if measure.reused:
             there, now = counted(measure.reused, "shard was", "shards were"), counted(measure.measured, "was", "were")
             output.print(f"{there} there already; {now} measured now.")
@@ -117,52 +120,81 @@ def show_record(record: "RunRecord") -> None:
 
 def show_section(section: "Section") -> None:
     """Print a section: its tables, sentences and cautions."""
+    heading = f"{section.title}: {section.about}" if section.about else section.title
+    output.print(f"[bold]{shown(heading)}[/]", soft_wrap=True)
     for table in section.tables:
-        output.print(_printed(table, section.title))
-        if table.caption:
-            output.print(f"[dim]{shown(table.caption)}[/]", soft_wrap=True)
-    if not section.tables:
-        output.print(f"[bold]{shown(section.title)}[/]", soft_wrap=True)
-    for sentence in filter(None, (section.answer, *section.sentences)):
+        output.print(_printed(table))
+    for sentence in filter(None, (section.answer, *section.sentences, *_unjudged(section))):
         output.print(shown(sentence), soft_wrap=True)
-    for caution in section.cautions:
-        output.print(f"[yellow]Note:[/] {shown(caution)}", soft_wrap=True)
+    for note in (*section.notes, *section.cautions):
+        output.print(f"[yellow]Note:[/] {shown(note)}", soft_wrap=True)
     output.print()
 
 
-def _printed(given: "SectionTable", title: str) -> Table:
-    """Return a table for the terminal, without the columns for which a narrow one has no room."""
-    narrow = output.width < _WIDE
-    columns = [i for i, name in enumerate(given.columns) if not (narrow and name in given.hidden)]
-    names = [given.columns[i] for i in columns]
-    table = plain_table(title, left=given.texts, wrap=given.texts)(*names)
-    for number, row in enumerate(given.rows):
-        style = _COLOURS.get(given.marks[number] if given.marks else "", "")
-        cells = [shown(row[i]) for i in columns]
-        if style and "verdict" in names:
-            at = names.index("verdict")
-            cells[at] = f"[{style}]{cells[at]}[/]"
-        table.add_row(*cells)
+def _unjudged(section: "Section") -> list[str]:
+    """Return the findings of groups without a verdict: tables of the console do not give the reason."""
+    marks = section.tables[0].marks if section.tables else ()
+    if len(marks) != len(section.findings):
+        return []
+    return [sentence for sentence, mark in zip(section.findings, marks, strict=True) if mark == "missing"]
+
+
+def _printed(given: "SectionTable") -> Table:
+    """Return a table for the terminal, without the columns for which it has no room.
+
+    Intervals stand in columns of their own. The group and the verdict break lines, so that both are always there.
+    """
+    columns = [column for i in _that_fit(given, output.width) for column in _columns_of(given, i)]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        wraps = column.kind != "number"
+        table.add_column(
+            "\n".join(map(shown, column.heading)),
+            justify="left" if wraps else "right",
+            no_wrap=not wraps,
+            overflow="fold",
+            min_width=min(11, column.width) if wraps else None,
+        )
+    for number in range(len(given.rows)):
+        colour = _COLOURS.get(given.marks[number] if given.marks else "", "")
+        cells = [(shown(column.texts[number]), column.kind) for column in columns]
+        table.add_row(*(f"[{colour}]{text}[/]" if colour and kind == "verdict" else text for text, kind in cells))
     return table
 
 
-_KEYS = {"audit": "audits", "bracket": "brackets", "certified": "certificates"}
+@dataclass(frozen=True, slots=True)
+class _PrintedColumn:
+    heading: tuple[str, ...]
+    texts: tuple[str, ...]
+    kind: str
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (*self.heading, *self.texts)), default=0)
 
 
-def as_json(record: "RunRecord") -> dict[str, Any]:
-    """Return a record as plain values: results by kind, without the curves, which the run folder holds."""
-    from fairmargin.analyses.catalog import RESULTS
-    from fairmargin.core.codec import encode
+def _columns_of(table: "SectionTable", i: int) -> list[_PrintedColumn]:
+    """Return column number `i`, and one for its intervals if the console shows them."""
+    column = table.columns[i]
+    heading = (column.name, column.detail) if column.detail else (column.name,)
+    columns = [_PrintedColumn(heading, tuple(row[i].text for row in table.rows), column.kind)]
+    if column.interval and any(row[i].interval for row in table.rows):
+        texts = tuple(row[i].interval or "–" for row in table.rows)
+        columns.append(_PrintedColumn((column.interval,), texts, "number"))
+    return columns
 
-    found: dict[str, Any] = {_KEYS.get(kind, kind): [] for kind in RESULTS}
-    for stored in record.results:
-        content: dict[str, Any] = encode(record.result(stored))
-        for row in content.get("groups", ()):
-            row.pop("curve", None)
-            row.pop("distances", None)
-        about = stored.about.model_dump(exclude_defaults=True)
-        found[_KEYS.get(stored.kind, stored.kind)].append({**about, **content})
-    return {**{key: each for key, each in found.items() if each}, "notes": list(record.notes)}
+
+def _that_fit(table: "SectionTable", width: int) -> list[int]:
+    """Return the places of the columns for which there is room; of those that may be hidden the last go first."""
+    widths = [
+        sum(min(each.width, _WIDEST_TEXT if each.kind != "number" else width) + 2 for each in _columns_of(table, i))
+        for i in range(len(table.columns))
+    ]
+    places = list(range(len(table.columns)))
+    for i in reversed(range(len(table.columns))):
+        if sum(widths[place] for place in places) > width and table.columns[i].hidden:
+            places.remove(i)
+    return places
 
 
 def counted(number: int, one: str, many: str) -> str:
@@ -210,7 +242,7 @@ def shown(text: str) -> str:
 def print_json(content: Any) -> None:
     """Print a result for programs. Control characters that JSON allows in texts are escaped, line breaks aside."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
-    typer.echo(re.sub(_UNSAFE_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text))
+    typer.echo(harmless_json(text))
 
 
 def command_line() -> str:

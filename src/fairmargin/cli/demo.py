@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairmargin.cli.console import as_json, print_json, show_run
+from fairmargin.cli.console import print_json, show_run
 from fairmargin.cli.options import Json, Quiet
 
 
@@ -24,6 +24,7 @@ def demo(
     fairmargin demo --out fairmargin-demo
     """
     from fairmargin.runner.demo import demo_study, network_study
+    from fairmargin.study.export import as_json
 
     linear = show_run(demo_study(out), out, "serial", json_=False, quiet=quiet or json_)
     network = show_run(network_study(out / "cnn"), out / "cnn", "serial", json_=False, quiet=quiet or json_)

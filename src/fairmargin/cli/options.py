@@ -23,6 +23,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
 Out = Annotated[Path, typer.Option(help="Folder of the run. Interrupted and run again, the command continues there.")]
+Plan = Annotated[
+    bool, typer.Option("--plan", help="Only estimate passes, time, memory and disk, from a trial on a few samples.")
+]
 Engine = Annotated[str, typer.Option(help="Where tasks run: serial, or processes:workers=2. The numbers are the same.")]
 
 Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]

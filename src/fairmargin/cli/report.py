@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairmargin.cli.console import as_json, output, print_json, show_record, shown
+from fairmargin.cli.console import output, print_json, show_record, shown
 from fairmargin.cli.options import Json, Quiet, Run
 
 
@@ -23,6 +23,7 @@ def report(
     """
     from fairmargin.report.page import write_report
     from fairmargin.study.check import checked
+    from fairmargin.study.export import as_json
     from fairmargin.study.run_folder import RunFolder
 
     folder = RunFolder.existing(run)

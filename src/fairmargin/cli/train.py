@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fairmargin.cli.console import as_json, command_line, counted, errors, output, print_json, show_record, shown
+from fairmargin.cli.console import command_line, counted, errors, output, print_json, show_record, shown
 from fairmargin.cli.options import Engine, Json, Out, Quiet, command
 from fairmargin.cli.training_console import show_epoch, training_progress
 from fairmargin.study.options import DataOptions, EpochAuditOptions, GroupOptions, ModelOptions, TrainOptions
@@ -125,6 +125,7 @@ def _show(record: "RunRecord", course: "TrainingCourse", out: Path, trained_now:
 
 def _as_json(record: "RunRecord", course: "TrainingCourse", out: Path) -> dict[str, Any]:
     """Return a training as plain values."""
+    from fairmargin.study.export import as_json
     from fairmargin.training.checkpoints import FINAL
 
     assert record.study.train is not None

@@ -119,7 +119,8 @@ def decode(hint: Any, value: Any) -> Any:
     ----------
     hint
         A dataclass, an enumeration, a `Literal`, `RobustnessCurve`, a numpy array of numbers, a tuple, a mapping, or
-        one of float (also NaN, infinite or `Undefined`), int (from 0 on), bool and str; None may be an alternative.
+        one of float (also NaN, infinite or `Undefined`), int (from 0 on, below 2**63), bool and str; None may be an
+        alternative.
     value
         Plain JSON values.
 
@@ -207,7 +208,7 @@ def _number(value: Any) -> float:
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
         raise ValueError(f"{value!r} is not a number of samples")
     return value
 

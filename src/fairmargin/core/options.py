@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from fairmargin.core.radius import parse_radius
 from fairmargin.core.suggestion import suggest
-from fairmargin.errors import InputError
+from fairmargin.errors import NOT_GIVEN, InputError
 
 _Kind = TypeVar("_Kind", bound="Options")
 _EXPECTED = {
@@ -106,12 +106,12 @@ def _crossed(value: Any) -> Any:
     found = tuple(_texts(part) for part in given)
     for names in found:
         if len(set(names)) < max(2, len(names)):
-            raise InputError(f"must name two or more different columns, as in race,sex; given {','.join(names)}")
+            raise InputError("must name two or more different columns, as in race,sex", given=",".join(names))
     return found
 
 
 def _radii(value: Any) -> Any:
-    found = tuple(dict.fromkeys(parse_radius(part) for part in _listed(value)))
+    found = tuple(dict.fromkeys(_radius(part) for part in _listed(value)))
     if 0 in found:
         raise InputError("must be above 0: at 0 nothing is attacked, and robust accuracy is accuracy")
     return found
@@ -122,8 +122,16 @@ def _number(value: Any) -> Any:
     if isinstance(value, bool):
         raise InputError("must be a number")
     if isinstance(value, str) and "/" in value:
-        return parse_radius(value)
+        return _radius(value)
     return value
+
+
+def _radius(value: Any) -> float:
+    """Return a radius; an error of it is about the option that holds it, whatever its name."""
+    try:
+        return parse_radius(value)
+    except InputError as error:
+        raise InputError(error.problem, given=error.given) from None
 
 
 def _whole(value: Any) -> Any:
@@ -143,6 +151,7 @@ Crosses = Annotated[
     tuple[tuple[str, ...], ...], BeforeValidator(_crossed), OnCommandLine(repeat=True, metavar="NAME,NAME")
 ]
 Bounds = Annotated[tuple[float, float] | None, BeforeValidator(_bounds), OnCommandLine(metavar="LOW,HIGH")]
+Radius = Annotated[float, BeforeValidator(_radius), OnCommandLine(metavar="RADIUS")]
 Radii = Annotated[tuple[float, ...], BeforeValidator(_radii), OnCommandLine(repeat=True, metavar="RADIUS")]
 
 
@@ -179,7 +188,8 @@ def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
             return cause.within(field) if field else cause
         if cause.problem[:1].isupper():  # a whole sentence
             return cause
-        return InputError(cause.problem, field=field, given=problem["input"], others=cause.others)
+        given = problem["input"] if cause.given is NOT_GIVEN else cause.given
+        return InputError(cause.problem, field=field, given=given, others=cause.others)
     given = problem["input"]
     match problem["type"]:
         case "extra_forbidden":
@@ -198,8 +208,9 @@ def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
 
 
 def _choices(expected: str) -> str:
-    """Return pydantic's list of choices without the empty text, which means "not given"."""
-    return expected.replace("''", "").replace(" or ", ", ").strip(", ").replace(", ,", ",")
+    """Return pydantic's list of choices without quotes and the empty text, which means "not given"."""
+    choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ", ").split(",")]
+    return ", ".join(filter(None, choices))
 
 
 def _fields_at(kind: type[BaseModel], path: list[str]) -> list[str]:

@@ -183,7 +183,7 @@ def mean_limits(cells: Cells, drawn: Resampled, confidence: float) -> Limits:
     """Confidence limits of Rob(P), made on the log scale, where they cannot fall below 0; one stratum only."""
     mean, error2 = group_means(cells.moments())
     freedom, _ = kurtosis_freedom(cells, np.ones((cells.groups, 1)))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return _positive_limits(mean, error2, drawn.log_mean_t, freedom, confidence)
 
 
@@ -192,13 +192,14 @@ def gap_and_sigma_limits(
 ) -> tuple[Limits, Limits]:
     """Confidence limits of Rob(P) − Rob(rest), and of sigma on the scale of ln(1 + sigma), where they stay above −1."""
     own_freedom, rest_freedom = kurtosis_freedom(cells, mix)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         own = _positive_limits(observed.own, observed.own_error2, drawn.log_own_t, own_freedom, confidence)
         rest = _positive_limits(observed.rest, observed.rest_error2, drawn.log_rest_t, rest_freedom, confidence)
         own2, rest2 = observed.own_error2 / observed.own**2, observed.rest_error2 / observed.rest**2
     freedom = combined_freedom(own2, own_freedom, rest2, rest_freedom)
     log = interval(observed.log_ratio, observed.log_ratio_error, drawn.log_ratio_t, freedom, confidence)
-    return gap_from_sides(observed, own, rest), Limits(np.expm1(log.low), np.expm1(log.high))
+    with np.errstate(over="ignore"):
+        return gap_from_sides(observed, own, rest), Limits(np.expm1(log.low), np.expm1(log.high))
 
 
 def gap_from_sides(observed: Sides, own: Limits, rest: Limits) -> Limits:

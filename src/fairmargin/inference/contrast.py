@@ -76,13 +76,22 @@ def is_testable(units: Floats, rest_units: Floats, dropped: Floats, settings: Au
 
 
 def simultaneous_limits(
-    limits_at: Callable[[float], Limits], value: Floats, adjusted: Floats, *, alpha: float, hypotheses: int
+    limits_at: Callable[[float], Limits],
+    value: Floats,
+    adjusted: Floats,
+    *,
+    alpha: float,
+    hypotheses: int,
+    intervals: int,
 ) -> Limits:
     """Return Bonferroni limits that exclude 0 exactly where Holm's corrected p-value is below `alpha`.
 
     Holm's step-down correction rejects at least as often as Bonferroni's. Where it rejects, the side of the interval
     that faces 0 ends just beyond 0 at the latest. Where it does not reject although the Bonferroni interval excludes 0,
     because another test decided the p-value or because the group was not tested (NaN), the interval is extended to 0.
+
+    p-values are corrected for the tested groups only, but a group without a test has an interval too, which can miss
+    the truth. Its level allows for all intervals.
 
     Parameters
     ----------
@@ -92,8 +101,13 @@ def simultaneous_limits(
         Estimates whose sign a rejection confirms.
     adjusted
         p-values corrected by Holm's method, NaN where nothing was tested.
+    hypotheses, intervals
+        How many questions the tested groups are, and how many all groups are.
     """
-    limits = limits_at(alpha / max(hypotheses, 1))
+    limits, untested = limits_at(alpha / max(hypotheses, 1)), np.isnan(adjusted)
+    if untested.any():
+        wider = limits_at(alpha / max(intervals, 1))
+        limits = Limits(np.where(untested, wider.low, limits.low), np.where(untested, wider.high, limits.high))
     with np.errstate(invalid="ignore"):
         rejected = adjusted < alpha
         low = np.where(rejected, limits.low, np.minimum(limits.low, 0.0))
@@ -116,10 +130,11 @@ class Family:
     @classmethod
     def of(cls, contrasts: Contrasts, alpha: float) -> "Family":
         """Correct the p-values of contrasts and make their simultaneous intervals."""
-        count = hypotheses(~np.isnan(contrasts.p))
+        tested = ~np.isnan(contrasts.p)
+        count, everyone = hypotheses(tested), hypotheses(np.ones_like(tested))
         adjusted = holm(contrasts.p, count)
         sigma, gap = (
-            simultaneous_limits(limits_at, value, adjusted, alpha=alpha, hypotheses=count)
+            simultaneous_limits(limits_at, value, adjusted, alpha=alpha, hypotheses=count, intervals=everyone)
             for limits_at, value in ((contrasts.sigma_at, contrasts.sigma), (contrasts.gap_at, contrasts.gap))
         )
         return cls(adjusted, sigma, gap)

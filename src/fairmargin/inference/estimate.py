@@ -52,5 +52,5 @@ class Estimate:
     def __str__(self) -> str:
         if not self.is_defined:
             return f"undefined ({self.reason})" if self.reason else "undefined"
-        low, high = (limit_text(limit, lambda value: f"{value:.4g}") for limit in (self.low, self.high))
+        low, high = (limit_text(end, lambda value: f"{value:.4g}", abs(self.value)) for end in (self.low, self.high))
         return f"{self.value:.4g} [{low}, {high}]"

@@ -96,11 +96,13 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
 
     def sigma_at(alpha: float) -> Limits:
         log = ratio.limits(alpha)
-        return outer(sigma_limits, Limits(np.expm1(log.low), np.expm1(log.high)))
+        with np.errstate(over="ignore"):
+            return outer(sigma_limits, Limits(np.expm1(log.low), np.expm1(log.high)))
 
     def gap_at(alpha: float) -> Limits:
         own, others = (side.limits(alpha) for side in (own_log, rest_log))
-        sides = [Limits(np.exp(side.low), np.exp(side.high)) for side in (own, others)]
+        with np.errstate(over="ignore"):
+            sides = [Limits(np.exp(side.low), np.exp(side.high)) for side in (own, others)]
         return outer(gap_limits, gap_from_sides(observed, *sides))
 
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -5,7 +5,7 @@ at all, while the small change of all the others does. The spread therefore incl
 observed: one at the mean distance before that is wrong after, and one that is wrong before and at the mean distance
 after. They do not change the estimate.
 
-Two statistics are studentised by Hall's method (`hall.py`): the difference, and the logarithm of the ratio. In each
+Two statistics are studentised by Hall's method (`hall`): the difference, and the logarithm of the ratio. In each
 tail the more cautious of the two decides. Limits and p-values are exact inverses of each other and need no random
 numbers.
 

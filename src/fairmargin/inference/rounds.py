@@ -2,9 +2,9 @@
 
 To stop as soon as an interval is short favours samples whose spread happens to seem small, and these are the samples
 that lack the far part of a group. Three precautions make up for that: the pilot is so large that it contains far
-samples (`far`), groups share what they know of their largest deviations (`control_variate`), and rounds are few, since
-each is planned to suffice and takes at least a fifth from the squared errors. docs/inference.md shows how often the
-intervals are right.
+samples (`samples_needed`), groups share what they know of their largest deviations (`control_variate`), and rounds
+are few, since each is planned to suffice and takes at least a fifth from the squared errors. docs/inference.md shows
+how often the intervals are right.
 """
 
 from collections.abc import Callable, Sequence
@@ -94,7 +94,7 @@ class _Asked:
         return Distances(
             np.concatenate([p.values for _, p in self.parts]), np.concatenate([p.correct for _, p in self.parts]),
             first.bound, first.norm, first.subject,
-            None if all(p.tried is None for _, p in self.parts) else np.concatenate(tried), first.estimator,
+            None if all(p.tried is None for _, p in self.parts) else np.concatenate(tried), first.estimator, first.keep,
         )  # fmt: skip
 
 

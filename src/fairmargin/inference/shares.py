@@ -180,7 +180,8 @@ def share_spread(
         return statistic(np.clip(means, 0, 1))  # a hypothesis of far larger differences leaves [0, 1]
 
     value, low, high = spread_interval(shares, noise, simulate, of_shares, settings.confidence)
-    low, high = (0.0 if limit < 1e-12 else limit for limit in (low, high))  # what rounding leaves of equal shares
+    # Shares end at 0 and 1, so that the variation can fall again while differences grow.
+    low, high = sorted(0.0 if limit < 1e-12 else limit for limit in (low, high))  # less is what rounding leaves
     if statistic is not largest_gap:
         plain = debiased_variance(shares, shares * (1 - shares) / np.maximum(counts - 1, 1))
         value = plain if statistic is variance else math.sqrt(plain) / float(shares.mean())

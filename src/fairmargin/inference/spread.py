@@ -126,7 +126,8 @@ def overall_limits(means: GroupMeans, confidence: float) -> Limits:
     limits = outer(
         interval(log.value, log.error, means.log_overall_t, log.freedom, confidence), log.limits(1 - confidence)
     )
-    return Limits(np.exp(limits.low), np.exp(limits.high))
+    with np.errstate(over="ignore"):
+        return Limits(np.exp(limits.low), np.exp(limits.high))
 
 
 def worst_limits(means: GroupMeans, confidence: float, *, one_is_less_robust: bool) -> tuple[float, float]:
@@ -140,7 +141,8 @@ def worst_limits(means: GroupMeans, confidence: float, *, one_is_less_robust: bo
     """
     above = means.log_means.limits((1 - confidence) / len(means.mean))
     # A group whose samples all lie at 0, or that has one sample, bounds nothing from above.
-    high = np.fmax(np.exp(above.high), means.limits.high)
+    with np.errstate(over="ignore"):
+        high = np.fmax(np.exp(above.high), means.limits.high)
     smallest = float(np.where((means.mean > 0) & np.isfinite(high), high, np.inf).min())
     if not one_is_less_robust:
         smallest = float(np.fmax(smallest, overall_limits(means, confidence).high[0]))

@@ -4,7 +4,7 @@ import copy
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol, cast
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fairmargin.core.progress import Count, silent
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.folding import ChannelsLast, Compiled, folded
 from fairmargin.models.trial import Pass, Trial, one_pass
@@ -167,7 +168,7 @@ def choose(
     x: Any,
     *,
     passes: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | None = None,
 ) -> Choice:
     """The way to search that is fastest here, by one short trial; the plain model unless another is 5 % faster.
 
@@ -192,7 +193,7 @@ def choose(
         return Choice(PLAIN, f"The plain model: {idle}.")
     if len(x) == 0:
         raise InputError("`x` is empty: a trial needs at least one sample.")
-    trial, tell, ways = _begun(classifier, x, passes), progress or _silent, len(_COPIES) + 2
+    trial, tell, ways = _begun(classifier, x, passes), progress or silent, len(_COPIES) + 2
     tell(0, ways)
     one = Acceleration(threads=1)
     if torch.get_num_threads() > 1 and all(part.device.type == "cpu" for part in classifier.module.parameters()):
@@ -258,10 +259,6 @@ def _begun(classifier: Accelerable, x: Any, passes: int) -> Trial[Acceleration]:
             return one_pass(network.scores, rows.to(network.device, network.dtype))
 
     return Trial(PLAIN, run, rows, passes)
-
-
-def _silent(done: int, total: int) -> None:
-    """Tell nobody."""
 
 
 def _nothing_to_gain(module: nn.Module) -> str:

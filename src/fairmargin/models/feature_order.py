@@ -47,6 +47,8 @@ def in_model_order(model: Classifier, x: Any, argument: str = "x") -> Any:
         return x
     given = list(map(str, own))
     missing, extra = differing(wanted, given)
+    if len(given) < len(wanted) and not missing:  # one column cannot be two features whose names are spelled alike
+        missing = [name for name in wanted if name not in given]
     # Two spellings of one name are the same column twice, unless the model has both.
     twice = [
         name for name, count in Counter(given if set(given) == set(wanted) else map(_key, given)).items() if count > 1

@@ -1,5 +1,7 @@
 """Read a torch network whose layers are all affine as the linear classifier that it is."""
 
+import math
+
 from fairmargin.errors import ModelError
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import Classifier
@@ -42,8 +44,9 @@ def as_linear(model: Classifier, shape: tuple[int, ...]) -> LinearClassifier | N
 
     if not isinstance(model, TorchClassifier):
         return None
+    rows = torch.rand(model.tile, math.prod(shape), generator=torch.Generator().manual_seed(0))
+    model = model.looked_at(rows.reshape(-1, *shape).numpy())  # one logit or a final softmax are affine before that
     with model.network(shape) as network:
-        rows = torch.rand(network.tile, network.low.numel(), generator=torch.Generator().manual_seed(0))
         given = network.plain(rows.to(network.device, network.dtype)).double()  # says so if the shape is wrong
         try:
             layers = layers_of(model, shape)

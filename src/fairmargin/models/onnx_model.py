@@ -130,6 +130,8 @@ class _Reading:
         if last in self.unknown:
             raise NotTranslatedError(self.unknown[last])
         scores = self.values.get(last)
+        if chances and isinstance(scores, Value) and scores.axes == 2 and scores.example.shape[1] == 1:
+            raise NotTranslatedError(f"a {chances} over one number per sample, which is the same for every input")
         if not isinstance(scores, Value):
             raise NotTranslatedError("an output that does not depend on the values of the input")
         return _Read(self.to.module(scores), example, chances)
@@ -146,7 +148,7 @@ class _Reading:
         name, chances = outputs[0], ""
         while (maker := makers.get(name)) is not None and maker.op_type in ("Identity", *_CHANCES):
             if maker.op_type in _CHANCES:
-                if chances:
+                if chances or _settings(maker).get("axis", -1) not in (-1, 1):  # 0: over the samples, no chances
                     break
                 chances = maker.op_type
             name = maker.input[0]

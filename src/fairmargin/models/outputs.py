@@ -38,6 +38,13 @@ _AMBIGUOUS = (
 )
 
 
+_LOGARITHM = (
+    "The model returns one number per sample that seems to be the logarithm of a probability: its last step is a "
+    "logarithm, and all numbers are below 0. Let it return the logit z before that step, of shape (n,) or (n, 1), or "
+    "two columns of logarithms, one per class."
+)
+
+
 class Returned(StrEnum):
     """What the numbers are that a network returns."""
 
@@ -95,6 +102,10 @@ class Outputs:
             scores[other, winner[other]] = torch.nextafter(most, torch.full_like(most, torch.inf))
         return scores
 
+    def tied(self, out: Tensor) -> Tensor:
+        """Return which samples have several sigmoids that are exactly 1, so that the first of them decides."""
+        return (out >= 1).sum(dim=1) > 1 if self.kind is Returned.SIGMOIDS else torch.zeros(len(out), dtype=torch.bool)
+
     def saturated(self, out: Tensor) -> Tensor:
         """Return which samples have probabilities of exactly 0 or 1, so that there is no gradient to follow."""
         least = torch.finfo(out.dtype).tiny
@@ -147,6 +158,8 @@ def outputs_of(module: nn.Module, x: Tensor, classes: int) -> Outputs:
     single = is_single(out, classes) and len(out) == len(x)
     if not single and tuple(out.shape) != (len(x), classes):
         return Outputs()
+    if single and last in ("LogSigmoid", "Log") and (out <= 0).all():  # above 0 would never be the second class
+        raise ModelError(_LOGARITHM)
     if not ((out >= 0) & (out <= 1)).all():
         return Outputs(Returned.LOGIT) if single else Outputs()
     summing = not single and bool(((out.sum(dim=1) - 1).abs() <= max(_SUM, classes * _eps(out))).all())
@@ -188,7 +201,9 @@ def without_layer(module: nn.Module, name: str) -> nn.Module:
 
 def _final_layer(module: nn.Module, x: Tensor, out: Tensor) -> tuple[nn.Module | None, str]:
     """Return the Softmax or Sigmoid layer that everything before only feeds, and its name."""
-    candidates = [(part, name) for name, part in module.named_modules() if name and isinstance(part, _LAYERS)]
+    candidates = [
+        (part, name) for name, part in module.named_modules() if name and type(part) in _LAYERS
+    ]  # a subclass may calculate something else
     for layer, name in reversed(candidates):
         try:
             with torch.no_grad():

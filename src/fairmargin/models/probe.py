@@ -26,11 +26,16 @@ Ask = Callable[[Numbers], Numbers]  # samples to one row of comparable scores ea
 Batch = tuple[str, Numbers, Numbers]  # words for a batch, positions of some samples, and the answers for these
 
 _SAMPLES = 32
+_BESIDE = 96  # inputs that are asked about together with the samples
 _ALONE = 4  # samples that are also asked about one by one
 # How far scores of one sample may differ between batches: matrix products and convolutions add in another order. The
 # square root of the precision is far above what that changes, and far below what another batch changes.
 _PRECISION = float(np.finfo(np.float32).eps)
 _COARSE = 4e-4  # of networks that calculate in half precision inside, where batches have different sizes
+_FAINT = (
+    100  # times as far as the samples lie apart: a boundary that the slope of scores puts there was not found by it
+)
+_NEAR = 1e-3  # to 0 or 1, as probabilities of a sure network are
 _REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
 
 
@@ -81,7 +86,7 @@ def probed(model: Classifier, x: Any) -> Probed:
         return Probed(model)
     known = model.looked_at(some)
     _check_network(known, some)  # its predictions come from the same place
-    return Probed(known, *_notes_on_outputs(known, x))
+    return Probed(known, *_notes_on_outputs(known, x, some))
 
 
 def _spread(x: Any) -> Numbers:
@@ -185,7 +190,13 @@ def _check_predictions(model: Classifier, x: Numbers) -> None:
     scored = _scored(model, x)
     for call in filter(None, (model.predict, scored)):
         given = x.copy()
-        answers = np.asarray(call(given))
+        answers = call(given)
+        if not hasattr(answers, "shape"):
+            raise ModelError(
+                f"`{type(model).__name__}.predict` must return an array of class positions; it returned a "
+                f"`{type(answers).__name__}`. Return `np.asarray(…)` of it."
+            )
+        answers = np.asarray(answers)
         changed = given != x
         if changed.any():
             most = np.abs(given[changed].astype(np.float64) - x[changed].astype(np.float64)).max()
@@ -194,6 +205,12 @@ def _check_predictions(model: Classifier, x: Numbers) -> None:
             raise ModelError(
                 f"`{type(model).__name__}.predict` must return one class position for each of {len(x)} samples; it "
                 f"returned shape {answers.shape}."
+            )
+        strange = answers[~np.isin(answers, np.arange(len(model.classes)))] if call is not scored else answers[:0]
+        if strange.size:
+            raise ModelError(
+                f"`{type(model).__name__}.predict` must return class positions from 0 to {len(model.classes) - 1}; it "
+                f"returned {strange.tolist()[0]!r}. Return the position of each label in `classes`."
             )
 
     def ask(samples: Numbers) -> Numbers:
@@ -226,6 +243,14 @@ def _batches(x: Numbers, moved: Numbers | None, ask: Ask) -> Iterator[Batch]:
         yield "when their order is reversed", everyone, ask(x[::-1])[::-1]
     if moved is not None:
         yield "with other samples beside them", everyone, ask(np.concatenate([x, moved]))[: len(x)]
+    else:  # labels change only where another batch moves them far: copies of the extremes, more than the samples
+        for words, corner in (("large", x.max(axis=0)), ("small", x.min(axis=0))):
+            beside = np.repeat(corner[None], _BESIDE, axis=0)
+            try:
+                answers = ask(np.concatenate([x, beside]))
+            except _REFUSALS:
+                continue
+            yield f"with {_BESIDE} {words} inputs beside them", everyone, answers[: len(x)]
     parts = [everyone[: len(x) // 2], everyone[len(x) // 2 :], *everyone[:_ALONE, None]]
     for which in filter(len, parts):
         try:
@@ -294,21 +319,84 @@ def _in_place(changed: int, total: int, most: float, remedy: str) -> ModelError:
     )
 
 
-def _notes_on_outputs(model: "TorchClassifier", x: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return notes and warnings on a network that returns probabilities."""
+def _notes_on_outputs(model: "TorchClassifier", x: Any, some: Numbers) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return notes and warnings on what a network returns: probabilities, or scores without a slope."""
     outputs = model.outputs
+    faint = _words_on_slopes(model, some) or _words_on_range(model, some)
     if outputs is None or not (outputs.layer or outputs.searched_as_log_odds):
-        return (), ()
+        return faint, faint
     if outputs.layer:
         name = type(model.module.get_submodule(outputs.layer)).__name__
         note = f"The network's final {name} layer is left out of the search; decisions are those of the whole network."
-        return (note,), ()
+        ties = model.tied(x)
+        if not ties:
+            return (note, *faint), faint
+        tied = (
+            f"{note} For {ties:,} of {len(x):,} samples several sigmoids are exactly 1 in the network's precision, so "
+            "that the first of these classes is its decision. There the search may stop too far away. Let the network "
+            "return its scores before the sigmoid."
+        )
+        return (tied, *faint), (tied, *faint)
     note, count = "The network returns probabilities; the search uses their log-odds.", model.saturated(x)
     if not count:
-        return (note,), ()
+        return (note, *faint), faint
     warning = (
         f"{note} For {count:,} of {len(x):,} samples the probabilities are exactly 0 or 1 in the network's precision: "
         "there is no gradient, and their distances may be far too large. Let the network return its scores before the "
         "softmax or sigmoid."
     )
     return (warning,), (warning,)
+
+
+def _words_on_slopes(model: "TorchClassifier", x: Numbers) -> tuple[str, ...]:
+    """Return a warning if the scores that are searched hardly change with the input: what bounds them is unknown."""
+    count = _faint_slopes(model, x)
+    if not count:
+        return ()
+    return (
+        f"For {count} of {len(x)} probed samples the scores have no slope, or one so faint that by it the boundary "
+        f"lies more than {_FAINT} times as far away as the samples lie apart: a search by gradients may find distances "
+        "that are far too large, or none. If a softmax, a sigmoid, a clamp or a logarithm of these comes last, let the "
+        "network return its scores before that.",
+    )
+
+
+def _words_on_range(model: "TorchClassifier", x: Numbers) -> tuple[str, ...]:
+    """Return a warning if scores look like one probability per class, of which the last step does not tell."""
+    if model.outputs is None or model.outputs.kind != "scores":
+        return ()
+    with model.network(x.shape[1:]) as network:
+        scores = network.plain(_filled(_rows_of(network, x)[: network.tile], network.tile))
+    if not (scores.min() >= 0 and scores.max() <= 1 and scores.min() < _NEAR and scores.max() > 1 - _NEAR):
+        return ()
+    return (
+        "All scores of the probed samples lie between 0 and 1, and some are near both. If they are probabilities, such "
+        "as one sigmoid per class, distances may be far too large: let the network return its scores before the "
+        "sigmoid.",
+    )
+
+
+def _faint_slopes(model: "TorchClassifier", x: Numbers) -> int:
+    """Return for how many samples the lead over the second class melts too slowly to show where the boundary is."""
+    import torch
+
+    count = 0
+    with model.network(x.shape[1:]) as network:
+        rows = _rows_of(network, x)
+        moving = torch.where(network.scale > 0, 1 / network.scale, 0.0)
+        apart = float(((rows.amax(dim=0) - rows.amin(dim=0)) * moving).double().norm()) or float("inf")
+        for part in torch.split(rows, network.tile):
+            with torch.enable_grad():
+                tile = _filled(part, network.tile).clone().requires_grad_(True)
+                best = network.scores(tile).topk(2, dim=1).values
+                lead = best[:, 0] - best[:, 1]
+                if not lead.requires_grad:
+                    return 0  # said by the estimators that need gradients
+                try:
+                    (slope,) = torch.autograd.grad(lead.sum(), tile, materialize_grads=True)
+                except (RuntimeError, NotImplementedError, TypeError, ValueError):
+                    return 0
+            steep = (slope * network.scale).double().norm(dim=1)
+            found = (steep > 0) & (lead.detach().double() <= _FAINT * apart * steep)
+            count += int((~found)[: len(part)].sum())
+    return count

@@ -100,11 +100,19 @@ class TorchClassifier:
     def saturated(self, x: Any) -> int:
         """How many of the samples have probabilities of exactly 0 or 1, for a module that returns probabilities."""
         assert self.outputs is not None
+        return self._counted(x, self.outputs.saturated)
+
+    def tied(self, x: Any) -> int:
+        """How many of the samples have several sigmoids of exactly 1, for a module that returns one per class."""
+        assert self.outputs is not None
+        return self._counted(x, self.outputs.tied)
+
+    def _counted(self, x: Any, found: Callable[[Tensor], Tensor]) -> int:
         answer, count = self._answers(self.module, tuple(np.shape(x)[1:])), 0
         with undisturbed(self.module), torch.no_grad():
             for start in range(0, len(x), self.tile):
-                flat = self.outputs.saturated(answer(self._tile(x[start : start + self.tile], start)))
-                count += int(flat[: len(x) - start].sum())
+                those = found(answer(self._tile(x[start : start + self.tile], start)))
+                count += int(those[: len(x) - start].sum())
         return count
 
     @contextmanager

@@ -84,12 +84,14 @@ def signed_percent(share: float) -> str:
 
 
 def table_percent(share: float, *, signed: bool = True) -> str:
-    """A share in percent as tables show it: one decimal, so that a column aligns; a dash where there is none.
+    """A share in percent as tables show it: one decimal, so that a column aligns; a dash where it is undefined.
 
-    >>> table_percent(-0.265), table_percent(0.5, signed=False), table_percent(math.inf)
-    ('−26.5 %', '50.0 %', '–')
+    >>> table_percent(-0.265), table_percent(0.5, signed=False), table_percent(math.inf), table_percent(math.nan)
+    ('−26.5 %', '50.0 %', '∞', '–')
     """
-    return f"{fixed(100 * share, 1, signed=signed)} %" if math.isfinite(share) else "–"
+    if not math.isfinite(share):
+        return "–" if math.isnan(share) else number(share)
+    return f"{fixed(100 * share, 1, signed=signed)} %"
 
 
 def points(change: float, *, signed: bool = True) -> str:
@@ -135,9 +137,18 @@ def fixed(value: float, decimals: int, *, signed: bool) -> str:
     if math.isinf(value):
         return "−∞" if value < 0 else "∞"
     text = f"{abs(value):,.{decimals}f}"
-    if not any(digit in text for digit in "123456789"):
+    if not shows_digits(text):
         return text
     return f"−{text}" if value < 0 else f"+{text}" if signed else text
+
+
+def shows_digits(text: str) -> bool:
+    """Whether the text of a number differs from that of 0.
+
+    >>> shows_digits("0.10"), shows_digits("−0.00 %")
+    (True, False)
+    """
+    return any(digit in text for digit in "123456789")
 
 
 def p_value(p: float) -> str:
@@ -164,18 +175,23 @@ def table_p(p: float) -> str:
     return "–" if math.isnan(p) else p_value(p).removeprefix("p ").removeprefix("= ")
 
 
-def limit_text(limit: float, show: Callable[[float], str]) -> str:
-    """Format a limit; one that lies just beyond 0 is shown as such, since it would be rounded to 0.
+def limit_text(limit: float, show: Callable[[float], str], size: float = 1.0) -> str:
+    """Format a limit; one that would be rounded to 0, or lies just beyond it, is shown as below or above 0.
+
+    `size` is that of the estimate, on which it depends what is "just beyond".
 
     >>> limit_text(-JUST_BEYOND_ZERO, percent), limit_text(-0.3, percent)
     ('below 0', '−30 %')
     """
-    if 0 < abs(limit) <= JUST_BEYOND_ZERO:
+    text = show(limit)
+    if limit == 0 or not math.isfinite(limit):
+        return text
+    if abs(limit) <= 10 * JUST_BEYOND_ZERO * size < math.inf or not shows_digits(text):
         return "below 0" if limit < 0 else "above 0"
-    return show(limit)
+    return text
 
 
-def limits_text(low: float, high: float, show: Callable[[float], str]) -> str:
+def limits_text(low: float, high: float, show: Callable[[float], str], size: float = 1.0) -> str:
     """Format an interval.
 
     >>> limits_text(-0.3, -0.1, percent), limits_text(-0.3, math.nan, percent)
@@ -183,7 +199,7 @@ def limits_text(low: float, high: float, show: Callable[[float], str]) -> str:
     """
     if math.isnan(low) or math.isnan(high):
         return "no interval"
-    return f"{limit_text(low, show)} to {limit_text(high, show)}"
+    return f"{limit_text(low, show, size)} to {limit_text(high, show, size)}"
 
 
 def radius_of(up_to: float) -> str:

@@ -13,10 +13,25 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from fairmargin.analyses.cells import MARKS
+from fairmargin.errors import harmless_json, visible
 from fairmargin.inference.estimate import VERDICTS
 from fairmargin.presentation import formatting
+from fairmargin.presentation.section import BAD, GOOD, LESS, MISSING, MORE, SAME, UNSURE, Mark
 from fairmargin.report import explanations
 from fairmargin.version import __version__
+
+SYMBOLS: dict[Mark, str] = {
+    LESS: "▼",
+    MORE: "▲",
+    SAME: "≈",
+    UNSURE: "?",
+    MISSING: "✕",
+    GOOD: "✓",
+    BAD: "✗",
+    "": "",
+}
+"""Symbols of marks, so that a verdict is not told by its colour alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +88,8 @@ def document(template: str, provenance: Provenance, content: Mapping[str, Any]) 
         .render(
             content,
             provenance=provenance,
-            verdicts=[(v, explanations.VERDICT_MEANINGS[v]) for v in VERDICTS],
+            verdicts=[(v, MARKS[v], explanations.VERDICT_MEANINGS[v]) for v in VERDICTS],
+            symbols=SYMBOLS,
             formatting=formatting,
             explanations=explanations,
             version=__version__,
@@ -92,14 +108,14 @@ def embed(figure: go.Figure) -> Markup:
 
 
 def json_in_html(text: str) -> str:
-    """JSON that cannot leave its script element, whatever its strings say.
+    """JSON that cannot leave its script element and commands no terminal, whatever its strings say.
 
     >>> json_in_html('"</script>"')
     '"\\\\u003c/script\\\\u003e"'
     """
-    for character in "<>&\u2028\u2029":
+    for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return harmless_json(text)
 
 
 def _inline(script: str) -> str:
@@ -120,10 +136,22 @@ def _typeset(text: str) -> str:
     return text.replace(" %", "\u00a0%").replace("p < ", "p\u00a0<\u00a0").replace("p = ", "p\u00a0=\u00a0")
 
 
+def _safe(value: Any) -> Any:
+    """Control characters and direction overrides in a text that comes from data are shown as escapes."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "\n".join(map(visible, value.split("\n")))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(_asset)
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(_asset),
+        finalize=_safe,
     )
     environment.filters["typeset"] = _typeset
     return environment

@@ -1,7 +1,7 @@
 """Attack a case at fixed radii, and compare the robust accuracy of groups."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairmargin.attacks.catalog import parse_attack
@@ -24,8 +24,7 @@ def attack_case(options: AttackOptions, case: Case, measure: Measurer) -> Iterat
 
     Of several attacks in one norm, what they leave together is added: a sample is robust if it withstands all.
     """
-    attacks = attacks_of(options)
-    check_attacks(case, attacks, options.radius)
+    attacks = attacks_of(options, case)
     classifier, _, positions = case.measured
     measure.note(*unseen_classes(classifier.classes, positions, "the samples"))
     outcomes = {
@@ -54,22 +53,22 @@ def attack_case(options: AttackOptions, case: Case, measure: Measurer) -> Iterat
     )
 
 
-def attacks_of(options: AttackOptions) -> dict[str, Attack]:
-    """Return the attacks by their spelling; pgd if none was named."""
+def attacks_of(options: AttackOptions, case: Case) -> dict[str, Attack]:
+    """Return the attacks by their spelling; pgd if none was named.
+
+    What the model cannot serve, or the domain cannot hold, is refused.
+    """
     if not options.radius:
         raise InputError(
             "is missing: how far may the attack go? For images in [0, 1] for instance 4/255", field="radius"
         )
-    return {spelled(attack): attack for attack in map(parse_attack, options.attack or (DEFAULT,))}
-
-
-def check_attacks(case: Case, attacks: Mapping[str, Attack], radii: Sequence[float]) -> None:
-    """Refuse, before anything is attacked, what the model cannot serve or the domain cannot hold."""
+    found = {spelled(attack): attack for attack in map(parse_attack, options.attack or (DEFAULT,))}
     classifier, dataset, _ = case.measured
-    for attack in attacks.values():
-        check_attack(classifier, attack)
-        for radius in radii:
+    for name, attack in found.items():
+        check_attack(classifier, attack, name)
+        for radius in options.radius:
             check_radius(classifier.domain, attack.norm, radius, math.prod(dataset.x.shape[1:]))
+    return found
 
 
 def _together(outcomes: Mapping[tuple[str, float], Measured], measure: Measurer) -> dict[tuple[str, float], Measured]:

@@ -35,10 +35,8 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
     With a precision, the audits measure no more samples than it takes; see `runner.precision`.
     """
     estimators = estimators_of(options, case)
-    for name, estimator in estimators.items():
-        check_served(case, name, estimator)
     measure.note(*(getattr(estimator, "caution", "") for estimator in estimators.values()))
-    if any(estimator.needs == "gradient" for estimator in estimators.values()):
+    if searches(estimators):
         case = case.with_references(measure.progress)
     if options.precision:
         from fairmargin.runner.precision import precise_case
@@ -66,13 +64,24 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
         yield from adequacy_of_case(options, case, estimators, measured, audits, measure)
 
 
+def searches(estimators: Mapping[str, DistanceEstimator]) -> bool:
+    """Return whether an estimator searches by gradients, and may fall back on references."""
+    return any(estimator.needs == "gradient" for estimator in estimators.values())
+
+
 def estimators_of(options: AuditOptions, case: Case) -> dict[str, DistanceEstimator]:
-    """Return the estimators by their spelling; by default the exact one for linear models, else plumb."""
+    """Return the estimators by their spelling; by default the exact one for linear models, else plumb.
+
+    An estimator that the model cannot serve is refused.
+    """
     if case.classifier is None:
         return {}
     default = "exact_linear" if "linear" in case.classifier.offers else "plumb"
     names = dict.fromkeys(options.estimator) or (default,)
-    return {name: parse_estimator(name) for name in (_with_norm(each, options.norm) for each in names)}
+    found = {name: parse_estimator(name) for name in (_with_norm(each, options.norm) for each in names)}
+    for name, estimator in found.items():
+        check_served(case, name, estimator)
+    return found
 
 
 def _with_norm(text: str, norm: str) -> str:
@@ -86,7 +95,7 @@ def _with_norm(text: str, norm: str) -> str:
 def check_served(case: Case, name: str, estimator: DistanceEstimator) -> None:
     """Refuse, before anything is measured, an estimator that the model cannot serve."""
     model, dataset, _ = case.measured
-    check_estimator(served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:]))), estimator)
+    check_estimator(served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:]))), estimator, name)
 
 
 def _measured(case: Case, estimators: Mapping[str, DistanceEstimator], measure: Measurer) -> dict[str, Measured]:
@@ -158,7 +167,7 @@ def highest(certificates: Sequence[Distances]) -> Distances:
     first = certificates[0]
     values = np.max([d.values for d in certificates], axis=0)
     correct = np.logical_and.reduce([d.correct for d in certificates])
-    return Distances(np.where(correct, values, 0.0), correct, Bound.LOWER, first.norm, first.subject)
+    return replace(first, values=np.where(correct, values, 0.0), correct=correct, tried=None, estimator="")
 
 
 def tightest_of(attacks: Sequence[Distances]) -> Distances:

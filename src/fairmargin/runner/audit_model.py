@@ -123,7 +123,7 @@ def audit_model(
     checked = check_samples(classifier, dataset.x, dataset.y)
     if training_data is not None:
         trained = as_samples(in_model_order(classifier, training_data, "training_data"))
-        known = Dataset(trained, np.zeros(len(trained), dtype=int), name="the training data")
+        known = Dataset(trained, np.zeros(trained.shape[0], dtype=int), name="the training data")
         notes.append(overlap_warning(overlap(dataset, known), table=len(dataset.x.shape) == 2))
     shape = tuple(map(int, dataset.x.shape[1:]))
     fixed = None

@@ -426,9 +426,9 @@ def partitions_of(groups: GroupOptions, columns: Mapping[str, Any], where: str) 
     """Return every partition that is asked for; the class, where none is."""
     names = tuple(dict.fromkeys(groups.group)) or (() if groups.cross else ("class",))
     if "class" in names and "class" not in columns:
-        none = "" if groups.group else "No group column was named, and "
+        there = f"there is no column 'class' in {where}. Its columns: {', '.join(columns)}"
         raise InputError(
-            f"{none}{'t' if none else 'T'}here is no column 'class' in {where}. Its columns: {', '.join(columns)}."
+            f"names a column that is not there: {there}" if groups.group else f"is missing, and {there}", field="group"
         )
     found = [_partition(name, columns, where) for name in names]
     for crossed in groups.cross:

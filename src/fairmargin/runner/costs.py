@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from fairmargin.attacks.outcomes import attack_shard
+from fairmargin.attacks.protocol import Attack
 from fairmargin.core.arrays import Ints
 from fairmargin.core.domain import Domain
 from fairmargin.distances.measure import measure_shard
@@ -92,3 +94,10 @@ def passes_of(model: Classifier, estimator: DistanceEstimator, x: Any, positions
     counted = _Counted(model)
     measure_shard(counted, estimator, x, positions, seed)
     return max(1.0, counted.rows.count / len(positions))
+
+
+def passes_of_attack(model: Classifier, attack: Attack, x: Any, positions: Ints, radius: float, seed: int) -> float:
+    """Return the passes that an attack takes for each of some samples."""
+    counted = _Counted(model)
+    attack_shard(counted, attack, x, positions, radius, seed, 0)
+    return counted.rows.count / len(positions)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -30,10 +29,9 @@ from fairmargin.models.referenced import References
 from fairmargin.runner.cases import Case
 from fairmargin.store.folder import Store
 from fairmargin.store.shard import shard_key
-from fairmargin.study.compute import compute
+from fairmargin.study.compute import compute, result_key
 from fairmargin.study.record import StoredResult
 from fairmargin.study.run_folder import Run
-from fairmargin.version import __version__
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +82,9 @@ class Measurer:
         Number of shards that were measured by this run, and that were there before.
     notes
         Sentences for the reader that came up on the way.
+    earlier
+        What became of the results of an earlier run in the folder: "replaced" if some were, "completed" if adequacy was
+        added to them.
     """
 
     run: Run
@@ -92,6 +93,7 @@ class Measurer:
     measured: int = 0
     reused: int = 0
     notes: list[str] = field(default_factory=list)
+    earlier: str = ""
 
     def note(self, *sentences: str) -> None:
         """Add sentences for the reader, each once."""
@@ -280,24 +282,3 @@ def shards_of(
     for start in range(0, len(dataset), size):
         stop = min(start + size, len(dataset))
         yield start, stop, shard_key(base | {"start": start, "stop": stop})
-
-
-def result_key(stored: StoredResult, partition: Partition, settings: AuditSettings) -> str:
-    """Return a hash of everything on which a result depends."""
-    groups = sha256(repr(partition.labels).encode() + partition.membership.astype("<i8").tobytes()).hexdigest()
-    numbers = settings.model_dump(exclude={"control", "cluster"})
-    control, cluster = settings.control, settings.cluster_codes(len(partition))
-    parts: dict[str, Any] = {
-        "version": __version__,
-        "kind": stored.kind,
-        "about": repr(sorted(stored.about.model_dump(exclude_defaults=True).items())),
-        "settings": repr(sorted(stored.settings.items())),
-        "shards": " / ".join(" ".join(keys) for keys in stored.shards),
-        "groups": groups,
-        "control": ""
-        if control is None
-        else sha256(repr(control.labels).encode() + control.membership.astype("<i8").tobytes()).hexdigest(),
-        "cluster": "" if cluster is None else sha256(cluster.astype("<i8").tobytes()).hexdigest(),
-        **{f"number.{name}": value for name, value in numbers.items()},
-    }
-    return shard_key(parts)

@@ -135,19 +135,10 @@ def precise_case(
     options: AuditOptions, case: Case, estimators: Mapping[str, DistanceEstimator], measure: Measurer
 ) -> Iterator[tuple[StoredResult, PrecisionResult]]:
     """Yield an audit to a precision for every partition of a case."""
-    ((name, reference),) = estimators.items()
-    plan = PrecisionPlan(
-        precision=options.precision,
-        reference=reference,
-        target=THESE_SAMPLES if options.target == "samples" else POPULATION,
-        confidence=options.confidence,
-        up_to=options.up_to,
-        seed=case.seed,
-    )
+    (name,) = estimators
+    plan = precision_plan(options, case, estimators)
     model, dataset, positions = case.measured
-    for estimator in plan.estimators():
-        check_estimator(served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:]))), estimator)
-        measure.note(getattr(estimator, "caution", ""))
+    measure.note(*(getattr(estimator, "caution", "") for estimator in plan.estimators()))
     subject = Subject(model, dataset.x, positions, case.references)
     for partition in case.partitions:
         about = case.about.model_copy(update={"partition": partition.name, "estimator": name})
@@ -157,6 +148,24 @@ def precise_case(
         key = sha256(parts.encode() + partition.membership.astype("<i8").tobytes()).hexdigest()
         result = precise(subject, partition, plan, measure, measure.progress)
         yield StoredResult(kind="precision", about=about, key=key), result
+
+
+def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, DistanceEstimator]) -> PrecisionPlan:
+    """Return what is asked of an audit to a precision; refuse estimators that the model cannot serve."""
+    (reference,) = estimators.values()
+    plan = PrecisionPlan(
+        precision=options.precision,
+        reference=reference,
+        target=THESE_SAMPLES if options.target == "samples" else POPULATION,
+        confidence=options.confidence,
+        up_to=options.up_to,
+        seed=case.seed,
+    )
+    model, dataset, _ = case.measured
+    for estimator in plan.estimators():
+        asked = served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:])))
+        check_estimator(asked, estimator, _name(estimator))
+    return plan
 
 
 def precise(

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from fairmargin.core.progress import Progress, silent
 from fairmargin.engine.task import Engine
 from fairmargin.errors import InputError
-from fairmargin.runner.attack import attack_case
-from fairmargin.runner.audit import audit_case
+from fairmargin.models.referenced import fingerprint_of
+from fairmargin.runner.attack import attack_case, attacks_of
+from fairmargin.runner.audit import audit_case, estimators_of, searches
 from fairmargin.runner.cases import Case, kept_columns, load_case
 from fairmargin.runner.measurer import Measurer
 from fairmargin.study.record import Provenance, RunRecord, StoredResult, versions
-from fairmargin.study.run_folder import RunFolder, RunMemory
+from fairmargin.study.run_folder import RunFolder, RunMemory, Samples
 from fairmargin.study.study import Study
 
 if TYPE_CHECKING:
@@ -56,12 +57,16 @@ def run(
     """
     training = None if study.train is None else _train(study, folder, engine, command, progress, on_step, on_epoch)
     case = training.samples if training is not None else case or load_case(study, progress)
+    if training is None:
+        check(study, case)
     record = RunRecord(study=study, provenance=_provenance(study, case, command))
-    with folder.claimed(record) if folder is not None else nullcontext(RunMemory()) as place:
-        measure = Measurer(place, engine, progress)
+    keeper = folder.claimed(record) if folder is not None else nullcontext(RunMemory())
+    with keeper as place, engine.session() as workers:
+        if study.audit is not None and searches(estimators_of(study.audit, case)):
+            case = case.with_references(progress)
+            record = record.model_copy(update={"provenance": _provenance(study, case, command)})
+        measure = Measurer(place, workers, progress)
         measure.note(*case.notes)
-        if isinstance(place, RunFolder) and (training is None or training.audited or not place.has_samples):
-            place.write_samples(kept_columns(case, study.groups), clusters=study.groups.cluster, ids=case.ids)
         found: list[StoredResult] = []
         in_memory: dict[str, object] = {}
         for stored, result in _computed(study, case, measure) if training is None else training.results(measure):
@@ -77,7 +82,10 @@ def run(
             }
         ).reading(lambda stored: in_memory[stored.key])
         if isinstance(place, RunFolder):
-            record = place.finish(record)
+            old = place.record()
+            samples = Samples(kept_columns(case, study.groups), study.groups.cluster, case.ids)
+            record = place.finish(record, samples)
+            measure.earlier = _became_of(old, record)
     return record, measure
 
 
@@ -101,6 +109,27 @@ def _train(
     return FinishedTraining(prepared, trained, folder.path)
 
 
+def check(study: Study, case: Case) -> None:
+    """Refuse, before anything is written, what a study asks of a model that cannot serve it."""
+    if study.audit is not None:
+        estimators = estimators_of(study.audit, case)
+        if study.audit.precision:
+            from fairmargin.runner.precision import precision_plan
+
+            precision_plan(study.audit, case, estimators)
+    if study.attack is not None:
+        attacks_of(study.attack, case)
+
+
+def _became_of(old: RunRecord | None, new: RunRecord) -> str:
+    """Return whether results of an earlier run were replaced, or completed by adequacy."""
+    before, now = ({each.key for each in record.results} if record else set() for record in (old, new))
+    if not before <= now:
+        return "replaced"
+    added = {each.kind for each in new.results if each.key not in before}
+    return "completed" if before and "adequacy" in added else ""
+
+
 def _computed(study: Study, case: Case, measure: Measurer) -> Iterator[tuple[StoredResult, Any]]:
     """Yield every result that a study asks for."""
     if study.audit is not None:
@@ -117,5 +146,7 @@ def _provenance(study: Study, case: Case, command: str) -> Provenance:
         data=case.data,
         samples=case.fingerprint if study.measures else "",
         domain=case.domain,
+        classifier="" if case.classifier is None else case.classifier.fingerprint(),
+        references="" if case.references is None else fingerprint_of(case.references),
         versions=versions(),
     )

@@ -30,7 +30,6 @@ from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import InputError
-from fairmargin.models.acceleration import threads
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
 from fairmargin.runner.audit import audit_case
@@ -76,8 +75,6 @@ class TrainingJob:
         How it is trained.
     groups
         Name of the partition that the method speaks of.
-    threads
-        Number of threads, which is fixed because the last bits of the weights depend on it.
     logs
         Names of `LOGGERS`.
     about
@@ -90,7 +87,6 @@ class TrainingJob:
     epochs: int
     plan: TrainingPlan
     groups: str
-    threads: int = 1
     logs: tuple[str, ...] = ()
     about: Mapping[str, Any] | None = None
 
@@ -140,12 +136,11 @@ class PreparedTraining:
     def samples(self) -> Case:
         """The samples whose groups are kept in the run folder, without a model."""
         training = self.job.data.training
-        shown = self.audited or training
         return Case(
             model=self.study.model.model,
             data=f"{training.name or self.study.data.data}: {len(training):,} samples to train on",
             fingerprint=training.fingerprint,
-            columns=_columns(self.study, shown),
+            columns={} if self.audited is None else _columns(self.study, self.audited),
             partitions=(),
             groups=self.study.groups,
             seed=self.study.seed,
@@ -160,7 +155,7 @@ def prepare_training(study: Study, progress: Progress = silent) -> PreparedTrain
     assert options is not None
     method = make_method(options)
     watch, radius = watching(method, options.watch, options.watch_radius)
-    plan = TrainingPlan(**options.descent(), watch=watch, watch_radius=radius, seed=study.seed)
+    plan = TrainingPlan(**options.descent(), watch=watch, watch_radius=radius, seed=study.seed, threads=options.threads)
     check_validation(options, method)
     asked = study.audit if isinstance(study.audit, EpochAuditOptions) else None
     if asked is not None:
@@ -170,9 +165,7 @@ def prepare_training(study: Study, progress: Progress = silent) -> PreparedTrain
     audited = None if asked is None else load_audited(study, asked, data, progress)
     module = build_network(study.model, study.data.data, data, study.seed)
     groups = groups_name(study.groups, study.data.label)
-    job = TrainingJob(
-        module, data, method, options.epochs, plan, groups, options.threads, options.log, _described(study, method)
-    )
+    job = TrainingJob(module, data, method, options.epochs, plan, groups, options.log, _described(study, method))
     return PreparedTraining(study, job, audited)
 
 
@@ -302,10 +295,10 @@ _listeners: ContextVar[_Listeners | None] = ContextVar("listeners", default=None
 def train_network(job: TrainingJob, folder: Path, progress: Progress | None = None) -> Trained:
     """Train a network into its folder, or continue there; a finished training is only read.
 
-    Guarantee: the same weights in any process, since the number of threads is the job's.
+    Guarantee: the same weights in any process, since the plan fixes the number of threads.
     """
     listeners = _listeners.get()
-    with logging_to(job.logs, folder, job.about or {}) as log, threads(job.threads):
+    with logging_to(job.logs, folder, job.about or {}) as log:
 
         def on_epoch(epoch: Epoch) -> None:
             log(epoch)

@@ -35,6 +35,12 @@ def refuse_links(paths: Iterable[Path]) -> None:
             )
 
 
+def files_below(root: Path) -> Iterator[Path]:
+    """Yield every file below `root`, links to files included; links to folders are not descended into."""
+    for parent, _, names in os.walk(root):
+        yield from (Path(parent) / name for name in names)
+
+
 def folders_below(root: Path) -> Iterator[Path]:
     """Yield every folder below `root`, links to folders included; links are not descended into."""
     for parent, names, _ in os.walk(root):

@@ -11,7 +11,7 @@ from fairmargin.store.atomic import atomic_write_text
 
 # A spreadsheet takes a cell that begins with one of these for a formula; the last four are full-width forms, which
 # some programs treat alike. Where lists are separated by semicolons, a cell may also begin after a semicolon.
-_FORMULA = re.compile("(^|;)(?=\\s*[=+\\-@\uff1d\uff0b\uff0d\uff20])")
+_FORMULA = re.compile("(^|;)(?=[\\s\u200c\u200d]*[=+\\-@\uff1d\uff0b\uff0d\uff20])")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -30,6 +30,8 @@ def cell(text: str) -> str:
 
     >>> cell("=1+1"), cell("-5"), cell("-5 to 0"), cell("F"), cell("a;@b")
     ("'=1+1", '-5', "'-5 to 0", 'F', "a;'@b")
+    >>> cell("\\u200c =1").startswith("'")
+    True
     >>> print(cell("\\x1b[2J"))
     \\x1b[2J
     """

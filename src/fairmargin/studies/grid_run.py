@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from fairmargin.core.keys import content_hash
 from fairmargin.core.progress import Progress
 from fairmargin.engine.local import Serial
 from fairmargin.engine.task import Engine
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.store.table import write_csv
-from fairmargin.studies.grid import GridTask, key_of, plan_study
+from fairmargin.studies.grid import GridTask, plan_study
 from fairmargin.studies.grid_comparing import compare_missing
 from fairmargin.studies.grid_folder import RESULTS, STUDY, GridFolder
 from fairmargin.studies.grid_measuring import measure_missing
@@ -117,7 +118,7 @@ def _check(plan: Sequence[GridTask]) -> None:
                 models[place] = network_at(task.cell, None)
             if task.measure is None:
                 continue
-            what = key_of({"place": place, **task.measure.parts(), "epoch": ""})
+            what = content_hash({"place": place, **task.measure.parts(), "epoch": ""})
             if what not in checked:
                 check_measure(models[place], task.cell, task.measure)
                 checked.add(what)

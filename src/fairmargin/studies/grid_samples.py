@@ -11,7 +11,7 @@ import numpy as np
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.partition import Partition
-from fairmargin.data.card import Progress
+from fairmargin.core.progress import Progress
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.errors import InputError

@@ -74,7 +74,8 @@ def train_cell(cell: Cell, folder: Path) -> tuple[int, int]:
     assert settings is not None
     module = build_network(_model_options(cell), _place(cell), data, settings.plan.seed)
     groups = training_groups(cell.data, cell.groups)
-    job = TrainingJob(module, data, settings.method, settings.epochs, settings.plan, groups, cell.threads)
+    plan = settings.plan.model_copy(update={"threads": cell.threads})
+    job = TrainingJob(module, data, settings.method, settings.epochs, plan, groups)
     found = train_network(job, folder, _told(cell))
     if found.diverged:
         raise InputError(found.stopped)

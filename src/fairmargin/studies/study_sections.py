@@ -66,7 +66,7 @@ class Section(BaseModel):
 class _OfCatalog(Section):
     """A section about an entry of a catalog, whose fields may stand in the section itself."""
 
-    catalog: ClassVar[Catalog]
+    catalog: ClassVar[Catalog[type]]
 
     @classmethod
     def _gathered(cls, given: dict[str, Any]) -> dict[str, Any]:

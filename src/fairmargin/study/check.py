@@ -16,9 +16,10 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError, StoreError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.store.folder import Store
-from fairmargin.study.compute import RECOMPUTED, compute
+from fairmargin.study.compute import RECOMPUTED, compute, result_key
 from fairmargin.study.record import RunRecord, StoredResult
-from fairmargin.study.run_folder import RunFolder
+from fairmargin.study.run_folder import RECORD, RunFolder
+from fairmargin.study.study import Study
 from fairmargin.version import __version__
 
 _CHEAP = 30_000  # samples × audits that are computed again in a few seconds, with the default number of resamples
@@ -33,10 +34,11 @@ def checked(folder: RunFolder) -> RunRecord:
     of an attack rest on more than the folder holds, and are checked by their checksums alone.
     """
     record = folder.read()
-    folder.check_seal(record)
     if record.status != "finished":
         raise StoreError(f"The run in {folder.path} did not finish. Run the same command again.")
+    folder.check_seal(record)
     try:
+        _check_asked(folder, record)
         _check_results(folder, record)
     except InputError as error:  # numbers of samples differ, or a column is missing
         raise StoreError(f"The files in {folder.path} do not belong together: {error} {_remedy(record)}") from None
@@ -50,16 +52,76 @@ def checked(folder: RunFolder) -> RunRecord:
 def settings_of(folder: RunFolder, stored: StoredResult) -> AuditSettings:
     """Return how groups were compared for a result, with the columns of the run folder."""
     how = stored.settings
-    numbers = {name: how[name] for name in (*CompareOptions.model_fields, "seed") if name in how}
+    numbers = {name: how[name] for name in _numbers(stored)}
     control = folder.partition(how["control"]) if how.get("control") else None
     cluster = folder.column(how["cluster"]) if how.get("cluster") else None
     return AuditSettings(**numbers, control=control, cluster=cluster)
+
+
+def _check_asked(folder: RunFolder, record: RunRecord) -> None:
+    """Refuse results that are not what the study asks for, or that have other settings than it."""
+    wanted = _partitions_asked(record.study)
+    found = []
+    for kind, options in (("audit", record.study.audit), ("robust_accuracy", record.study.attack)):
+        if options is None:
+            continue
+        if kind == "audit" and record.study.audit is not None and record.study.audit.precision:
+            kind = "precision"
+        results = [each for each in record.results if each.kind == kind]
+        partitions = list(dict.fromkeys(each.about.partition for each in results))
+        subjects = list(dict.fromkeys(_subject(each) for each in results))
+        asked = [(subject, partition) for subject in subjects for partition in partitions]
+        if not results or [(_subject(each), each.about.partition) for each in results] != asked:
+            _refuse_record(folder, record, f"its results of the kind {kind!r} are not what its study asks for")
+        found.append(partitions)
+        for each in results:
+            how = AuditSettings(**{name: each.settings[name] for name in _numbers(each)})
+            names = [] if kind == "precision" else list(CompareOptions.model_fields)
+            for name in names:
+                if getattr(how, name) != getattr(options, name):
+                    _refuse_record(folder, record, f"{name} differs between its study and the result {each.about}")
+    if found and wanted not in found:
+        _refuse_record(folder, record, f"its results are by {found[0]}, and its study asks for {wanted}")
+    _check_brackets(folder, record)
+
+
+def _partitions_asked(study: Study) -> list[str]:
+    groups = study.groups
+    names = list(dict.fromkeys(groups.group)) or ([] if groups.cross else ["class"])
+    return [*names, *(" & ".join(names) for names in groups.cross)]
+
+
+def _subject(stored: StoredResult) -> tuple[object, ...]:
+    about = stored.about
+    return about.estimator, about.attack, about.radius, stored.shards
+
+
+def _numbers(stored: StoredResult) -> list[str]:
+    return [name for name in (*CompareOptions.model_fields, "seed") if name in stored.settings]
+
+
+def _check_brackets(folder: RunFolder, record: RunRecord) -> None:
+    """Refuse a run whose distances enclose something and that has no bracket for it."""
+    audits = [each for each in record.results if each.kind == "audit"]
+    sides: dict[tuple[str, str], set[str]] = {}
+    for each in audits:
+        result = record.result(each)
+        sides.setdefault((result.subject, result.norm.value), set()).add(result.bound.value)
+    enclosed = sum({"lower", "upper"} <= bounds for bounds in sides.values())
+    partitions = len({each.about.partition for each in audits})
+    if sum(each.kind == "bracket" for each in record.results) != enclosed * partitions:
+        _refuse_record(folder, record, "its brackets are not those that its distances give")
+
+
+def _refuse_record(folder: RunFolder, record: RunRecord, what: str) -> None:
+    raise StoreError(f"{folder.path / RECORD} does not fit its results: {what}. {_remedy(record)}")
 
 
 def _check_results(folder: RunFolder, record: RunRecord) -> None:
     read: dict[tuple[str, ...], Distances] = {}
     followed = [each for each in record.results if each.kind in RECOMPUTED]
     for stored in followed:
+        _check_complete(stored)
         for keys in stored.shards:
             if keys not in read:
                 read[keys] = folder.distances(keys)
@@ -76,8 +138,20 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
         elif stored.kind == "audit":
             old, new = _kept_means(kept), _means(distances[0], partition, kept)
         else:
-            continue
+            old, new = {}, {}
         _compare(folder, record, stored, old, new)
+        wrote = record.provenance.versions.get("fairmargin", __version__)
+        if result_key(stored, partition, settings, wrote) != stored.key:
+            _refuse_record(folder, record, f"what it says of the result {stored.about} was changed")
+
+
+def _check_complete(stored: StoredResult) -> None:
+    """Refuse a record that does not say what a result follows from."""
+    lacks = len(stored.shards) != (2 if stored.kind == "bracket" else 1) or not all(stored.shards)
+    lacks |= stored.kind == "certified" and not {"radii", "alpha"} <= stored.settings.keys()
+    lacks |= stored.kind == "robust_accuracy" and stored.about.radius is None
+    if lacks:
+        raise InputError(f"the record does not say what the result {stored.kind!r} of {stored.about} follows from.")
 
 
 def _plain(result: Any) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """From distances to results, by the kind of the result: what a run computes, and what `gate` and `report` check."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.store.shard import shard_key
 from fairmargin.study.record import StoredResult
+from fairmargin.version import __version__
 
 RECOMPUTED = ("audit", "bracket", "certified", "robust_accuracy")
 """Kinds of results that follow from distances, groups and settings alone."""
@@ -53,3 +56,24 @@ def compute(stored: StoredResult, distances: Sequence[Distances], partition: Par
             bound=found.bound,
         )
     raise ValueError(f"a result of kind {stored.kind!r} does not follow from distances alone")
+
+
+def result_key(stored: StoredResult, partition: Partition, settings: AuditSettings, version: str = __version__) -> str:
+    """Return a hash of everything on which a result depends; `version` is that of the package that computed it."""
+    groups = sha256(repr(partition.labels).encode() + partition.membership.astype("<i8").tobytes()).hexdigest()
+    numbers = settings.model_dump(exclude={"control", "cluster"})
+    control, cluster = settings.control, settings.cluster_codes(len(partition))
+    parts: dict[str, Any] = {
+        "version": version,
+        "kind": stored.kind,
+        "about": repr(sorted(stored.about.model_dump(exclude_defaults=True).items())),
+        "settings": repr(sorted(stored.settings.items())),
+        "shards": " / ".join(" ".join(keys) for keys in stored.shards),
+        "groups": groups,
+        "control": ""
+        if control is None
+        else sha256(repr(control.labels).encode() + control.membership.astype("<i8").tobytes()).hexdigest(),
+        "cluster": "" if cluster is None else sha256(cluster.astype("<i8").tobytes()).hexdigest(),
+        **{f"number.{name}": value for name, value in numbers.items()},
+    }
+    return shard_key(parts)

@@ -15,9 +15,9 @@ from fairmargin.core.options import (
     OnCommandLine,
     Options,
     Radii,
+    Radius,
     Whole,
 )
-from fairmargin.core.radius import parse_radius
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import CompareOptions
 from fairmargin.study.paper_settings import STEPS, settings_of, settings_sentence
@@ -32,13 +32,8 @@ def _schedule(value: Any) -> Any:
     return parse_schedule(value)
 
 
-def _radius(value: Any) -> Any:
-    return None if value in (None, "") else parse_radius(value)
-
-
 Count = Annotated[Whole, Field(ge=0)]
 Rate = Annotated[Schedule, BeforeValidator(_schedule), PlainSerializer(str, return_type=str)]
-Radius = Annotated[float | None, BeforeValidator(_radius), OnCommandLine(metavar="RADIUS")]
 
 
 class DataOptions(Options):
@@ -326,7 +321,7 @@ class TrainOptions(DescentOptions):
     """Data kept apart and looked at between epochs: a share of each class, a split, a file, or 0 for none."""
     watch: str = ""
     """Attack on validation data, NAME or NAME:key=value,…; pgd:steps=10 in the method's norm if left out."""
-    watch_radius: Radius = None
+    watch_radius: Annotated[Radius | None, OnCommandLine(metavar="RADIUS")] = None
     """Radius of that attack, as in 4/255; the method's own if left out. 0: no attack."""
     threads: Annotated[Whole, Field(ge=1)] = 1
     """Number of threads of the training. It is fixed because the last bits of the weights depend on it."""

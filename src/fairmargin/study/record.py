@@ -3,9 +3,9 @@
 import platform
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
@@ -15,6 +15,13 @@ from fairmargin.version import __version__
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 _BY_PARTITION = ("audit", "precision", "robust_accuracy", "comparison")
 """Kinds of results that `record["sex"]` may mean, the first that the run has."""
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("confidence", "up_to", "alpha"), float),
+    **dict.fromkeys(("smallest_group", "resamples", "seed", "merge_below"), int),
+    **dict.fromkeys(("control", "cluster"), str),
+    "radii": list,
+}
+"""Of the settings of a result."""
 
 
 class _Stored(BaseModel):
@@ -36,8 +43,17 @@ class Provenance(_Stored):
     """Fingerprint of the samples; empty for imported distances."""
     domain: str = ""
     """Fingerprint of the bounds and scale of inputs."""
+    classifier: str = ""
+    """Fingerprint of the model; empty for imported distances."""
+    references: str = ""
+    """Fingerprint of the samples that searches fell back on; empty where nothing searched by gradients."""
     versions: dict[str, str] = {}
     """Versions of all that numbers depend on."""
+
+    @property
+    def source(self) -> tuple[str, str, str]:
+        """What distances depend on besides the options: results of another source do not belong together."""
+        return self.classifier, self.samples, self.domain
 
 
 class About(_Stored):
@@ -49,13 +65,13 @@ class About(_Stored):
     """The estimator, or several between which a bracket lies."""
     attack: str = ""
     """The attack, or several together."""
-    radius: float | None = None
+    radius: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None = None
     """Radius of the attack."""
     model: str = ""
     """The model, where a run has several."""
     data: str = ""
     """The data, where a run has several."""
-    seed: int | None = None
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = None
     """Seed of a training, where a run has several."""
     epoch: str = ""
     """Epoch of a training, where several were measured."""
@@ -76,10 +92,18 @@ class StoredResult(_Stored):
     about: About
     shards: tuple[tuple[str, ...], ...] = ()
     """Keys of the shards of every `Distances` that the result follows from."""
-    key: str = ""
+    key: Annotated[str, Field(pattern="^[0-9A-Za-z_-]*$")] = ""
     """The result is in results/<key>.json."""
     settings: dict[str, Any] = {}
     """Arguments of the analysis that neither the study nor `about` names."""
+
+    @field_validator("settings")
+    @classmethod
+    def _check_settings(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        for name, value in settings.items():
+            if not _is(_KINDS.get(name, object), value):
+                raise ValueError(f"{name} is {value!r}"[:100])
+        return settings
 
 
 class RunRecord(_Stored):
@@ -188,6 +212,17 @@ class RunRecord(_Stored):
         return f"RunRecord({self.status}; {kinds or 'no results'})"
 
     __str__ = __repr__
+
+
+def _is(kind: type, value: Any) -> bool:
+    """Whether a value of a setting is of its kind; a list is one of numbers."""
+    if kind is list:
+        return isinstance(value, list | tuple) and all(_is(float, each) for each in value)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, kind)
 
 
 def versions() -> dict[str, str]:

@@ -11,6 +11,7 @@ RUN/checksums.json      checksums of record, samples and results
 
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ from fairmargin.study.record import RunRecord, StoredResult
 from fairmargin.study.study import differing
 
 RECORD, SAMPLES, REPORT = "record.json", "samples.parquet", "report.html"
+OLD_MANIFEST = "manifest.json"
+"""What a run folder of version 0.1 says of the shards that make up each measurement."""
 _OLD = ("study.json", "attack_study.json", "training_run.json", "study.toml")
 _IDS = " id"  # the leading space keeps it apart from columns of a table, whose names are stripped
 
@@ -91,6 +94,35 @@ class RunMemory:
         self._notes[name] = dict(content)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """What a run folder keeps of the samples, so that a run can be compared without its data.
+
+    Parameters
+    ----------
+    columns
+        Columns by which samples are grouped.
+    clusters
+        Name of the column of cluster ids, which has too many values to be groups; empty if there is none.
+    ids
+        An id per sample, where distances were imported with ids.
+    """
+
+    columns: Mapping[str, Any]
+    clusters: str = ""
+    ids: npt.NDArray[np.str_] | None = None
+
+    def frame(self) -> pd.DataFrame:
+        """Return the columns as the folder stores them."""
+        found = pd.DataFrame(
+            {
+                name: np.asarray(column) if name == self.clusters else _labels(column)
+                for name, column in self.columns.items()
+            }
+        )
+        return found if self.ids is None else found.assign(**{_IDS: self.ids.astype(object)})
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """The files of a run. Every reading error is a sentence that says what to do."""
@@ -103,7 +135,7 @@ class RunFolder:
         folder = cls(Path(path))
         Store.open(folder.path, create=False)
         folder._refuse_old()
-        if not (folder.path / RECORD).is_file() and not (folder.path / RECORD).is_symlink():
+        if not os.path.lexists(folder.path / RECORD):
             raise StoreError(f"{path} holds no run yet: its command did not finish. Run it again with --out {path}.")
         return folder
 
@@ -117,24 +149,22 @@ class RunFolder:
         """The shards."""
         return Store.open(self.path, create=True)
 
-    @property
-    def has_samples(self) -> bool:
-        """Whether the columns of the samples are there."""
-        return (self.path / SAMPLES).is_file()
-
     def open_for(self, record: RunRecord) -> None:
-        """Make the folder unless it is there; refuse one that holds another run, or other files."""
+        """Make the folder unless it is there; refuse one that holds another run, or other files.
+
+        The record of a finished run stays until the new one is written: a run that is interrupted destroys nothing.
+        Otherwise the record says that the run did not finish.
+        """
         self._refuse_old()
-        old = self._record() if self.store else None
+        old = self.record() if self.store else None
         if old is not None:
             self._refuse_other(old, record)
+        if old is None or old.status != "finished":
+            self._write_record(record)
 
     @contextmanager
     def claimed(self, record: RunRecord) -> Iterator["RunFolder"]:
-        """Be the only writer of this folder, which belongs to one model on one dataset.
-
-        An older record stays until the new one is written: a run that is interrupted destroys nothing.
-        """
+        """Be the only writer of this folder, which belongs to one model on one dataset; see `open_for`."""
         self._refuse_old()
         store = self.store
         with store.lock():
@@ -144,10 +174,11 @@ class RunFolder:
     def _refuse_old(self) -> None:
         for name in _OLD:
             if (self.path / name).exists() and not (self.path / RECORD).exists():
+                readable = (self.path / OLD_MANIFEST).is_file()
+                hint = f" Its distances can still be read: fairmargin audit --distances {self.path} --group COLUMN."
                 raise StoreError(
                     f"{self.path} was written by an older version of Fairmargin ({name}) and cannot be continued. "
-                    "Choose another --out. Its distances can still be read: fairmargin audit --distances "
-                    f"{self.path} --group COLUMN --out NEW."
+                    f"Choose another --out.{hint if readable else ''}"
                 )
 
     def _refuse_other(self, old: RunRecord, new: RunRecord) -> None:
@@ -184,33 +215,61 @@ class RunFolder:
         """Note something under a name."""
         atomic_write_text(self.path / f"{name}.json", json.dumps(dict(content), indent=1, sort_keys=True) + "\n")
 
-    def finish(self, record: RunRecord) -> RunRecord:
+    def finish(self, record: RunRecord, samples: Samples) -> RunRecord:
         """Write the record of a run, together with what an earlier run of another kind left here; return both.
 
-        An audit replaces the results of an earlier audit, and attacks those of earlier attacks.
+        An audit replaces the results of an earlier audit, and attacks those of earlier attacks. What was found for
+        another model or other samples of the same names is removed.
         """
-        old = self._record()
-        if old is not None:
-            asked = record.study
-            kept = [each for each in old.results if getattr(asked, part_of(each.kind)) is None]
-            others = {part: getattr(old.study, part) for part in PARTS if getattr(asked, part) is None}
-            study = asked.model_copy(update={part: asked for part, asked in others.items() if asked is not None})
-            record = record.model_copy(update={"study": study, "results": (*record.results, *kept)})
+        frame, old = samples.frame(), self.record()
+        if old is not None and old.provenance.source == record.provenance.source:
+            record, frame = self._with_others(record, frame, old)
         record = record.reading(self._result)
-        self.write(record)
+        self.write_samples(frame)
+        self._write_record(record)
+        for kind in RESULTS:
+            if any(each.kind == kind for each in record.results):
+                write_csv(self.path / f"{kind}.csv", table_of(record, kind))
+            else:
+                (self.path / f"{kind}.csv").unlink(missing_ok=True)
+        self._remove_other_results(record)
+        seal(self.path, self._sealed(record))
         return record
 
-    def write(self, record: RunRecord) -> None:
-        """Write the record, the results as tables, and checksums."""
+    def _with_others(self, record: RunRecord, frame: pd.DataFrame, old: RunRecord) -> tuple[RunRecord, pd.DataFrame]:
+        """Return record and samples with the parts of an earlier run that this one did not ask for."""
+        asked = record.study
+        others = {
+            part: options for part in PARTS if getattr(asked, part) is None and (options := getattr(old.study, part))
+        }
+        kept = tuple(each for each in old.results if part_of(each.kind) in others)
+        try:
+            before = self._samples()
+            for each in kept:
+                self._read_result(each)
+        except (OSError, ValueError):  # damaged: the command that asked for them computes them again
+            return record, frame
+        if not kept or (len(before) != len(frame) and not frame.empty):
+            return record, frame
+        study = asked.model_copy(update=others)
+        added = before[[name for name in before.columns if name not in frame.columns]]
+        record = record.model_copy(update={"study": study, "results": (*record.results, *kept)})
+        return record, before if frame.empty else pd.concat([frame, added], axis=1)
+
+    def _remove_other_results(self, record: RunRecord) -> None:
+        """Remove results of which the record says nothing."""
+        known = {f"{each.key}.json" for each in record.results}
+        for path in (self.path / "results").glob("*.json"):
+            if path.name not in known:
+                path.unlink(missing_ok=True)
+
+    def _write_record(self, record: RunRecord) -> None:
         text = json.dumps(record.model_dump(mode="json", exclude_defaults=True), indent=1, ensure_ascii=False)
         atomic_write_text(self.path / RECORD, text + "\n")
-        for kind in dict.fromkeys(each.kind for each in record.results):
-            write_csv(self.path / f"{kind}.csv", table_of(record, kind))
-        seal(self.path, self._sealed(record))
 
     def read(self) -> RunRecord:
         """Return the record, whose results are read when they are needed."""
-        record = self._record()
+        record = self.record()
         if record is None:
             raise StoreError(f"{self.path} has no {RECORD}: its command did not finish. Run the same command again.")
         return record
@@ -222,7 +281,8 @@ class RunFolder:
     def _sealed(self, record: RunRecord) -> tuple[str, ...]:
         return (RECORD, SAMPLES, *sorted({f"results/{each.key}.json" for each in record.results}))
 
-    def _record(self) -> RunRecord | None:
+    def record(self) -> RunRecord | None:
+        """Return the record, finished or not; None if there is none."""
         try:
             content = json.loads(read_plain(self.path / RECORD))
             return RunRecord.model_validate(content).reading(self._result)
@@ -258,25 +318,8 @@ class RunFolder:
         kind: Any = RESULTS[stored.kind]
         return kind.from_json(unstamped(read_plain(folder / f"{stored.key}.json").decode()))
 
-    def write_samples(
-        self, columns: Mapping[str, Any], *, clusters: str = "", ids: npt.NDArray[np.str_] | None = None
-    ) -> None:
-        """Keep the columns by which samples are grouped, so that a run can be compared without its data.
-
-        Parameters
-        ----------
-        columns
-            The columns by name.
-        clusters
-            Name of the column with cluster ids, which has too many values to be groups.
-        ids
-            An id per sample of imported distances.
-        """
-        frame = pd.DataFrame(
-            {name: np.asarray(column) if name == clusters else _labels(column) for name, column in columns.items()}
-        )
-        if ids is not None:
-            frame[_IDS] = ids.astype(object)
+    def write_samples(self, frame: pd.DataFrame) -> None:
+        """Keep the columns of the samples, see `Samples.frame`."""
         content = io.BytesIO()
         frame.to_parquet(content)
         atomic_write_bytes(self.path / SAMPLES, content.getvalue())

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fairmargin.errors import StoreError
 from fairmargin.models.normalized import Normalized
 from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text, cannot_write
-from fairmargin.store.received import folders_below, refuse_links
+from fairmargin.store.received import files_below, folders_below, refuse_links
 from fairmargin.training.history import Epoch, as_frame
 
 LATEST, MIDWAY = "latest.safetensors", "midway.safetensors"
@@ -44,14 +44,14 @@ class TrainingFolder:
     path: Path
 
     def make(self) -> None:
-        """Make the folder, or say why not. Folders inside it must not be links."""
+        """Make the folder, or say why not. Folders and files inside it must not be links: what is there is read."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
             raise StoreError(f"{self.path} is a file; a training is kept in a folder. Choose another `out`.") from None
         except OSError as error:
             raise cannot_write(self.path, error) from error
-        refuse_links(folders_below(self.path))
+        refuse_links([*folders_below(self.path), *files_below(self.path)])
 
     def epoch_file(self, epoch: int) -> Path:
         """Where the weights after an epoch, counted from 1, lie."""

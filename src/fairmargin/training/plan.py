@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, field_validator
+from pydantic import Field, field_validator
 
 from fairmargin.attacks.catalog import parse_attack
-from fairmargin.core.options import Whole
-from fairmargin.core.radius import parse_radius
+from fairmargin.core.options import Radius, Whole
 from fairmargin.study.options import DescentOptions
 
 WATCH = "pgd:steps=10"
@@ -42,15 +41,22 @@ class TrainingPlan(DescentOptions):
     keep_every
         Keep a checkpoint every so many epochs, besides the first, middle, last and best; 0: only these.
     seed
-        Seed of everything random. The same seed on the same kind of machine gives the same weights.
+        Seed of everything random. The same seed on the same kind of machine and number of threads gives the same
+        weights.
+    threads
+        Number of threads of torch; 0: as many as torch uses in this process when the training starts. Another number
+        changes the last bits of sums, so what trains in worker processes of an engine, or wants the same weights on
+        machines with more or fewer processors, gives a number (studies do: 1). Several threads are faster for large
+        networks, one thread for small ones.
 
     >>> TrainingPlan(schedule="steps:0.5,0.75", watch_radius="1/4").watch_radius
     0.25
     """
 
     watch: str = WATCH
-    watch_radius: Annotated[float, BeforeValidator(parse_radius)] = 0.0
+    watch_radius: Radius = 0.0
     seed: Whole = 0
+    threads: Annotated[Whole, Field(ge=0)] = 0
 
     @field_validator("watch")
     @classmethod

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from fairmargin.core.progress import Progress
 from fairmargin.core.radius import spelled_radius
-from fairmargin.data.card import Progress
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.errors import FairmarginError, InputError, MissingDataError, ModelError
 from fairmargin.models.architectures.catalog import build_architecture

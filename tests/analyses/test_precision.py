@@ -68,6 +68,7 @@ def test_a_result_comes_back_from_json_as_it_was():
     assert again["a"].sigma_alone != again["a"].sigma
     assert reason_of(again["tiny"].p) == reason_of(result["tiny"].p) != ""
     assert again.up_to == 2.5
+    assert set(again.to_frame()["up_to"]) == {2.5}
     assert PrecisionResult.from_json(precise_result().to_json()) == precise_result()
 
 

@@ -209,9 +209,10 @@ def test_a_group_of_one_has_no_interval():
     [
         ({"norm": Norm.LINF}, "one norm; given L2 and L∞"),
         ({"subject": "smoothed(0.25)"}, "one subject; given model and smoothed"),
+        ({"keep": ["no"]}, "keep the same classes; given each sample's own class and the class 'no'"),
     ],
 )
-def test_distances_of_another_norm_or_subject_are_refused(changes, words):
+def test_distances_of_another_norm_or_subject_or_with_other_classes_to_keep_are_refused(changes, words):
     before, after, partition = pairs(8)
     other = Distances(
         **{"values": after.values, "correct": after.correct, "bound": after.bound, "norm": after.norm} | changes
@@ -309,6 +310,25 @@ def test_a_group_that_both_models_always_misclassify_has_an_interval_that_is_not
     assert row.change.low < 0 < row.change.high
 
 
+def test_two_models_that_misclassify_everything_have_no_interval_of_the_change() -> None:
+    zero = exact(np.zeros(100))
+    found = compare(zero, zero, groups(50, 50), QUICK)
+    for row in found:
+        assert math.isnan(row.change.low)
+        assert math.isnan(row.change_alone.high)
+        assert "no interval" in row.change.reason
+        assert "both models misclassify every sample" in found.finding(row)
+
+
+def test_the_only_group_has_no_sigma_and_the_reason_is_that_there_is_no_other_group() -> None:
+    values = np.random.default_rng(0).gamma(2, 1, 60)
+    found = compare(exact(values), exact(2 * values), groups(60), QUICK)
+    row = found["g0"]
+    assert row.verdict == "more robust"
+    assert row.sigma_change.reason == "there is no other group"
+    assert "its change of σ is undefined (there is no other group)" in found.finding(row)
+
+
 @pytest.mark.parametrize("factor", [0.0, 3.0])
 def test_models_of_which_one_or_both_are_always_wrong_can_be_compared(factor):
     zero, other = exact(np.zeros(100)), exact(factor * np.random.default_rng(0).gamma(2, 1, 100))
@@ -355,8 +375,9 @@ def test_intervals_of_the_change_hold_the_truth():
         found = compare(
             exact(before), exact(after), partition, AuditSettings(resamples=200, smallest_group=1_000, seed=seed)
         )
-        held += [row.change.low <= truth <= row.change.high for row, truth in zip(found, change, strict=True)]
-        held_sigma += [row.sigma_change.low <= s <= row.sigma_change.high for row, s in zip(found, sigma, strict=True)]
+        for row, i in zip(found, range(2), strict=True):
+            held[i] += row.change_alone.low <= change[i] <= row.change_alone.high
+            held_sigma[i] += row.sigma_change_alone.low <= sigma[i] <= row.sigma_change_alone.high
     assert (held / draws >= 0.90).all(), held / draws
     assert (held_sigma / draws >= 0.90).all(), held_sigma / draws
     assert (held / draws < 1).all()  # nor so wide that they say nothing

@@ -2,7 +2,7 @@ import json
 import math
 import re
 import warnings
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,11 @@ from fairmargin.inference.shares import binomial_interval, kolmogorov_band
 from tests.oracles import overall_robustness, robustness, robustness_variance
 
 QUICK = AuditSettings(resamples=400)
+
+
+def quick(**changes: Any) -> AuditSettings:
+    """The quick settings, with some of them changed."""
+    return AuditSettings(resamples=400, **changes)
 
 
 def distances_of(values: object, bound: Bound = Bound.EXACT, **more: object) -> Distances:
@@ -110,7 +115,7 @@ def test_thirty_samples_are_enough_for_a_verdict() -> None:
 
 
 def test_the_smallest_group_can_be_chosen() -> None:
-    plan = replace(QUICK, smallest_group=5)
+    plan = quick(smallest_group=5)
     assert audit(distances_of(gammas(1.0, 9.0)[50:]), groups_of(10, 60), plan)["a"].verdict == LESS_ROBUST
 
 
@@ -156,7 +161,7 @@ def test_point_values_are_those_of_the_metrics() -> None:
 
 def test_point_values_up_to_a_radius_are_those_of_the_metrics() -> None:
     distances, partition = distances_of(gammas(0.5, 1.0)), groups_of(60, 60)
-    result = audit(distances, partition, replace(QUICK, up_to=0.8))
+    result = audit(distances, partition, quick(up_to=0.8))
     expected = sigma(distances, partition, up_to=0.8)
     assert {row.group: row.sigma.value for row in result} == pytest.approx(expected)
     assert result.up_to == 0.8
@@ -177,7 +182,7 @@ def test_every_interval_holds_its_value_and_stays_where_it_can_be(seed: int) -> 
     rng = np.random.default_rng(seed)
     sizes = rng.integers(5, 60, 4)
     values = np.concatenate([rng.lognormal(0, 1, n) * (rng.random(n) < 0.7) for n in sizes])
-    result = audit(distances_of(values), groups_of(*sizes), replace(QUICK, smallest_group=5))
+    result = audit(distances_of(values), groups_of(*sizes), quick(smallest_group=5))
     for row in result:
         for estimate in (row.accuracy, row.robustness, row.sigma, row.gap_to_rest):
             assert estimate.low <= estimate.value <= estimate.high
@@ -192,7 +197,7 @@ def test_every_interval_holds_its_value_and_stays_where_it_can_be(seed: int) -> 
 
 def test_more_confidence_makes_intervals_wider() -> None:
     distances, partition = distances_of(gammas(1.0, 1.2)), groups_of(60, 60)
-    widths = [width(audit(distances, partition, replace(QUICK, confidence=c))["a"].sigma) for c in (0.8, 0.95, 0.99)]
+    widths = [width(audit(distances, partition, quick(confidence=c))["a"].sigma) for c in (0.8, 0.95, 0.99)]
     assert widths == sorted(widths)
     assert len(set(widths)) == 3
 
@@ -229,7 +234,7 @@ def test_groups_that_happen_to_have_equal_means_are_not_known_to_be_equal() -> N
 
 def test_the_same_seed_gives_the_same_result_to_the_last_digit() -> None:
     distances, partition = distances_of(gammas(0.8, 1.0, 1.2)), groups_of(60, 60, 60)
-    one, other = (audit(distances, partition, replace(QUICK, seed=5)).to_json() for _ in range(2))
+    one, other = (audit(distances, partition, quick(seed=5)).to_json() for _ in range(2))
     assert one == other
 
 
@@ -403,7 +408,7 @@ def test_the_reason_of_the_cap_states_the_share_and_the_radius() -> None:
 
 
 def test_the_users_radius_comes_first_and_the_share_is_shown() -> None:
-    result = audit(distances_of(MISSED), groups_of(60, 60), replace(QUICK, up_to=0.5))
+    result = audit(distances_of(MISSED), groups_of(60, 60), quick(up_to=0.5))
     assert result.up_to == 0.5
     assert "3 of 120 samples (2.5 %) have no finite distance and count as 0.5" in result.cap_reason
     assert result["a"].robustness.value == pytest.approx(np.minimum(MISSED, 0.5)[:60].mean())
@@ -424,12 +429,12 @@ def test_without_any_known_radius_the_user_is_asked_for_one() -> None:
     values = np.where(np.arange(80) < 20, np.inf, 0.0)
     with pytest.raises(InputError, match=r"20 of 80 samples have no finite distance.*Set `up_to=` \(--up-to\)"):
         audit(distances_of(values), groups_of(40, 40), QUICK)
-    assert audit(distances_of(values), groups_of(40, 40), replace(QUICK, up_to=1.0))["a"].robustness.value == 0.5
+    assert audit(distances_of(values), groups_of(40, 40), quick(up_to=1.0))["a"].robustness.value == 0.5
 
 
 def test_a_users_radius_beyond_what_was_tried_is_warned_of() -> None:
     distances = distances_of(MISSED, tried=np.full(120, 0.7))
-    result = audit(distances, groups_of(60, 60), replace(QUICK, up_to=5.0))
+    result = audit(distances, groups_of(60, 60), quick(up_to=5.0))
     assert result.warnings or result.cap_reason
 
 
@@ -448,7 +453,7 @@ def simpson(effect: float = 1.0) -> tuple[Distances, Partition, Partition]:
 def test_a_mere_mix_of_classes_vanishes_inside_strata() -> None:
     distances, partition, control = simpson()
     assert verdicts(audit(distances, partition, QUICK)) == [LESS_ROBUST, MORE_ROBUST]
-    result = audit(distances, partition, replace(QUICK, control=control))
+    result = audit(distances, partition, quick(control=control))
     assert verdicts(result) == [NO_DIFFERENCE] * 2
     assert abs(result["a"].sigma.value) < 0.1
     assert result["a"].sigma.low < 0 < result["a"].sigma.high
@@ -459,14 +464,14 @@ def test_a_mere_mix_of_classes_vanishes_inside_strata() -> None:
 def test_a_difference_that_the_mix_hides_is_found_inside_strata() -> None:
     distances, partition, control = simpson(effect=1.5)
     assert audit(distances, partition, QUICK)["a"].sigma.value < 0
-    row = audit(distances, partition, replace(QUICK, control=control))["a"]
+    row = audit(distances, partition, quick(control=control))["a"]
     assert row.verdict == MORE_ROBUST
     assert row.sigma.value == pytest.approx(0.5, abs=0.15)
 
 
 def test_sigma_under_control_compares_means_in_the_overall_mix() -> None:
     distances, partition, control = simpson(effect=1.2)
-    row = audit(distances, partition, replace(QUICK, control=control))["a"]
+    row = audit(distances, partition, quick(control=control))["a"]
     a, hard = partition.membership == 0, control.membership == control.labels.index("hard")
     own, rest = (
         0.5 * distances.values[side & hard].mean() + 0.5 * distances.values[side & ~hard].mean() for side in (a, ~a)
@@ -479,7 +484,7 @@ def test_sigma_under_control_compares_means_in_the_overall_mix() -> None:
 def test_a_control_with_one_class_changes_nothing() -> None:
     distances, partition = distances_of(gammas(1.0, 1.3)), groups_of(60, 60)
     plain = audit(distances, partition, QUICK)
-    controlled = audit(distances, partition, replace(QUICK, control=Partition.by("class", ["x"] * 120)))
+    controlled = audit(distances, partition, quick(control=Partition.by("class", ["x"] * 120)))
     assert controlled.to_frame().equals(plain.to_frame())
 
 
@@ -487,7 +492,7 @@ def test_a_control_with_one_class_changes_nothing() -> None:
 def test_above_a_fifth_of_samples_without_a_counterpart_groups_are_not_comparable(alone: int, verdict: str) -> None:
     values = gammas(1.0, 1.0, size=100, seed=3)
     control = Partition.by("class", ["rare"] * alone + ["common"] * (200 - alone))
-    result = audit(distances_of(values), groups_of(100, 100), replace(QUICK, control=control))
+    result = audit(distances_of(values), groups_of(100, 100), quick(control=control))
     row = result["a"]
     assert row.verdict == verdict
     assert row.dropped == pytest.approx(alone / 100)
@@ -499,7 +504,7 @@ def test_above_a_fifth_of_samples_without_a_counterpart_groups_are_not_comparabl
 
 def test_groups_without_a_common_class_have_no_sigma() -> None:
     control = Partition.by("class", ["x"] * 60 + ["y"] * 60)
-    result = audit(distances_of(gammas(1.0, 2.0)), groups_of(60, 60), replace(QUICK, control=control))
+    result = audit(distances_of(gammas(1.0, 2.0)), groups_of(60, 60), quick(control=control))
     assert verdicts(result) == [NOT_COMPARABLE] * 2
     assert result["a"].sigma.reason == "no stratum has two samples of group 'a' and two others"
     assert result["a"].robustness.is_defined
@@ -512,7 +517,7 @@ def test_copies_of_each_sample_as_clusters_add_no_certainty() -> None:
     values, people = gammas(1.0, 1.25, size=50), np.repeat(np.arange(100), 4)
     once = audit(distances_of(values), groups_of(50, 50), QUICK)
     copies = distances_of(np.repeat(values, 4))
-    clustered = audit(copies, groups_of(200, 200), replace(QUICK, cluster=people))
+    clustered = audit(copies, groups_of(200, 200), quick(cluster=people))
     careless = audit(copies, groups_of(200, 200), QUICK)
     assert clustered.clustered
     for name in ("sigma", "gap_to_rest", "robustness", "accuracy"):
@@ -527,14 +532,14 @@ def test_copies_of_each_sample_as_clusters_add_no_certainty() -> None:
 
 def test_clusters_are_counted_and_not_samples_for_a_verdict() -> None:
     people = np.repeat(np.arange(24), 10)
-    result = audit(distances_of(gammas(1.0, 9.0, size=120)), groups_of(120, 120), replace(QUICK, cluster=people))
+    result = audit(distances_of(gammas(1.0, 9.0, size=120)), groups_of(120, 120), quick(cluster=people))
     assert verdicts(result) == [TOO_FEW] * 2
     assert result.finding(result["a"]).startswith("a: too few samples (it has 12 independent clusters;")
 
 
 def test_a_sample_whose_cluster_is_missing_is_a_cluster_of_its_own() -> None:
     distances, partition = distances_of(gammas(1.0, 1.3)), groups_of(60, 60)
-    alone = audit(distances, partition, replace(QUICK, cluster=[None, float("nan")] * 60))
+    alone = audit(distances, partition, quick(cluster=[None, float("nan")] * 60))
     plain = audit(distances, partition, QUICK)
     assert alone["a"].sigma.low == pytest.approx(plain["a"].sigma.low)
     assert AuditSettings(cluster=[None, "x", None, "x"]).cluster_codes(4).tolist() == [0, 1, 2, 1]  # type: ignore[union-attr]
@@ -557,7 +562,7 @@ def paired(effect: float, seed: int = 4) -> tuple[Distances, Partition, np.ndarr
 def test_clusters_that_span_groups_are_compared_within_themselves() -> None:
     distances, ages, people = paired(1.3)
     careless = audit(distances, ages, QUICK)
-    result = audit(distances, ages, replace(QUICK, cluster=people))
+    result = audit(distances, ages, quick(cluster=people))
     assert verdicts(careless) == [NO_DIFFERENCE] * 2
     assert verdicts(result) == [LESS_ROBUST, MORE_ROBUST]
     assert "clusters span groups or strata: sign-flip test of whole clusters" in result.method
@@ -568,7 +573,7 @@ def test_clusters_that_span_groups_are_compared_within_themselves() -> None:
 
 def test_clusters_that_span_groups_without_an_effect_do_not_differ() -> None:
     distances, ages, people = paired(1.0)
-    result = audit(distances, ages, replace(QUICK, cluster=people))
+    result = audit(distances, ages, quick(cluster=people))
     assert verdicts(result) == [NO_DIFFERENCE] * 2
     assert result["a"].p == pytest.approx(result["b"].p)
 
@@ -576,13 +581,13 @@ def test_clusters_that_span_groups_without_an_effect_do_not_differ() -> None:
 def test_clusters_that_span_strata_can_be_controlled() -> None:
     distances, ages, people = paired(1.3)
     control = Partition.by("class", np.arange(100) % 2)
-    result = audit(distances, ages, replace(QUICK, cluster=people // 2, control=control))
+    result = audit(distances, ages, quick(cluster=people // 2, control=control))
     assert result.control == "class"
     assert result["b"].sigma.value == pytest.approx(0.3, abs=0.1)
 
 
 def test_a_single_cluster_over_everything_is_too_few() -> None:
-    result = audit(distances_of(gammas(1.0, 2.0)), groups_of(60, 60), replace(QUICK, cluster=["one"] * 120))
+    result = audit(distances_of(gammas(1.0, 2.0)), groups_of(60, 60), quick(cluster=["one"] * 120))
     assert verdicts(result) == [TOO_FEW] * 2
     assert result["a"].robustness.reason == "group 'a' has 1 independent sample; an interval needs at least 2"
 
@@ -590,7 +595,7 @@ def test_a_single_cluster_over_everything_is_too_few() -> None:
 def test_a_single_cluster_over_everything_causes_no_warning_of_numpy() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        audit(distances_of(gammas(1.0, 2.0)), groups_of(60, 60), replace(QUICK, cluster=["one"] * 120))
+        audit(distances_of(gammas(1.0, 2.0)), groups_of(60, 60), quick(cluster=["one"] * 120))
 
 
 # What the verdict rests on. ------------------------------------------------------------------------------------------

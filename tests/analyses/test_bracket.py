@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,6 +113,14 @@ def test_bounds_of_different_subjects_never_combine():
     _, upper = bounds(truth)
     with pytest.raises(InputError, match=r"smoothed\(0.25\).*model"):
         bracket(lower, upper, groups)
+
+
+def test_bounds_that_keep_different_classes_never_combine():
+    truth, groups = two_groups()
+    lower, upper = bounds(truth)
+    with pytest.raises(InputError, match=r"lower bounds keep the class 'no', the upper ones each sample's own class"):
+        bracket(replace(lower, keep="no"), upper, groups)
+    assert bracket(replace(lower, keep="no"), replace(upper, keep=["no"]), groups) is not None
 
 
 def test_two_attacks_or_bounds_in_the_wrong_order_are_refused():

@@ -332,3 +332,12 @@ def test_a_single_group_has_no_gap_and_one_interval() -> None:
     said = str(attacked([True] * 9, [True] * 4 + [False] * 5, Partition.by("g", ["a"] * 9)))
     assert "Gap undefined (one group alone has no spread)" in said
     assert "whichever" not in said
+
+
+def test_the_limits_of_the_variation_are_in_order_where_shares_are_far_apart() -> None:
+    shares, sizes = np.array([29 / 30, 0.0, 0.505]), np.array([30.0, 30.0, 200.0])
+    for seed in range(5):
+        found = share_spread(
+            shares, sizes, variation, AuditSettings(confidence=0.5, resamples=200, seed=seed), Bound.UPPER
+        )
+        assert found.low <= found.value <= found.high
