@@ -388,3 +388,33 @@ def test_audited_epochs_say_which_groups_have_too_few_samples(tmp_path: Path) ->
     table = enough.partition("σ by ink")[2]
     assert re.search(r"−\d+\.\d %", table)
     assert not re.search(r"-\d+\.\d", table)
+
+
+def test_report_gate_and_json_work_on_a_training_with_and_without_audited_epochs(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    trained = json_of(fairmargin(*digits(*FAST, "--out", run, "--json", epochs=3)))
+    (run / "report.html").unlink()
+    (course,) = json_of(fairmargin("report", run, "--json"))["training"]
+    assert [row["loss"] for row in course["groups"]] == [epoch["loss"] for epoch in trained["history"]]
+    assert "Accuracy over the epochs" in (run / "report.html").read_text()
+    assert "epoch=3" in fairmargin("gate", run, "--if", "last and natural > 0").stdout
+    assert succeeded(fairmargin("gate", run, "--if", "best and natural < 0")).exit_code == 0
+    options = ["--audit-epochs", "first,last", "--audit-per-group", 15, "--estimator", "first_order", *QUICK]
+    audited = json_of(fairmargin(*digits(*FAST, *options, "--out", run, "--json", epochs=3)))
+    assert [each["epoch"].split()[0] for each in audited["audits"]] == ["1", "3"]
+    said = fairmargin("gate", run, "--if", "size == 15").stdout
+    assert "first_order, epoch 1 (first)" in said
+    assert "σ by class at each epoch" in (run / "report.html").read_text()
+
+
+def test_a_training_with_other_settings_in_the_folder_of_an_interrupted_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "sum_up", stop)
+        assert fairmargin(*digits("--out", tmp_path / "run")).exit_code == 130
+    said = refused(fairmargin(*digits("--rate", 0.5, "--out", tmp_path / "run")))
+    assert "it differs in rate (0.01, now 0.5)" in said

@@ -46,7 +46,7 @@ class DataOptions(Options):
     root: str = ""
     """Folder or archive of a named dataset's files."""
     split: Literal["", "all", "train", "test"] = ""
-    """Part of a named dataset: all, train or test; all if left out."""
+    """Part of a named dataset: all, train or test; all if left out, or train for a training."""
     task: str = ""
     """What is predicted, for datasets with several tasks."""
     size: Count = 0
