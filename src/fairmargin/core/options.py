@@ -151,6 +151,7 @@ Crosses = Annotated[
     tuple[tuple[str, ...], ...], BeforeValidator(_crossed), OnCommandLine(repeat=True, metavar="NAME,NAME")
 ]
 Bounds = Annotated[tuple[float, float] | None, BeforeValidator(_bounds), OnCommandLine(metavar="LOW,HIGH")]
+Radius = Annotated[float, BeforeValidator(_radius), OnCommandLine(metavar="RADIUS")]
 Radii = Annotated[tuple[float, ...], BeforeValidator(_radii), OnCommandLine(repeat=True, metavar="RADIUS")]
 
 
@@ -186,6 +187,8 @@ def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
     if isinstance(cause, InputError):
         if cause.field:
             return cause.within(field) if field else cause
+        if cause.problem[:1].isupper():  # a whole sentence
+            return cause
         given = problem["input"] if cause.given is NOT_GIVEN else cause.given
         return InputError(cause.problem, field=field, given=given, others=cause.others)
     given = problem["input"]

@@ -32,6 +32,7 @@ from fairmargin.models.loading import load_model
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.referenced import References, drawn
 from fairmargin.study.options import DataOptions, GroupOptions, ImportOptions
+from fairmargin.study.record import About
 from fairmargin.study.study import Study
 
 
@@ -65,6 +66,8 @@ class Case:
         Samples for searches that find nothing by themselves.
     imported, ids
         Distances that were measured elsewhere, with an id per sample if there are any.
+    about
+        What results say of the case, where a run has several: its epoch.
     """
 
     model: str
@@ -84,6 +87,7 @@ class Case:
     references: References | None = None
     imported: Distances | None = None
     ids: npt.NDArray[np.str_] | None = None
+    about: About = field(default_factory=About)
 
     @property
     def measured(self) -> tuple[Classifier, Dataset, Ints]:
@@ -133,7 +137,7 @@ def load_case(study: Study, progress: Progress = silent) -> Case:
     split, task = study.data.split, study.data.task
     described = [dataset.name or study.data.data, "" if split in ("", "all") else split, task]
     weights = study.model.weights
-    return _checked_case(
+    return checked_case(
         study,
         model,
         dataset,
@@ -145,7 +149,7 @@ def load_case(study: Study, progress: Progress = silent) -> Case:
     )
 
 
-def _checked_case(
+def checked_case(
     study: Study,
     model: Classifier,
     dataset: Dataset,

@@ -103,7 +103,8 @@ class Measurer:
 
     def measure(self, case: Case, estimator: DistanceEstimator, name: str) -> Measured:
         """Measure the distances of all samples of a case."""
-        return self.carry_out([estimator_plans(case, estimator)], f"measuring {name}")[0]
+        at = f", epoch {case.about.epoch}" if case.about.epoch else ""
+        return self.carry_out([estimator_plans(case, estimator)], f"measuring {name}{at}")[0]
 
     def attack(self, case: Case, attack: Attack, radius: float, name: str) -> Measured:
         """Attack all samples of a case at one radius."""

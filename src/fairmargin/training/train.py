@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -148,7 +148,7 @@ def train(
     check_method(method, epochs, model, watch)
     notes = notes_on(method, watch, positions)
     material = as_material(dataset, positions, groups, classifier.dtype, classifier.device)
-    about = {"method": describe_method(method), "plan": asdict(plan), "epochs": epochs}
+    about = {"method": describe_method(method), "plan": plan.model_dump(mode="json"), "epochs": epochs}
     folder = None if out is None else TrainingFolder(Path(out))
     training = Training(
         material,

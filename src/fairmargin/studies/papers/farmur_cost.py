@@ -103,7 +103,7 @@ def _epoch_seconds(grid: Grid, trained: Trained, some: Dataset) -> float:
     method = settings.method
     assert isinstance(method, Farmur)
     brief = replace(method, since=0.5, samples=5)  # who is vulnerable is not what is timed here
-    plan = replace(settings.plan, seed=trained.seed)
+    plan = settings.with_seed(trained.seed).plan
     done = train(trained.classifier().module, some, brief, epochs=2, partition=trained.cell.groups, plan=plan)
     return done.history[-1].seconds
 
