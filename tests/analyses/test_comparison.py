@@ -355,7 +355,7 @@ def test_a_comparison_becomes_a_table_and_plain_json():
     } <= set(table)
     content = json.loads(found.to_json(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert content["groups"][0]["change"]["value"] == found["g0"].change.value
-    assert str(found).splitlines()[1].strip() == found.finding(found["g0"])
+    assert [line.strip() for line in str(found).splitlines()[1:3]] == [found.headline, found.finding(found["g0"])]
 
 
 # What the numbers promise

@@ -11,7 +11,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.report import figures
 from fairmargin.report.page import write_report
-from tests.inference.test_certified_groups import certified
+from tests.analyses.test_certified_groups import certified
 from tests.report.examples import HOSTILE, example_result
 from tests.report.test_page import page_of as page_with
 

@@ -121,15 +121,15 @@ class Comparison(GroupTable[GroupChange]):
         """Which groups lost and which gained, in a sentence."""
         of = {verdict: [quoted(row.group) for row in self if row.verdict == verdict] for verdict in _MEANINGS}
         said = [
-            f"{listed(of[verdict])} {'is' if len(of[verdict]) == 1 else 'are'} {verdict} than before"
+            f"{listed(names)} of {quoted(self.partition)} {'is' if len(names) == 1 else 'are'} {verdict} than before"
             for verdict in (LESS_ROBUST, MORE_ROBUST)
-            if of[verdict]
+            if (names := of[verdict])
         ]
         if said:
             return f"{'; '.join(said)}."
         if of[NO_DIFFERENCE]:
-            return "No significant change of any group was found."
-        return "No group has enough samples for a verdict."
+            return f"No significant change of any group of {quoted(self.partition)} was found."
+        return f"No group of {quoted(self.partition)} has enough samples for a verdict."
 
     def section(self) -> Section:
         """Return the change of every group's mean distance and σ."""
