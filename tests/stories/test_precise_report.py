@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from fairmargin.report.precise_page import render_precise
 
-from fairmargin.report.document import Provenance
+from fairmargin.report.page import write_report
 from tests.report.examples import HOSTILE
 from tests.report.precise_examples import precise_group, precise_result
 from tests.stories.examples import QUICK, fairmargin, json_of, record_of, refused, result_files, succeeded
@@ -103,7 +102,7 @@ def test_how_it_came_about_is_kept(precise):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_opens_without_a_complaint_and_fits_the_screen(browser_page, tmp_path, width):
     hostile = precise_result([precise_group(name) for name in HOSTILE], partition=HOSTILE[0])
-    (tmp_path / "page.html").write_text(render_precise([precise_result(), hostile], Provenance()), encoding="utf-8")
+    write_report(tmp_path / "page.html", [precise_result(), hostile])
     browser_page.set_viewport_size({"width": width, "height": 900})
     browser_page.goto((tmp_path / "page.html").as_uri())
     wait_until(browser_page, DRAWN)
