@@ -251,7 +251,7 @@ def test_quiet_prints_nothing(folder, tmp_path):
 def test_otherwise_a_table_and_the_place_of_the_report_are_printed(folder, tmp_path):
     result = succeeded(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run")))
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("sex: 360 samples, L2, exact distances, exact_linear")
+    assert lines[0].startswith("By sex: exact_linear · exact distances · L2 norm · 360 samples in 2 groups")
     assert any(line.split()[:1] == ["F"] and "less robust" in line for line in lines)
     assert f"Report: {tmp_path / 'run/report.html'}" in lines
 

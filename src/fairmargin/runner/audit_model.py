@@ -23,6 +23,7 @@ from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.referenced import as_references
+from fairmargin.report.page import write_report
 from fairmargin.runner.cases import Case
 from fairmargin.runner.run import run
 from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ModelOptions
@@ -103,6 +104,8 @@ def audit_model(
         raise InputError(
             f"`settings` must be an AuditSettings, such as fm.AuditSettings(confidence=0.9); given {chosen!r}."
         )
+    if chosen.seed not in (0, seed):
+        raise InputError(f"`settings` has the seed {chosen.seed}, and `seed` is {seed}: give `seed={chosen.seed}`.")
     classifier = as_classifier(model)
     named = in_model_order(classifier, X)
     samples = as_samples(named)
@@ -165,7 +168,10 @@ def audit_model(
     )
     with _shown(progress) as told:
         runs = parse_engine(engine) if isinstance(engine, str) else engine
-        record, _ = run(study, None if out is None else RunFolder(Path(out)), runs, case=case, progress=told)
+        folder = None if out is None else RunFolder(Path(out))
+        record, _ = run(study, folder, runs, case=case, progress=told)
+        if folder is not None:
+            write_report(folder.report, record)
     return record
 
 

@@ -38,6 +38,9 @@ def checked(folder: RunFolder) -> RunRecord:
         raise StoreError(f"The run in {folder.path} did not finish. Run the same command again.")
     folder.check_seal(record)
     try:
+        for stored in record.results:
+            if stored.kind in RECOMPUTED:
+                _check_complete(stored)
         _check_asked(folder, record)
         _check_results(folder, record)
     except InputError as error:  # numbers of samples differ, or a column is missing
@@ -121,7 +124,6 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
     read: dict[tuple[str, ...], Distances] = {}
     followed = [each for each in record.results if each.kind in RECOMPUTED]
     for stored in followed:
-        _check_complete(stored)
         for keys in stored.shards:
             if keys not in read:
                 read[keys] = folder.distances(keys)
