@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import fields
 from functools import cache
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -23,6 +24,8 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.report.draw import draw
+from fairmargin.report.page import render
 from tests.report.precise_examples import precise_group, precise_result
 
 PLAIN = ("F", "M", "rare")
@@ -210,3 +213,59 @@ def test_hostile_names_are_harmless_in_a_notebook_and_in_sentences(kind):
     assert HOSTILE[0] in page.text
     for sentence in found.sentences():
         assert sentence.isprintable(), sentence
+
+
+# Shown
+
+
+def texts_of(section):
+    """Return every text of a section that a person may see."""
+    yield from (section.title, section.about, section.answer, section.method)
+    yield from (*section.sentences, *section.findings, *section.cautions, *section.notes)
+    for table in section.tables:
+        yield from (table.caption, table.label)
+        yield from (text for column in table.columns for text in (column.name, column.detail, column.interval))
+        yield from (text for row in table.rows for cell in row for text in (cell.text, cell.interval, cell.note))
+    for figure in section.figures:
+        yield from (figure.title, figure.caption, figure.alt, figure.x_label)
+    for each in section.explanations:
+        yield from (each.topic, each.term, each.text)
+    for part in section.further:
+        yield from texts_of(part)
+
+
+@every_kind
+def test_a_section_shows_no_nan_and_one_way_to_write_numbers(kind):
+    for text in texts_of(made(kind).section()):
+        assert not re.search(r"\b(nan|inf|None)\b", text), text
+        assert not re.search(r"\d%|[ (\[]-\d", text), f"two ways to write numbers: {text}"
+
+
+@every_kind
+def test_a_section_has_a_row_for_every_group_and_says_what_sentences_say(kind):
+    found, section = made(kind), made(kind).section()
+    table = section.tables[0]
+    assert sorted(row[0].text for row in table.rows) == sorted(PLAIN)
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert not table.marks or len(table.marks) == len(table.rows)
+    assert len(section.findings) == len(found.groups)
+    said = [section.answer, *section.sentences, *section.findings, *section.cautions, *section.notes]
+    assert set(found.sentences()) <= set(said)
+
+
+@every_kind
+def test_the_page_of_a_result_begins_with_the_answer_and_escapes_names(kind):
+    section = made(kind, HOSTILE).section()
+    html = render("A page", [section])
+    assert HOSTILE[0] not in html
+    assert HOSTILE[0] in unescape(html)
+    if section.answer:
+        body = Tags(html).text.replace("\u00a0", " ")
+        assert 0 < body.index(section.answer) < body.index("How to read this")
+
+
+@every_kind
+def test_every_figure_can_be_drawn_and_is_described_for_those_who_do_not_see_it(kind):
+    for figure in made(kind).section().figures:
+        assert figure.alt.endswith(".")
+        assert len(draw(figure).data) > 0

@@ -9,10 +9,11 @@ from fairmargin.analyses.alarms import ANOTHER_IS_NEARER
 from fairmargin.analyses.audit import AuditResult, GroupResult
 from fairmargin.analyses.bracket import CERTAINLY_LESS, Bracket
 from fairmargin.analyses.precision import PreciseGroup, PrecisionResult, precision_points
+from fairmargin.analyses.robust_accuracy import RobustAccuracy
 from fairmargin.analyses.summary import than_the_rest
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
-from fairmargin.presentation.formatting import listed, plain, quoted, radius_of
+from fairmargin.presentation.formatting import at_most, listed, plain, quoted, radius_of, table_percent
 
 Result = AuditResult | PrecisionResult  # both have groups with σ, p and a verdict
 Row = GroupResult | PreciseGroup
@@ -32,6 +33,9 @@ def answer_of(results: Sequence[Any]) -> str:
     its section.
     """
     audits = [each for each in results if isinstance(each, AuditResult | PrecisionResult)]
+    attacked = [each for each in results if isinstance(each, RobustAccuracy)]
+    if attacked and not audits:
+        return attacks_answer(attacked)
     if not audits:
         return " ".join(dict.fromkeys(filter(None, (each.section().answer for each in results))))
     precise = [each for each in audits if isinstance(each, PrecisionResult)]
@@ -40,8 +44,34 @@ def answer_of(results: Sequence[Any]) -> str:
         extent(precise) if precise else "",
         certainty([each for each in results if isinstance(each, Bracket)]),
         strength([each for each in results if isinstance(each, Adequacy)]),
+        attacks_answer(attacked, "Under attack, ") if attacked else "",
     ]
     return " ".join(filter(None, said))
+
+
+def attacks_answer(results: Sequence[RobustAccuracy], opening: str = "") -> str:
+    """Return the finding over all attacks and radii of a page: which groups withstand less, and what is left."""
+    fewer = dict.fromkeys(
+        f"{quoted(row.group)} of {quoted(result.partition)}"
+        for result in results
+        for row in result
+        if row.verdict == LESS_ROBUST
+    )
+    judged = any(row.verdict in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE) for result in results for row in result)
+    said = "no group could be compared with the rest."
+    if fewer:
+        said = f"fewer samples of {listed(list(fewer))} withstand than of the rest{_QUALIFIER[results[0].bound]}."
+    elif judged:
+        said = "no significant difference between groups was found. That is no proof of equality."
+    start = opening or ("No: under attack, " if fewer else "Under attack, ")
+    least: dict[str, float] = {}
+    for result in results:
+        value = result.overall.robust_accuracy.value
+        where = f"radius {result.radius_text} in {result.norm}"
+        least[where] = min(least.get(where, value), value)
+    hedge = at_most(results[0].bound)
+    left = listed([f"{table_percent(value, signed=False)} at {where}" for where, value in least.items()])
+    return f"{start}{said} Robust accuracy is {hedge}{left}."
 
 
 def extent(results: Sequence[PrecisionResult]) -> str:

@@ -601,7 +601,7 @@ def bracket_intervals(result: Bracket) -> shown.Intervals:
     ends = [abs(end) for row in rows for end in (row.sigma.population_low, row.sigma.population_high)]
     return shown.Intervals(
         title="σ between its bounds.",
-        x_label=f"σ: mean distance {radius_of(result.up_to)} relative to the rest".replace("  ", " "),
+        x_label="σ: mean distance relative to the rest",
         ranges=tuple(
             shown.Range(
                 label=row.group,

@@ -343,6 +343,7 @@ _TRUST = (
     "known one sees how far the cheap one is off, and it is corrected by that everywhere. If it is poor, the intervals "
     "become longer, but the result does not become wrong: nothing is taken from it unchecked."
 )
+_CORRELATION = "The closer the correlation is to 1, the better the cheap estimate predicts the reference. "
 _MISCLASSIFIED = "Misclassified samples have distance 0 and need no search."
 
 
@@ -385,11 +386,15 @@ def _section(result: PrecisionResult) -> Section:
 
 def _groups_table(result: PrecisionResult, rows: list[PreciseGroup], capped: str) -> Table:
     level, decimals = f"{level_text(result.confidence)} interval", decimals_of([row.robustness for row in rows])
+    alone = (
+        " The line “alone” is the interval of σ that this group would have if no other had been looked at; the "
+        "precision that was asked for is that of this interval."
+    )
     cells = [
         (
             group_cell(row.group),
             Cell(row.verdict),
-            share(row.sigma, signed=True, alone=row.sigma_alone),
+            share(row.sigma, signed=True, alone=row.sigma_alone if len(rows) > 2 else None),
             p_cell(row.p_adjusted),
             Cell("yes" if row.met else "no", reached(row, result)),
             length(row.robustness, decimals),
@@ -416,8 +421,7 @@ def _groups_table(result: PrecisionResult, rows: list[PreciseGroup], capped: str
         caption=(
             f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ hold "
             "for all groups at once, as p does: they exclude 0 exactly where the verdict is “less robust” or “more "
-            "robust”. The line “alone” is the interval of σ that this group would have if no other had been looked at; "
-            f"the precision that was asked for is that of this interval. Distances in {result.norm}."
+            f"robust”.{alone if len(rows) > 2 else ''} Distances in {result.norm}."
         ),
         label=f"Groups of {plain(result.partition)}",
     )
@@ -447,9 +451,8 @@ def _costs_table(result: PrecisionResult, rows: list[PreciseGroup]) -> Table:
             for row in rows
         ),
         caption=(
-            "The closer the correlation is to 1, the better the cheap estimate predicts the reference. The last "
-            "column: on how many samples, drawn at random, the reference alone would have been as precise; where that "
-            "is more than the group has, it could not have been."
+            f"{_CORRELATION if cheap else ''}The last column: on how many samples, drawn at random, the reference "
+            "alone would have been as precise; where that is more than the group has, it could not have been."
         ),
         label=f"What each group of {plain(result.partition)} took",
     )

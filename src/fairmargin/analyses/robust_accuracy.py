@@ -49,6 +49,7 @@ from fairmargin.presentation.formatting import (
     at_most,
     level_text,
     limit_text,
+    listed,
     p_value,
     percent,
     plain,
@@ -215,7 +216,19 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
     def sentences(self) -> list[str]:
         """Return what is left of everyone and of the worst group, a finding for each group, and the warnings."""
         rows = sorted(self, key=lambda row: row.robust_accuracy.value)
-        return [*self.summary(), *(self.finding(row) for row in rows), *self.warnings]
+        return [self.headline, *self.summary(), *(self.finding(row) for row in rows), *self.warnings]
+
+    @property
+    def headline(self) -> str:
+        """Of which groups fewer samples withstand than of the rest, in a sentence."""
+        of = {verdict: [quoted(row.group) for row in self if row.verdict == verdict] for verdict in _MEANINGS}
+        where = f"{self.attack} at radius {self.radius_text}"
+        for verdict, which in ((LESS_ROBUST, "fewer"), (MORE_ROBUST, "more")):
+            if of[verdict]:
+                return f"Under {where}, {which} samples of {listed(of[verdict])} withstand than of the rest."
+        if of[NO_DIFFERENCE]:
+            return f"Under {where}, no significant difference between the groups of {quoted(self.partition)} was found."
+        return f"The groups of {quoted(self.partition)} could not be compared."
 
     def summary(self) -> list[str]:
         """Return what is to be said of the partition as a whole."""
@@ -516,15 +529,15 @@ _MEANINGS = {
 
 
 def _section(result: RobustAccuracy) -> Section:
-    first, *more = result.summary()
+    first = result.summary()[0]
     rows = sorted(result, key=lambda row: row.robust_accuracy.value)
     where = f"{result.attack} at radius {result.radius_text}"
     size = f"{result.overall.size:,} samples in {len(rows):,} group{'' if len(rows) == 1 else 's'}"
     return Section(
         title=f"Under attack, by {plain(result.partition)}",
         about=f"{where} · {result.norm} norm · {size}",
-        answer=first,
-        sentences=tuple(more),
+        answer=result.headline,
+        sentences=tuple(result.summary()),
         findings=tuple(result.finding(row) for row in rows),
         cautions=result.warnings,
         tables=(_groups_table(result, rows),),

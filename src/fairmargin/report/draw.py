@@ -232,7 +232,7 @@ def _intervals(given: Intervals) -> go.Figure:
         figure.add_vline(given.reference, line={"color": "#444444", "width": 1}, layer="below")
     if any(np.isfinite(each.value) for each in rows):
         figure.update_layout(legend={"orientation": "h", "y": 1.0, "yref": "container", "yanchor": "top", "x": 0})
-        figure.update_layout(margin={"t": 44, "b": 56})
+        figure.update_layout(margin={"t": 44, "b": 56}, showlegend=True)
     else:
         figure.update_layout(showlegend=False)
     figure.update_xaxes(title_text=escape(given.x_label), range=_view(given), gridcolor=FAINT, showgrid=True, nticks=8)
@@ -334,6 +334,7 @@ def _bars(given: Bars) -> go.Figure:
     lay_out(figure, height=130 + _ROW_HEIGHT * len(labels))
     figure.update_layout(barmode="stack", bargap=0.35)
     figure.update_layout(
+        showlegend=True,
         legend={
             "orientation": "h",
             "y": 1.0,
@@ -344,7 +345,7 @@ def _bars(given: Bars) -> go.Figure:
         },
         margin={"t": 44, "b": 56},
     )
-    figure.update_xaxes(title_text=escape(given.x_label), range=[0, 1], tickformat=".0%")
+    figure.update_xaxes(title_text=escape(given.x_label), range=[0, 1.005], tickformat=".0%", dtick=0.2)
     _name_rows(figure, labels)
     return figure
 
@@ -358,6 +359,7 @@ def _name_rows(figure: go.Figure, labels: Sequence[str]) -> None:
         tickvals=list(range(len(labels))),
         ticktext=list(labels),
         range=[len(labels) - 0.4, -0.6],
+        ticksuffix="  ",
         showgrid=False,
         ticks="",
         showline=False,

@@ -70,7 +70,7 @@ def run(
         found: list[StoredResult] = []
         in_memory: dict[str, object] = {}
         for stored, result in _computed(study, case, measure) if training is None else training.results(measure):
-            place.keep(stored, result)
+            measure.keep_result(stored, result)
             found.append(stored)
             in_memory[stored.key] = result
         record = record.model_copy(

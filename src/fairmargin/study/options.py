@@ -111,7 +111,7 @@ class ImportOptions(Options):
     distances: str = ""
     """Table of distances (.csv, .parquet, .npz), or a run folder."""
     distance_column: str = ""
-    """Column with the distance."""
+    """Column with the distance; of a run folder with several estimators, the estimator."""
     correct_column: str = ""
     """Column that says whether the sample is classified correctly."""
     id: str = ""

@@ -264,7 +264,9 @@ class RunFolder:
                 path.unlink(missing_ok=True)
 
     def _write_record(self, record: RunRecord) -> None:
-        text = json.dumps(record.model_dump(mode="json", exclude_defaults=True), indent=1, ensure_ascii=False)
+        content = {"version": record.version, "status": record.status}
+        content |= record.model_dump(mode="json", exclude_defaults=True)
+        text = json.dumps(content, indent=1, ensure_ascii=False)
         atomic_write_text(self.path / RECORD, text + "\n")
 
     def read(self) -> RunRecord:

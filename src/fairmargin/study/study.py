@@ -84,6 +84,8 @@ class Study(RunOptions):
         if not imported and not (model and data):
             missing = ("model",) if data else ("data",) if model else ("model", "data", "distances")
             text = "{model} with {data}, or {distances}" if len(missing) == 3 else f"{{{missing[0]}}}"
+            if self.audit is None:  # distances alone cannot be attacked
+                text = text.removesuffix(", or {distances}")
             raise InputError(f"What to measure is missing: give {text}.", others=missing)
         self._refuse_idle()
         if self.attack is not None and imported:
@@ -182,12 +184,13 @@ _INERT = {"data": {"training_data"}, "model": {"device", "trust_model"}, "train"
 
 def differing(old: Study, new: Study) -> list[str]:
     """Return the fields of the source that differ between two studies, with both values."""
-    found = [] if old.seed == new.seed else [f"seed ({old.seed}, now {new.seed})"]
-    for section in ("data", "model", "imported"):
+    found = []
+    for section in ("model", "data", "imported"):
         before, after = getattr(old, section), getattr(new, section)
         for name in type(before).model_fields:
             if name not in _INERT.get(section, ()) and getattr(before, name) != getattr(after, name):
                 found.append(f"{name} ({getattr(before, name)!r}, now {getattr(after, name)!r})")
+    found = found if old.seed == new.seed else [*found, f"seed ({old.seed}, now {new.seed})"]
     return [*found, *_differing_trainings(old, new)]
 
 

@@ -14,7 +14,6 @@ from fairmargin.core.progress import Progress, silent
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
-from fairmargin.models.acceleration import threads
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.training.beforehand import check_arguments, check_method, check_watch, scores_of
@@ -28,6 +27,7 @@ from fairmargin.training.notes import notes_on
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import TrainingMethod
 from fairmargin.training.running import identity_of
+from fairmargin.training.threads import threads
 from fairmargin.training.watching import Watch
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.measure import measure
-from fairmargin.models.acceleration import threads
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.studies.grid_results import Grid, Trained
 from fairmargin.studies.papers.claims import Claim, by_direction
@@ -17,6 +16,7 @@ from fairmargin.studies.papers.farmur_studies import ADVERSARIAL, EQUATION_8, FA
 from fairmargin.studies.papers.paper import Assignment
 from fairmargin.studies.papers.trained import over_seeds
 from fairmargin.training.farmur import Farmur
+from fairmargin.training.threads import threads
 from fairmargin.training.train import train
 
 _RETRAINING = 20  # epochs in the paper

@@ -1,4 +1,4 @@
-"""What certificates guarantee of groups: counted, kept, and shown on the page."""
+"""What certificates guarantee of groups: counted and kept."""
 
 import json
 
@@ -11,9 +11,6 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.report.page import write_report
-from tests.report.examples import HOSTILE, example_result
-from tests.report.test_page import Page
 
 RADII = (0.0, 0.25, 0.5)
 
@@ -79,20 +76,3 @@ def test_the_sentences_name_the_least_and_count_the_false():
     nothing = Distances([0.0] * 4, [False] * 4, Bound.LOWER, Norm.L2, "smoothed(1)")
     none = certify_groups(nothing, Partition.by("sex", list("FMFM")), RADII, alpha=0.001)
     assert none.headline == "For no group is any distance guaranteed."
-
-
-def test_the_page_shows_what_is_guaranteed_and_nothing_where_nothing_is(tmp_path):
-    found, _ = certified(HOSTILE[:3])
-    write_report(tmp_path / "page.html", example_result(bound=Bound.LOWER), certified=found)
-    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert page.open == []
-    assert "guaranteed" in [a.get("id") for _, a in page.tags]
-    shown = " ".join(page.seen)
-    assert "What is guaranteed" in shown
-    assert HOSTILE[0] in shown
-    row = found.groups[0]
-    assert f"{100 * row.shares[1].guaranteed:.1f}" in shown.replace("\u00a0", " ")
-    write_report(tmp_path / "without.html", example_result())
-    assert "What is guaranteed" not in (tmp_path / "without.html").read_text(encoding="utf-8")
-    with pytest.raises(InputError, match="certify_groups"):
-        write_report(tmp_path / "page.html", example_result(), certified=[example_result()])

@@ -4,8 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairmargin.analyses import summary
+from fairmargin.analyses import answer as words
+from fairmargin.analyses import explanations, summary
 from fairmargin.analyses.audit import audit
+from fairmargin.analyses.cells import MARKS
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
@@ -19,7 +21,7 @@ from fairmargin.inference.estimate import (
     Estimate,
 )
 from fairmargin.presentation import formatting
-from fairmargin.report import explanations, words
+from fairmargin.report.document import SYMBOLS
 from tests.report.examples import example_group, example_result, undefined_group
 
 
@@ -73,32 +75,34 @@ def test_no_significant_difference_is_not_sold_as_equality():
     result = result_of(group_with(0.02, -0.1, 0.14, NO_DIFFERENCE))
     assert "No significant difference" in summary.headline(result)
     assert any("up to 14 %" in sentence for sentence in summary.summary(result))
-    assert "no proof of equality" in words.answer([result])
+    assert "no proof of equality" in words.audits_answer([result])
 
 
 def test_an_audit_that_judged_nobody_says_that_it_cannot_tell():
     result = result_of(undefined_group("a"), undefined_group("b", verdict=NOT_COMPARABLE))
     assert "could not be compared" in summary.headline(result)
-    assert words.answer([result]).startswith("This audit cannot tell")
+    assert words.audits_answer([result]).startswith("This audit cannot tell")
 
 
 def test_the_answer_says_no_as_soon_as_one_partition_differs():
     unequal = result_of(group_with(-0.31, -0.36, -0.25), partition="digit")
     equal = result_of(group_with(0.02, -0.1, 0.14, NO_DIFFERENCE), partition="sex")
-    answer = words.answer([equal, unequal])
+    answer = words.audits_answer([equal, unequal])
     assert answer.startswith("No: the model is not equally hard to fool for everyone.")
     assert "“8” of “digit” (31 % closer than the rest)" in answer
     assert "By “sex” no significant difference was found." in answer
 
 
 def test_the_answer_names_the_kind_of_evidence_when_it_is_not_exact():
-    assert "as far as attacks can tell" in words.answer([result_of(group_with(-0.3, -0.4, -0.2), bound=Bound.UPPER)])
+    assert "as far as attacks can tell" in words.audits_answer(
+        [result_of(group_with(-0.3, -0.4, -0.2), bound=Bound.UPPER)]
+    )
 
 
 def test_estimators_that_contradict_each_other_are_reported():
     less = result_of(group_with(-0.3, -0.4, -0.2), partition="digit")
     more = result_of(group_with(0.3, 0.2, 0.4, MORE_ROBUST), partition="digit")
-    assert "The estimators contradict each other about “8” of “digit”." in words.answer([less, more])
+    assert "The estimators contradict each other about “8” of “digit”." in words.audits_answer([less, more])
     assert words.disagreements([less, less]) == ()
     assert words.disagreements([less, replace(more, partition="other")]) == ()
 
@@ -113,8 +117,8 @@ def test_a_missing_interval_is_said_to_be_missing():
 
 
 def test_every_verdict_and_every_bound_has_a_symbol_and_a_meaning():
-    assert set(explanations.VERDICT_SYMBOLS) == set(explanations.VERDICT_MEANINGS) == set(VERDICTS)
-    assert len(set(explanations.VERDICT_SYMBOLS.values())) == len(VERDICTS)
+    assert set(MARKS) == set(explanations.VERDICT_MEANINGS) == set(VERDICTS)
+    assert len({SYMBOLS[mark] for mark in MARKS.values()}) == len(VERDICTS)
     assert set(explanations.BOUND_MEANINGS) == set(Bound)
     assert "orders nothing by itself" in explanations.BOUND_MEANINGS[Bound.UPPER]
 
@@ -129,11 +133,11 @@ def test_conditions_are_told_only_where_they_hold():
 
 def test_the_radius_of_a_cap_is_named_in_the_answer_and_the_headline():
     capped, plain = example_result(up_to=2.0), example_result()
-    assert "radius" not in words.answer([plain]) + summary.headline(plain)
-    assert "This holds up to a radius of 2: differences beyond it are not seen." in words.answer([capped])
+    assert "radius" not in words.audits_answer([plain]) + summary.headline(plain)
+    assert "This holds up to a radius of 2: differences beyond it are not seen." in words.audits_answer([capped])
     assert "on average, up to a radius of 2, its samples lie" in summary.headline(capped)
     other = replace(plain, partition="age")
-    assert "This holds only up to a radius of 2 by “digit”" in words.answer([capped, other])
+    assert "This holds only up to a radius of 2 by “digit”" in words.audits_answer([capped, other])
     equal = example_result(groups=[example_group(name, verdict=NO_DIFFERENCE) for name in "01"], up_to=2.0)
     assert "was found up to a radius of 2." in summary.headline(equal)
 
@@ -176,8 +180,8 @@ def test_a_group_whose_rest_is_always_wrong_is_judged_although_its_sigma_is_unde
         "No group is significantly easier to reach than the rest, but “big” is harder to reach: on average its samples "
         "lie farther from the boundary than everyone else’s, whose distances are all 0 (p < 0.001)."
     )
-    assert words.answer([result]).startswith("No: the model is not equally hard to fool for everyone.")
-    assert "“big” of “g” (farther than the rest, whose distances are all 0)" in words.answer([result])
+    assert words.audits_answer([result]).startswith("No: the model is not equally hard to fool for everyone.")
+    assert "“big” of “g” (farther than the rest, whose distances are all 0)" in words.audits_answer([result])
 
 
 def test_an_unlimited_interval_allows_differences_of_any_size():
