@@ -290,6 +290,17 @@ def test_a_crossed_partition_is_trained_validated_and_audited_by_its_intersectio
     assert "ink=" in record.select(kind="training").groups[0].worst_group
 
 
+def test_a_network_with_more_outputs_than_classes_is_trained_and_audited(tmp_path):
+    (tmp_path / "net.py").write_text("from torch import nn\n\ndef make():\n    return nn.Linear(64, 12)\n")
+    asked = study(
+        model=ModelOptions(model=f"{tmp_path / 'net.py'}:make"),
+        train={"arch": "", "epochs": 1},
+        audit=question("last", audit_on="validation", estimator="softmax_margin"),
+    )
+    ((_, audit),) = run(asked, tmp_path / "run").of_kind("audit")
+    assert len(audit.groups) == 10
+
+
 # What is refused before anything is trained. -------------------------------------------------------------------------
 
 

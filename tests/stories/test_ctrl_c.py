@@ -84,7 +84,7 @@ def test_while_a_command_imports_what_it_needs_it_says_a_sentence(tmp_path: Path
     model = ("--model", "arch:logistic", "--weights", str(weights))
     ended = interrupted(tmp_path, moment, "audit", *model, "--data", "digits", "--out", str(tmp_path / "run"))
     assert (ended.returncode, ended.stdout) == (130, "")
-    assert ended.stderr.strip() == "Stopped. Everything measured so far is kept: the same command goes on from here."
+    assert ended.stderr.strip() == "Stopped. Everything measured so far is kept: the same command continues from here."
 
 
 def test_at_exit_it_ends_without_a_word(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_ctrl_c_amid_a_training_keeps_its_epochs_and_says_so(study: Path, tmp_pa
         process.kill()
         process.wait()
     assert process.returncode == 130
-    assert said.decode().strip() == ("Stopped. Everything measured so far is kept: the same command goes on from here.")
+    assert said.decode().strip() == "Stopped. Everything measured so far is kept: the same command continues from here."
     (first,) = run.glob("trainings/*/epoch-0001.safetensors")
     written = first.stat().st_mtime_ns
     assert not list(run.glob("trainings/*/model.safetensors"))

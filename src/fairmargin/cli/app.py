@@ -72,7 +72,8 @@ class _Commands(TyperGroup):
                 return super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
             if _is_interrupt(error):
-                errors.print("\nStopped. Everything measured so far is kept: the same command continues from here.")
+                said = "Stopped. Everything measured so far is kept: the same command continues from here."
+                errors.print(f"\n{said}", soft_wrap=True)
                 raise typer.Exit(INTERRUPTED) from None
             if isinstance(error, FairmarginError):
                 said = error.spelled(option_name) if isinstance(error, InputError) else str(error)

@@ -61,8 +61,9 @@ def command(function: Callable[..., _Result]) -> Callable[..., _Result]:
 
 
 def shown_fields(model: type[Options]) -> Iterator[tuple[str, FieldInfo]]:
-    """Yield the fields of a model that are options of the command line."""
-    for name, info in model.model_fields.items():
+    """Yield the fields of a model that are options of the command line, its own before those that it inherits."""
+    kinds = model.__mro__
+    for name, info in sorted(model.model_fields.items(), key=lambda item: kinds.index(_declaring(item[0], model))):
         how = _how(info)
         simple = isinstance(info.annotation, type) and issubclass(info.annotation, Options)
         if not how.hidden and not simple:
@@ -74,7 +75,7 @@ def _parameter(name: str, info: FieldInfo, model: type[Options]) -> inspect.Para
     option: Any = typer.Option(
         option_name(name),
         help=_help(info),
-        rich_help_panel=model.panel,
+        rich_help_panel=_declaring(name, model).panel,
         metavar=None if kind is bool else how.metavar or _metavar(info.annotation),
         show_default=_shown_default(info) if kind is not bool else False,
     )
@@ -83,6 +84,11 @@ def _parameter(name: str, info: FieldInfo, model: type[Options]) -> inspect.Para
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, option]
     )
+
+
+def _declaring(name: str, model: type[Options]) -> type[Options]:
+    """Return the class that declares a field: the model or the nearest one from which it inherits the field."""
+    return next(kind for kind in model.__mro__ if name in vars(kind).get("__annotations__", {}))
 
 
 def _help(info: FieldInfo) -> str:

@@ -30,6 +30,7 @@ from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import InputError
+from fairmargin.models.network import TILE
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
 from fairmargin.runner.audit import audit_case
@@ -47,6 +48,7 @@ from fairmargin.store.shard import shard_key
 from fairmargin.study.options import EpochAuditOptions, TrainOptions
 from fairmargin.study.record import About, StoredResult
 from fairmargin.study.study import Study
+from fairmargin.training.beforehand import scores_of
 from fairmargin.training.catalog import METHODS, describe_method
 from fairmargin.training.checkpoints import BEST, FINAL, TrainingFolder, epochs_to_keep
 from fairmargin.training.history import Epoch
@@ -517,10 +519,10 @@ def _case(prepared: PreparedTraining, audited: Dataset, weights: Path, epoch: st
     study, job = prepared.study, prepared.job
     module = copy.deepcopy(job.module)
     load_weights(weights_of(module), weights)
-    classes = class_values(job.data.training, job.data.outputs)
+    classes = class_values(job.data.training, scores_of(job.module, job.data.training))
     case = checked_case(
         study,
-        TorchClassifier(module.eval(), classes, audited.domain),
+        TorchClassifier(module.eval(), classes, audited.domain, tile=study.model.tile or TILE),
         audited,
         _columns(study, audited),
         model_text=study.model.model,

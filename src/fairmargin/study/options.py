@@ -146,7 +146,7 @@ class GroupOptions(Options):
 class AuditOptions(CompareOptions):
     """What an audit measures, and how it compares groups."""
 
-    panel: ClassVar[str] = "Measuring and comparing"
+    panel: ClassVar[str] = "Measuring"
 
     estimator: Listed = ()
     """NAME or NAME:key=value,…, as in plumb:steps=20; may be repeated. See `fairmargin list estimators`."""
@@ -204,7 +204,7 @@ class AuditOptions(CompareOptions):
 class AttackOptions(CompareOptions):
     """The attacks at fixed radii."""
 
-    panel: ClassVar[str] = "Attacking and comparing"
+    panel: ClassVar[str] = "Attacking"
 
     attack: Listed = ()
     """NAME or NAME:key=value,…, as in pgd:steps=40,norm=l2; may be repeated. pgd if left out. See `fairmargin list
@@ -231,7 +231,7 @@ class EpochAuditOptions(AuditOptions):
 class DescentOptions(Options):
     """Settings of a descent: steps, batches, what is watched and what is kept."""
 
-    panel: ClassVar[str] = "Training"
+    panel: ClassVar[str] = "Steps"
 
     rate: Number = 0.01
     """Learning rate."""
@@ -303,6 +303,8 @@ class TrainOptions(DescentOptions):
     >>> options.epochs, options.rate, str(options.schedule)
     (12, 0.1, 'steps:0.5,0.6667')
     """
+
+    panel: ClassVar[str] = "Training"
 
     arch: str = ""
     """Architecture by its name, see `fairmargin list architectures`; the same as `model` = arch:NAME."""

@@ -40,7 +40,7 @@ from fairmargin.study.study import differing
 RECORD, SAMPLES, REPORT = "record.json", "samples.parquet", "report.html"
 OLD_MANIFEST = "manifest.json"
 """What a run folder of version 0.1 says of the shards that make up each measurement."""
-_OLD = ("study.json", "attack_study.json", "training_run.json", "study.toml")
+_OLD = ("study.json", "attack_study.json", "training_run.json")
 _IDS = " id"  # the leading space keeps it apart from columns of a table, whose names are stripped
 
 
@@ -172,6 +172,12 @@ class RunFolder:
             yield self
 
     def _refuse_old(self) -> None:
+        grid = self.path / "study.toml"
+        if grid.exists() and not (self.path / RECORD).exists():
+            raise StoreError(
+                f"{self.path} holds a study of many networks, not an audit. Write its report again: "
+                f"fairmargin run {grid} --out {self.path}."
+            )
         for name in _OLD:
             if (self.path / name).exists() and not (self.path / RECORD).exists():
                 readable = (self.path / OLD_MANIFEST).is_file()
