@@ -22,8 +22,8 @@ from scipy import stats
 import fairmargin as fm
 from fairmargin.attacks.robust_accuracy import attack_samples
 from fairmargin.inference.measures import accuracy_by_group
+from fairmargin.study.schedule import Schedule
 from fairmargin.training.catalog import parse_method
-from fairmargin.training.schedules import Schedule
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -102,9 +102,8 @@ class InputError(FairmarginError):
             text = f"{spell(self.field)} {text.rstrip('.')}"
         else:
             return text
-        if self.given is not NOT_GIVEN:
-            return f"{text}; given {self.given!r}."
-        return text if text.endswith("?") else f"{text}."
+        end = "" if text.endswith("?") else "."
+        return f"{text}{end}" if self.given is NOT_GIVEN else f"{text}; given {self.given!r}."
 
     def within(self, section: str) -> "InputError":
         """Return the same error about a field of this section of a study."""

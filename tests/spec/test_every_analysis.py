@@ -16,8 +16,10 @@ from fairmargin.analyses.bracket import bracket
 from fairmargin.analyses.catalog import RESULTS, read_result
 from fairmargin.analyses.certified import certify_groups
 from fairmargin.analyses.comparison import compare
+from fairmargin.analyses.epochs import compare_epochs
 from fairmargin.analyses.power import power
 from fairmargin.analyses.robust_accuracy import accuracy_under_attack
+from fairmargin.analyses.training import EpochRow, TrainingCourse
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
@@ -71,6 +73,16 @@ MADE_BY = {
     "adequacy": adequacy_of,
     "comparison": lambda names: compare(distances(), distances(factor=1.3), groups(names), SETTINGS),
     "power": lambda names: power(distances(), groups(names), SETTINGS),
+    "training": lambda names: TrainingCourse(
+        "epoch",
+        tuple(EpochRow(name, 1.5 / n, 0.1, 0.25 * n, "8", 0.125 * n, 0.5, 0.25) for n, name in enumerate(names, 1)),
+        by='hair "colour"',
+        best=names[1],
+        stopped="Stopped after epoch 3 of 9: on validation data the worst group has not become better since epoch 2.",
+    ),
+    "epochs": lambda names: compare_epochs(
+        {"1 (first)": MADE_BY["audit"](names), "3": audit(distances(factor=2), groups(names), SETTINGS)}
+    ),
 }
 ROWS = {"certified": lambda found: len(found.radii), "adequacy": lambda found: len(found.budgets)}  # per group
 

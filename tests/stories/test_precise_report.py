@@ -1,7 +1,5 @@
 """After an audit to a precision: its page, the same again from the run folder, a gate, and what it cannot do."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from fairmargin.report.page import write_report
 from tests.report.examples import HOSTILE
 from tests.report.precise_examples import precise_group, precise_result
-from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
+from tests.stories.examples import QUICK, fairmargin, json_of, record_of, refused, result_files, succeeded
 from tests.stories.waiting import DRAWN, wait_until
 
 
@@ -85,18 +83,19 @@ def test_what_was_asked_last_is_what_is_reported(precise, tmp_path):
 def test_a_damaged_or_missing_result_is_said(precise, tmp_path, damage):
     run = tmp_path / "run"
     succeeded(audited(precise, run, "--estimator", "deepfool:steps=10", "--precision", "0.3", "--quiet"))
-    (run / "precision.json").write_text(damage)
-    assert "precision.json does not match its checksum" in refused(fairmargin("report", run))
-    assert "precision.json does not match its checksum" in refused(fairmargin("gate", run, "--if", "sigma < 0"))
-    (run / "precision.json").unlink()
-    assert "did not finish" in refused(fairmargin("report", run))
+    (path,) = result_files(run, "precision")
+    path.write_text(damage)
+    assert f"{path.name} does not match its checksum" in refused(fairmargin("report", run))
+    assert f"{path.name} does not match its checksum" in refused(fairmargin("gate", run, "--if", "sigma < 0"))
+    path.unlink()
+    assert f"{path.name} is missing" in refused(fairmargin("report", run))
 
 
 def test_how_it_came_about_is_kept(precise):
-    content = json.loads((precise / "run" / "precision.json").read_text(encoding="utf-8"))
-    assert content["created"].startswith("20")
-    assert any("standard deviation" in note for note in content["notes"])
-    assert content["versions"]["numpy"] == np.__version__
+    record = record_of(precise / "run")
+    assert record["provenance"]["created"].startswith("20")
+    assert any("standard deviation" in note for note in record["notes"])
+    assert record["provenance"]["versions"]["numpy"] == np.__version__
 
 
 @pytest.mark.browser

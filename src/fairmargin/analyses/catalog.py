@@ -21,6 +21,8 @@ RESULTS: Catalog[type[GroupTable[Any]]] = Catalog(
         "adequacy": "adequacy:Adequacy",
         "comparison": "comparison:Comparison",
         "power": "power:Power",
+        "training": "training:TrainingCourse",
+        "epochs": "epochs:EpochComparison",
     },
 )
 

@@ -1,7 +1,6 @@
 """What a person sees in a terminal: tables on standard output, progress and errors on standard error."""
 
 import json
-import math
 import os
 import shlex
 import sys
@@ -20,11 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fairmargin.errors import harmless_json, visible
-from fairmargin.presentation.formatting import limits_text, table_percent
 
 if TYPE_CHECKING:
     from fairmargin.core.progress import Progress as Tell
-    from fairmargin.inference.estimate import Estimate
     from fairmargin.presentation.section import Section
     from fairmargin.presentation.section import Table as SectionTable
     from fairmargin.study.record import RunRecord
@@ -105,7 +102,7 @@ def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool
         if measure.earlier == "completed":
             output.print(f"Adequacy was added to the audit in {shown(str(out))}.", soft_wrap=True)
         if measure.reused:
-            there, now = _counted(measure.reused, "shard was", "shards were"), _counted(measure.measured, "was", "were")
+            there, now = counted(measure.reused, "shard was", "shards were"), counted(measure.measured, "was", "were")
             output.print(f"{there} there already; {now} measured now.")
         output.print(f"Report: {shown(str(folder.report))}", soft_wrap=True)
     return record
@@ -200,10 +197,10 @@ def _that_fit(table: "SectionTable", width: int) -> list[int]:
     return places
 
 
-def _counted(number: int, one: str, many: str) -> str:
+def counted(number: int, one: str, many: str) -> str:
     """Return a number with its noun.
 
-    >>> _counted(1, "shard was", "shards were"), _counted(1200, "shard was", "shards were")
+    >>> counted(1, "shard was", "shards were"), counted(1200, "shard was", "shards were")
     ('1 shard was', '1,200 shards were')
     """
     return f"{number:,} {one if number == 1 else many}"
@@ -233,15 +230,6 @@ def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) ->
         return table
 
     return with_columns
-
-
-def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
-    """σ and its interval, in percent."""
-    if not estimate.is_defined:
-        return "undefined", "–"
-    if math.isnan(estimate.low) or math.isnan(estimate.high):
-        return table_percent(estimate.value), "–"
-    return table_percent(estimate.value), limits_text(estimate.low, estimate.high, table_percent)
 
 
 def shown(text: str) -> str:

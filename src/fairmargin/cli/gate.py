@@ -75,8 +75,9 @@ def gate(
         named = [n for n in conditions.columns_in(condition, table) if n not in ("group", "partition", "estimator")]
         for row in found.matching.to_dict("records"):
             values = ", ".join(f"{name} = {_short(row[name])}" for name in named)
-            by = row.get("estimator") or row.get("attack")
-            where = f"{row['partition']}={row['group']} ({by})"
+            by = [row.get("estimator") or row.get("attack"), f"epoch {row['epoch']}" if row.get("epoch") else None]
+            about = ", ".join(filter(None, by))
+            where = f"{row['partition']}={row['group']}" + (f" ({about})" if about else "")
             output.print(f"[red]fails[/] {shown(where)}: {shown(values)}. {shown(row['finding'])}")
         if found.matching.empty and undecided.empty:
             output.print(f"[green]passes[/]: no group of {len(table)} meets {shown(condition)}")
@@ -95,7 +96,7 @@ def gate(
 def _kind(record: "RunRecord") -> str:
     """Return the kind of results that is judged: the first of these that the run has."""
     known = [each.kind for each in record.results]
-    for kind in ("audit", "precision", "robust_accuracy"):
+    for kind in ("audit", "precision", "robust_accuracy", "training"):
         if kind in known:
             return kind
     raise InputError("The run has no results by groups that could be judged.")

@@ -75,7 +75,7 @@ def run(
     from fairmargin.studies.grid_run import run_study
 
     with training_progress(quiet or json_) as listeners:
-        grid = run_study(asked, folder, engine=workers, progress=listeners.tell)
+        grid = run_study(asked, folder, engine=workers, progress=listeners.progress)
     if json_:
         print_json(as_json(grid))
     elif not quiet:
@@ -93,7 +93,7 @@ def _plan(asked: Any, folder: Path, workers: int, *, json_: bool, quiet: bool) -
     from fairmargin.studies.grid_samples import listening
     from fairmargin.studies.grid_times import times_of
 
-    with training_progress(quiet or json_) as listeners, listening(listeners.tell):
+    with training_progress(quiet or json_) as listeners, listening(listeners.progress):
         tasks = plan_study(asked)
         notes = notes_on(asked, samples_by_name(asked, tasks))
         times = times_of(tasks, folder)

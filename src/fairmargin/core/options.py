@@ -4,7 +4,7 @@ A field's name, type, default and docstring are the only declaration of an optio
 command-line options of them, `fairmargin.study.study` reads and writes them as TOML.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
@@ -151,6 +151,7 @@ Crosses = Annotated[
     tuple[tuple[str, ...], ...], BeforeValidator(_crossed), OnCommandLine(repeat=True, metavar="NAME,NAME")
 ]
 Bounds = Annotated[tuple[float, float] | None, BeforeValidator(_bounds), OnCommandLine(metavar="LOW,HIGH")]
+Radius = Annotated[float, BeforeValidator(_radius), OnCommandLine(metavar="RADIUS")]
 Radii = Annotated[tuple[float, ...], BeforeValidator(_radii), OnCommandLine(repeat=True, metavar="RADIUS")]
 
 
@@ -170,8 +171,7 @@ def validated(kind: type[_Kind], fields: Mapping[str, Any]) -> _Kind:
     """
     for name in fields:
         if name not in kind.model_fields:
-            hint = suggest(str(name), kind.model_fields).partition(" There are")[0]
-            raise InputError(f"is unknown. {hint.rstrip('.')}", field=str(name))
+            raise InputError(f"is unknown. {_meant(str(name), kind.model_fields)}", field=str(name))
     return kind(**fields)
 
 
@@ -180,18 +180,21 @@ def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
     problem = error.errors()[0]
     place = [str(part) for part in problem["loc"] if not isinstance(part, int)]
     names = [part for part in place if part.replace("_", "").isalnum() and part.islower()]
+    if problem["type"] == "extra_forbidden":  # its name may be any text
+        names = [*(name for name in names if name != place[-1]), place[-1]]
     field = ".".join(names[:2])
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         if cause.field:
             return cause.within(field) if field else cause
+        if cause.problem[:1].isupper():  # a whole sentence
+            return cause
         given = problem["input"] if cause.given is NOT_GIVEN else cause.given
         return InputError(cause.problem, field=field, given=given, others=cause.others)
     given = problem["input"]
     match problem["type"]:
         case "extra_forbidden":
-            hint = suggest(names[-1], _fields_at(kind, names[:-1])).partition(" There are")[0]
-            return InputError(f"is unknown. {hint.rstrip('.')}", field=field)
+            return InputError(f"is unknown. {_meant(names[-1], _fields_at(kind, names[:-1]))}", field=field)
         case "literal_error":
             return InputError(f"must be one of {_choices(problem['ctx']['expected'])}", field=field, given=given)
         case "greater_than_equal":
@@ -202,6 +205,12 @@ def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
             return InputError(_EXPECTED[kind_of_problem], field=field, given=given)
     message = str(problem["msg"]).removeprefix("Value error, ")
     return InputError(message[:1].lower() + message[1:], field=field, given=given)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Return which field may have been meant, or which there are."""
+    question, _, others = suggest(name, known).partition("There are: ")
+    return question.strip() or f"There are: {others.rstrip('.')}"
 
 
 def _choices(expected: str) -> str:

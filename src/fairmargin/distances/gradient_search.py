@@ -45,7 +45,7 @@ class Look:
 
 
 def look(network: Network, rows: Tensor, y: Tensor, value: Callable[[Tensor, Tensor], Tensor]) -> Look:
-    """Ask the model, which may be an accelerated copy, for one tile; `value` takes its scores and the classes."""
+    """Ask the model, which may be a faster copy, for one tile; `value` takes its scores and the classes."""
     with torch.enable_grad():
         x = rows.detach().requires_grad_(True)
         scores = network.scores(x)

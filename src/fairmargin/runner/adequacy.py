@@ -25,7 +25,7 @@ from fairmargin.models.referenced import References
 from fairmargin.runner.cases import Case
 from fairmargin.runner.measurer import Measured, Measurer, ShardPlan, Slice, plans_of, shards_of
 from fairmargin.study.options import AuditOptions
-from fairmargin.study.record import About, StoredResult
+from fairmargin.study.record import StoredResult
 
 
 def adequacy_of_case(
@@ -45,7 +45,7 @@ def adequacy_of_case(
         if known.bound is not Bound.UPPER:
             for partition in case.partitions:
                 result = nothing_to_settle(known.bound, known.norm, partition.name, name, TOLERANCE)
-                yield _stored(name, partition, measured[name]), result
+                yield _stored(case, name, partition, measured[name]), result
         elif estimator is not None and has_budget(estimator):
             some = some or _chosen_rows(options, case, measure)
             evidence = _evidence(case, name, estimator, known.take(some.chosen), some, measure)
@@ -61,7 +61,7 @@ def adequacy_of_case(
                     confidence=options.confidence,
                     up_to=cap,
                 )
-                yield _stored(name, partition, measured[name]), result
+                yield _stored(case, name, partition, measured[name]), result
 
 
 def usable_cap(known: Distances, partition: Partition, cap: float, asked: float) -> float:
@@ -69,8 +69,8 @@ def usable_cap(known: Distances, partition: Partition, cap: float, asked: float)
     return math.inf if any(forced_cut([known], partition, cap, asked).reasons) else cap
 
 
-def _stored(name: str, partition: Partition, measured: Measured) -> StoredResult:
-    about = About(partition=partition.name, estimator=name)
+def _stored(case: Case, name: str, partition: Partition, measured: Measured) -> StoredResult:
+    about = case.about.model_copy(update={"partition": partition.name, "estimator": name})
     key = sha256(f"adequacy {name} {partition.name} {' '.join(measured.keys)}".encode()).hexdigest()
     return StoredResult(kind="adequacy", about=about, shards=(measured.keys,), key=key)
 

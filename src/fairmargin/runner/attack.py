@@ -14,7 +14,7 @@ from fairmargin.errors import InputError
 from fairmargin.runner.cases import Case
 from fairmargin.runner.measurer import Measured, Measurer
 from fairmargin.study.options import AttackOptions
-from fairmargin.study.record import About, StoredResult
+from fairmargin.study.record import StoredResult
 
 DEFAULT = "pgd"
 
@@ -39,7 +39,7 @@ def attack_case(options: AttackOptions, case: Case, measure: Measurer) -> Iterat
             (
                 StoredResult(
                     kind="robust_accuracy",
-                    about=About(partition=partition.name, attack=name, radius=radius),
+                    about=case.about.model_copy(update={"partition": partition.name, "attack": name, "radius": radius}),
                     settings=how,
                 ),
                 (found,),

@@ -23,6 +23,7 @@ from fairmargin.runner.measurer import Measured, Measurer
 from fairmargin.study.options import AuditOptions
 from fairmargin.study.record import About, StoredResult
 
+_NOBODY = About()
 ELSEWHERE = "measured elsewhere"
 _SIGMAS = (0.0, 0.5, 1.0, 2.0, 3.0)  # radii at which certified accuracy is reported, in units of the noise
 
@@ -48,15 +49,17 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
     measure.note(_missing_bracket([each.distances for each in measured.values()]))
     audits = measure.results(
         [
-            (_stored("audit", p, name, how), (found,), p, settings)
+            (_stored("audit", case.about, p, name, how), (found,), p, settings)
             for name, found in measured.items()
             for p in case.partitions
         ],
         "comparing groups",
+        lambda result: _with_warning(result, case),
     )
-    audits = [(stored, _with_warning(result, case)) for stored, result in audits]
     yield from audits
-    yield from measure.results(list(_brackets(case, measured, settings, how, measure)), "bracketing")
+    yield from measure.results(
+        list(brackets_of(measured, case.partitions, settings, how, measure, case.about)), "bracketing"
+    )
     yield from measure.results(list(_certificates(case, estimators, measured, settings, how)), "certifying")
     if options.adequacy:
         from fairmargin.runner.adequacy import adequacy_of_case
@@ -121,16 +124,18 @@ def _with_warning(result: AuditResult, case: Case) -> AuditResult:
     return replace(result, warnings=(warning, *result.warnings))
 
 
-def _stored(kind: str, partition: Partition, estimator: str, how: Mapping[str, Any]) -> StoredResult:
-    return StoredResult(kind=kind, about=About(partition=partition.name, estimator=estimator), settings=dict(how))
+def _stored(kind: str, about: About, partition: Partition, estimator: str, how: Mapping[str, Any]) -> StoredResult:
+    about = about.model_copy(update={"partition": partition.name, "estimator": estimator})
+    return StoredResult(kind=kind, about=about, settings=dict(how))
 
 
-def _brackets(
-    case: Case,
+def brackets_of(
     measured: Mapping[str, Measured],
+    partitions: Sequence[Partition],
     settings: AuditSettings,
     how: Mapping[str, Any],
     measure: Measurer,
+    about: About = _NOBODY,
 ) -> Iterator[tuple[StoredResult, Sequence[Measured], Any, AuditSettings]]:
     """Yield a bracket for each subject and norm that was measured from both sides: the best of each side."""
     kinds = dict.fromkeys((m.distances.subject, m.distances.norm) for m in measured.values())
@@ -140,8 +145,8 @@ def _brackets(
             continue
         between = " and ".join(", ".join(side) for side in sides.values())
         best = (_best(sides[Bound.LOWER], highest, measure), _best(sides[Bound.UPPER], tightest_of, measure))
-        for partition in case.partitions:
-            yield _stored("bracket", partition, between, how), best, partition, settings
+        for partition in partitions:
+            yield _stored("bracket", about, partition, between, how), best, partition, settings
 
 
 def _of(measured: Mapping[str, Measured], subject: str, norm: Norm, bound: Bound) -> dict[str, Measured]:
@@ -200,7 +205,7 @@ def _certificates(
         if isinstance(estimator, Smoothing):
             further = {"radii": list(certified_radii(estimator)), "alpha": estimator.alpha}
             for partition in case.partitions:
-                stored = _stored("certified", partition, name, {**how, **further})
+                stored = _stored("certified", case.about, partition, name, {**how, **further})
                 yield stored, (measured[name],), partition, settings
 
 

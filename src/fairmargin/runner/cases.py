@@ -18,8 +18,9 @@ from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.distance_table import load_distances
+from fairmargin.data.distance_table import DistanceTable, load_distances
 from fairmargin.data.image_folder import load_images
+from fairmargin.data.measured_run import load_run_distances
 from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
@@ -30,7 +31,8 @@ from fairmargin.models.feature_order import differing, places_of
 from fairmargin.models.loading import load_model
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.referenced import References, drawn
-from fairmargin.study.options import DataOptions, GroupOptions
+from fairmargin.study.options import DataOptions, GroupOptions, ImportOptions
+from fairmargin.study.record import About
 from fairmargin.study.study import Study
 
 
@@ -64,6 +66,8 @@ class Case:
         Samples for searches that find nothing by themselves.
     imported, ids
         Distances that were measured elsewhere, with an id per sample if there are any.
+    about
+        What results say of the case, where a run has several: its epoch.
     """
 
     model: str
@@ -83,6 +87,7 @@ class Case:
     references: References | None = None
     imported: Distances | None = None
     ids: npt.NDArray[np.str_] | None = None
+    about: About = field(default_factory=About)
 
     @property
     def measured(self) -> tuple[Classifier, Dataset, Ints]:
@@ -132,7 +137,7 @@ def load_case(study: Study, progress: Progress = silent) -> Case:
     split, task = study.data.split, study.data.task
     described = [dataset.name or study.data.data, "" if split in ("", "all") else split, task]
     weights = study.model.weights
-    return _checked_case(
+    return checked_case(
         study,
         model,
         dataset,
@@ -144,7 +149,7 @@ def load_case(study: Study, progress: Progress = silent) -> Case:
     )
 
 
-def _checked_case(
+def checked_case(
     study: Study,
     model: Classifier,
     dataset: Dataset,
@@ -181,14 +186,30 @@ def _checked_case(
 
 def _imported_case(study: Study) -> Case:
     given = study.imported
+    norm = (study.audit.norm if study.audit else "") or None
+    if Path(given.distances).is_dir():
+        return _case_of_table(study, _of_run(given, norm))
     table = load_distances(
         Path(given.distances),
         value=given.distance_column or None,
         correct=given.correct_column or None,
         id=given.id or None,
         bound=given.bound or None,
-        norm=(study.audit.norm if study.audit else "") or None,
+        norm=norm,
     )
+    return _case_of_table(study, table)
+
+
+def _of_run(given: ImportOptions, norm: str | None) -> DistanceTable:
+    for name in ("correct_column", "id"):
+        if getattr(given, name):
+            raise InputError("is for tables; a run folder knows it by itself: leave it out", field=name)
+    return load_run_distances(
+        Path(given.distances), estimator=given.distance_column or None, bound=given.bound or None, norm=norm
+    )
+
+
+def _case_of_table(study: Study, table: DistanceTable) -> Case:
     text = f"{table.name}: distances of {len(table):,} samples, measured elsewhere"
     groups = study.groups
     return Case(

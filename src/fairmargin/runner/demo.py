@@ -49,8 +49,8 @@ def train_network() -> "nn.Module":
     """A small convolutional network, fitted to the training split in seconds; on one machine always the same."""
     import torch
 
-    from fairmargin.models.acceleration import threads
     from fairmargin.models.architectures.catalog import build_architecture
+    from fairmargin.training.threads import threads
 
     dataset = load_digits_dataset("train")
     x, y = torch.tensor(dataset.x, dtype=torch.float32), torch.tensor(dataset.y)

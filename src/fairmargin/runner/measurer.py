@@ -94,6 +94,8 @@ class Measurer:
     reused: int = 0
     notes: list[str] = field(default_factory=list)
     earlier: str = ""
+    _known: dict[str, Distances] = field(default_factory=dict)
+    _results: set[str] = field(default_factory=set)
 
     def note(self, *sentences: str) -> None:
         """Add sentences for the reader, each once."""
@@ -101,7 +103,8 @@ class Measurer:
 
     def measure(self, case: Case, estimator: DistanceEstimator, name: str) -> Measured:
         """Measure the distances of all samples of a case."""
-        return self.carry_out([estimator_plans(case, estimator)], f"measuring {name}")[0]
+        at = f", epoch {case.about.epoch}" if case.about.epoch else ""
+        return self.carry_out([estimator_plans(case, estimator)], f"measuring {name}{at}")[0]
 
     def attack(self, case: Case, attack: Attack, radius: float, name: str) -> Measured:
         """Attack all samples of a case at one radius."""
@@ -118,7 +121,7 @@ class Measurer:
         self.progress(what, len(found), len(every))
         for task, distances in self.engine.run(todo):
             self.run.store.write(task.key, distances, every[task.key][1])
-            found[task.key] = distances
+            found[task.key] = self._known[task.key] = distances
             self.progress(what, len(found), len(every))
         self.measured, self.reused = self.measured + len(todo), self.reused + len(every) - len(todo)
         return [self._combined(plans, found) for plans in requests]
@@ -128,12 +131,16 @@ class Measurer:
         key = shard_key(parts)
         if self._kept(key) is None:
             self.run.store.write(key, distances, about)
+            self._known[key] = distances
         return Measured(distances, (key,))
 
     def results(
-        self, asked: Sequence[tuple[StoredResult, Sequence[Measured], Partition, AuditSettings]], what: str
+        self,
+        asked: Sequence[tuple[StoredResult, Sequence[Measured], Partition, AuditSettings]],
+        what: str,
+        complete: Callable[[Any], Any] = lambda result: result,
     ) -> list[tuple[StoredResult, Any]]:
-        """Compute results as tasks and keep them."""
+        """Compute results as tasks, complete them by what only the runner knows, and keep them."""
         named = []
         for stored, measured, partition, settings in asked:
             shards = tuple(each.keys for each in measured)
@@ -147,22 +154,32 @@ class Measurer:
             if stored.key not in found
         }
         by_key = {stored.key: stored for stored, *_ in named}
+        self._results.update(found)
         self.progress(what, len(found), len(by_key))
         for task, result in self.engine.run(list(todo.values())):
-            self.run.keep(by_key[task.key], result)
-            found[task.key] = result
+            found[task.key] = complete(result)
+            self.keep_result(by_key[task.key], found[task.key])
             self.progress(what, len(found), len(by_key))
         return [(stored, found[stored.key]) for stored, *_ in named]
 
+    def keep_result(self, stored: StoredResult, result: Any) -> None:
+        """Keep a result, unless it is kept already."""
+        if stored.key not in self._results:
+            self.run.keep(stored, result)
+            self._results.add(stored.key)
+
     def _kept(self, key: str) -> Distances | None:
         """Return a shard that is there and sound; a damaged one is set aside, to be measured again."""
+        if key in self._known:
+            return self._known[key]
         if not self.run.store.has(key):
             return None
         try:
-            return self.run.store.read(key)
+            self._known[key] = self.run.store.read(key)
         except StoreError:
             self.run.store.set_aside(key)
             return None
+        return self._known[key]
 
     def _combined(self, plans: Sequence[ShardPlan], found: Mapping[str, Distances]) -> Measured:
         keys, parts = [], []
@@ -244,7 +261,9 @@ def _measuring_tasks(
     asked = with_references(model, references, estimator)
     parts = {"revision": type(estimator).revision} | {f"estimator.{k}": v for k, v in describe(estimator).items()}
     most = getattr(type(estimator), "at_a_time", None)
-    for start, stop, key in shards_of(model, dataset, seed, parts | {"model": asked.fingerprint()}, most):
+    parts |= {"model": asked.fingerprint()}
+    # Estimators that need no gradients ask the module itself, never its copy.
+    for start, stop, key in shards_of(model, dataset, seed, parts, most, searches=estimator.needs == "gradient"):
         yield Task(key, measure_shard, (asked, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
 
 
@@ -262,7 +281,13 @@ def attack_plan(case: Case, attack: Attack, radius: float) -> ShardPlan:
 
 
 def shards_of(
-    model: Classifier, dataset: Dataset, seed: int, parts: Mapping[str, Any], most: int | None = None
+    model: Classifier,
+    dataset: Dataset,
+    seed: int,
+    parts: Mapping[str, Any],
+    most: int | None = None,
+    *,
+    searches: bool = True,
 ) -> Iterable[tuple[int, int, str]]:
     """Yield where each shard of the samples starts and stops, and its key.
 
@@ -274,10 +299,26 @@ def shards_of(
         What is measured.
     most
         Largest shard of an estimator so slow that a usual one would show no progress for too long.
+    searches
+        Whether gradients are followed: those of the copy that a network's searches calculate with.
     """
     size = shard_size(model, math.prod(dataset.x.shape[1:]), len(dataset))
     size = size if most is None else min(size, most)
     base = {"data": dataset.fingerprint, "seed": seed, "shard": size, "tile": model.tile, **parts}
+    base |= _last_bits(model, tuple(map(int, dataset.x.shape[1:])), searches)
     for start in range(0, len(dataset), size):
         stop = min(start + size, len(dataset))
         yield start, stop, shard_key(base | {"start": start, "stop": stop})
+
+
+def _last_bits(model: Classifier, shape: tuple[int, ...], searches: bool) -> dict[str, bool]:
+    """Return what of the search copy changes last bits; in the words of version 0.1, whose shards stay usable."""
+    rule = getattr(model, "search_copy", None)
+    if rule is None:
+        return {}
+    made = rule(shape) if searches else None
+    return {
+        "acceleration.fold": made is not None and made.fold,
+        "acceleration.channels_last": made is not None and made.channels_last,
+        "acceleration.compiled": False,
+    }

@@ -43,7 +43,7 @@ from fairmargin.runner.costs import passes_of
 from fairmargin.runner.measurer import Measurer, plans_of
 from fairmargin.runner.precision_plan import PrecisionPlan
 from fairmargin.study.options import AuditOptions
-from fairmargin.study.record import About, StoredResult
+from fairmargin.study.record import StoredResult
 from fairmargin.study.run_folder import RunFolder
 
 _COSTS = "costs"
@@ -141,7 +141,7 @@ def precise_case(
     measure.note(*(getattr(estimator, "caution", "") for estimator in plan.estimators()))
     subject = Subject(model, dataset.x, positions, case.references)
     for partition in case.partitions:
-        about = About(partition=partition.name, estimator=name)
+        about = case.about.model_copy(update={"partition": partition.name, "estimator": name})
         parts = (
             f"precision {name} {options.model_dump_json()} {partition.name} {dataset.fingerprint} {model.fingerprint()}"
         )

@@ -1,12 +1,13 @@
 """Carry out a study: load its case, measure, compute, and keep everything in one record."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairmargin.core.progress import Progress, silent
 from fairmargin.engine.task import Engine
+from fairmargin.errors import InputError
 from fairmargin.models.referenced import fingerprint_of
 from fairmargin.runner.attack import attack_case, attacks_of
 from fairmargin.runner.audit import audit_case, estimators_of, searches
@@ -15,6 +16,9 @@ from fairmargin.runner.measurer import Measurer
 from fairmargin.study.record import Provenance, RunRecord, StoredResult, versions
 from fairmargin.study.run_folder import RunFolder, RunMemory, Samples
 from fairmargin.study.study import Study
+
+if TYPE_CHECKING:
+    from fairmargin.runner.trainer import FinishedTraining
 
 
 def run(
@@ -25,6 +29,8 @@ def run(
     case: Case | None = None,
     command: str = "",
     progress: Progress = silent,
+    on_step: Progress | None = None,
+    on_epoch: Callable[[Any], None] | None = None,
 ) -> tuple[RunRecord, Measurer]:
     """Carry out a study and return its record; what the folder holds already is not computed again.
 
@@ -44,9 +50,15 @@ def run(
         The command line, for the record.
     progress
         Called with what is done, how much, of how much.
+    on_step
+        Called with the steps of a training, in changing words; by default `progress`.
+    on_epoch
+        Called with each epoch of a training that was trained by this call.
     """
-    case = case or load_case(study, progress)
-    check(study, case)
+    training = None if study.train is None else _train(study, folder, engine, command, progress, on_step, on_epoch)
+    case = training.samples if training is not None else case or load_case(study, progress)
+    if training is None:
+        check(study, case)
     record = RunRecord(study=study, provenance=_provenance(study, case, command))
     keeper = folder.claimed(record) if folder is not None else nullcontext(RunMemory())
     with keeper as place, engine.session() as workers:
@@ -57,12 +69,17 @@ def run(
         measure.note(*case.notes)
         found: list[StoredResult] = []
         in_memory: dict[str, object] = {}
-        for stored, result in _computed(study, case, measure):
-            place.keep(stored, result)
+        for stored, result in _computed(study, case, measure) if training is None else training.results(measure):
+            measure.keep_result(stored, result)
             found.append(stored)
             in_memory[stored.key] = result
         record = record.model_copy(
-            update={"status": "finished", "notes": tuple(measure.notes), "results": tuple(found)}
+            update={
+                "status": "finished",
+                "notes": tuple(measure.notes),
+                "failures": () if training is None else training.failures,
+                "results": tuple(found),
+            }
         ).reading(lambda stored: in_memory[stored.key])
         if isinstance(place, RunFolder):
             old = place.record()
@@ -70,6 +87,26 @@ def run(
             record = place.finish(record, samples)
             measure.earlier = _became_of(old, record)
     return record, measure
+
+
+def _train(
+    study: Study,
+    folder: RunFolder | None,
+    engine: Engine,
+    command: str,
+    progress: Progress,
+    on_step: Progress | None,
+    on_epoch: Callable[[Any], None] | None,
+) -> "FinishedTraining":
+    """Train the network of a study, unless it is there; a folder that holds another run is refused before."""
+    from fairmargin.runner.trainer import FinishedTraining, carry_out_training, prepare_training
+
+    prepared = prepare_training(study, progress)
+    if folder is None:
+        raise InputError("A training is kept in a folder: name one.")
+    folder.open_for(RunRecord(study=study, provenance=_provenance(study, prepared.samples, command)))
+    trained = carry_out_training(prepared.job, folder.path, engine, on_step or progress, on_epoch)
+    return FinishedTraining(prepared, trained, folder.path)
 
 
 def check(study: Study, case: Case) -> None:

@@ -5,7 +5,7 @@ of its tasks alone. Data are named there, not hashed: whether they are still the
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairmargin.attacks.catalog import describe_attack, parse_attack
@@ -83,7 +83,7 @@ class Cell:
             "method": describe_method(self.settings.method),
             "epochs": self.settings.epochs,
             # `threads` stands below: keys are the same as before a plan had it.
-            "plan": {name: value for name, value in asdict(self.settings.plan).items() if name != "threads"},
+            "plan": self.settings.plan.model_dump(mode="json", exclude={"threads"}),
             "seed": self.seed,
             "threads": self.threads,
         }

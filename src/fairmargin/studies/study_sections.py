@@ -14,7 +14,7 @@ from fairmargin.data.catalog import DATASETS
 from fairmargin.distances.catalog import ESTIMATORS, parse_estimator
 from fairmargin.errors import InputError
 from fairmargin.models.architectures.catalog import ARCHITECTURES
-from fairmargin.studies.epoch_audits import WORDS
+from fairmargin.runner.trainer import WORDS
 from fairmargin.training.catalog import METHODS, parse_method
 
 

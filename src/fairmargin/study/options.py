@@ -1,8 +1,9 @@
 """The options of a study. Each field is an option of the command line, a key of study files and a Python argument."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from fairmargin.core.options import (
     Bounds,
@@ -14,12 +15,25 @@ from fairmargin.core.options import (
     OnCommandLine,
     Options,
     Radii,
+    Radius,
     Whole,
 )
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import CompareOptions
+from fairmargin.study.paper_settings import STEPS, settings_of, settings_sentence
+from fairmargin.study.schedule import Schedule, parse_schedule
+
+
+def _schedule(value: Any) -> Any:
+    if isinstance(value, Schedule):
+        return value
+    if not isinstance(value, str):
+        raise InputError("must be a text such as 'cosine' or 'steps:0.5,0.75'")
+    return parse_schedule(value)
+
 
 Count = Annotated[Whole, Field(ge=0)]
+Rate = Annotated[Schedule, BeforeValidator(_schedule), PlainSerializer(str, return_type=str)]
 
 
 class DataOptions(Options):
@@ -32,7 +46,7 @@ class DataOptions(Options):
     root: str = ""
     """Folder or archive of a named dataset's files."""
     split: Literal["", "all", "train", "test"] = ""
-    """Part of a named dataset: all, train or test; all if left out."""
+    """Part of a named dataset: all, train or test; all if left out, or train for a training."""
     task: str = ""
     """What is predicted, for datasets with several tasks."""
     size: Count = 0
@@ -97,7 +111,7 @@ class ImportOptions(Options):
     distances: str = ""
     """Table of distances (.csv, .parquet, .npz), or a run folder."""
     distance_column: str = ""
-    """Column with the distance."""
+    """Column with the distance; of a run folder with several estimators, the estimator."""
     correct_column: str = ""
     """Column that says whether the sample is classified correctly."""
     id: str = ""
@@ -199,3 +213,168 @@ class AttackOptions(CompareOptions):
     """How far the attack may go, as in 4/255 or 0.5; may be repeated."""
     up_to: Annotated[Number, OnCommandLine(hidden=True)] = float("inf")
     """Not used by attacks, whose radius is the cap."""
+
+
+class EpochAuditOptions(AuditOptions):
+    """Audits of a network as it was at some epochs of its training."""
+
+    panel: ClassVar[str] = "Auditing epochs"
+
+    audit_epochs: Names = ()
+    """Audit the network as it was at these epochs: first,middle,last,best, or numbers of kept epochs."""
+    audit_on: str = ""
+    """On what: a split, a file, or validation; the split test if left out."""
+    audit_per_group: Count = 0
+    """Maximum number of audited samples of each group; 0: all."""
+
+
+class DescentOptions(Options):
+    """Settings of a descent: steps, batches, what is watched and what is kept."""
+
+    panel: ClassVar[str] = "Training"
+
+    rate: Number = 0.01
+    """Learning rate."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """Optimizer: sgd or adam."""
+    momentum: Number = 0.9
+    """Momentum of sgd."""
+    weight_decay: Number = 0.0
+    """Pull of the weights to 0."""
+    batch: Whole = 128
+    """Number of samples of a step."""
+    schedule: Rate = Schedule()
+    """How the rate changes: constant, cosine, or steps:0.5,0.75, a tenth after each of these shares of the epochs."""
+    augmentation: Literal["none", "flip", "crop_flip"] = "none"
+    """Augmentation of images: none, flip (left and right), or crop_flip (also moved by up to 4 pixels)."""
+    average: Number = 0.0
+    """Decay of a moving average of the weights, as in 0.999; 0: none. The average is what is validated and kept."""
+    watch_samples: Whole = 200
+    """Maximum number of validation samples of each group that are looked at between epochs."""
+    patience: Whole = 0
+    """Stop after this many epochs in which the worst group did not become better on validation data; 0: never."""
+    keep_every: Whole = 0
+    """Keep the weights of every so many epochs, besides the first, middle, last and best; 0: only these."""
+
+    @field_validator("rate")
+    @classmethod
+    def _check_positive(cls, value: float) -> float:
+        if not 0 < value < float("inf"):
+            raise InputError("must be a positive number")
+        return value
+
+    @field_validator("weight_decay", "momentum", "average")
+    @classmethod
+    def _check_not_negative(cls, value: float) -> float:
+        if not 0 <= value < float("inf"):
+            raise InputError("must be a number, 0 or more")
+        return value
+
+    @field_validator("momentum", "average")
+    @classmethod
+    def _check_below_one(cls, value: float) -> float:
+        if value >= 1:
+            raise InputError("must lie below 1")
+        return value
+
+    @field_validator("batch", "watch_samples")
+    @classmethod
+    def _check_at_least_one(cls, value: int) -> int:
+        if value < 1:
+            raise InputError("must be a whole number, 1 or more")
+        return value
+
+    @field_validator("patience", "keep_every")
+    @classmethod
+    def _check_count(cls, value: int) -> int:
+        if value < 0:
+            raise InputError("must be a whole number, 0 or more")
+        return value
+
+    def descent(self) -> dict[str, Any]:
+        """Return the settings of the descent by name."""
+        return {name: getattr(self, name) for name in DescentOptions.model_fields}
+
+
+class TrainOptions(DescentOptions):
+    """How a network is trained.
+
+    >>> options = TrainOptions(method="fat", settings_of="ma", epochs=12)
+    >>> options.epochs, options.rate, str(options.schedule)
+    (12, 0.1, 'steps:0.5,0.6667')
+    """
+
+    arch: str = ""
+    """Architecture by its name, see `fairmargin list architectures`; the same as `model` = arch:NAME."""
+    method: str = "erm"
+    """Name of a training method; see `fairmargin list methods`."""
+    set: Listed = ()
+    """field=value of the method, as in weight=0.5 or radius=4/255; may be repeated."""
+    settings_of: str = ""
+    """Epochs, rate, batch and schedule of a paper: nanda, tran, tran-faces, ma or mousavi. Options given beside it
+    win."""
+    beside: Annotated[tuple[str, ...] | None, OnCommandLine(hidden=True)] = None
+    """Names of the fields that were given beside `settings_of`."""
+    epochs: Whole = 0
+    """How often each sample is seen."""
+    validation: str = "0.1"
+    """Data kept apart and looked at between epochs: a share of each class, a split, a file, or 0 for none."""
+    watch: str = ""
+    """Attack on validation data, NAME or NAME:key=value,…; pgd:steps=10 in the method's norm if left out."""
+    watch_radius: Annotated[Radius | None, OnCommandLine(metavar="RADIUS")] = None
+    """Radius of that attack, as in 4/255; the method's own if left out. 0: no attack."""
+    threads: Annotated[Whole, Field(ge=1)] = 1
+    """Number of threads of the training. It is fixed because the last bits of the weights depend on it."""
+    log: Listed = ()
+    """Also log to tensorboard or mlflow; may be repeated."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_from_paper(cls, given: Any) -> Any:
+        """Fill in what a paper says; what was given beside it stays, also when it is read back from a record."""
+        if not isinstance(given, Mapping) or not given.get("settings_of"):
+            return given
+        known = settings_of(str(given["settings_of"])).fields
+        own = given.get("beside")
+        own = tuple(name for name in STEPS if name in given) if own is None else own
+        return {**{name: value for name, value in known.items() if name not in own}, **given, "beside": own}
+
+    @field_validator("epochs")
+    @classmethod
+    def _check_epochs(cls, value: int) -> int:
+        if value < 1:
+            raise InputError("must be 1 or more")
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if not self.epochs:
+            raise InputError(
+                "How long is to be trained? Give {epochs}, or {settings_of} a paper.", others=("epochs", "settings_of")
+            )
+        if self.share == 0 and self.patience:
+            raise InputError(
+                "watches validation data, and {validation} 0 leaves none. Leave one of them out",
+                field="patience",
+                others=("validation",),
+            )
+        return self
+
+    @property
+    def share(self) -> float | None:
+        """The share of the training data that is kept for validation; None where validation has data of its own."""
+        try:
+            share = float(self.validation)
+        except ValueError:
+            return None
+        if not 0 <= share < 1:
+            raise InputError(
+                "is a share of the training data, from 0 to below 1", field="validation", given=self.validation
+            )
+        return share
+
+    @property
+    def settings_sentence(self) -> str:
+        """What was taken from a paper, in words; empty if nothing was."""
+        values = {name: getattr(self, name) for name in STEPS}
+        return settings_sentence(self.settings_of, self.beside or (), values) if self.settings_of else ""

@@ -149,21 +149,26 @@ class RunFolder:
         """The shards."""
         return Store.open(self.path, create=True)
 
-    @contextmanager
-    def claimed(self, record: RunRecord) -> Iterator["RunFolder"]:
-        """Be the only writer of this folder, which belongs to one model on one dataset.
+    def open_for(self, record: RunRecord) -> None:
+        """Make the folder unless it is there; refuse one that holds another run, or other files.
 
         The record of a finished run stays until the new one is written: a run that is interrupted destroys nothing.
         Otherwise the record says that the run did not finish.
         """
         self._refuse_old()
+        old = self.record() if self.store else None
+        if old is not None:
+            self._refuse_other(old, record)
+        if old is None or old.status != "finished":
+            self._write_record(record)
+
+    @contextmanager
+    def claimed(self, record: RunRecord) -> Iterator["RunFolder"]:
+        """Be the only writer of this folder, which belongs to one model on one dataset; see `open_for`."""
+        self._refuse_old()
         store = self.store
         with store.lock():
-            old = self.record()
-            if old is not None:
-                self._refuse_other(old, record)
-            if old is None or old.status != "finished":
-                self._write_record(record)
+            self.open_for(record)
             yield self
 
     def _refuse_old(self) -> None:
@@ -244,12 +249,12 @@ class RunFolder:
                 self._read_result(each)
         except (OSError, ValueError):  # damaged: the command that asked for them computes them again
             return record, frame
-        if not kept or len(before) != len(frame):
+        if not kept or (len(before) != len(frame) and not frame.empty):
             return record, frame
         study = asked.model_copy(update=others)
         added = before[[name for name in before.columns if name not in frame.columns]]
         record = record.model_copy(update={"study": study, "results": (*record.results, *kept)})
-        return record, pd.concat([frame, added], axis=1)
+        return record, before if frame.empty else pd.concat([frame, added], axis=1)
 
     def _remove_other_results(self, record: RunRecord) -> None:
         """Remove results of which the record says nothing."""
@@ -259,7 +264,9 @@ class RunFolder:
                 path.unlink(missing_ok=True)
 
     def _write_record(self, record: RunRecord) -> None:
-        text = json.dumps(record.model_dump(mode="json", exclude_defaults=True), indent=1, ensure_ascii=False)
+        content = {"version": record.version, "status": record.status}
+        content |= record.model_dump(mode="json", exclude_defaults=True)
+        text = json.dumps(content, indent=1, ensure_ascii=False)
         atomic_write_text(self.path / RECORD, text + "\n")
 
     def read(self) -> RunRecord:
@@ -382,17 +389,17 @@ def table_of(record: RunRecord, kind: str) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-PARTS = ("audit", "attack")
+PARTS = ("train", "audit", "attack")
 """Parts of a study that compute results."""
 
 
 def part_of(kind: str) -> str:
     """Return the part of a study that computes results of a kind.
 
-    >>> part_of("robust_accuracy"), part_of("bracket")
-    ('attack', 'audit')
+    >>> part_of("robust_accuracy"), part_of("bracket"), part_of("training")
+    ('attack', 'audit', 'train')
     """
-    return "attack" if kind == "robust_accuracy" else "audit"
+    return {"robust_accuracy": "attack", "training": "train"}.get(kind, "audit")
 
 
 def _labels(column: Any) -> "pd.Series[Any]":

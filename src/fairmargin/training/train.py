@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +14,6 @@ from fairmargin.core.progress import Progress, silent
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
-from fairmargin.models.acceleration import threads
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.training.beforehand import check_arguments, check_method, check_watch, scores_of
@@ -28,6 +27,7 @@ from fairmargin.training.notes import notes_on
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import TrainingMethod
 from fairmargin.training.running import identity_of
+from fairmargin.training.threads import threads
 from fairmargin.training.watching import Watch
 
 
@@ -148,7 +148,7 @@ def train(
     check_method(method, epochs, model, watch)
     notes = notes_on(method, watch, positions)
     material = as_material(dataset, positions, groups, classifier.dtype, classifier.device)
-    about = {"method": describe_method(method), "plan": asdict(plan), "epochs": epochs}
+    about = {"method": describe_method(method), "plan": plan.model_dump(mode="json"), "epochs": epochs}
     folder = None if out is None else TrainingFolder(Path(out))
     training = Training(
         material,

@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import pandas as pd
 import pytest
-from fairmargin.studies.gate import gate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmargin.errors import InputError
+from fairmargin.study.gate import gate
 
 NAN = math.nan
 ROW = {
@@ -319,7 +319,7 @@ def test_a_condition_is_never_run(monkeypatch):
 
 
 def test_the_module_itself_names_no_way_to_run_a_text():
-    from fairmargin.studies import gate as module
+    from fairmargin.study import gate as module
 
     with open(module.__file__, encoding="utf-8") as file:
         names = {node.id for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Name)}

@@ -6,9 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from fairmargin.studies.costs import passes_of
-from fairmargin.studies.precision import audit_to_precision
-from fairmargin.studies.precision_plan import PrecisionPlan
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
@@ -23,7 +20,10 @@ from fairmargin.distances.verified import Verified
 from fairmargin.errors import InputError
 from fairmargin.inference.measures import sigma
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.studies import precision
+from fairmargin.runner import precision
+from fairmargin.runner.costs import passes_of
+from fairmargin.runner.precision import audit_to_precision
+from fairmargin.runner.precision_plan import PrecisionPlan
 
 
 @pytest.fixture(scope="module")

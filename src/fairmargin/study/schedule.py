@@ -1,4 +1,4 @@
-"""How the learning rate changes over a training: pure functions of how far it is."""
+"""Schedules of the learning rate: factors by which it changes over a training."""
 
 import math
 from dataclasses import dataclass
@@ -37,15 +37,18 @@ class Schedule:
 
     @property
     def spelling(self) -> str:
-        """As options spell it.
+        """Text from which `parse_schedule` makes the same schedule.
 
         >>> Schedule("steps", (0.5, 0.75)).spelling
         'steps:0.5,0.75'
         """
         return f"{self.kind}:{','.join(f'{share:g}' for share in self.at)}" if self.at else self.kind
 
+    def __str__(self) -> str:
+        return self.spelling
+
     def factor(self, epoch: float, epochs: int) -> float:
-        """By what the rate is multiplied; an epoch may have a fraction."""
+        """Return the factor of the rate; an epoch may have a fraction."""
         if self.kind == "cosine":
             return 0.5 * (1 + math.cos(math.pi * epoch / epochs))
         # It drops between epochs. Half a thousandth: 0.667 of 120 epochs is after 80.
@@ -53,7 +56,7 @@ class Schedule:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """A schedule as options spell it.
+    """Return a schedule from its spelling.
 
     >>> parse_schedule("steps:0.5,0.667")
     Schedule(kind='steps', at=(0.5, 0.667))

@@ -1,4 +1,4 @@
-"""From the names in a training's study to samples, validation data kept apart, and a network to begin with."""
+"""Load what a training begins with: samples, validation data kept apart, and a network."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import nn
 from fairmargin.core.arrays import Bools, Ints
 from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
-from fairmargin.core.progress import Progress
+from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.card import SPLITS
 from fairmargin.data.catalog import DATASETS
@@ -20,22 +20,24 @@ from fairmargin.data.dataset import Dataset
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.architectures.catalog import ARCHITECTURES, build_architecture
 from fairmargin.models.loading import load_model
+from fairmargin.models.normalized import Normalized
 from fairmargin.models.torch_model import from_torch
 from fairmargin.models.weights import load_weights
 from fairmargin.runner.cases import load_data
-from fairmargin.studies.training_study import ARCHITECTURE, Subject, TrainingStudy
+from fairmargin.study.options import DataOptions, GroupOptions, ModelOptions, TrainOptions
+from fairmargin.study.study import ARCHITECTURE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """What is trained on, what is looked at between epochs, and what the outputs of the network mean.
+    """Samples of a training: to train on, and to look at between epochs.
 
     Parameters
     ----------
     training, validation
         Samples with labels as the positions of classes, where these are named.
     outputs
-        How many scores the network gives.
+        Number of scores that the network gives.
     """
 
     training: Dataset
@@ -43,30 +45,46 @@ class TrainingData:
     outputs: int
 
 
-def load_training_data(study: TrainingStudy, tell: Progress) -> TrainingData:
-    """The samples that the study names; validation data are a fixed share of them, or data of their own."""
-    whole = prepared(study, load_data(study.subject, study.subject, progress=tell))
+def load_training_data(
+    data: DataOptions, groups: GroupOptions, train: TrainOptions, progress: Progress = silent
+) -> TrainingData:
+    """Load the samples to train on; validation data are a fixed share of them, or data of their own.
+
+    Of a named dataset the training split is taken unless another is asked for.
+    """
+    split = data.split or ("train" if data.data in DATASETS else "all")
+    data = data.model_copy(update={"split": split})
+    whole = prepared(load_data(data, groups, progress=progress), groups, data.class_names)
     if len(np.unique(whole.y)) < 2:
         only = whole.labels[0]
         raise InputError(
             f"The data have one class only, {only!s}: there is nothing to tell apart. Check the label column."
         )
     _check_labels(whole)
-    named = len(whole.class_names) or len(study.subject.class_names)
+    named = len(whole.class_names) or len(data.class_names)
     outputs = named or (int(whole.y.max()) + 1 if whole.y.dtype.kind in "iu" else len(np.unique(whole.y)))
-    share = study.share
+    share = train.share
     if share is None:
-        return TrainingData(whole, load_beside(study, study.validation.strip(), whole, tell), outputs)
+        return TrainingData(whole, load_beside(data, groups, train.validation.strip(), whole, progress), outputs)
     if not share:
         return TrainingData(whole, None, outputs)
-    kept = held_out(whole.y, whole.partition(study.groups), share)
+    kept = held_out(whole.y, whole.partition(groups_name(groups, data.label)), share)
     if not kept.any():
         raise InputError(
-            f"--validation {study.validation} keeps a part of every class apart, and no class has 2 samples: there are "
-            f"{len(whole):,} samples of as many classes. Raise --per-group, write --validation 0, or check the label "
-            "column."
+            f"{{validation}} {train.validation} keeps a part of every class apart, and no class has 2 samples: there "
+            f"are {len(whole):,} samples of as many classes. Raise {{per_group}}, write {{validation}} 0, or check the "
+            "label column.",
+            others=("validation", "per_group"),
         )
     return TrainingData(whole.take(~kept), whole.take(kept), outputs)
+
+
+def groups_name(groups: GroupOptions, label: str = "") -> str:
+    """Return the name of the partition that a training method speaks of; the class if none is named."""
+    if groups.cross:
+        return " & ".join(groups.cross[0])
+    named = groups.group[0] if groups.group else "class"
+    return "class" if named == label else named
 
 
 def _check_labels(dataset: Dataset) -> None:
@@ -83,18 +101,25 @@ def _check_labels(dataset: Dataset) -> None:
         )
 
 
-def load_beside(study: TrainingStudy, place: str, training: Dataset, tell: Progress, *, per_group: int = 0) -> Dataset:
-    """Further data of the same kind: another split of the dataset, or another file, with the same classes."""
-    subject = study.subject
-    known = subject.data in DATASETS
+def load_beside(
+    data: DataOptions,
+    groups: GroupOptions,
+    place: str,
+    training: Dataset,
+    progress: Progress = silent,
+    *,
+    per_group: int = 0,
+) -> Dataset:
+    """Load further data of the same kind: another split of the dataset, or another file, with the same classes."""
+    known = data.data in DATASETS
     if place in SPLITS and not known:
-        raise InputError(f"{subject.data} has no split {place!r}: a file has none. Give a file of its own.")
+        raise InputError(f"{data.data} has no split {place!r}: a file has none. Give a file of its own.")
     if not place or (place not in SPLITS and not Path(place).exists()):
         words = f"a split ({', '.join(SPLITS)}) or " if known else ""
         raise InputError(f"There is no file {place!r}. Expected {words}a file or folder; looked in {Path.cwd()}.")
     where = {"split": place} if place in SPLITS else {"data": place, "split": "all", "root": ""}
-    further = load_data(subject.model_copy(update={**where, "per_group": per_group}), subject, progress=tell)
-    found = prepared(study, further, training.class_names)
+    further = load_data(data.model_copy(update={**where, "per_group": per_group}), groups, progress=progress)
+    found = prepared(further, groups, training.class_names)
     if found.x.shape[1:] != training.x.shape[1:] or found.feature_names != training.feature_names:
         raise InputError(
             f"{place} has {_features(found)}, but the training data have {_features(training)}. They must be the same, "
@@ -103,21 +128,21 @@ def load_beside(study: TrainingStudy, place: str, training: Dataset, tell: Progr
     return found
 
 
-def prepared(study: TrainingStudy, dataset: Dataset, class_names: tuple[str, ...] = ()) -> Dataset:
-    """The data as they are trained on: labels as positions where they are names, crossed groups as an attribute.
+def prepared(dataset: Dataset, groups: GroupOptions, class_names: tuple[str, ...] = ()) -> Dataset:
+    """Return data as they are trained on: labels as positions where they are names, crossed groups as an attribute.
 
     Images that come without limits lie in [0, 1], as for an audit.
     """
     y, names = dataset.y, dataset.class_names
     if y.dtype.kind in "US":
-        names = class_names or study.subject.class_names or tuple(map(str, np.unique(y)))
+        names = class_names or tuple(map(str, np.unique(y)))
         y = _positions(y, names)
     attributes = dict(dataset.attributes)
-    if study.subject.cross:
-        first, *others = (dataset.partition(name) for name in study.subject.cross[0])
+    if groups.cross:
+        first, *others = (dataset.partition(name) for name in groups.cross[0])
         for other in others:
             first = first & other
-        attributes[study.groups] = np.array(first.labels)[first.membership]
+        attributes[groups_name(groups)] = np.array(first.labels)[first.membership]
     pixels = len(dataset.x.shape) == 4 and not dataset.domain.is_bounded
     domain = Domain(0, 1, dataset.domain.scale) if pixels else dataset.domain
     same = y is dataset.y
@@ -135,7 +160,7 @@ def prepared(study: TrainingStudy, dataset: Dataset, class_names: tuple[str, ...
 
 
 def held_out(y: npt.NDArray[Any], groups: Partition, share: float) -> Bools:
-    """A mask of the samples kept for validation: of every class the share, and in it of every group, always the same.
+    """Return a mask of the samples kept for validation: the share of every class and of every group in it.
 
     Guarantee: a class of two samples or more has one on each side, and its part is the share, rounded; the seed is
     fixed, so that trainings of different seeds are validated on the same samples.
@@ -157,26 +182,38 @@ def held_out(y: npt.NDArray[Any], groups: Partition, share: float) -> Bools:
     return kept
 
 
-def build_network(study: TrainingStudy, data: TrainingData) -> nn.Module:
-    """The network before its first step, by the seed; with weights if it starts warm, and its normalisation."""
-    subject, shape = study.subject, tuple(map(int, data.training.x.shape[1:]))
+def build_network(options: ModelOptions, place: str, data: TrainingData, seed: int) -> nn.Module:
+    """Return the network before its first step, by the seed, with its normalisation as the first layer.
+
+    Parameters
+    ----------
+    options
+        The network; with weights it starts warm.
+    place
+        Name of the data, for sentences.
+    data
+        What is trained on.
+    seed
+        Seed of the initial weights.
+    """
+    shape = tuple(map(int, data.training.x.shape[1:]))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(study.plan.seed)
-        if subject.model.startswith(ARCHITECTURE):
-            name = subject.model.removeprefix(ARCHITECTURE)
-            _check_pictures(name, subject.data, data.training)
+        torch.manual_seed(seed)
+        if options.model.startswith(ARCHITECTURE):
+            name = options.model.removeprefix(ARCHITECTURE)
+            _check_pictures(name, place, data.training)
             network: object = build_architecture(name, shape, data.outputs)
-            if subject.weights:
+            if options.weights:
                 assert isinstance(network, nn.Module)
-                load_weights(network, Path(subject.weights), trust=subject.trust_model, user="the data")
+                load_weights(network, Path(options.weights), trust=options.trust_model, user="the data")
         else:
-            network = load_model(subject.model, trust=subject.trust_model, weights=subject.weights)
+            network = load_model(options.model, trust=options.trust_model, weights=options.weights)
     if not isinstance(network, nn.Module):
         raise ModelError(
-            f"{subject.model!r} is a `{type(network).__name__}`; what is trained is a torch network. Name one, or a "
+            f"{options.model!r} is a `{type(network).__name__}`; what is trained is a torch network. Name one, or a "
             "function that makes it."
         )
-    mean, std, device = subject.mean or None, subject.std or None, subject.device or None
+    mean, std, device = options.mean or None, options.std or None, options.device or None
     return from_torch(network, classes=range(data.outputs), mean=mean, std=std, device=device).module
 
 
@@ -197,9 +234,9 @@ def _check_pictures(name: str, place: str, dataset: Dataset) -> None:
     )
 
 
-def weights_of(module: nn.Module, subject: Subject) -> nn.Module:
-    """The network whose weights are kept: without the normalisation around it."""
-    inner = module.model if subject.mean else module
+def weights_of(module: nn.Module) -> nn.Module:
+    """Return the network whose weights are kept: without the normalisation around it."""
+    inner = module.model if isinstance(module, Normalized) else module
     assert isinstance(inner, nn.Module)
     return inner
 
