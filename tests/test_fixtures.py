@@ -18,6 +18,10 @@ TOLERANCES = {
     "training": {"network": FOLDED},
     "first_audits": {"adult": EXACT, "scores": NETWORK, "cifar10": FOLDED},
 }
+# DeepFool takes discrete turns: on a ResNet-20 last digits send a few samples to another part of the boundary. With the
+# folded copy 25 (L2) and 41 (L∞) of 2,000 moved by more than 0.1 %, by up to 29 %; with the network itself, its weights
+# moved by 10⁻⁷, 25 and 39. So 3 % of the samples may move, and what is said of groups by up to 0.02; no verdict may.
+MOVING = {("first_audits", "cifar10"): (0.03, 0.02)}
 # Weights trained anew have other last digits on another processor, and soon other first ones.
 TRAINED_ANEW = ("demo", "training", "papers")
 TIMED = {("farmur", "12")}  # the claim is about seconds
@@ -40,11 +44,12 @@ def assert_same_rows(now: list[dict[str, Any]], then: list[dict[str, Any]], tole
                 assert row[name] == value or value != value, (name, expected)
 
 
-def assert_same_distances(now: dict[str, Any], then: dict[str, Any], tolerance: float) -> None:
+def assert_same_distances(now: dict[str, Any], then: dict[str, Any], tolerance: float, moving: float = 0.0) -> None:
     assert now.keys() == then.keys()
     for estimator, expected in then.items():
         assert now[estimator]["correct"] == expected["correct"], estimator
-        np.testing.assert_allclose(now[estimator]["values"], expected["values"], rtol=tolerance, atol=0)
+        same = np.isclose(now[estimator]["values"], expected["values"], rtol=tolerance, atol=0)
+        assert (~same).mean() <= moving, (estimator, np.flatnonzero(~same))
 
 
 def carried_out(study: str) -> None:
@@ -52,9 +57,12 @@ def carried_out(study: str) -> None:
     now, then = answers(study), recorded(study)
     for part, tolerance in TOLERANCES[study].items():
         assert now[part].keys() == then[part].keys()
+        moving, of_groups = MOVING.get((study, part), (0.0, tolerance))
         for kind, expected in then[part].items():
-            compare = assert_same_distances if kind == "distances" else assert_same_rows
-            compare(now[part][kind], expected, tolerance)
+            if kind == "distances":
+                assert_same_distances(now[part][kind], expected, tolerance, moving)
+            else:
+                assert_same_rows(now[part][kind], expected, of_groups)
 
 
 @pytest.mark.parametrize("study", ["demo", "batch_norm", "precision", "attack", "training"])

@@ -1,5 +1,6 @@
 """Checking an attack is a stage like any other: kept as it is measured, the same in any engine and after a restart."""
 
+import html
 import math
 import shutil
 from pathlib import Path
@@ -89,7 +90,9 @@ def test_the_report_shows_gap_and_alarms(finished, tmp_path):
     page = write_report(tmp_path / "page.html", finished.record).read_text(encoding="utf-8")
     assert "Was the attack strong enough?" in page
     assert "signs that the attack was misled about “masked” of “half”" in page
-    assert page.count('class="chip alarm"') >= 2
+    alarms = [each for _, result in finished.record.of_kind("adequacy") for each in result.alarm_sentences()]
+    assert len(alarms) >= 2
+    assert all(html.escape(each, quote=False).replace(" %", "\u00a0%") in page for each in alarms)
 
 
 def test_a_second_run_measures_nothing_and_finds_the_same(study, finished):

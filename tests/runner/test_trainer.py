@@ -196,6 +196,14 @@ def test_epochs_are_audited_with_the_weights_that_they_had(audited):
     assert found[4][1].overall.accuracy.value > found[1][1].overall.accuracy.value
 
 
+def test_an_audit_of_an_epoch_is_selected_by_number_or_name(audited):
+    _, _, record = audited
+    by_number, by_name = (record.select(partition="class", epoch=epoch) for epoch in (1, "first"))
+    assert by_number.to_json() == by_name.to_json() == audits_of(record)[1][1].to_json()
+    with pytest.raises(InputError, match=r"no epoch '3'. It has: 1 \(first"):
+        record.select(partition="class", epoch=3)
+
+
 def test_audits_are_kept_with_intervals_and_the_epochs_compared_by_the_signs_of_sigma(audited):
     _, out, record = audited
     audits = audits_of(record)

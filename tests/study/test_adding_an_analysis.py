@@ -74,7 +74,7 @@ IMPORT_AND_CALL = """
 
     for name, found in measured.items():
         for i, p in enumerate(case.partitions):
-            stored = _stored("medians", p, name, how).model_copy(update={"key": f"medians{i}"})
+            stored = _stored("medians", case.about, p, name, how).model_copy(update={"key": f"medians{i}"})
             yield stored, medians(found.distances, p)
 """
 

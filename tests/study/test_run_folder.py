@@ -248,7 +248,7 @@ def test_a_folder_in_which_nothing_was_asked_is_no_run(folder):
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("study.json", "cannot be continued"), ("attack_study.json", "cannot"), ("study.toml", "older version")],
+    [("study.json", "cannot be continued"), ("attack_study.json", "cannot")],
 )
 def test_a_folder_of_an_older_version_is_refused(folder, name, said):
     (folder.path / name).write_text("{}")

@@ -35,9 +35,7 @@ def parse_radius(value: Any) -> float:
         top, slash, bottom = (value if isinstance(value, str) else "").partition("/")
         radius = as_number(f"{top.strip()}/{bottom.strip()}" if slash else value)
     except ZeroDivisionError:
-        raise InputError(
-            "cannot be divided by 0: did you mean a fraction of 255?", field="radius", given=value
-        ) from None
+        raise InputError("cannot be divided by 0", field="radius", given=value) from None
     except (TypeError, ValueError, OverflowError):
         raise InputError(
             "must be a number such as 0.1 or a fraction such as 4/255", field="radius", given=value

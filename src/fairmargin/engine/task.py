@@ -1,7 +1,7 @@
 """What an engine runs, and what an engine is."""
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -69,3 +69,9 @@ class Engine(Protocol):
     def session(self) -> "AbstractContextManager[Engine]":
         """Return an engine whose calls share their workers until the block is left; within it, a session is shared."""
         ...
+
+
+def session_of(engine: Engine) -> AbstractContextManager[Engine]:
+    """Return a session of an engine; an engine of the user's without sessions is used as it is."""
+    session = getattr(engine, "session", None)
+    return nullcontext(engine) if session is None else session()

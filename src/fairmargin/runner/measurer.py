@@ -269,15 +269,21 @@ def _measuring_tasks(
 
 def attack_plan(case: Case, attack: Attack, radius: float) -> ShardPlan:
     """Return the tasks that attack all samples of a case at a radius."""
-    model, dataset, positions = case.measured
+    return attack_plan_of(*case.measured, attack, radius, case.seed)
+
+
+def attack_plan_of(
+    model: Classifier, dataset: Dataset, positions: Ints, attack: Attack, radius: float, seed: int
+) -> ShardPlan:
+    """Return the tasks that attack samples at a radius."""
     subject = served(model, attack.needs, tuple(map(int, dataset.x.shape[1:])))
     parts = {f"attack.{name}": value for name, value in describe_attack(attack).items()}
     parts |= {"revision": type(attack).revision, "radius": radius, "model": subject.fingerprint()}
     tasks = []
-    for start, stop, key in shards_of(subject, dataset, case.seed, parts):
+    for start, stop, key in shards_of(subject, dataset, seed, parts):
         some = Slice(dataset.x, start, stop)
-        tasks.append(Task(key, attack_shard, (subject, attack, some, positions[start:stop], radius, case.seed, start)))
-    return ShardPlan(tuple(tasks), {"attack": describe_attack(attack), "radius": radius, "seed": case.seed})
+        tasks.append(Task(key, attack_shard, (subject, attack, some, positions[start:stop], radius, seed, start)))
+    return ShardPlan(tuple(tasks), {"attack": describe_attack(attack), "radius": radius, "seed": seed})
 
 
 def shards_of(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from fairmargin.core.progress import Progress, silent
-from fairmargin.engine.task import Engine
+from fairmargin.engine.task import Engine, session_of
 from fairmargin.errors import InputError
 from fairmargin.models.referenced import fingerprint_of
 from fairmargin.runner.attack import attack_case, attacks_of
@@ -61,7 +61,7 @@ def run(
         check(study, case)
     record = RunRecord(study=study, provenance=_provenance(study, case, command))
     keeper = folder.claimed(record) if folder is not None else nullcontext(RunMemory())
-    with keeper as place, engine.session() as workers:
+    with keeper as place, session_of(engine) as workers:
         if study.audit is not None and searches(estimators_of(study.audit, case)):
             case = case.with_references(progress)
             record = record.model_copy(update={"provenance": _provenance(study, case, command)})

@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -10,18 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.attacks.catalog import describe_attack
-from fairmargin.attacks.outcomes import attack_shard, check_radius
+from fairmargin.attacks.outcomes import check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.core.progress import Progress
 from fairmargin.distances.measure import check_estimator
-from fairmargin.engine.task import Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
 from fairmargin.models.linear_network import served
-from fairmargin.models.protocol import Classifier
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
-from fairmargin.runner.measurer import ShardPlan, Slice, plans_of, shards_of
+from fairmargin.runner.measurer import ShardPlan, attack_plan_of, plans_of
 from fairmargin.runner.trainer import TrainingJob, train_network
 from fairmargin.runner.training_data import TrainingData, build_network, weights_of
 from fairmargin.studies.grid import Cell, GridTask, Measure
@@ -142,12 +139,10 @@ def weights_at(folder: Path, epoch: str) -> Path:
 def shard_plans(model: TorchClassifier, cell: Cell, measure: Measure, references: Any) -> list[ShardPlan]:
     """The tasks that measure this on the network; of several estimators joined by +, a plan for each."""
     samples, means = samples_of(cell), measure.means
-    subject = served(model, means.needs, tuple(map(int, samples.test.x.shape[1:])))
-    if isinstance(measure.section, AttackSection):
-        assert isinstance(means, Attack)
-        about = {"attack": describe_attack(means), "radius": measure.radius, "seed": SEED}
-        return [ShardPlan(tuple(_attack_tasks(subject, samples, means, measure.radius)), about)]
-    return plans_of(subject, samples.test, samples.positions, means, SEED, references)  # type: ignore[arg-type]
+    where = (model, samples.test, samples.positions)
+    if isinstance(means, Attack) and isinstance(measure.section, AttackSection):
+        return [attack_plan_of(*where, means, measure.radius, SEED)]
+    return plans_of(*where, means, SEED, references)  # type: ignore[arg-type]
 
 
 def check_measure(model: TorchClassifier, cell: Cell, measure: Measure) -> None:
@@ -159,14 +154,6 @@ def check_measure(model: TorchClassifier, cell: Cell, measure: Measure) -> None:
         return
     check_attack(subject, means)  # type: ignore[arg-type]
     check_radius(subject.domain, means.norm, measure.radius, int(np.prod(test.x.shape[1:])))
-
-
-def _attack_tasks(model: Classifier, samples: GridSamples, attack: Attack, radius: float) -> Iterator[Task[Any]]:
-    parts = {f"attack.{name}": value for name, value in describe_attack(attack).items()}
-    parts |= {"revision": type(attack).revision, "radius": radius, "model": model.fingerprint()}
-    for start, stop, key in shards_of(model, samples.test, SEED, parts):
-        some = Slice(samples.test.x, start, stop)
-        yield Task(key, attack_shard, (model, attack, some, samples.positions[start:stop], radius, SEED, start))
 
 
 def _place(cell: Cell) -> str:

@@ -74,7 +74,7 @@ class About(_Stored):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = None
     """Seed of a training, where a run has several."""
     epoch: str = ""
-    """Epoch of a training, where several were measured."""
+    """Epoch of a training by number, with the names by which it was asked: "20 (last, best)"."""
 
     def __str__(self) -> str:
         said = [self.model, self.data, self.estimator or self.attack]
@@ -158,6 +158,7 @@ class RunRecord(_Stored):
         estimator: str | None = None,
         attack: str | None = None,
         radius: float | None = None,
+        epoch: str | int | None = None,
         kind: str | None = None,
     ) -> Any:
         """Return the one result that is meant.
@@ -168,6 +169,8 @@ class RunRecord(_Stored):
             The groups, for instance "sex" or "race & sex"; may be left out if there is one partition.
         estimator, attack, radius
             What was measured, as in `record.results`; the name without settings will do.
+        epoch
+            Epoch of a training, by number or name: 1, "first", "best".
         kind
             Kind of the result, for instance "audit" or "bracket"; by default the groups compared by distances, or else
             by robust accuracy.
@@ -192,6 +195,13 @@ class RunRecord(_Stored):
             ]
             if not among:
                 raise InputError(f"The run has no attack at radius {radius:g}.")
+        if epoch is not None:
+            named = [(each, each.about.epoch.replace("(", "").replace(")", "").replace(",", "")) for each in among]
+            if not any(str(epoch) in words.split() for _, words in named):
+                raise InputError(
+                    f"The run has no epoch {str(epoch)!r}. {_there_are(each.about.epoch for each in among)}"
+                )
+            among = [each for each, words in named if str(epoch) in words.split()]
         if len(among) > 1:
             some = "; ".join(str(each.about) for each in among[:4])
             raise InputError(
