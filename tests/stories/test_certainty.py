@@ -46,7 +46,7 @@ def test_a_run_that_measured_from_both_sides_says_what_is_certain(weights, tmp_p
     assert "The bounds leave room for both signs in every group: nothing is certain yet." in said  # once for all groups
     assert len(results_of(tmp_path / "run", "bracket")) == 1
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "What is certain?" in page
+    assert "What is certain, by digit" in page
     again = json_of(fairmargin("report", tmp_path / "run", "--json"))
     (found,) = again["brackets"]
     for row in found["groups"]:

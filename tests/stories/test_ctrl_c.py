@@ -77,7 +77,7 @@ def test_while_the_commands_are_imported_it_ends_without_a_word(tmp_path: Path, 
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
-@pytest.mark.parametrize("moment", ["torch", "as an ImportError:torch", "fairmargin.studies.workflow"])
+@pytest.mark.parametrize("moment", ["torch", "as an ImportError:torch", "fairmargin.runner.run"])
 def test_while_a_command_imports_what_it_needs_it_says_a_sentence(tmp_path: Path, moment: str) -> None:
     weights = tmp_path / "weights.safetensors"
     weights.write_bytes(b"never read")
