@@ -22,7 +22,7 @@ SAMPLES = Column("samples", hidden=True)
 
 def group_cell(name: str) -> Cell:
     """The name of a group."""
-    return Cell(plain(name))
+    return Cell(name if name.strip() else plain(name))  # console and page show control characters as escapes
 
 
 def count(number: int) -> Cell:

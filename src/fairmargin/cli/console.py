@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fairmargin.core.progress import Progress as Tell
     from fairmargin.presentation.section import Section
     from fairmargin.presentation.section import Table as SectionTable
+    from fairmargin.runner.measurer import Measurer
     from fairmargin.study.record import RunRecord
     from fairmargin.study.study import Study
 
@@ -80,7 +81,7 @@ def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
     return tell
 
 
-def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> "RunRecord":
+def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> "tuple[RunRecord, Measurer]":
     """Carry out a study into a folder, write its report, and show what was found."""
     from fairmargin.engine.catalog import parse_engine
     from fairmargin.report.page import write_report
@@ -105,7 +106,7 @@ def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool
             there, now = counted(measure.reused, "shard was", "shards were"), counted(measure.measured, "was", "were")
             output.print(f"{there} there already; {now} measured now.")
         output.print(f"Report: {shown(str(folder.report))}", soft_wrap=True)
-    return record
+    return record, measure
 
 
 def show_record(record: "RunRecord") -> None:

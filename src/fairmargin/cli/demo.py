@@ -26,7 +26,8 @@ def demo(
     from fairmargin.runner.demo import demo_study, network_study
     from fairmargin.study.export import as_json
 
-    linear = show_run(demo_study(out), out, "serial", json_=False, quiet=quiet or json_)
-    network = show_run(network_study(out / "cnn"), out / "cnn", "serial", json_=False, quiet=quiet or json_)
+    linear, measure = show_run(demo_study(out), out, "serial", json_=False, quiet=quiet or json_)
+    network, _ = show_run(network_study(out / "cnn"), out / "cnn", "serial", json_=False, quiet=quiet or json_)
     if json_:
-        print_json({"run": str(out), **as_json(linear), "cnn": as_json(network)})
+        counts = {"measured_shards": measure.measured, "reused_shards": measure.reused}
+        print_json({"run": str(out), **counts, **as_json(linear), "cnn": as_json(network)})
