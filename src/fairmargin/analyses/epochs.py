@@ -112,7 +112,8 @@ class EpochComparison(GroupTable[GroupOverEpochs]):
         few = [plain(row.group) for row in self.groups if row.too_few]
         cautions = (f"Too few samples for a verdict: {', '.join(few)}. Read their σ with care.",) if few else ()
         sentences = tuple(each.sentence for each in self.agreements)
-        return Section(title=self.title, sentences=sentences, cautions=cautions, tables=(table,))
+        findings = tuple(self.finding(row) for row in self)
+        return Section(self.title, sentences=sentences, findings=findings, cautions=cautions, tables=(table,))
 
 
 def compare_epochs(audits: Mapping[str, AuditResult]) -> EpochComparison:
