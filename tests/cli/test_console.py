@@ -19,6 +19,8 @@ from fairmargin.inference.settings import AuditSettings
 from tests.report.test_page import Page, html_of
 from tests.spec.test_every_analysis import HOSTILE, PLAIN, made
 
+GROUPED = [kind for kind in RESULTS if kind != "training"]  # whose rows are epochs, of which the table shows two
+
 
 @pytest.fixture
 def clock():
@@ -65,11 +67,8 @@ def test_the_tables_name_the_radius_of_a_cap(printed):
         assert ("up to a radius of 5" in heading) is said
 
 
-BY_GROUPS = [kind for kind in RESULTS if kind != "training"]  # whose rows are epochs
-
-
 @pytest.mark.parametrize("width", [80, 100, 140])
-@pytest.mark.parametrize("kind", BY_GROUPS)
+@pytest.mark.parametrize("kind", GROUPED)
 def test_no_width_takes_the_group_or_the_verdict_from_a_table(kind, width, printed):
     section = made(kind).section()
     lines = printed(section, width)
@@ -100,7 +99,7 @@ def test_hostile_names_are_printed_as_they_are_spelled(printed):
     assert any(line.split()[:1] == ["[red]x[/]"] for line in lines)
 
 
-@pytest.mark.parametrize("kind", BY_GROUPS)
+@pytest.mark.parametrize("kind", GROUPED)
 def test_console_page_and_json_agree_about_values_intervals_and_verdicts(kind, printed):
     found = made(kind)
     lines, page = printed(found.section(), 400), Page(html_of(found)).text

@@ -83,10 +83,11 @@ def test_one_partition_can_be_asked_for(folder):
 
 def test_the_table_tells_before_after_and_the_change(folder):
     shown = succeeded(fairmargin("compare", folder / "before", folder / "after", "--group", "sex")).stdout
-    assert shown.startswith("What changed, by sex: exact_linear · after − before · L2 norm · 360 samples in 2 groups")
+    assert shown.startswith("What changed, by sex: exact_linear")
+    assert "95 % interval" in shown
     (women,) = [line for line in shown.splitlines() if line.split()[:1] == ["F"]]
     assert women.count("→") == 2
-    assert women.count(" to ") == 2
+    assert women.count("[") == 1
 
 
 def test_quiet_prints_nothing(folder):

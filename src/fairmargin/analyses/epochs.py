@@ -113,7 +113,7 @@ class EpochComparison(GroupTable[GroupOverEpochs]):
         cautions = (f"Too few samples for a verdict: {', '.join(few)}. Read their σ with care.",) if few else ()
         sentences = tuple(each.sentence for each in self.agreements)
         findings = tuple(self.finding(row) for row in self)
-        return Section(title=self.title, sentences=sentences, cautions=cautions, tables=(table,), findings=findings)
+        return Section(self.title, sentences=sentences, findings=findings, cautions=cautions, tables=(table,))
 
 
 def compare_epochs(audits: Mapping[str, AuditResult]) -> EpochComparison:

@@ -117,7 +117,7 @@ class TrainingCourse(GroupTable[EpochRow]):
         )
         figures = (self._courses(),) if len(self.groups) > 1 else ()
         findings = tuple(self.finding(row) for row in self)
-        return Section(self.title, cautions=cautions, tables=(table,), figures=figures, findings=findings)
+        return Section(self.title, findings=findings, cautions=cautions, tables=(table,), figures=figures)
 
     def _cells(self, row: EpochRow) -> tuple[Cell, ...]:
         names = [name for name, is_it in (("best", row.group == self.best), ("last", row is self.groups[-1])) if is_it]

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairmargin.analyses.adequacy import NOTHING_TO_SETTLE
+from fairmargin.analyses.bracket import Bracket
 from fairmargin.analyses.robust_accuracy import attacks_together
 from fairmargin.core.bound import Bound
 from fairmargin.presentation.formatting import plain
@@ -30,7 +31,8 @@ def sections_of(record: RunRecord) -> Iterator[Section]:
 def titled(result: Any, about: About) -> Section:
     """Return the section of a result, which also names what was measured."""
     section: Section = result.section()
-    said = [about.model, about.data, about.estimator]
+    between = "between " if isinstance(result, Bracket) and about.estimator else ""
+    said = [about.model, about.data, f"{between}{about.estimator}"]
     said += [f"seed {about.seed}"] if about.seed is not None else []
     said += [f"epoch {about.epoch}"] if about.epoch else []
     shown = [plain(each) for each in said if each]
