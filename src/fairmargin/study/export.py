@@ -7,6 +7,8 @@ from fairmargin.study.record import RunRecord
 
 _KEYS = {"audit": "audits", "bracket": "brackets", "certified": "certificates"}
 """Keys of kinds that are not called by the name of the kind."""
+_OF_AUDITS = ("audits", "adequacy", "brackets", "certificates")
+"""Keys that the JSON of every audit has, so that a program need not ask for them."""
 _LARGE = ("curve", "distances")
 """Fields of groups that hold one number per sample; the run folder has them."""
 
@@ -26,4 +28,6 @@ def as_json(record: RunRecord) -> dict[str, Any]:
         if stored.kind == "bracket":
             about["between"] = about.pop("estimator", "")
         found[_KEYS.get(stored.kind, stored.kind)].append({**about, **content})
-    return {**{key: each for key, each in found.items() if each}, "notes": list(record.notes)}
+    asked = record.study.audit
+    always = _OF_AUDITS if asked is not None and not asked.precision else ()
+    return {**{key: each for key, each in found.items() if each or key in always}, "notes": list(record.notes)}
