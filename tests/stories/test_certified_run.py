@@ -15,7 +15,7 @@ def people(tmp_path_factory):
 def test_a_run_by_smoothing_says_what_is_guaranteed_although_certificates_may_be_false(people, tmp_path):
     run = tmp_path / "run"
     said = succeeded(audited(people, run, "--estimator", "smoothing:draws=200,alpha=0.01", *QUICK)).stdout
-    assert "guaranteed by smoothing:draws=200,alpha=0.01" in " ".join(said.split())
+    assert "What is guaranteed, by sex: smoothing:draws=200,alpha=0.01" in " ".join(said.split())
     assert "What is guaranteed" in (run / "report.html").read_text(encoding="utf-8")
     (found,) = json_of(fairmargin("report", run, "--json"))["certificates"]
     assert found["alpha"] == 0.01

@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable, Sequence
 
 from fairmargin.core.undefined import reason_of
+from fairmargin.errors import visible
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Estimate
-from fairmargin.presentation.formatting import fixed, limit_text, number, plain, shows_digits, table_p
+from fairmargin.presentation.formatting import fixed, limit_text, number, shows_digits, table_p
 from fairmargin.presentation.section import LESS, MISSING, MORE, SAME, UNSURE, Cell, Column, Mark
 
 MARKS: dict[str, Mark] = {
@@ -21,8 +22,8 @@ SAMPLES = Column("samples", hidden=True)
 
 
 def group_cell(name: str) -> Cell:
-    """The name of a group."""
-    return Cell(plain(name))
+    """The name of a group, as it is spelled: control characters are shown as escapes."""
+    return Cell(visible(name))
 
 
 def count(number: int) -> Cell:
