@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from fairmargin.core.undefined import reason_of
+from fairmargin.errors import visible
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Estimate
 from fairmargin.presentation.formatting import fixed, limit_text, number, plain, shows_digits, table_p
 from fairmargin.presentation.section import LESS, MISSING, MORE, SAME, UNSURE, Cell, Column, Mark
@@ -21,8 +22,8 @@ SAMPLES = Column("samples", hidden=True)
 
 
 def group_cell(name: str) -> Cell:
-    """The name of a group."""
-    return Cell(name if name.strip() else plain(name))  # console and page show control characters as escapes
+    """The name of a group, as it is spelled: control characters are shown as escapes."""
+    return Cell(visible(name) if name.strip() else plain(name))
 
 
 def count(number: int) -> Cell:

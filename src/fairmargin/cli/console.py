@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fairmargin.core.progress import Progress as Tell
     from fairmargin.presentation.section import Section
     from fairmargin.presentation.section import Table as SectionTable
-    from fairmargin.runner.measurer import Measurer
     from fairmargin.study.record import RunRecord
     from fairmargin.study.study import Study
 
@@ -81,8 +80,15 @@ def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
     return tell
 
 
-def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> "tuple[RunRecord, Measurer]":
+def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
     """Carry out a study into a folder, write its report, and show what was found."""
+    content = carry_out(study, out, engine, quiet=quiet or json_)
+    if json_:
+        print_json(content)
+
+
+def carry_out(study: "Study", out: Path, engine: str, *, quiet: bool) -> dict[str, Any]:
+    """Carry out a study into a folder, write its report, show it unless quiet, and return it as plain values."""
     from fairmargin.engine.catalog import parse_engine
     from fairmargin.report.page import write_report
     from fairmargin.runner.run import run
@@ -90,13 +96,10 @@ def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool
     from fairmargin.study.run_folder import RunFolder
 
     folder = RunFolder(out)
-    with progress(quiet or json_) as told:
+    with progress(quiet) as told:
         record, measure = run(study, folder, parse_engine(engine), command=command_line(), progress=told)
         write_report(folder.report, record)
-    if json_:
-        counts = {"measured_shards": measure.measured, "reused_shards": measure.reused}
-        print_json({"run": str(out), "report": str(folder.report), **counts, **as_json(record)})
-    elif not quiet:
+    if not quiet:
         show_record(record)
         if measure.earlier == "replaced":
             output.print(f"Results of an earlier run in {shown(str(out))} were replaced.", soft_wrap=True)
@@ -106,7 +109,8 @@ def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool
             there, now = counted(measure.reused, "shard was", "shards were"), counted(measure.measured, "was", "were")
             output.print(f"{there} there already; {now} measured now.")
         output.print(f"Report: {shown(str(folder.report))}", soft_wrap=True)
-    return record, measure
+    counts = {"measured_shards": measure.measured, "reused_shards": measure.reused}
+    return {"run": str(out), "report": str(folder.report), **counts, **as_json(record)}
 
 
 def show_record(record: "RunRecord") -> None:

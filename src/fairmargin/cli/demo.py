@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairmargin.cli.console import print_json, show_run
+from fairmargin.cli.console import carry_out, print_json
 from fairmargin.cli.options import Json, Quiet
 
 
@@ -24,10 +24,8 @@ def demo(
     fairmargin demo --out fairmargin-demo
     """
     from fairmargin.runner.demo import demo_study, network_study
-    from fairmargin.study.export import as_json
 
-    linear, measure = show_run(demo_study(out), out, "serial", json_=False, quiet=quiet or json_)
-    network, _ = show_run(network_study(out / "cnn"), out / "cnn", "serial", json_=False, quiet=quiet or json_)
+    linear = carry_out(demo_study(out), out, "serial", quiet=quiet or json_)
+    network = carry_out(network_study(out / "cnn"), out / "cnn", "serial", quiet=quiet or json_)
     if json_:
-        counts = {"measured_shards": measure.measured, "reused_shards": measure.reused}
-        print_json({"run": str(out), **counts, **as_json(linear), "cnn": as_json(network)})
+        print_json({**linear, "cnn": network})
