@@ -21,7 +21,7 @@ def record() -> dict[str, Any]:
         "about": {"partition": "sex", "attack": "pgd", "radius": 0.5, "seed": 1},
         "shards": [["a" * 64]],
         "key": "b" * 64,
-        "settings": {"confidence": 0.9, "resamples": 100, "merge_below": 5, "control": "class"},
+        "settings": {"confidence": 0.9, "resamples": 300, "merge_below": 5, "control": "class"},
     }
     return {
         "version": 1,
