@@ -16,7 +16,7 @@ import fairmargin
 PACKAGE = Path(fairmargin.__file__).parent
 ROOT = Path(__file__).parents[1]
 # Packages that only read numbers.
-READERS = ("core", "presentation", "inference", "analyses", "metrics", "theory", "engine", "store", "report")
+READERS = ("core", "presentation", "inference", "analyses", "metrics", "theory", "engine", "store", "study", "report")
 EXISTING = [room for room in READERS if (PACKAGE / room).exists() or (PACKAGE / f"{room}.py").exists()]
 HEAVY = {"torch", "torchvision", "pandas", "scipy", "sklearn", "pyarrow", "plotly", "pydantic", "typer", "jinja2"}
 

@@ -330,7 +330,7 @@ def test_outputs_that_no_sample_has_for_its_class_are_noted_and_labels_without_o
 
 X, Y, SEX = samples(20)
 MODEL, PGD = (WEIGHT, BIAS), parse_attack("pgd:steps=1")
-ORDER = r"are arguments swapped\? Expected model, x, y, attack, partition, in this order, and radius=…, plan=…\."
+ORDER = r"are arguments swapped\? Expected model, x, y, attack, partition, in this order, and radius=…, settings=…\."
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ ORDER = r"are arguments swapped\? Expected model, x, y, attack, partition, in th
         ((MODEL, X, SEX, PGD, Y), "`y` is a partition"),
         ((MODEL, X, Y, SEX, 0.1), "`attack` is a partition, `partition` is a number"),
         ((X, as_classifier(MODEL), Y, PGD, SEX), "`x` is a model"),
-        ((MODEL, X, Y, PGD, QUICK), "`partition` is an `AuditPlan`"),
+        ((MODEL, X, Y, PGD, QUICK), "`partition` is an `AuditSettings`"),
     ],
 )
 def test_swapped_arguments_are_refused_with_their_order(given, said: str) -> None:
@@ -354,7 +354,7 @@ def test_swapped_arguments_are_refused_with_their_order(given, said: str) -> Non
 def test_a_radius_or_a_plan_that_is_something_else_is_refused() -> None:
     with pytest.raises(InputError, match=f"`partition` is a number, `radius` is a partition: {ORDER}"):
         robust_accuracy(MODEL, X, Y, PGD, 0.1, radius=SEX)
-    with pytest.raises(InputError, match=f"`plan` is a partition: {ORDER}"):
-        robust_accuracy(MODEL, X, Y, PGD, SEX, radius=0.1, plan=SEX)
+    with pytest.raises(InputError, match=f"`settings` is a partition: {ORDER}"):
+        robust_accuracy(MODEL, X, Y, PGD, SEX, radius=0.1, settings=SEX)
     with pytest.raises(InputError, match=r"swapped\? Expected model, x, y, attack, in this order, and radius=…\."):
         attack_samples(MODEL, Y, X, PGD, radius=0.1)

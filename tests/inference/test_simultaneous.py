@@ -4,13 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
-from fairmargin.report.cells import Cell, decimals_of, length, share
 
 from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.analyses.bracket import CERTAINLY_LESS, CERTAINLY_MORE, bracket
+from fairmargin.analyses.cells import Cell, decimals_of, length, share
 from fairmargin.analyses.comparison import compare
 from fairmargin.analyses.robust_accuracy import accuracy_under_attack
-from fairmargin.cli.console import sigma_texts
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.bootstrap import Limits
@@ -250,7 +249,7 @@ def test_a_limit_just_beyond_zero_is_printed_as_such() -> None:
 @pytest.mark.parametrize("limit", [-0.0002, -1e-9])
 def test_a_limit_that_is_not_zero_is_never_printed_as_zero(limit: float) -> None:
     sigma = Estimate(-0.2, -0.4, limit, "neither")  # type: ignore[arg-type]
-    assert sigma_texts(sigma) == ("−20.0 %", "−40.0 % to below 0")
+    assert share(sigma, signed=True).text == "−20.0 %"
     assert share(sigma, signed=True).interval == "[−40.0, below 0]"
     assert limit_text(-limit, "{:+.1%}".format) == "above 0"
     assert limit_text(0.0, "{:+.1%}".format) == "+0.0%"
@@ -258,7 +257,7 @@ def test_a_limit_that_is_not_zero_is_never_printed_as_zero(limit: float) -> None
 
 def test_an_unlimited_interval_is_not_printed_as_an_unknown_one() -> None:
     sigma = Estimate(0.2, -0.4, np.inf, "neither")  # type: ignore[arg-type]
-    assert sigma_texts(sigma) == ("+20.0 %", "−40.0 % to ∞")
+    assert share(sigma, signed=True).interval == "[−40.0, ∞]"
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
