@@ -82,8 +82,8 @@ bench-tuning: $(BENCH)
 
 # Names of lazy modules are looked up first: pdoc reads a module's dictionary, where they appear only after that.
 docs: $(DOCS) ## Write the API pages to site/
-	@$(BIN)/python -c 'import fairmargin, fairmargin.metrics; from pdoc.__main__ import cli; \
-	[setattr(m, name, getattr(m, name)) for m in (fairmargin, fairmargin.metrics) for name in m.__all__]; \
+	@$(BIN)/python -c 'import fairmargin; from pdoc.__main__ import cli; \
+	[setattr(fairmargin, name, getattr(fairmargin, name)) for name in fairmargin.__all__]; \
 	cli(["--docformat", "numpy", "--math", "--output-directory", "site", "fairmargin"])'
 	@echo "The pages start at $(CURDIR)/site/index.html."
 

@@ -24,9 +24,9 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.distances.catalog import parse_estimator
-from fairmargin.metrics.control_variate import Pool, chances, control_variate_means, sizes_by
-from fairmargin.metrics.log_contrast import log_contrast
-from fairmargin.metrics.to_precision import REFERENCE, Question, to_precision
+from fairmargin.inference.control_variate import Pool, chances, control_variate_means, sizes_by
+from fairmargin.inference.log_contrast import log_contrast
+from fairmargin.inference.rounds import REFERENCE, Question, to_precision
 from fairmargin.models.torch_model import TorchClassifier
 
 _REFERENCES = 256  # training samples that searches may fall back on

@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 from fairlearn.metrics import MetricFrame
 
+from fairmargin.analyses.audit import audit
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.nested import draw
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.units import make_cells
+from fairmargin.inference.groups import draw
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.units import make_cells
 
 SAMPLES, GROUPS, RESAMPLES, ROUNDS = 100_000, 100, 2_000, 3
 TARGET = Path(__file__).parent.parent / "docs" / "benchmarks-resampling.md"
@@ -39,7 +39,7 @@ def ours(values: np.ndarray, partition: Partition) -> float:
     start = time.perf_counter()
     cells = make_cells(values, partition, None, None)
     assert cells is not None
-    draw(cells, AuditPlan(resamples=RESAMPLES))
+    draw(cells, AuditSettings(resamples=RESAMPLES))
     return (time.perf_counter() - start) / RESAMPLES
 
 

@@ -18,8 +18,8 @@ import torch
 from torch.nn import functional
 
 import fairmargin as fm
+from fairmargin.study.schedule import Schedule
 from fairmargin.training.catalog import parse_method
-from fairmargin.training.schedules import Schedule
 
 BATCH, STEPS, PLAIN = 128, 7, 6
 

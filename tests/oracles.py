@@ -3,7 +3,9 @@
 import numpy as np
 from scipy.optimize import linprog, lsq_linear
 
+from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
 from fairmargin.models.linear import LinearClassifier
 
 
@@ -71,3 +73,39 @@ def random_problem(rng, n=20, d=6, classes=3, domain=None):
     weight, bias = rng.normal(size=(classes, d)), rng.normal(size=classes) * 0.3
     model = LinearClassifier(weight, bias, domain=domain)
     return model, rng.uniform(size=(n, d))
+
+
+# Measures of groups, by their definitions.
+
+
+def robustness(distances: Distances, partition: Partition, up_to: float = np.inf) -> dict[str, float]:
+    """Rob(P): the mean of min(r, up_to)."""
+    values = np.minimum(distances.values, up_to)
+    return {label: float(values[mask].mean()) for label, mask in partition}
+
+
+def overall_robustness(distances: Distances, partition: Partition) -> float:
+    """Rob(f): the unweighted mean over the groups."""
+    return float(np.mean(list(robustness(distances, partition).values())))
+
+
+def robustness_variance(distances: Distances, partition: Partition) -> float:
+    """V_f: the population variance over the groups."""
+    return float(np.var(list(robustness(distances, partition).values())))
+
+
+def accuracy_variance(right, partition: Partition) -> float:
+    """VCRA: the population variance of the groups' shares."""
+    return float(np.var([np.mean(np.asarray(right)[mask]) for _, mask in partition]))
+
+
+def accuracy_gap(right, partition: Partition) -> float:
+    """Largest minus smallest share of a group."""
+    shares = [float(np.mean(np.asarray(right)[mask])) for _, mask in partition]
+    return max(shares) - min(shares)
+
+
+def error_split_by_group(correct, robust, partition: Partition) -> dict[str, tuple[float, float]]:
+    """Natural and boundary error of each group."""
+    right, kept = np.asarray(correct), np.asarray(robust)
+    return {label: (float(np.mean(~right[m])), float(np.mean(right[m] & ~kept[m]))) for label, m in partition}

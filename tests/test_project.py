@@ -1,7 +1,9 @@
 """What the files around the package promise: that they agree with it and with each other."""
 
+import ast
 import os
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -31,6 +33,49 @@ def pins():
 def test_constraints_pin_every_dependency_to_a_version_that_the_project_allows(requirement):
     wanted = Requirement(requirement)
     assert wanted.specifier.contains(pins()[canonicalize_name(wanted.name)])
+
+
+# The distribution that brings a module, where their names differ.
+BROUGHT_BY = {"PIL": "pillow", "sklearn": "scikit-learn"}
+# Imported only where the user's own object is of that library (`FromAttack`), or by a type checker.
+NOT_OURS = {"foolbox", "_typeshed"}
+
+
+# Imported by name in training/loggers.py.
+BY_NAME = {"tensorboard", "mlflow-skinny"}
+OF_USERS = {name: extra for name, extra in EXTRAS.items() if name not in ("dev", "docs", "bench")}
+
+
+def imported_modules():
+    """Each third-party module that a file of the package imports, and whether some file does so when it is loaded."""
+    found = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            for module in {name.partition(".")[0] for name in names} - {"fairmargin"} - set(sys.stdlib_module_names):
+                found[module] = found.get(module, False) or node in tree.body
+    return found
+
+
+def declared(requirements):
+    return {canonicalize_name(Requirement(each).name) for each in requirements}
+
+
+def distribution(module):
+    return canonicalize_name(BROUGHT_BY.get(module, module))
+
+
+@pytest.mark.parametrize(("module", "when_loaded"), sorted(imported_modules().items()))
+def test_every_module_that_the_package_imports_is_declared(module, when_loaded):
+    core, optional = declared(PROJECT["dependencies"]), declared(each for extra in OF_USERS.values() for each in extra)
+    assert module in NOT_OURS or distribution(module) in (core if when_loaded else core | optional)
+
+
+@pytest.mark.parametrize("extra", sorted(OF_USERS))
+def test_every_extra_is_of_libraries_that_the_package_imports(extra):
+    assert declared(OF_USERS[extra]) <= {distribution(module) for module in imported_modules()} | BY_NAME
 
 
 def test_the_oldest_typer_that_is_allowed_works_with_the_pinned_click():

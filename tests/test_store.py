@@ -85,6 +85,25 @@ def test_a_shard_keeps_its_estimator() -> None:
     assert decode(KEY, encode(KEY, distances, {}))[0].estimator == "plumb:norm=l2,steps=40"
 
 
+@pytest.mark.parametrize("keep", [(), ("no",), ("no", "pending"), (0, 2), (False,), (1.5, "a")])
+def test_a_shard_keeps_the_classes_to_keep_under_its_checksum(keep: tuple[object, ...]) -> None:
+    content = encode(KEY, replace(EXAMPLE, keep=keep), {})
+    assert decode(KEY, content)[0].keep == keep
+    meta = pq.read_schema(pa.BufferReader(content)).metadata
+    assert (b"keep" in meta) == bool(keep)  # by default such shards are the bytes of older versions
+    if keep:
+        table = pq.read_table(pa.BufferReader(content))
+        sink = pa.BufferOutputStream()
+        pq.write_table(table.replace_schema_metadata(meta | {b"keep": b'["other"]'}), sink)
+        with pytest.raises(ValueError, match="checksum"):
+            decode(KEY, bytes(sink.getvalue()))
+
+
+def test_labels_that_are_no_plain_values_cannot_be_stored() -> None:
+    with pytest.raises(InputError, match="plain values"):
+        encode(KEY, replace(EXAMPLE, keep=[np.datetime64("2020-01-01")]), {})
+
+
 def test_a_shard_of_an_older_version_has_an_unknown_estimator() -> None:
     """Such a shard lacks the entry, and its checksum was made without it."""
     table = pq.read_table(pa.BufferReader(encode(KEY, EXAMPLE, {})))
@@ -140,6 +159,11 @@ def test_a_key_changes_with_any_part(one: dict[str, object], other: dict[str, ob
 
 def test_a_key_tells_true_from_one_and_text_from_numbers() -> None:
     assert len({shard_key({"a": part}) for part in (1, 1.0, True, "1", None, "None")}) == 6
+
+
+def test_a_key_is_the_one_under_which_earlier_versions_stored() -> None:
+    parts = {"seed": 0, "steps": 40.0, "model": "ä", "exact": True, "none": None}
+    assert shard_key(parts) == "fab8cb3757194acf369216209e196f195b54a9644507f9c718d435667f4159a2"
 
 
 def test_a_key_refuses_parts_that_have_no_one_spelling() -> None:

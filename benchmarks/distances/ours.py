@@ -23,7 +23,6 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.distances.catalog import ESTIMATORS, parse_estimator
 from fairmargin.distances.measure import measure
-from fairmargin.models.acceleration import PLAIN, Choice, choose
 from fairmargin.models.network import Network
 from fairmargin.models.torch_model import TorchClassifier
 
@@ -48,7 +47,7 @@ def known(texts: tuple[str, ...] = OURS) -> list[str]:
 def code_version() -> str:
     """A hash of the code that our numbers come from, without comments: points of another version are measured again."""
     first = {type(parse_estimator(text)).__module__ for text in known()}
-    modules, asked = set[str](), {*first, measure.__module__, TorchClassifier.__module__, choose.__module__}
+    modules, asked = set[str](), {*first, measure.__module__, TorchClassifier.__module__}
     while asked:
         modules |= asked
         asked = {name for module in asked for name in _imported(module)} - modules
@@ -76,11 +75,12 @@ def _file(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def accelerate(subject: Subject) -> tuple[TorchClassifier, Choice]:
-    """The model as users measure it: a faster copy if a trial finds one."""
-    classifier = TorchClassifier(subject.model, tuple(range(10)), Domain(0, 1), acceleration=PLAIN)
-    choice = choose(classifier, subject.x.numpy())
-    return replace(classifier, acceleration=choice.acceleration), choice
+def as_measured(subject: Subject) -> tuple[TorchClassifier, str]:
+    """The model as users measure it, and a sentence on the copy that searches calculate with."""
+    classifier = TorchClassifier(subject.model, tuple(range(10)), Domain(0, 1))
+    how = classifier.search_copy(tuple(subject.x.shape[1:]))
+    done = [words for words, meant in (("BatchNorm folded", how.fold), ("channels last", how.channels_last)) if meant]
+    return classifier, f"Searched by a copy of the model: {', '.join(done)}." if done else "Searched as it is."
 
 
 def distances(classifier: Any, subject: Subject, text: str) -> Distances:

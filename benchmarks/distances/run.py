@@ -18,7 +18,7 @@ from torch import Tensor
 
 from distances import facts, store, timing
 from distances.models import CARDS, OUT, Subject, load_subject
-from distances.ours import OURS, accelerate, code_version, distances, known
+from distances.ours import OURS, as_measured, code_version, distances, known
 from distances.peers import PEERS, Peer, guard, in_batches
 from distances.tuning import TUNED, tuned_entries
 from distances.write import machine, write_page
@@ -46,10 +46,10 @@ class Contestant:
 
 def contestants(subject: Subject, tuned: Tuned, most: int, only: str) -> list[Contestant]:
     """Ours first, then the peers, up to so many steps."""
-    classifier, choice = accelerate(subject)
-    print(f"{subject.name}: {choice.sentence}", flush=True)
+    classifier, sentence = as_measured(subject)
+    print(f"{subject.name}: {sentence}", flush=True)
     measured = store.read()
-    store.write(replace(measured, copies={**measured.copies, subject.name: choice.sentence}))
+    store.write(replace(measured, copies={**measured.copies, subject.name: sentence}))
     found = []
     for text in known():
         name, steps = facts.spelled(text)

@@ -41,7 +41,7 @@ class Measured:
     runs
         By date, the machine and the versions.
     copies
-        By model, a sentence on the faster copy that our estimators searched with.
+        By model, a sentence on the copy that our estimators searched with.
     points
         One per contestant and model, at most.
     """

@@ -25,7 +25,7 @@ import torch
 from distances.models import CARDS, OUT, ROOT, Subject, load_subject
 from distances.outcome import Fallback, fallback, lengths, successes
 from distances.peers import PEERS, Peer, Settings, guard, in_batches
-from fairmargin.models.acceleration import Acceleration, accelerated
+from fairmargin.models.search_copy import SearchCopy, copied
 
 COMMAND = "make bench-tuning"
 TUNED = ROOT / "benchmarks" / "tuned.json"
@@ -121,7 +121,7 @@ def main() -> None:
     for name in options.models:
         subject = load_subject(name)
         if subject.card.normalised:  # a third faster; distances differ by a hundred-thousandth
-            subject = replace(subject, model=accelerated(subject.model, Acceleration(fold=True, channels_last=True)))
+            subject = replace(subject, model=copied(subject.model, SearchCopy(fold=True, channels_last=True)))
         for peer in PEERS:
             if peer.axes and peer.key in options.peers:
                 _tune_budgets(peer, subject, options)

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from fairmargin import data as data
     from fairmargin import metrics as metrics
     from fairmargin import theory as theory
+    from fairmargin.analyses.adequacy import Adequacy as Adequacy
+    from fairmargin.analyses.audit import AuditResult as AuditResult
+    from fairmargin.analyses.audit import audit as audit
+    from fairmargin.analyses.bracket import Bracket as Bracket
+    from fairmargin.analyses.bracket import bracket as bracket
+    from fairmargin.analyses.comparison import Comparison as Comparison
+    from fairmargin.analyses.comparison import compare as compare
+    from fairmargin.analyses.power import power as power
+    from fairmargin.analyses.precision import PrecisionResult as PrecisionResult
+    from fairmargin.analyses.robust_accuracy import RobustAccuracy as RobustAccuracy
     from fairmargin.attacks.catalog import ATTACKS as ATTACKS
     from fairmargin.attacks.robust_accuracy import robust_accuracy as robust_accuracy
     from fairmargin.core.bound import Bound as Bound
@@ -35,25 +45,20 @@ if TYPE_CHECKING:
     from fairmargin.distances.combine import tightest as tightest
     from fairmargin.distances.foreign import FromAttack as FromAttack
     from fairmargin.distances.measure import measure as measure
+    from fairmargin.distances.nearest import nearest as nearest
+    from fairmargin.engine.local import Processes as Processes
+    from fairmargin.engine.local import Serial as Serial
     from fairmargin.errors import FairmarginError as FairmarginError
-    from fairmargin.metrics.adequacy import Adequacy as Adequacy
-    from fairmargin.metrics.audit import audit as audit
-    from fairmargin.metrics.bracket import bracket as bracket
-    from fairmargin.metrics.bracketed import Bracket as Bracket
-    from fairmargin.metrics.compare import Comparison as Comparison
-    from fairmargin.metrics.compare import compare as compare
-    from fairmargin.metrics.plan import AuditPlan as AuditPlan
-    from fairmargin.metrics.power import power as power
-    from fairmargin.metrics.precision import PrecisionResult as PrecisionResult
-    from fairmargin.metrics.results import AuditResult as AuditResult
-    from fairmargin.metrics.robust_accuracy import RobustAccuracy as RobustAccuracy
+    from fairmargin.inference.settings import AuditSettings as AuditSettings
     from fairmargin.models.architectures.catalog import ARCHITECTURES as ARCHITECTURES
     from fairmargin.models.architectures.catalog import build_architecture as build_architecture
     from fairmargin.models.as_classifier import as_classifier as as_classifier
     from fairmargin.report import figures as plot  # noqa: F401
     from fairmargin.report.page import write_report as write_report
-    from fairmargin.studies.precision import audit_to_precision as audit_to_precision
-    from fairmargin.studies.precision_plan import PrecisionPlan as PrecisionPlan
+    from fairmargin.runner.audit_model import audit_model as audit_model
+    from fairmargin.runner.precision import audit_to_precision as audit_to_precision
+    from fairmargin.runner.precision_plan import PrecisionPlan as PrecisionPlan
+    from fairmargin.study.record import RunRecord as RunRecord
     from fairmargin.training.catalog import METHODS as METHODS
     from fairmargin.training.plan import TrainingPlan as TrainingPlan
     from fairmargin.training.train import TrainingResult as TrainingResult
@@ -64,12 +69,12 @@ if TYPE_CHECKING:
 _DEFINED_IN = {
     "ARCHITECTURES": "fairmargin.models.architectures.catalog",
     "ATTACKS": "fairmargin.attacks.catalog",
-    "Adequacy": "fairmargin.metrics.adequacy",
-    "AuditPlan": "fairmargin.metrics.plan",
-    "AuditResult": "fairmargin.metrics.results",
+    "Adequacy": "fairmargin.analyses.adequacy",
+    "AuditSettings": "fairmargin.inference.settings",
+    "AuditResult": "fairmargin.analyses.audit",
     "Bound": "fairmargin.core.bound",
-    "Bracket": "fairmargin.metrics.bracketed",
-    "Comparison": "fairmargin.metrics.compare",
+    "Bracket": "fairmargin.analyses.bracket",
+    "Comparison": "fairmargin.analyses.comparison",
     "DATASETS": "fairmargin.data.catalog",
     "Dataset": "fairmargin.data.dataset",
     "Distances": "fairmargin.core.distances",
@@ -80,27 +85,32 @@ _DEFINED_IN = {
     "METHODS": "fairmargin.training.catalog",
     "Norm": "fairmargin.core.norm",
     "Partition": "fairmargin.core.partition",
-    "PrecisionPlan": "fairmargin.studies.precision_plan",
-    "PrecisionResult": "fairmargin.metrics.precision",
-    "RobustAccuracy": "fairmargin.metrics.robust_accuracy",
+    "PrecisionPlan": "fairmargin.runner.precision_plan",
+    "PrecisionResult": "fairmargin.analyses.precision",
+    "Processes": "fairmargin.engine.local",
+    "RobustAccuracy": "fairmargin.analyses.robust_accuracy",
     "RobustnessCurve": "fairmargin.core.curve",
+    "Serial": "fairmargin.engine.local",
     "Tightest": "fairmargin.distances.combine",
     "TrainingPlan": "fairmargin.training.plan",
     "TrainingResult": "fairmargin.training.train",
+    "RunRecord": "fairmargin.study.record",
     "adequacy": "fairmargin.distances.adequacy",
     "as_classifier": "fairmargin.models.as_classifier",
-    "audit": "fairmargin.metrics.audit",
-    "audit_to_precision": "fairmargin.studies.precision",
-    "bracket": "fairmargin.metrics.bracket",
+    "audit": "fairmargin.analyses.audit",
+    "audit_model": "fairmargin.runner.audit_model",
+    "audit_to_precision": "fairmargin.runner.precision",
+    "bracket": "fairmargin.analyses.bracket",
     "build_architecture": "fairmargin.models.architectures.catalog",
-    "compare": "fairmargin.metrics.compare",
+    "compare": "fairmargin.analyses.comparison",
     "from_huggingface": "fairmargin.data.huggingface",
     "from_torch": "fairmargin.data.foreign",
     "load": "fairmargin.data.catalog",
     "load_images": "fairmargin.data.image_folder",
     "measure": "fairmargin.distances.measure",
+    "nearest": "fairmargin.distances.nearest",
     "overlap": "fairmargin.data.overlap",
-    "power": "fairmargin.metrics.power",
+    "power": "fairmargin.analyses.power",
     "robust_accuracy": "fairmargin.attacks.robust_accuracy",
     "tightest": "fairmargin.distances.combine",
     "train": "fairmargin.training.train",

@@ -8,8 +8,9 @@ import re
 import sysconfig
 import traceback
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 # From DEL on: control characters, separators of lines, direction marks, halves of surrogate pairs. JSON escapes others.
 _OBEYED_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -52,8 +53,71 @@ class FairmarginError(ValueError):
         return "\n".join(map(visible, super().__str__().split("\n")))
 
 
+NOT_GIVEN = object()
+"""In place of a value that an error does not name."""
+
+
 class InputError(FairmarginError):
-    """Data, labels, groups or options that do not fit together."""
+    """Raised when data, labels, groups or options do not fit together.
+
+    Parameters
+    ----------
+    problem
+        The whole sentence; with `field`, what follows the field's name: "must be at least 1".
+    field
+        The parameter, option or key that is wrong, as Python spells it. The outermost layer spells it for the user
+        (`spelled`): `--up-to` on the command line, `[audit] up_to` in a study file.
+    given
+        The value that was given.
+    others
+        Further fields that `problem` names as `{name}`.
+    of
+        Class that `problem` is about, or whose parameter `field` is; a catalog that made the object replaces it by the
+        name of its entry (`about`).
+
+    >>> str(InputError("must be at least 1", field="steps", given=0))
+    '`steps` must be at least 1; given 0.'
+    >>> error = InputError("goes with {precision}: leave it out", field="target", others=("precision",))
+    >>> error.spelled(lambda field: "--" + field)
+    '--target goes with --precision: leave it out.'
+    >>> str(InputError("must be at least 1", field="steps", given=0, of="PGD").about("pgd"))
+    '`steps` of `pgd` must be at least 1; given 0.'
+    """
+
+    def __init__(
+        self, problem: str, *, field: str = "", given: Any = NOT_GIVEN, others: tuple[str, ...] = (), of: str = ""
+    ) -> None:
+        self.problem, self.field, self.given, self.others, self.of = problem, field, given, others, of
+        super().__init__(self.spelled(lambda name: f"`{name.rpartition('.')[2]}`"))
+
+    def spelled(self, spell: Callable[[str], str]) -> str:
+        """Return the sentence with every field spelled by `spell`."""
+        text = self.problem
+        if self.others:
+            text = text.format(**{name: spell(name) for name in self.others})
+        if self.of:  # a parameter of an object, not an option
+            owner = self.of if self.field or self.of.startswith("`") else f"`{self.of}`"
+            text = f"`{self.field}` of {owner} {text.rstrip('.')}" if self.field else f"{owner} {text.rstrip('.')}"
+        elif self.field:
+            text = f"{spell(self.field)} {text.rstrip('.')}"
+        else:
+            return text
+        end = "" if text.endswith("?") else "."
+        return f"{text}{end}" if self.given is NOT_GIVEN else f"{text}; given {self.given!r}."
+
+    def within(self, section: str) -> "InputError":
+        """Return the same error about a field of this section of a study."""
+        field = f"{section}.{self.field}" if self.field else ""
+        return type(self)(self.problem, field=field, given=self.given, others=self.others, of=self.of)
+
+    def about(self, name: str) -> "InputError":
+        """Return the same error with the object named as its catalog does."""
+        if not self.of:
+            return self
+        return type(self)(self.problem, field=self.field, given=self.given, others=self.others, of=f"`{name}`")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self),)  # in another process the sentence is enough
 
 
 class MissingDataError(InputError):

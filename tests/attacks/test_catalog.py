@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fairmargin.attacks.catalog import ATTACKS, attack_in_options, describe_attack, parse_attack
+from fairmargin.attacks.catalog import ATTACKS, describe_attack, parse_attack
 from fairmargin.attacks.pgd import PGD
 from fairmargin.attacks.rfgsm import RFGSM
 from fairmargin.core.norm import Norm
@@ -45,10 +45,6 @@ def test_refuses_to_name_an_attack_outside_the_catalog():
 
     with pytest.raises(InputError, match="`Mine` is not in the catalog of attacks"):
         describe_attack(Mine())
-
-
-def test_sentences_name_attacks_as_options_do():
-    assert attack_in_options("`FGSM` and MarginPGD") == "`fgsm` and `margin_pgd`"
 
 
 def test_an_unknown_name_is_no_key():

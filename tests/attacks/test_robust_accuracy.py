@@ -21,11 +21,11 @@ from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.engine.task import Task
 from fairmargin.errors import InputError, ModelError
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 
-QUICK = AuditPlan(resamples=200)
+QUICK = AuditSettings(resamples=200)
 WEIGHT, BIAS = np.array([0.6, -0.8, 0.3]), 0.1
 
 
@@ -63,7 +63,7 @@ def samples(count: int = 200, seed: int = 0):
 def test_on_a_linear_model_it_finds_who_lies_within_the_radius_and_nobody_else() -> None:
     x, y, sex = samples()
     exact = measure((WEIGHT, BIAS), x, y, ExactLinear())
-    found = robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=0.4, plan=QUICK)
+    found = robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=0.4, settings=QUICK)
     for row, (_, mask) in zip(found, sex, strict=True):
         assert row.wrong == (~exact.correct[mask]).sum() > 0
         assert row.withstood == (exact.values[mask] > 0.4).sum() > 0
@@ -74,7 +74,7 @@ def test_on_a_linear_model_it_finds_who_lies_within_the_radius_and_nobody_else()
 
 def test_an_attack_that_does_nothing_leaves_robust_accuracy_where_accuracy_is() -> None:
     x, y, sex = samples()
-    found = robust_accuracy((WEIGHT, BIAS), x, y, Own(nowhere), sex, radius=0.4, plan=QUICK)
+    found = robust_accuracy((WEIGHT, BIAS), x, y, Own(nowhere), sex, radius=0.4, settings=QUICK)
     assert found.overall.fooled == 0
     assert found.overall.robust_accuracy.value == found.overall.natural_accuracy.value < 1
 
@@ -84,7 +84,7 @@ def test_the_catalogs_attacks_are_never_better_than_the_truth_and_reach_it_on_a_
     x, y, sex = samples()
     attack = parse_attack(text)
     exact = measure((WEIGHT, BIAS), x, y, ExactLinear(attack.norm))
-    found = robust_accuracy((WEIGHT, BIAS), x, y, attack, sex, radius=0.3, plan=QUICK)
+    found = robust_accuracy((WEIGHT, BIAS), x, y, attack, sex, radius=0.3, settings=QUICK)
     truth = (exact.values > 0.3).sum()
     assert truth <= found.overall.withstood <= truth + 10
     assert found.attack == text
@@ -104,12 +104,12 @@ def test_outcomes_are_upper_bounds_of_distances() -> None:
 def test_a_radius_may_be_a_number_its_text_or_one_a_sample() -> None:
     x, y, sex = samples()
     ways = [
-        robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=radius, plan=QUICK)
+        robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=radius, settings=QUICK)
         for radius in (0.25, "1/4", np.full(len(x), 0.25))
     ]
     assert ways[0].to_json() == ways[1].to_json() == ways[2].to_json()
     radii = np.where(sex.membership == 0, 0.1, 0.6)
-    mixed = robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=radii, plan=QUICK)
+    mixed = robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=radii, settings=QUICK)
     exact = measure((WEIGHT, BIAS), x, y, ExactLinear())
     assert mixed.overall.withstood == (exact.values > radii).sum()
     assert (mixed.smallest_radius, mixed.radius) == (0.1, 0.6)
@@ -154,7 +154,7 @@ def test_a_network_in_single_precision_may_round_at_the_edge_of_its_ball() -> No
     y = as_classifier(model, device="cpu").predict(x)
     groups = Partition.by("class", y)
     for text, radius in (("fgsm", "8/255"), ("pgd:norm=l2,steps=8", 0.3)):
-        found = robust_accuracy(model, x, y, parse_attack(text), groups, radius=radius, plan=QUICK)
+        found = robust_accuracy(model, x, y, parse_attack(text), groups, radius=radius, settings=QUICK)
         assert found.overall.wrong == 0
         assert 0 < found.overall.fooled < 90
 
@@ -214,7 +214,7 @@ def test_length_is_measured_in_units_of_the_domains_scale() -> None:
         return x - np.array([2.0, 0.0])
 
     model = as_classifier(([1.0, 0.0], 0.0), domain=Domain(scale=[10.0, 1.0]))
-    assert robust_accuracy(model, x, y, Own(left), groups, radius=0.2, plan=QUICK).overall.fooled == 1
+    assert robust_accuracy(model, x, y, Own(left), groups, radius=0.2, settings=QUICK).overall.fooled == 1
     with pytest.raises(InputError, match=r"by 0.2 instead of 0.19 in L2"):
         robust_accuracy(model, x, y, Own(left), groups, radius=0.19)
 
@@ -259,20 +259,22 @@ def test_an_attack_that_needs_gradients_is_refused_where_there_are_none() -> Non
 def test_groups_of_another_length_are_refused_before_anything_is_attacked(wrong: str) -> None:
     x, y, sex = samples(20)
     short = Partition.by("g", ["a", "b"])
-    plan = AuditPlan(control=short if wrong == "control" else None, cluster=[1, 2] if wrong == "cluster" else None)
+    plan = AuditSettings(control=short if wrong == "control" else None, cluster=[1, 2] if wrong == "cluster" else None)
 
     def never(x, y, radius):
         raise AssertionError("attacked")
 
     with pytest.raises(InputError, match="20"):
-        robust_accuracy((WEIGHT, BIAS), x, y, Own(never), short if wrong == "partition" else sex, radius=0.1, plan=plan)
+        robust_accuracy(
+            (WEIGHT, BIAS), x, y, Own(never), short if wrong == "partition" else sex, radius=0.1, settings=plan
+        )
 
 
 def test_progress_reaches_the_number_of_samples() -> None:
     x, y, sex = samples(1500)
     told = []
     robust_accuracy(
-        (WEIGHT, BIAS), x, y, Own(straight), sex, radius=0.1, plan=QUICK, progress=lambda *at: told.append(at)
+        (WEIGHT, BIAS), x, y, Own(straight), sex, radius=0.1, settings=QUICK, progress=lambda *at: told.append(at)
     )
     assert told == [(1024, 1500), (1500, 1500)]
 
@@ -311,7 +313,7 @@ def test_outputs_that_no_sample_has_for_its_class_are_noted_and_labels_without_o
     groups = Partition.by("g", list("ab") * 20)
     found = {
         outputs: robust_accuracy(
-            torch.nn.Linear(4, outputs), x, y, parse_attack("fgsm"), groups, radius=0.1, plan=QUICK
+            torch.nn.Linear(4, outputs), x, y, parse_attack("fgsm"), groups, radius=0.1, settings=QUICK
         )
         for outputs in (3, 5, 12)
     }
@@ -324,3 +326,35 @@ def test_outputs_that_no_sample_has_for_its_class_are_noted_and_labels_without_o
     assert "none is of class 3, 4, 5, 6, 7 and 4 more." in noted[12][0]
     with pytest.raises(InputError, match=r"labels that are none of the model's classes in 13 of 40 samples"):
         robust_accuracy(torch.nn.Linear(4, 2), x, y, parse_attack("fgsm"), groups, radius=0.1)
+
+
+X, Y, SEX = samples(20)
+MODEL, PGD = (WEIGHT, BIAS), parse_attack("pgd:steps=1")
+ORDER = r"are arguments swapped\? Expected model, x, y, attack, partition, in this order, and radius=…, settings=…\."
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((MODEL, Y, X, PGD, SEX), "`x` is an array of one dimension, as labels are, `y` is an array of several"),
+        ((PGD, X, Y, as_classifier(MODEL), SEX), "`model` is an attack, `attack` is a model"),
+        ((PGD, X, Y, torch.nn.Linear(3, 2), SEX), "`model` is an attack, `attack` is a model"),
+        ((MODEL, X, Y, SEX, PGD), "`attack` is a partition, `partition` is an attack"),
+        ((MODEL, X, SEX, PGD, Y), "`y` is a partition"),
+        ((MODEL, X, Y, SEX, 0.1), "`attack` is a partition, `partition` is a number"),
+        ((X, as_classifier(MODEL), Y, PGD, SEX), "`x` is a model"),
+        ((MODEL, X, Y, PGD, QUICK), "`partition` is an `AuditSettings`"),
+    ],
+)
+def test_swapped_arguments_are_refused_with_their_order(given, said: str) -> None:
+    with pytest.raises(InputError, match=f"{said}.*: {ORDER}"):
+        robust_accuracy(*given, radius=0.1)
+
+
+def test_a_radius_or_a_plan_that_is_something_else_is_refused() -> None:
+    with pytest.raises(InputError, match=f"`partition` is a number, `radius` is a partition: {ORDER}"):
+        robust_accuracy(MODEL, X, Y, PGD, 0.1, radius=SEX)
+    with pytest.raises(InputError, match=f"`settings` is a partition: {ORDER}"):
+        robust_accuracy(MODEL, X, Y, PGD, SEX, radius=0.1, settings=SEX)
+    with pytest.raises(InputError, match=r"swapped\? Expected model, x, y, attack, in this order, and radius=…\."):
+        attack_samples(MODEL, Y, X, PGD, radius=0.1)

@@ -1,23 +1,43 @@
 """What a person, or the log of a long run, sees of the progress and of the results."""
 
+import json
 import math
+import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from fairmargin.cli.console import lines_in_a_log, progress, show_audits, show_brackets
+from fairmargin.analyses.audit import audit
+from fairmargin.analyses.bracket import bracket
+from fairmargin.analyses.catalog import RESULTS
+from fairmargin.cli import console
+from fairmargin.cli.console import lines_in_a_log, progress, show_section
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.bracket import bracket
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.studies.run_folder import StoredAudit, StoredBracket
+from fairmargin.inference.settings import AuditSettings
+from tests.report.test_page import Page, html_of
+from tests.spec.test_every_analysis import HOSTILE, PLAIN, made
+
+GROUPED = [kind for kind in RESULTS if kind != "training"]  # whose rows are epochs, of which the table shows two
 
 
 @pytest.fixture
 def clock():
     times = iter([0.0, 10.0, 61.0, 61.0, 70.0, 130.0, 130.0])
     return lambda: next(times)
+
+
+@pytest.fixture
+def printed(monkeypatch, capsys):
+    """Return a function that prints a section at a width and returns the lines."""
+
+    def lines(section, width):
+        monkeypatch.setattr(console, "output", Console(highlight=False, emoji=False, width=width, soft_wrap=False))
+        show_section(section)
+        return capsys.readouterr().out.splitlines()
+
+    return lines
 
 
 def test_a_log_gets_a_line_a_minute_at_most(clock, capsys):
@@ -35,16 +55,64 @@ def test_short_and_quiet_commands_leave_a_log_empty(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_tables_name_the_radius_of_a_cap(capsys):
+def test_the_tables_name_the_radius_of_a_cap(printed):
     rng = np.random.default_rng(0)
     truth = np.concatenate([rng.gamma(4, 1.0, 80), rng.gamma(4, 2.0, 80)])
     groups = Partition.by("sex", ["F"] * 80 + ["M"] * 80)
     lower, upper = (Distances(f * truth, truth > 0, b, "l2") for f, b in ((0.9, "lower"), (1.1, "upper")))
     for up_to, said in ((5.0, True), (math.inf, False)):
-        plan = AuditPlan(resamples=200, up_to=up_to)
-        show_audits([StoredAudit("plumb", audit(upper, groups, plan))])
-        table = capsys.readouterr().out
-        assert ("distances capped at 5" in table) is said
-        show_brackets([StoredBracket("verified and plumb", bracket(lower, upper, groups, plan))])
-        heading = capsys.readouterr().out.splitlines()[0]
+        plan = AuditSettings(resamples=200, up_to=up_to)
+        assert ("distances capped at 5" in printed(audit(upper, groups, plan).section(), 140)[0]) is said
+        heading = printed(bracket(lower, upper, groups, plan).section(), 140)[0]
         assert ("up to a radius of 5" in heading) is said
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+@pytest.mark.parametrize("kind", GROUPED)
+def test_no_width_takes_the_group_or_the_verdict_from_a_table(kind, width, printed):
+    section = made(kind).section()
+    lines = printed(section, width)
+    table = section.tables[0]
+    assert any(line.split()[:1] == ["group"] for line in lines)
+    if table.marks:
+        assert any("verdict" in line for line in lines)
+    for row in table.rows:
+        (line,) = [line for line in lines if line.split()[:1] == [row[0].text]]
+        assert line.split()[1] in [word for cell in row for word in cell.text.split()]
+        if table.marks:
+            assert line.split()[1] == row[1].text.split()[0]
+    drawn = [line for line in lines if re.match(r" (group|F|M|rare|─)", line)]
+    assert max(map(len, drawn)) <= width
+
+
+def test_a_narrow_table_leaves_out_the_last_columns_first(printed):
+    section = made("comparison").section()
+    wide, narrow = ("\n".join(printed(section, width)) for width in (240, 80))
+    assert "samples" in wide
+    assert "p of σ" in wide
+    assert "p of σ" not in narrow
+    assert "95 % interval" in narrow
+
+
+def test_hostile_names_are_printed_as_they_are_spelled(printed):
+    lines = printed(made("audit", ("[red]x[/]", *HOSTILE[1:])).section(), 140)
+    assert any(line.split()[:1] == ["[red]x[/]"] for line in lines)
+
+
+@pytest.mark.parametrize("kind", GROUPED)
+def test_console_page_and_json_agree_about_values_intervals_and_verdicts(kind, printed):
+    found = made(kind)
+    lines, page = printed(found.section(), 400), Page(html_of(found)).text
+    text = "\n".join(lines)
+    table = found.section().tables[0]
+    rows = {row["group"]: row for row in json.loads(json.dumps(found.to_dict()))["groups"]}
+    assert set(rows) == {row[0].text for row in table.rows} == set(PLAIN)
+    for row in table.rows:
+        for column, cell in zip(table.columns, row, strict=True):
+            assert cell.text in text
+            assert cell.text in page
+            if cell.interval:
+                assert cell.interval in page
+                assert not column.interval or cell.interval in text
+            if column.kind == "verdict":
+                assert cell.text == rows[row[0].text]["verdict"]

@@ -195,3 +195,23 @@ def test_distances_survive_pickling() -> None:
 def test_a_negative_search_radius_is_refused() -> None:
     with pytest.raises(InputError, match="`tried` must not be negative; given -1 at index 1"):
         Distances([1.0, np.inf], [True, True], "upper", "l2", tried=[1.0, -1.0])
+
+
+def test_the_classes_to_keep_are_a_set_whatever_their_order_and_type():
+    def keep(labels):
+        return Distances([1.0], [True], "exact", "l2", keep=labels).keep
+
+    assert keep(None) == keep([]) == keep(()) == ()
+    assert keep("no") == keep(["no", "no"]) == keep(np.array(["no"])) == ("no",)
+    assert keep([2, 10, 1]) == keep({1, 2, 10}) == keep(np.array([10, 1, 2])) == (1, 2, 10)
+    assert keep(["b", 3, "a", 0.5]) == keep([0.5, "a", "b", 3]) == (0.5, 3, "a", "b")
+    assert type(keep(np.array([1]))[0]) is int
+    with pytest.raises(InputError, match="`keep` must hold labels of classes"):
+        keep([["no"]])
+
+
+def test_the_classes_to_keep_stay_with_a_selection_and_are_shown():
+    found = Distances([1.0, 2.0], [True, True], "exact", "l2", keep=["no", "pending"])
+    assert found.take([1]).keep == ("no", "pending")
+    assert "keep=('no', 'pending')" in repr(found)
+    assert "keep" not in repr(Distances([1.0], [True], "exact", "l2"))

@@ -1,9 +1,12 @@
+import json
+from hashlib import sha256
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairmargin.core.keys import sample_keys
+from fairmargin.core.keys import canonical_json, content_hash, sample_keys
 from fairmargin.errors import InputError
 
 law = settings(max_examples=40, deadline=None, derandomize=True)
@@ -106,3 +109,48 @@ def test_labels_of_another_length_are_refused() -> None:
 
 def test_no_samples_have_no_keys() -> None:
     assert sample_keys(np.zeros((0, 3)), np.zeros(0, dtype=int)).tolist() == []
+
+
+NAMES = st.text(max_size=3)
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@law
+@given(PLAIN)
+def test_content_is_hashed_as_the_json_that_earlier_versions_hashed(content: object) -> None:
+    spaced = json.dumps(content, sort_keys=True)
+    compact = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    assert content_hash(content) == sha256(spaced.encode()).hexdigest()
+    assert content_hash(content, compact=True) == sha256(compact.encode()).hexdigest()
+
+
+@law
+@given(PLAIN)
+def test_content_that_json_reads_back_is_hashed_the_same(content: object) -> None:
+    assert content_hash(json.loads(canonical_json(content))) == content_hash(content)
+
+
+class Opaque:
+    def __repr__(self) -> str:
+        return "Opaque()"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (Opaque(), r"given Opaque\(\) of type Opaque\."),
+        ({"plan": [1, {"rate": Opaque()}]}, r"of type Opaque at plan\[1\]\.rate\."),
+        ({"x": np.int64(3)}, r"of type int64 at x\."),
+        ({"x": {1, 2}}, r"of type set at x\."),
+        ({"x": b"1"}, r"of type bytes at x\."),
+        ({"x": {1: "a"}}, r"given 1 of type int at a name in x\."),
+        ({(1, 2): "a"}, r"of type tuple at a name\."),
+    ],
+)
+def test_content_that_is_not_plain_is_refused_with_its_place(content: object, said: str) -> None:
+    with pytest.raises(InputError, match=f"A key is made from plain values .*{said}"):
+        content_hash(content)

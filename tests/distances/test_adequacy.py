@@ -85,7 +85,7 @@ def test_a_weak_attack_on_masked_gradients_has_not_settled_and_rings_for_that_gr
     assert masked.sigmas_alone[found.audited] > 0.05  # it seems the more robust one, and both have the same boundary
     assert abs(masked.sigmas[-1]) < abs(masked.sigmas_alone[found.audited])
     assert masked.mean_change.high < 0
-    assert "'masked'" in found.finding
+    assert "“masked”" in " ".join(found.sentences())
 
 
 def test_an_attack_that_sees_nothing_does_not_move_but_rings():
@@ -106,7 +106,7 @@ def test_noise_beats_a_crippled_attack():
 
 
 def test_exact_distances_and_proxies_have_nothing_to_settle():
-    assert adequacy(*linear(), ExactLinear()).finding.startswith("The distances are exact")
+    assert adequacy(*linear(), ExactLinear()).headline.startswith("The distances are exact")
     assert adequacy(*linear(), FirstOrder()).verdict == "nothing to settle"
 
 

@@ -31,7 +31,7 @@ def add_to_catalog(monkeypatch, name, kind):
     home = f"fairmargin.distances.{name}"
     monkeypatch.setattr(kind, "__module__", home)
     monkeypatch.setitem(sys.modules, home, SimpleNamespace(**{kind.__name__: kind}))
-    monkeypatch.setitem(ESTIMATORS.places, name, f"{name}:{kind.__name__}")
+    monkeypatch.setitem(ESTIMATORS.entries, name, f"{name}:{kind.__name__}")
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +109,6 @@ def test_says_which_field_has_no_default(monkeypatch):
 
 
 def test_refuses_to_name_an_estimator_outside_the_catalog(monkeypatch):
-    monkeypatch.delitem(ESTIMATORS.places, "sample")
+    monkeypatch.delitem(ESTIMATORS.entries, "sample")
     with pytest.raises(InputError, match="`Sample` is not in the catalog"):
         name_of(Sample())

@@ -49,6 +49,11 @@ def test_the_tightest_names_its_estimators_in_one_order():
     assert measure(([3.0, 4.0], -5.0), np.array([[0.0, 0.0]]), [0], joined[0]).estimator == spelled(joined[0])
 
 
+def test_the_tightest_keeps_the_same_classes():
+    a, b = replace(of([1.0]), keep=["a", "b"]), replace(of([2.0]), keep=["b", "a"])
+    assert tightest(a, b).keep == ("a", "b")
+
+
 def test_exact_distances_go_before_any_bound():
     exact = of([1.0, 2.0], "exact")
     for bound, values in (("upper", [1.5, 2.0]), ("lower", [0.5, 2.0])):
@@ -80,6 +85,10 @@ def test_keeps_how_far_the_farthest_search_looked_where_none_found_anything():
     [
         (of([1.0, 2.0], norm="linf"), "Distances 2 are of model in L∞, distances 1 of model in L2"),
         (of([1.0, 2.0], subject="smoothed(0.25)"), r"Distances 2 are of smoothed\(0.25\) in L2"),
+        (
+            replace(of([1.0, 2.0]), keep=["a", "b"]),
+            "Distances 2 keep the classes 'a', 'b', distances 1 each sample's own",
+        ),
         (of([1.0, 2.0, 3.0]), "Distances 2 are of 3 samples, distances 1 of 2"),
         (of([1.0, 0.0]), r"differ in which samples are classified correctly, in 1 of 2 \(first at index 1\)"),
         (of([1.0, 2.0], "lower"), "Upper and lower bounds were given"),

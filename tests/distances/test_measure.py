@@ -11,14 +11,14 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances import measure as module
 from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.measure import concatenate, measure, measure_shard, shard_size
+from fairmargin.distances.measure import measure, measure_shard, shard_size
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
@@ -200,6 +200,13 @@ def test_the_estimator_of_a_whole_is_known_if_it_is_the_same_for_every_part():
 def test_refuses_to_join_other_norms_or_subjects(other):
     with pytest.raises(InputError, match="Distances of part 1 are of"):
         concatenate([part(), other])
+
+
+def test_refuses_to_join_distances_that_keep_other_classes():
+    kept = replace(part(), keep="no")
+    assert concatenate([kept, kept]).keep == ("no",)
+    with pytest.raises(InputError, match="part 1 keep each sample's own class, those of part 0 the class 'no'"):
+        concatenate([kept, part()])
 
 
 def test_refuses_to_join_nothing():

@@ -24,7 +24,7 @@ few = dataset.take(np.arange(64))
 fm.measure(fm.as_classifier(module), few.x, few.y, fm.ESTIMATORS[estimator](), progress=False)  # what anything takes
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = fm.measure(fm.as_classifier(module), dataset.x, dataset.y, fm.ESTIMATORS[estimator](), progress=False)
-fm.audit(found, dataset.partition("class"), fm.AuditPlan(resamples=200))
+fm.audit(found, dataset.partition("class"), fm.AuditSettings(resamples=200))
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 

@@ -12,7 +12,7 @@ import pytest
 
 from fairmargin.engine.catalog import parse_engine
 from fairmargin.engine.local import Processes, Serial
-from fairmargin.engine.task import Task
+from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError, InputError
 from tests.engine.errands import (
     die,
@@ -176,37 +176,114 @@ def test_closing_early_leaves_no_worker_behind(tmp_path: Path) -> None:
     assert not workers & set(multiprocessing.active_children())
 
 
+def pids(engine: Engine, count: int) -> set[int]:
+    return {pid for _, (pid, _) in engine.run([Task(str(i), whereabouts) for i in range(count)])}
+
+
+def test_calls_of_a_session_share_their_workers() -> None:
+    with Processes(workers=1).session() as session:
+        assert pids(session, 2) == pids(session, 3)
+
+
+def test_calls_without_a_session_have_workers_of_their_own() -> None:
+    assert not pids(Processes(workers=1), 1) & pids(Processes(workers=1), 1)
+
+
+def test_a_session_starts_no_more_workers_than_it_has_tasks() -> None:
+    before = set(multiprocessing.active_children())
+    with Processes(workers=8).session() as session:
+        assert len(pids(session, 1)) == 1
+        assert len(set(multiprocessing.active_children()) - before) == 1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_share_of_threads_depends_on_the_engine_and_not_on_the_number_of_tasks(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("fairmargin.engine.local._processors", lambda: 6)
+    with Processes(workers=3).session() as session:
+        shares = {share for _, (_, share) in session.run([Task(str(i), whereabouts) for i in range(count)])}
+    assert shares == {"2"}
+
+
+def test_leaving_a_session_leaves_no_worker_behind(tmp_path: Path) -> None:
+    before = set(multiprocessing.active_children())
+    with Processes(workers=2).session() as session:
+        found = pids(session, 4)
+        running = session.run([Task(str(i), mark_and_sleep, (str(tmp_path), i, 60.0 * i)) for i in range(3)])
+        next(running)
+        assert eventually(lambda: len(marks(tmp_path)) >= 2)
+    assert not any(alive(pid) for pid in (*found, *marks(tmp_path)))
+    assert not set(multiprocessing.active_children()) - before
+
+
+def test_an_abandoned_call_keeps_no_worker_from_the_next_one(tmp_path: Path) -> None:
+    with Processes(workers=1).session() as session:
+        running = session.run([Task(str(i), mark_and_sleep, (str(tmp_path), i, 600.0 * i)) for i in range(3)])
+        next(running)
+        assert eventually(lambda: len(marks(tmp_path)) == 2)
+        running.close()
+        assert not pids(session, 1) & set(marks(tmp_path))  # a new worker: the old one was amid ten minutes
+
+
+@pytest.mark.parametrize("function", [die, leave_at_once])
+def test_a_session_goes_on_with_new_workers_after_one_that_died(function: Callable[[int], object]) -> None:
+    with Processes(workers=2).session() as session:
+        with pytest.raises(FairmarginError, match="ended abruptly"):
+            list(session.run([Task(str(i), function, (i,)) for i in range(3)]))
+        assert len(pids(session, 1)) == 1
+
+
+def test_a_worker_that_dies_between_two_calls_is_replaced() -> None:
+    with Processes(workers=1).session() as session:
+        (first,) = pids(session, 1)
+        os.kill(first, signal.SIGKILL)
+        assert eventually(lambda: session._pool is not None and bool(session._pool._broken))
+        (second,) = pids(session, 1)
+        assert second != first
+
+
 DRIVER = """
 import signal
 import sys
 from fairmargin.engine.local import Processes
 from fairmargin.engine.task import Task
-from tests.engine.errands import mark_and_sleep
+from tests.engine.errands import ignores_interrupts, mark_and_sleep
 if __name__ == "__main__":
     # A runner that was started in the background hands its children a deaf ear for Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         # One worker is soon idle, the other amid a task.
-        list(Processes(workers=2).run([Task(str(i), mark_and_sleep, (sys.argv[1], i, 60.0 * i)) for i in range(2)]))
+        tasks = [Task(str(i), mark_and_sleep, (sys.argv[1], i, 60.0 * i)) for i in range(2)]
+        if sys.argv[2] == "run":
+            list(Processes(workers=2).run(tasks))
+        with Processes(workers=2).session() as session:
+            list(session.run([Task("a", ignores_interrupts)]))
+            list(session.run(tasks))
     except KeyboardInterrupt:
         sys.exit(130)
 """
 
 
+@pytest.mark.parametrize("how", ["run", "session"])
 @pytest.mark.parametrize(
     ("sent", "to_the_whole_terminal", "code"),
     [(signal.SIGINT, True, 130), (signal.SIGINT, False, 130), (signal.SIGKILL, False, -signal.SIGKILL)],
     ids=["ctrl-c", "interrupted", "killed"],
 )
 def test_a_driver_that_is_stopped_takes_its_workers_along(
-    tmp_path: Path, sent: signal.Signals, to_the_whole_terminal: bool, code: int
+    tmp_path: Path, sent: signal.Signals, to_the_whole_terminal: bool, code: int, how: str
 ) -> None:
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path}
     driver = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE, start_new_session=True
+        [sys.executable, str(script), str(tmp_path), how],
+        env=environment,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         assert eventually(lambda: len(marks(tmp_path)) == 2, seconds=120)
@@ -217,6 +294,46 @@ def test_a_driver_that_is_stopped_takes_its_workers_along(
         driver.kill()
     assert driver.returncode == code
     assert b"Traceback" not in complaints
+    assert eventually(lambda: not any(alive(pid) for pid in marks(tmp_path)))
+
+
+SLOW_START = """
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from fairmargin.engine.local import Processes
+from fairmargin.engine.task import Task
+if __name__ == "__mp_main__":  # a worker that is being started
+    Path(sys.argv[1], "held").write_text(str(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+    Path(sys.argv[1], "0.pid").write_text(str(os.getpid()))
+    while True:
+        time.sleep(0.01)
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        list(Processes(workers=1).run([Task("a", abs, (-1,))]))
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+def test_ctrl_c_while_a_worker_starts_leaves_no_traceback_and_no_worker(tmp_path: Path) -> None:
+    script = tmp_path / "slow_start.py"
+    script.write_text(SLOW_START)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    driver = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        assert eventually(lambda: len(marks(tmp_path)) == 1, seconds=120)
+        os.killpg(driver.pid, signal.SIGINT)
+        _, complaints = driver.communicate(timeout=50)
+    finally:
+        driver.kill()
+    assert (tmp_path / "held").read_text() == "True"  # or it might print a traceback before its parent ends it
+    assert (driver.returncode, complaints.decode()) == (130, "")
     assert eventually(lambda: not any(alive(pid) for pid in marks(tmp_path)))
 
 
@@ -241,11 +358,11 @@ def test_an_engine_is_read_from_its_name_and_options(text: str, engine: object) 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("seriel", r"Unknown engine 'seriel'\. Did you mean 'serial'\? There are: serial, processes\."),
-        ("processes:worker=2", r"no option 'worker'\. Did you mean 'workers'\? There are: workers\."),
-        ("serial:workers=2", r"no option 'workers'\. There are none\."),
-        ("processes:workers", "needs a value"),
-        ("processes:workers=two", "must be of type int; given 'two'"),
+        ("seriel", r"Unknown engine `seriel`\. Did you mean 'serial'\? There are: serial, processes\."),
+        ("processes:worker=2", r"`processes`: unknown field `worker`\. Did you mean 'workers'\? There are: workers\."),
+        ("serial:workers=2", r"`serial`: unknown field `workers`\. There are none\."),
+        ("processes:workers", r"expected field=value, given 'workers', as in 'processes:workers=2'"),
+        ("processes:workers=two", "`processes`, field `workers`: expected a whole number, given 'two'"),
         ("processes:workers=0", "at least 1; given 0"),
     ],
 )

@@ -13,8 +13,8 @@ from fairmargin.errors import ModelError
 from fairmargin.models.linear_network import as_linear
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.torch_model import from_torch
-from fairmargin.studies.precision import audit_to_precision
-from fairmargin.studies.precision_plan import PrecisionPlan
+from fairmargin.runner.precision import audit_to_precision
+from fairmargin.runner.precision_plan import PrecisionPlan
 
 SHAPE = (3, 4, 4)
 

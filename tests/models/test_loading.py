@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from sklearn.linear_model import RidgeClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from torch import nn
 
 from fairmargin.core.domain import Domain
@@ -26,6 +26,12 @@ from fairmargin.models.loading import load_model, save_linear
 
 SHARED = Path(__file__).parents[3] / "shared"
 MODEL = LinearClassifier([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.0], classes=("a", "b"), domain=Domain([0, -np.inf], 1))
+
+FITTED = LogisticRegression().fit([[0.0, 1.0], [1.0, 0.0], [2.0, 0.5]], [0, 1, 1])
+
+
+class OwnRegression(LogisticRegression):
+    """A type that skops does not know."""
 
 
 def test_reads_back_what_it_wrote(tmp_path):
@@ -110,10 +116,33 @@ def test_says_that_a_trusted_pickle_is_damaged(tmp_path, suffix):
         load_model(str(tmp_path / f"model.{suffix}"), trust=True)
 
 
+def test_reads_a_skops_file_of_known_types_without_trust(tmp_path):
+    io = pytest.importorskip("skops.io", reason="needs skops: pip install -c constraints.txt -e '.[dev]'")
+    io.dump(FITTED, tmp_path / "model.skops")
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    read = as_classifier(load_model(str(tmp_path / "model.skops")))
+    np.testing.assert_array_equal(read.predict(x), as_classifier(FITTED).predict(x))
+
+
+def test_a_skops_file_of_unknown_types_is_read_only_when_trusted(tmp_path):
+    io = pytest.importorskip("skops.io", reason="needs skops: pip install -c constraints.txt -e '.[dev]'")
+    io.dump(OwnRegression().fit([[0.0, 1.0], [1.0, 0.0]], [0, 1]), tmp_path / "model.skops")
+    with pytest.raises(UntrustedError, match=r"OwnRegression.*--trust-model"):
+        load_model(str(tmp_path / "model.skops"))
+    assert isinstance(load_model(str(tmp_path / "model.skops"), trust=True), OwnRegression)
+
+
+def test_says_that_a_skops_file_is_damaged(tmp_path):
+    pytest.importorskip("skops.io", reason="needs skops: pip install -c constraints.txt -e '.[dev]'")
+    (tmp_path / "model.skops").write_bytes(b"nonsense")
+    with pytest.raises(ModelError, match="cannot be read by skops"):
+        load_model(str(tmp_path / "model.skops"))
+
+
 def test_says_how_to_install_skops(tmp_path, monkeypatch):
     (tmp_path / "model.skops").write_bytes(b"")
     monkeypatch.setitem(__import__("sys").modules, "skops", None)
-    with pytest.raises(ModelError, match="pip install skops"):
+    with pytest.raises(ModelError, match=r"pip install 'fairmargin\[skops\]'"):
         load_model(str(tmp_path / "model.skops"))
 
 

@@ -1,7 +1,6 @@
 """A network may return scores, probabilities or one number: distances are those of the same network with scores."""
 
 import functools
-import json
 import pickle
 import re
 
@@ -19,7 +18,7 @@ from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.loading import load_model
 from tests.perturbation.networks import mlp, relu_mlp, test_digits
-from tests.stories.examples import fairmargin, succeeded
+from tests.stories.examples import fairmargin, record_of, succeeded
 
 X, Y = test_digits(60)
 XB = np.random.default_rng(0).normal(size=(60, 6)).astype(np.float32)
@@ -352,8 +351,7 @@ def test_commands_note_what_was_searched(tmp_path, command, network, words):
     table.to_csv(tmp_path / "data.csv", index=False)
     options = ["--model", f"{tmp_path}/net.py:{network}", "--data", tmp_path / "data.csv", "--label", "label"]
     succeeded(fairmargin(*command, *options, "--engine", "serial", "--out", tmp_path / "run"))
-    kept = tmp_path / "run" / ("manifest.json" if command[0] == "audit" else "robust_accuracy.json")
-    assert any(re.search(words, note) for note in json.loads(kept.read_text())["notes"])
+    assert any(re.search(words, note) for note in record_of(tmp_path / "run")["notes"])
 
 
 @pytest.mark.parametrize("last", [(), (nn.Sigmoid(),), (nn.Sigmoid(), nn.Flatten(0))])

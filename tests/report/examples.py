@@ -6,20 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairmargin.analyses.audit import AuditResult, GroupResult, OverallResult
 from fairmargin.core.bound import Bound
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.norm import Norm
-from fairmargin.metrics.results import (
-    LESS_ROBUST,
-    MORE_ROBUST,
-    NO_DIFFERENCE,
-    TOO_FEW,
-    AuditResult,
-    Estimate,
-    GroupResult,
-    OverallResult,
-)
-from fairmargin.metrics.undefined import Undefined
+from fairmargin.core.undefined import Undefined
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -69,7 +61,7 @@ def example_group(
         p=p / 2,
         p_adjusted=p,
         verdict=verdict,
-        finding=f"{group}: {verdict}",
+        reason="" if verdict in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE) else "no reason",
         curve=RobustnessCurve(values),
         band=1.36 / math.sqrt(size),
     )

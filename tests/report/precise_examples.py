@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 
+from fairmargin.analyses.precision import PreciseGroup, PrecisionResult
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
-from fairmargin.metrics.precision import PreciseGroup, PrecisionResult
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, Estimate
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, Estimate
 
 
 def precise_group(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
 
 SIGMAS = {"a": -0.4, "b": 0.1, "c": 0.5}
 

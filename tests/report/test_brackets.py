@@ -1,20 +1,21 @@
 """The page draws what is certain, and says so in words that a reader of one paragraph gets too."""
 
 import numpy as np
-import pytest
 
+from fairmargin.analyses.audit import audit
+from fairmargin.analyses.bracket import bracket
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.errors import InputError
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.bracket import bracket
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.report import figures
 from fairmargin.report.page import write_report
+from tests.analyses.test_certified_groups import certified
+from tests.report.examples import HOSTILE, example_result
+from tests.report.test_page import page_of as page_with
 
-PLAN = AuditPlan(resamples=200)
+PLAN = AuditSettings(resamples=200)
 
 
 def measured(loose, labels=("F", "M"), subject="model"):
@@ -29,13 +30,13 @@ def measured(loose, labels=("F", "M"), subject="model"):
 def page_of(tmp_path, loose, **options):
     lower, upper, groups = measured(loose, **options)
     found = bracket(lower, upper, groups, PLAN)
-    return write_report(tmp_path / "page.html", audit(upper, groups, PLAN), brackets=found).read_text(encoding="utf-8")
+    return write_report(tmp_path / "page.html", [audit(upper, groups, PLAN), found]).read_text(encoding="utf-8")
 
 
 def test_the_page_says_who_is_certainly_easier_to_fool(tmp_path):
     page = page_of(tmp_path, 0.1)
     assert "Certain, whatever the attack: “F” is easier to fool." in page
-    assert "What is certain?" in page
+    assert "What is certain, by sex" in page
     assert "certainly less robust" in page
 
 
@@ -48,7 +49,7 @@ def test_bounds_that_leave_room_are_not_called_certain(tmp_path):
 def test_without_brackets_the_page_has_no_such_section(tmp_path):
     _, upper, groups = measured(0.1)
     page = write_report(tmp_path / "page.html", audit(upper, groups, PLAN)).read_text(encoding="utf-8")
-    assert "What is certain?" not in page
+    assert "What is certain" not in page
 
 
 def test_a_smoothed_models_bracket_names_its_subject(tmp_path):
@@ -57,13 +58,13 @@ def test_a_smoothed_models_bracket_names_its_subject(tmp_path):
 
 def test_what_is_certain_up_to_a_radius_names_it_at_the_top_and_in_the_table(tmp_path):
     lower, upper, groups = measured(0.1)
-    plan = AuditPlan(resamples=200, up_to=5.0)
-    page = write_report(tmp_path / "p.html", audit(upper, groups, plan), brackets=bracket(lower, upper, groups, plan))
+    plan = AuditSettings(resamples=200, up_to=5.0)
+    page = write_report(tmp_path / "p.html", [audit(upper, groups, plan), bracket(lower, upper, groups, plan)])
     text = page.read_text(encoding="utf-8")
     assert "Certain, whatever the attack: “F” (up to a radius of 5) is easier to fool." in text
     assert "It is certain (up to a radius of 5) which side" in text
-    assert "Everything here holds up to a radius of 5: distances beyond it count as 5." in text
-    assert "Certain?<small>up to a radius of 5</small>" in text
+    assert "Distances beyond 5 count as 5." in text
+    assert "verdict<small>up to a radius of 5</small>" in text
     assert "up to a radius" not in page_of(tmp_path, 0.1)
 
 
@@ -77,12 +78,6 @@ def test_names_of_groups_take_no_effect(tmp_path):
     assert "<script>alert(1)</script>" not in page
 
 
-def test_what_is_no_bracket_is_refused_with_a_sentence(tmp_path):
-    _, upper, groups = measured(0.1)
-    with pytest.raises(InputError, match="bracket"):
-        write_report(tmp_path / "page.html", audit(upper, groups, PLAN), brackets=["certain"])
-
-
 def test_the_figure_draws_both_limits_of_every_group_and_ends_without_limit():
     lower, upper, groups = measured(0.1)
     figure = figures.bracket_intervals(bracket(lower, upper, groups, PLAN))
@@ -92,3 +87,14 @@ def test_the_figure_draws_both_limits_of_every_group_and_ends_without_limit():
     nothing = Distances(np.zeros(160), upper.correct, Bound.LOWER, Norm.L2)
     figure = figures.bracket_intervals(bracket(nothing, upper, groups, PLAN))
     assert all(np.isfinite(trace.x).all() for trace in figure.data)
+
+
+def test_the_page_shows_what_is_guaranteed():
+    found, _ = certified(HOSTILE[:3])
+    page = page_with(example_result(bound=Bound.LOWER), found)
+    assert page.open == []
+    assert "What is guaranteed" in page.text
+    assert HOSTILE[0] in page.text
+    row = found.groups[0]
+    assert f"≥ {100 * row.shares[1].guaranteed:.1f} %" in page.text
+    assert "What is guaranteed" not in page_with(example_result()).text

@@ -5,7 +5,9 @@ import pytest
 
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.norm import Norm
+from fairmargin.report import draw as drawn
 from fairmargin.report import figures as plot
+from fairmargin.report.drawing import escape
 from tests.report.examples import (
     HOSTILE,
     REASON,
@@ -107,7 +109,7 @@ def test_up_to_twelve_groups_differ_in_colour_or_dash():
 
 def test_of_many_groups_only_the_least_and_the_most_robust_stand_out():
     figure = plot.curves(crowded_result(), everyone=False)
-    coloured = [trace for trace in lines(figure) if trace.line.color != plot._GREY]
+    coloured = [trace for trace in lines(figure) if trace.line.color != drawn.GREY]
     assert len(lines(figure)) == 30
     assert {trace.name.split(" (")[0] for trace in coloured} == {"region 01", "region 28"}
     assert [trace.name for trace in lines(figure) if trace.showlegend and trace not in coloured] == ["28 other groups"]
@@ -131,7 +133,7 @@ def test_sigma_is_drawn_with_its_interval_in_order():
 
 
 def test_verdicts_differ_in_shape_and_not_only_in_colour():
-    symbols = [symbol for _, symbol in plot._VERDICT_MARKS.values()]
+    symbols = [symbol for _, symbol in drawn.MARKS.values()]
     assert len(set(symbols)) == len(symbols)
 
 
@@ -141,7 +143,7 @@ def test_a_group_without_sigma_is_listed_with_the_reason_and_not_as_zero():
     assert sum(len(trace.x) for trace in figure.data) == 1
     (note,) = figure.layout.annotations
     assert note.text.startswith("undefined")
-    assert note.hovertext == REASON
+    assert note.hovertext == f"undefined: {REASON}"
 
 
 def test_an_audit_without_any_sigma_can_still_be_drawn():
@@ -169,7 +171,7 @@ def test_escaping_reads_back_as_the_name():
     from html import unescape
 
     for name in HOSTILE:
-        assert unescape(plot.escape(name)) == name
+        assert unescape(escape(name)) == name
 
 
 def test_names_that_shorten_to_the_same_text_stay_apart():

@@ -10,11 +10,13 @@ from itertools import pairwise
 import pytest
 from plotly.offline import get_plotlyjs
 
+from fairmargin.analyses.answer import answer_of
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import Estimate
+from fairmargin.inference.estimate import Estimate
+from fairmargin.report.document import Provenance, json_in_html
 from fairmargin.report.explanations import BOUND_MEANINGS, ETHICS
-from fairmargin.report.page import Provenance, Section, json_in_html, render
+from fairmargin.report.page import render
 from tests.report.examples import (
     HOSTILE,
     REASON,
@@ -77,8 +79,13 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
 
+def html_of(*results, provenance=PROVENANCE):
+    sections = [result.section() for result in results]
+    return render(provenance.title, sections, provenance=provenance, answer=answer_of(results))
+
+
 def page_of(*results, provenance=PROVENANCE):
-    return Page(render([Section(result, "exact_linear") for result in results], provenance))
+    return Page(html_of(*results, provenance=provenance))
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +107,7 @@ def test_every_tag_is_closed_in_order(result):
 
 
 def test_plotly_is_inlined_exactly_once_for_many_sections():
-    html = render([Section(example_result()) for _ in range(3)], PROVENANCE)
+    html = html_of(*[example_result()] * 3)
     assert html.count(get_plotlyjs()) == 1
     assert len(html) < len(get_plotlyjs()) + 500_000
 
@@ -190,13 +197,16 @@ def test_warnings_are_visible(usual):
 
 def test_the_parts_stand_in_the_order_of_the_argument(usual):
     marks = [
+        "No: the model is not equally hard",
         "Noise or an attacker",
+        "Before you rely on this",
         "Every group against the rest",
         "Who withstands",
         "Closer or farther",
+        "Each group in a sentence",
         "The partition as a",
     ]
-    marks += ["How to read this", "How it was measured", "What the bounds mean", "Use with care", "Made by Fairmargin"]
+    marks += ["How to read this", "What the bounds mean", "How it was measured", "Use with care", "Made by Fairmargin"]
     places = [usual.text.index(mark) for mark in marks]
     assert places == sorted(places)
 
@@ -218,9 +228,9 @@ def test_the_page_says_how_it_was_measured(usual):
 
 
 def test_the_unreached_share_has_a_column_only_where_there_is_one(usual):
-    assert "Unreached" not in usual.text
+    assert "unreached" not in usual.text
     assert (
-        "Unreached"
+        "unreached"
         in page_of(example_result(groups=[example_group(unreached=0.05), example_group("1")], up_to=3.0)).text
     )
 
@@ -247,13 +257,13 @@ def test_the_contents_appear_with_the_third_section():
 
 
 def test_the_title_is_escaped():
-    assert f"<title>{escape(PROVENANCE.title)}</title>" in render([Section(example_result())], PROVENANCE)
+    assert f"<title>{escape(PROVENANCE.title)}</title>" in html_of(example_result())
 
 
 def test_a_page_without_audits_is_refused():
-    with pytest.raises(InputError, match="at least one audit"):
-        render([], PROVENANCE)
+    with pytest.raises(InputError, match="at least one result"):
+        render("Report", [])
 
 
 def test_the_same_results_give_the_same_page():
-    assert render([Section(example_result())], PROVENANCE) == render([Section(example_result())], PROVENANCE)
+    assert html_of(example_result()) == html_of(example_result())

@@ -10,7 +10,7 @@ import pytest
 
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import LESS_ROBUST, NO_DIFFERENCE, TOO_FEW
+from fairmargin.inference.estimate import LESS_ROBUST, NO_DIFFERENCE, TOO_FEW
 from fairmargin.report import study_words
 from fairmargin.report.document import Provenance
 from fairmargin.report.study_epochs import courses_of

@@ -1,4 +1,7 @@
-"""What every attack of the catalog promises. A new attack is covered by its line in the catalog."""
+"""What every attack of the catalog promises. A new attack is covered by its line in the catalog.
+
+Promises are about honesty: an attack may find nothing. What attacks find is in `tests/attacks/test_strength.py`.
+"""
 
 import dataclasses
 import random
@@ -90,7 +93,6 @@ def test_returns_misclassified_samples_as_they_were(name, norm):
     wrong = model.predict(x) != y
     assert wrong.any()
     np.testing.assert_array_equal(found[wrong], x[wrong])
-    assert (found[~wrong] != x[~wrong]).any()
 
 
 @every_attack
@@ -104,19 +106,14 @@ def test_no_sample_of_a_linear_model_is_fooled_within_less_than_its_distance(nam
 
 @every_network
 @every_attack
-def test_fools_a_network_more_the_farther_it_may_go_and_says_what_the_model_says(name, norm, network):
+def test_returns_inputs_of_the_shape_and_kind_of_the_samples_at_any_radius(name, norm, network):
     module = network()
     x, y = some_digits(module)
     model = as_classifier(module)
-    shares = []
     for radius in (0.02, 1.0, 4.0):
         found = run(small(name, norm), model, x, y, radius * RADIUS[norm])
         assert found.shape == x.shape
         assert found.dtype == x.dtype
-        shares.append(float((model.predict(found) != y).mean()))
-    assert shares[0] <= 0.4  # a fifth is wrong from the start
-    assert shares[0] < shares[1] <= shares[2]
-    assert shares[2] >= 0.8
 
 
 @every_network
@@ -177,8 +174,6 @@ def test_never_leaves_ball_or_box_nor_moves_what_cannot_move(name, norm, seed, e
     np.testing.assert_array_equal(found[:, [2, 4]], x[:, [2, 4]])
     moved = found != x
     assert ((found >= low) & (found <= high) | ~moved).all()
-    if exponent >= 0:
-        assert moved.any()
 
 
 @every_attack

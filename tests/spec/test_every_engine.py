@@ -76,3 +76,39 @@ def test_stops_when_closed_early(engine: Engine) -> None:
     running.close()
     assert time.perf_counter() - started < 5  # all tasks would take 10 s in two workers
     assert list(running) == []
+
+
+def test_a_session_gives_every_task_of_several_calls_its_own_result(engine: Engine) -> None:
+    with engine.session() as session:
+        for count in (3, 0, 5):
+            found = {task.key: result for task, result in session.run(numbered(double, count))}
+            assert found == {f"task-{i}": 2 * i for i in range(count)}
+
+
+def test_a_session_within_a_session_is_the_same_one(engine: Engine) -> None:
+    with engine.session() as outer:
+        with outer.session() as inner:
+            assert inner is outer
+        assert [result for _, result in outer.run(numbered(double, 1))] == [0]  # leaving the inner one closed nothing
+
+
+def test_a_session_goes_on_after_a_task_that_failed(engine: Engine) -> None:
+    with engine.session() as session:
+        with pytest.raises(LookupError):
+            list(session.run(numbered(fail_on_three, 8)))
+        assert [result for _, result in session.run([Task("a", double, (4,))])] == [8]
+
+
+def test_a_call_that_is_closed_early_leaves_the_other_calls_of_its_session_alone(engine: Engine) -> None:
+    with engine.session() as session:
+        other, abandoned = session.run(numbered(double, 20)), session.run(numbered(slow_double, 50, 0.05))
+        first = next(other)
+        next(abandoned)
+        abandoned.close()
+        assert sorted(result for _, result in (first, *other)) == [2 * i for i in range(20)]
+
+
+def test_calls_of_a_session_may_alternate(engine: Engine) -> None:
+    with engine.session() as session:
+        pairs = zip(session.run(numbered(double, 6)), session.run(numbered(fail_on_three, 3)), strict=False)
+        assert [(a.key[:4], b.key[:4]) for (a, _), (b, _) in pairs] == [("task", "task")] * 3

@@ -1,4 +1,7 @@
-"""What every estimator of the catalog promises. A new estimator is covered by its line in the catalog."""
+"""What every estimator of the catalog promises. A new estimator is covered by its line in the catalog.
+
+Promises are about honesty: a search may find nothing (`inf`). Strength is tested in `distances/test_strength.py`.
+"""
 
 import dataclasses
 import json
@@ -161,7 +164,8 @@ def test_gives_0_exactly_to_samples_that_a_network_misclassifies(name, norm, net
     wrong = as_classifier(module).predict(x) != y
     assert (found.values[wrong] == 0).all()
     np.testing.assert_array_equal(found.correct, ~wrong)
-    assert (found.values[~wrong] > 0).all()
+    if found.bound is not Bound.LOWER:  # a lower bound of 0 is weak, and true
+        assert (found.values[~wrong] > 0).all()
 
 
 @every_network
@@ -235,7 +239,6 @@ def test_where_gradients_are_saturated_no_bound_is_wrong(name, norm):
     if found.bound is Bound.UPPER:
         exact = np.array([projection_distance(weight, 0.0, row - 0.5, norm) for row in x])
         assert (found.values >= exact * (1 - 1e-4)).all()
-        assert np.isfinite(found.values[~flat.numpy()]).all()
 
 
 @every_search
@@ -275,8 +278,6 @@ def test_two_classes_or_a_thousand_will_do(name, norm, classes):
         for row, y in zip(x, own, strict=True)
     ]
     assert_no_upper_bound_is_below(found, np.array(nearest))
-    if classes == 1000 and found.bound is Bound.UPPER:
-        assert np.isfinite(found.values).all()
 
 
 @every_search
@@ -298,8 +299,6 @@ def test_features_that_cannot_move_do_not_and_length_is_in_units_of_the_scale(na
     x = rng.uniform(size=(8, 7))
     found, _ = measured_and_confirmed(layer, x, small(name, norm), 3, domain)
     assert_no_upper_bound_is_below(found, exact_distances(layer, domain, x, norm))
-    if found.bound is Bound.UPPER:
-        assert np.isfinite(found.values).mean() >= 0.5
 
 
 class Falling(nn.Module):

@@ -366,7 +366,7 @@ def test_an_unknown_method_is_refused_with_a_suggestion():
     [
         ("fat:weight=-1", "`weight` of `fat` must be a number, 0 or more; given -1.0"),
         ("fat:radius=0", "`radius` of `fat` must be a positive number"),
-        ("fat:radius=inf", "A radius must be finite"),
+        ("fat:radius=inf", "`radius` must be finite"),
         ("fat:steps=0", "`steps` of `fat` must be a whole number, 1 or more"),
         ("fat:step=0", "`step` of `fat` must be a positive number"),
         ("fat:norm=l1", "is that of an attack, l2 or linf; given L1"),

@@ -54,6 +54,26 @@ def _not_json(word: str) -> None:
     raise AssertionError(f"{word} is no JSON")
 
 
+def record_of(run: Path) -> Any:
+    """The record of a run."""
+    return json.loads((run / "record.json").read_text(encoding="utf-8"))
+
+
+def result_files(run: Path, kind: str = "audit") -> list[Path]:
+    """The files with the results of a kind, in the order of the record."""
+    return [run / "results" / f"{each['key']}.json" for each in record_of(run)["results"] if each["kind"] == kind]
+
+
+def results_of(run: Path, kind: str = "audit") -> list[Any]:
+    """The results of a kind, in the order of the record, as the run folder holds them."""
+    return [json.loads(path.read_text(encoding="utf-8"))["content"] for path in result_files(run, kind)]
+
+
+def contents_of(run: Path, kind: str = "audit") -> list[bytes]:
+    """The results of a kind, byte for byte."""
+    return [path.read_bytes() for path in result_files(run, kind)]
+
+
 def people(count: int = 360, seed: int = 0) -> pd.DataFrame:
     """Two photographs a person, say. Women's features vary less, so that they lie nearer to any boundary."""
     rng = np.random.default_rng(seed)

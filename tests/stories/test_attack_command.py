@@ -7,16 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairmargin.analyses.robust_accuracy import RobustAccuracy
 from fairmargin.attacks.outcomes import attack_shard
-from fairmargin.studies import attacking
+from fairmargin.runner import measurer
+from fairmargin.store.checksums import seal, stamped
+from fairmargin.store.folder import Store
+from fairmargin.study.run_folder import RunFolder
 from tests.stories.examples import (
     FEATURES,
     LABEL,
     QUICK,
+    contents_of,
     fairmargin,
     json_of,
     people_audit,
+    record_of,
     refused,
+    result_files,
     succeeded,
     write_images,
     write_model,
@@ -45,6 +52,10 @@ def image_attack(folder: Path, *more: object) -> list[object]:
     return ["attack", *source, *QUICK, "--group", "camera", *more]
 
 
+def robust_accuracies(run: Path) -> list[RobustAccuracy]:
+    return [result for _, result in RunFolder(run).read().of_kind("robust_accuracy")]
+
+
 # What a person gets. -------------------------------------------------------------------------------------------------
 
 
@@ -53,19 +64,20 @@ def test_it_prints_a_table_and_leaves_the_numbers_in_the_folder(files: Path, tmp
     said = succeeded(
         fairmargin(*people_attack(files, "--attack", "pgd:norm=l2,steps=5", "--radius", "0.2", "--out", run))
     ).stdout
-    assert "sex: pgd:norm=l2,steps=5 at radius 0.2 in L2, 360 samples" in said
+    assert "Under attack, by sex: pgd:norm=l2,steps=5 at radius 0.2 · L2 norm · 360 samples" in said
     assert "accuracy at most" in said
     assert "less robust" in said
     assert said.count("An attack that finds nothing proves nothing") == 1
-    (found,) = attacking.read_robust_accuracy(run)
+    (found,) = robust_accuracies(run)
     assert found["F"].verdict == "less robust"
     rows = list(csv.DictReader((run / "robust_accuracy.csv").open(encoding="utf-8")))
     assert [row["group"] for row in rows] == ["F", "M"]
     for row in rows:
         assert int(row["wrong"]) + int(row["fooled"]) == round(float(row["robust_error"]) * int(row["size"]))
-    content = json.loads((run / "robust_accuracy.json").read_text())
-    assert content["outcomes"][0]["attack"]["name"] == "pgd"
-    assert content["samples_fingerprint"]
+    record = RunFolder(run).read()
+    ((keys,),) = (stored.shards for stored in record.results)
+    assert Store.open(run, create=False).about(keys[0])["attack"]["name"] == "pgd"
+    assert record.provenance.samples
 
 
 def test_several_attacks_and_radii_are_shown_each_and_what_they_leave_together(files: Path, tmp_path: Path) -> None:
@@ -129,11 +141,12 @@ def test_ctrl_c_keeps_what_was_attacked_and_the_same_command_goes_on(
     CALLS.clear()
     options = ["--attack", "pgd:steps=2", "--radius", "4/255", "--json", "--out"]
     with monkeypatch.context() as patched:
-        patched.setattr(attacking, "attack_shard", stopped_at_the_third)
+        patched.setattr(measurer, "attack_shard", stopped_at_the_third)
         stopped = fairmargin(*image_attack(files, *options, tmp_path / "run"))
     assert stopped.exit_code == 130
     assert "Everything measured so far is kept" in stopped.stderr
-    assert not (tmp_path / "run" / "robust_accuracy.json").exists()
+    assert record_of(tmp_path / "run")["status"] == "running"
+    assert "did not finish" in refused(fairmargin("gate", tmp_path / "run", "--if", "size > 1"))
     resumed = json_of(fairmargin(*image_attack(files, *options, tmp_path / "run")))
     assert (resumed["measured_shards"], resumed["reused_shards"]) == (SHARDS - 2, 2)
     whole = json_of(fairmargin(*image_attack(files, *options, tmp_path / "whole")))
@@ -153,10 +166,13 @@ def test_a_damaged_shard_is_set_aside_and_attacked_anew(files: Path, tmp_path: P
 def test_an_audits_folder_takes_attacks_on_the_same_model_and_stays_an_audit(files: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     succeeded(fairmargin(*people_audit(files, "--group", "sex", "--out", run, "--quiet")))
-    before = (run / "study.json").read_bytes(), (run / "audits.json").read_bytes()
+    before, study = contents_of(run), record_of(run)["study"]
     succeeded(fairmargin(*people_attack(files, "--attack", "fgsm", "--radius", "0.1", "--out", run, "--quiet")))
-    assert ((run / "study.json").read_bytes(), (run / "audits.json").read_bytes()) == before
-    succeeded(fairmargin("report", run, "--out", tmp_path / "again.html"))
+    assert contents_of(run) == before
+    assert len(contents_of(run, "robust_accuracy")) == 1
+    assert record_of(run)["study"]["audit"] == study["audit"]
+    found = json_of(fairmargin("report", run, "--out", tmp_path / "again.html", "--json"))
+    assert {"audits", "robust_accuracy"} <= set(found)
     said = refused(fairmargin(*image_attack(files, "--attack", "fgsm", "--radius", "0.1", "--out", run)))
     assert "holds another run: it differs in model" in said
 
@@ -166,8 +182,8 @@ def test_a_folder_of_attacks_belongs_to_one_model(files: Path, tmp_path: Path) -
     options = ["--attack", "fgsm", "--radius", "0.1", "--out", run]
     succeeded(fairmargin(*people_attack(files, *options, "--quiet")))
     assert "it differs in seed (0, now 1)" in refused(fairmargin(*people_attack(files, *options, "--seed", "1")))
-    (run / "attack_study.json").write_text("{")
-    assert "attack_study.json is damaged" in refused(fairmargin(*people_attack(files, *options)))
+    (run / "record.json").write_text("{")
+    assert "record.json is damaged" in refused(fairmargin(*people_attack(files, *options)))
 
 
 # What is wrong. ------------------------------------------------------------------------------------------------------
@@ -181,15 +197,15 @@ def test_a_folder_of_attacks_belongs_to_one_model(files: Path, tmp_path: Path) -
         (["--radius", "0.1", "--attack", "pgd:norm=l1"], "`pgd` cannot attack in L1; it attacks in l2, linf."),
         (["--radius", "0.1", "--attack", "pgd:norm=l7"], "Unknown norm 'l7'"),
         (["--radius", "0.1", "--attack", "pgd:steps=0"], "`steps`"),
-        ([], "Give --radius, for instance 4/255"),
-        (["--radius=-4/255"], "A radius must not be negative; given '-4/255'"),
+        ([], "--radius is missing: how far may the attack go? For images in [0, 1] for instance 4/255"),
+        (["--radius=-4/255"], "--radius must not be negative; given '-4/255'"),
         (["--radius", "0"], "--radius must be above 0"),
-        (["--radius", "far"], "A radius must be a number such as 0.1 or a fraction such as 4/255; given 'far'"),
+        (["--radius", "far"], "--radius must be a number such as 0.1 or a fraction such as 4/255; given 'far'"),
         (["--radius", "4/0"], "cannot be divided by 0"),
         (["--radius", "4"], "The radius 4 in L∞ is larger than the box"),
         (["--radius", "0.1", "--group", "colour"], "has no array 'colour'"),
         (["--radius", "0.1", "--cluster", "person"], "has no array 'person'"),
-        (["--radius", "0.1", "--engine", "proceses"], "Unknown engine 'proceses'. Did you mean 'processes'?"),
+        (["--radius", "0.1", "--engine", "proceses"], "Unknown engine `proceses`. Did you mean 'processes'?"),
         (["--radius", "0.1", "--resamples", "3"], "--resamples must be at least 200"),
     ],
 )
@@ -207,24 +223,26 @@ def test_what_was_probably_meant_by_a_large_radius_is_said(files: Path, tmp_path
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [(["--model", "m.npz"], "give --data."), (["--data", "d.npz"], "give --model."), ([], "give --model and --data.")],
+    [(["--model", "m.npz"], "give --data."), (["--data", "d.npz"], "give --model."), ([], "give --model with --data.")],
 )
 def test_a_model_without_data_is_no_question(tmp_path: Path, given: list[str], said: str) -> None:
     sentence = refused(fairmargin("attack", *given, "--radius", "0.1", "--out", tmp_path / "run"))
-    assert sentence == f"What to attack is missing: {said}"
+    assert sentence == f"What to measure is missing: {said}"
 
 
 def test_a_folder_without_results_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="Run `fairmargin attack"):
-        attacking.read_robust_accuracy(tmp_path)
+    assert "run the audit first" in refused(fairmargin("report", tmp_path))
 
 
 def test_edited_results_are_refused(files: Path, tmp_path: Path) -> None:
     succeeded(fairmargin(*people_attack(files, "--radius", "0.1", "--out", tmp_path / "run")))
-    path = tmp_path / "run" / attacking.RESULT
-    path.write_text(path.read_text(encoding="utf-8").replace('"size": ', '"size": 1'), encoding="utf-8")
-    with pytest.raises(ValueError, match="does not match its checksum"):
-        attacking.read_robust_accuracy(tmp_path / "run")
+    (path,) = result_files(tmp_path / "run", "robust_accuracy")
+    text = path.read_text(encoding="utf-8").replace('"size": ', '"size": 1')
+    path.write_text(text, encoding="utf-8")
+    assert "does not match its checksum" in refused(fairmargin("report", tmp_path / "run"))
+    path.write_text(stamped(json.dumps(json.loads(text)["content"])), encoding="utf-8")
+    seal(tmp_path / "run", [f"results/{path.name}"])
+    assert "does not follow from the distances of the run" in refused(fairmargin("report", tmp_path / "run"))
 
 
 # Help. ---------------------------------------------------------------------------------------------------------------
@@ -249,11 +267,11 @@ def test_several_attacks_end_with_a_table_of_all_of_them(files: Path, tmp_path: 
     rows = [line.split() for line in closing.splitlines() if "L∞" in line]
     assert [row[0] for row in rows] == ["pgd:steps=2"] * 2 + ["fgsm"] * 2 + ["pgd:steps=2"] * 2
     assert [row[row.index("L∞") + 1] for row in rows] == ["4/255", "0.05"] * 3
-    for row, found in zip(rows, attacking.read_robust_accuracy(tmp_path / "run"), strict=True):
+    for row, found in zip(rows, robust_accuracies(tmp_path / "run"), strict=True):
         whole = found.overall
         numbers = (whole.robust_accuracy.value, whole.worst_accuracy.value, found.plain_gap, whole.gap.value)
-        shown = [word for word in row if word.endswith("%")]
-        assert shown == [f"{number:.1%}" for number in numbers]
+        shown = [row[i - 1] for i, word in enumerate(row) if word == "%"]
+        assert shown == [f"{100 * number:.1f}" for number in numbers]
         assert whole.worst_group in row
     alone = ["--attack", "fgsm", "--radius", "0.05", *QUICK, "--out", tmp_path / "run"]
     assert "All attacks" not in succeeded(fairmargin(*image_attack(files, *alone))).stdout
@@ -262,7 +280,7 @@ def test_several_attacks_end_with_a_table_of_all_of_them(files: Path, tmp_path: 
 def test_one_shard_is_no_shards(files: Path, tmp_path: Path) -> None:
     command = people_attack(files, "--attack", "fgsm", "--radius", "0.1", "--out", tmp_path / "run")
     succeeded(fairmargin(*command))
-    assert "1 shard was there already; 0 were attacked now." in succeeded(fairmargin(*command)).stdout
+    assert "1 shard was there already; 0 were measured now." in succeeded(fairmargin(*command)).stdout
 
 
 @pytest.mark.parametrize(

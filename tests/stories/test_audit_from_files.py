@@ -11,18 +11,21 @@ import pytest
 from skl2onnx import to_onnx
 
 import fairmargin as fm
-from fairmargin.metrics.results import VERDICTS
+from fairmargin.inference.estimate import VERDICTS
 from tests.stories.examples import (
     FEATURES,
     LABEL,
     QUICK,
+    contents_of,
     distances,
     fairmargin,
     fitted,
     json_of,
     people,
     people_audit,
+    record_of,
     refused,
+    results_of,
     succeeded,
     write_distances,
     write_images,
@@ -31,7 +34,7 @@ from tests.stories.examples import (
 )
 
 RUN_FOLDER = {
-    *("study.json", "manifest.json", "samples.parquet", "audits.json", "table.csv", "report.html"),
+    *("record.json", "samples.parquet", "audit.csv", "report.html"),
     *("checksums.json", "store.json"),
 }
 
@@ -248,7 +251,7 @@ def test_quiet_prints_nothing(folder, tmp_path):
 def test_otherwise_a_table_and_the_place_of_the_report_are_printed(folder, tmp_path):
     result = succeeded(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run")))
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("sex: 360 samples, L2, exact distances, exact_linear")
+    assert lines[0].startswith("By sex: exact_linear · exact distances · L2 norm · 360 samples in 2 groups")
     assert any(line.split()[:1] == ["F"] and "less robust" in line for line in lines)
     assert f"Report: {tmp_path / 'run/report.html'}" in lines
 
@@ -267,21 +270,21 @@ def test_the_run_folder_holds_all_that_the_run_was(folder, tmp_path, monkeypatch
     monkeypatch.setattr("sys.argv", ["/somewhere/bin/fairmargin", *typed])  # what a shell would have left there
     succeeded(fairmargin(*typed))
     assert {path.name for path in run.iterdir() if path.is_file()} - {".lock"} == RUN_FOLDER
-    study = json.loads((run / "study.json").read_text())
-    assert study["groups"] == ["sex"]
-    assert study["cross"] == [["race", "sex"]]
-    manifest = json.loads((run / "manifest.json").read_text())
+    record = record_of(run)
+    assert record["status"] == "finished"
+    assert record["study"]["groups"] == {"group": ["sex"], "cross": [["race", "sex"]]}
     shards = {path.stem for path in run.glob("shards/??/*.parquet")}
-    assert {key for m in manifest["measurements"] for key in m["keys"]} == shards
+    assert {key for stored in record["results"] for keys in stored["shards"] for key in keys} == shards
+    assert {path.stem for path in run.glob("results/*")} == {stored["key"] for stored in record["results"]}
+    manifest = record["provenance"]
     assert shlex.split(manifest["command"]) == ["fairmargin", *typed]
     assert {"fairmargin", "python", "numpy"} <= set(manifest["versions"])
     assert "360 samples" in manifest["data"]
     samples = pd.read_parquet(run / "samples.parquet")
     assert samples.sex.tolist() == people().sex.tolist()
-    audits = json.loads((run / "audits.json").read_text())
-    table = pd.read_csv(run / "table.csv")
+    table = pd.read_csv(run / "audit.csv")
     assert table.groupby("partition").size().to_dict() == {
-        a["result"]["partition"]: len(a["result"]["groups"]) for a in audits
+        result["partition"]: len(result["groups"]) for result in results_of(run)
     }
     page = (run / "report.html").read_text(encoding="utf-8")
     assert page.lstrip().lower().startswith("<!doctype html>")
@@ -291,11 +294,11 @@ def test_the_run_folder_holds_all_that_the_run_was(folder, tmp_path, monkeypatch
 def test_running_again_measures_nothing_and_finds_the_same(folder, tmp_path):
     arguments = people_audit(folder, "--group", "sex", "--out", tmp_path / "run", "--json")
     first = json_of(fairmargin(*arguments))
-    content = (tmp_path / "run/audits.json").read_bytes()
+    content = contents_of(tmp_path / "run")
     second = json_of(fairmargin(*arguments))
     assert (first["measured_shards"], first["reused_shards"]) == (1, 0)
     assert (second["measured_shards"], second["reused_shards"]) == (0, 1)
-    assert (tmp_path / "run/audits.json").read_bytes() == content
+    assert contents_of(tmp_path / "run") == content
 
 
 def test_other_groups_settings_and_estimators_reuse_what_was_measured(folder, tmp_path):
@@ -311,14 +314,14 @@ def test_other_groups_settings_and_estimators_reuse_what_was_measured(folder, tm
 
 def test_another_model_in_the_same_folder_is_refused(folder, tmp_path):
     succeeded(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run")))
-    content = (tmp_path / "run/audits.json").read_bytes()
+    content = contents_of(tmp_path / "run")
     sentence = refused(
         fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run", model="other.npz"))
     )
-    assert "holds another audit" in sentence
+    assert "holds another run" in sentence
     assert "other.npz" in sentence
     assert "Choose another --out" in sentence
-    assert (tmp_path / "run/audits.json").read_bytes() == content
+    assert contents_of(tmp_path / "run") == content
 
 
 def test_a_model_that_changed_in_its_file_is_measured_anew(folder, tmp_path):
@@ -339,7 +342,7 @@ def test_every_engine_finds_the_same(tmp_path):
         options = ["--bounds", "0,1", "--engine", engine, *QUICK, "--out", tmp_path / f"{number}", "--json"]
         found = json_of(fairmargin("audit", "--model", model, "--data", data, *options))
         assert found["measured_shards"] == 3
-        contents.append((tmp_path / f"{number}" / "audits.json").read_bytes())
+        contents.append(contents_of(tmp_path / f"{number}"))
     assert contents[0] == contents[1]
 
 
@@ -358,10 +361,10 @@ def test_five_lines_of_python_find_what_the_command_finds(folder, tmp_path):
     people_data = fm.load(folder / "people.csv", label=LABEL, features=FEATURES, attributes=["sex"])
     model = fm.as_classifier(fitted(folder / "people.csv"), domain=people_data.domain)
     measured = fm.measure(model, people_data.x, people_data.y, fm.ESTIMATORS["exact_linear"]())
-    result = fm.audit(measured, fm.Partition.by("sex", people_data.attributes["sex"]), fm.AuditPlan(resamples=200))
+    result = fm.audit(measured, fm.Partition.by("sex", people_data.attributes["sex"]), fm.AuditSettings(resamples=200))
     fm.write_report(tmp_path / "report.html", result)
 
     succeeded(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run", "--quiet")))
-    (stored,) = json.loads((tmp_path / "run/audits.json").read_text())
-    assert stored["result"] == json.loads(result.to_json())
+    (stored,) = results_of(tmp_path / "run")
+    assert stored == json.loads(result.to_json())
     assert "less robust" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -10,17 +10,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairmargin.store.checksums import seal
+from fairmargin.store.checksums import seal, stamped
 from tests.stories.examples import (
     LABEL,
     QUICK,
+    contents_of,
     distances,
     fairmargin,
     fitted,
     json_of,
     people,
     people_audit,
+    record_of,
     refused,
+    result_files,
+    results_of,
     succeeded,
     write_distances,
     write_images,
@@ -101,10 +105,13 @@ TABLE = "--distances table.csv --group sex"
 # What is typed after `fairmargin audit --out run`, and the words that the sentence must hold.
 REFUSED = [
     # what to audit
-    ("", "What to audit is missing: give --model with --data, or --distances"),
+    ("", "What to measure is missing: give --model with --data, or --distances"),
     ("--model model.npz", "give --data"),
     ("--data people.csv", "give --model"),
-    (f"{PEOPLE} --distances table.csv", "either --distances, or --model with --data, not both"),
+    (
+        f"{PEOPLE} --distances table.csv",
+        "--distances goes without --model and --data: give either; or a model with data",
+    ),
     # the table
     (PEOPLE.replace("people.csv", "nowhere.csv"), "There is no file; nowhere.csv; Check the path"),
     (PEOPLE.replace("people.csv", "."), "holds no images"),
@@ -135,11 +142,11 @@ REFUSED = [
     (f"{IMAGES} --split test", "A file has no splits"),
     # bounds and crossings
     (f"{IMAGES} --bounds 0,0.5", "outside `bounds`; Widen the bounds"),
-    (f"{IMAGES} --bounds 1", "--bounds takes two numbers; given '1'"),
-    (f"{IMAGES} --bounds low,high", "--bounds takes two numbers"),
+    (f"{IMAGES} --bounds 1", "--bounds must be two numbers, low,high; given '1'"),
+    (f"{IMAGES} --bounds low,high", "--bounds must be two numbers; given 'low,high'"),
     (f"{IMAGES} --bounds 1,0", "Did you swap them?"),
     (f"{IMAGES} --bounds nan,1", "NaN"),
-    (f"{PEOPLE} --cross race", "--cross takes two or more columns; given 'race'"),
+    (f"{PEOPLE} --cross race", "--cross must name two or more different columns; given 'race'"),
     (f"{PEOPLE} --cross race,sxe", "no column 'sxe'"),
     # the model
     (PEOPLE.replace("model.npz", "modle.npz"), "There is no model file 'modle.npz'"),
@@ -159,17 +166,17 @@ REFUSED = [
     (f"{PEOPLE} --estimator exact_linear:norm=l3", "Unknown norm 'l3'; l1, l2, linf"),
     (f"{PEOPLE} --estimator exact_linear:norm", "expected field=value"),
     (f"{PEOPLE} --engine proceses", "Unknown engine; Did you mean 'processes'?"),
-    (f"{PEOPLE} --engine processes:wokers=2", "no option 'wokers'; Did you mean 'workers'?"),
+    (f"{PEOPLE} --engine processes:wokers=2", "unknown field `wokers`; Did you mean 'workers'?"),
     (f"{PEOPLE} --engine processes:workers=0", "`workers` must be at least 1"),
-    (f"{PEOPLE} --scale sdt", "--scale: given 'sdt', expected one of std, none"),
-    (f"{PEOPLE} --split tset", "--split: given 'tset', expected one of all, train, test"),
-    (f"{TABLE} --norm l7", "Unknown norm 'l7'; l1, l2, linf"),
-    (f"{TABLE} --bound uper", "--bound: given 'uper', expected one of exact, upper"),
+    (f"{PEOPLE} --scale sdt", "--scale must be one of std, none; given 'sdt'"),
+    (f"{PEOPLE} --split tset", "--split must be one of all, train, test; given 'tset'"),
+    (f"{TABLE} --norm l7", "--norm must be one of l1, l2, linf; given 'l7'"),
+    (f"{TABLE} --bound uper", "--bound must be one of exact, upper, lower, neither; given 'uper'"),
     # numbers
-    (f"{PEOPLE} --confidence 2", "`confidence` must lie in; given 2.0"),
-    (f"{PEOPLE} --smallest-group 1", "`smallest_group` must be at least 2; given 1"),
-    (f"{PEOPLE} --resamples 10", "`resamples` must be at least 200; given 10"),
-    (f"{PEOPLE} --up-to 0", "`up_to` must be a radius above 0"),
+    (f"{PEOPLE} --confidence 2", "--confidence must lie in; given '2'"),
+    (f"{PEOPLE} --smallest-group 1", "--smallest-group must be at least 2; given '1'"),
+    (f"{PEOPLE} --resamples 10", "--resamples must be at least 200; given '10'"),
+    (f"{PEOPLE} --up-to 0", "--up-to must be a radius above 0; given '0'"),
     # distances
     (TABLE.replace("table", "nowhere"), "There is no file; nowhere.csv"),
     (TABLE.replace("table", "negative"), "negative distances; Signed margins"),
@@ -177,7 +184,7 @@ REFUSED = [
     (TABLE.replace("table", "wrong-yet-far"), "misclassified samples have a distance above 0"),
     (TABLE.replace("table", "text"), "holds 'far' in data row 1, which is no number"),
     (TABLE.replace("table", "maybe"), "must hold true and false; 'maybe'"),
-    (TABLE.replace("--group sex", ""), "No --group was given; sex, site"),
+    (TABLE.replace("--group sex", ""), "--group is missing; there is no column 'class'; sex, site"),
     (TABLE.replace("--group sex", "--group race"), "no column 'race'; There are: sex, site"),
     (f"{TABLE} --distance-column distanc", "no column 'distanc'; Did you mean 'distance'?"),
     (f"{TABLE} --correct-column corect", "no column 'corect'; Did you mean 'correct'?"),
@@ -303,8 +310,14 @@ def test_a_folder_without_a_run_is_no_run(tmp_path, command):
 
 @pytest.mark.parametrize("command", READERS)
 def test_a_run_that_was_not_finished_is_said_to_be_so(run, command):
-    for name in ("manifest.json", "audits.json"):
-        (run / name).unlink()
+    content = record_of(run)
+    (run / "record.json").write_text(json.dumps(content | {"status": "running", "results": []}))
+    for _ in range(2):  # amid its work, and before it began
+        _check_unfinished(run, command)
+        (run / "record.json").unlink(missing_ok=True)
+
+
+def _check_unfinished(run, command):
     sentence = refused(fairmargin(*READERS[command](run)))
     assert "did not finish" in sentence
     assert "again" in sentence
@@ -323,20 +336,28 @@ def test_an_audit_leaves_a_store_of_another_format_alone(files, run):
 
 
 BROKEN = ["", "{", "null", "5", '"text"', "[]", "[1]", "{}"]
-READ_BY = {"study.json": ("report", "power", "compare"), "manifest.json": ("report", "power", "compare")}
-READ_BY["audits.json"] = ("report", "gate", "power", "compare")
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [(name, content) for name in READ_BY for content in BROKEN],
-)
-def test_a_damaged_file_is_named_by_every_command_that_reads_it(run, name, content):
-    (run / name).write_text(content)
-    for command in READ_BY[name]:
-        sentence = refused(fairmargin(*READERS[command](run)))
-        assert name in sentence
+@pytest.mark.parametrize("kind", ["record", "result"])
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_damaged_file_is_named_by_every_command_that_reads_it(run, kind, content):
+    path = run / "record.json" if kind == "record" else result_files(run)[0]
+    path.write_text(content)
+    for command in READERS.values():
+        sentence = refused(fairmargin(*command(run)))
+        assert str(path.relative_to(run)) in sentence
         assert "again" in sentence
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_damaged_result_is_named_whatever_its_checksum(run, content):
+    (path,) = result_files(run)
+    name = str(path.relative_to(run))
+    for text in (content, stamped(content) if content not in ("", "{") else content):
+        path.write_text(text)
+        seal(run, [name])
+        for command in READERS.values():
+            assert f"{name} is damaged" in refused(fairmargin(*command(run)))
 
 
 @pytest.mark.parametrize(
@@ -376,10 +397,10 @@ def damage_shard(run: Path) -> Path:
 
 
 def test_a_damaged_shard_is_set_aside_and_measured_anew(files, run):
-    before, shard = (run / "audits.json").read_bytes(), damage_shard(run)
+    before, shard = contents_of(run), damage_shard(run)
     found = json_of(fairmargin(*people_audit(files, "--group", "sex", "--out", run, "--json")))
     assert (found["measured_shards"], found["reused_shards"]) == (1, 0)
-    assert (run / "audits.json").read_bytes() == before
+    assert contents_of(run) == before
     assert shard.with_name(shard.name + ".corrupt").is_file()
 
 
@@ -467,7 +488,7 @@ def test_hostile_names_of_groups_are_names(tmp_path):
     assert "{{ 7 * 7 }}" in page
     shown = succeeded(fairmargin("report", tmp_path / "run")).stdout
     assert "[bold]no markup[/]" in shown
-    assert set(json.loads((tmp_path / "run/audits.json").read_text())[0]["result"]["groups"][0]) >= {"group", "sigma"}
+    assert set(results_of(tmp_path / "run")[0]["groups"][0]) >= {"group", "sigma"}
 
 
 def test_a_column_may_be_named_like_a_tag(tmp_path):

@@ -1,14 +1,12 @@
 """From both sides of the boundary to what is certain, and to a precision for a fraction of the work."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from safetensors.torch import save_file
 
-from fairmargin.studies.demo import train_network
-from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
+from fairmargin.runner.demo import train_network
+from tests.stories.examples import QUICK, fairmargin, json_of, record_of, refused, results_of, succeeded
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +43,9 @@ def test_a_run_that_measured_from_both_sides_says_what_is_certain(weights, tmp_p
     both = ("--estimator", "plumb:steps=12", "--estimator", "verified")
     said = succeeded(audit(weights, tmp_path / "run", *both)).stdout
     assert "between verified and plumb:steps=12" in " ".join(said.split())
-    assert "The report shows their limits" in said  # one sentence for many groups of which nothing is certain
-    assert len(json.loads((tmp_path / "run" / "brackets.json").read_text(encoding="utf-8"))) == 1
+    assert len(results_of(tmp_path / "run", "bracket")) == 1
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "What is certain?" in page
+    assert "What is certain, by digit" in page
     again = json_of(fairmargin("report", tmp_path / "run", "--json"))
     (found,) = again["brackets"]
     for row in found["groups"]:
@@ -89,13 +86,14 @@ def test_to_a_precision_few_samples_are_measured_and_the_rest_is_saved(people, t
 )
 def test_what_makes_no_sense_is_said_before_anything_is_measured(people, tmp_path, options, told):
     assert told in refused(to_precision(people, tmp_path / "run", *options))
-    assert not (tmp_path / "run" / "shards").exists()
+    assert not (tmp_path / "run").exists()
 
 
 def test_certificates_and_attacks_that_enclose_nothing_are_told_apart(weights, tmp_path):
     apart = ("--estimator", "smoothing:draws=100", "--estimator", "plumb:steps=4")
     succeeded(audit(weights, tmp_path / "run", *apart))
-    assert not (tmp_path / "run" / "brackets.json").exists()
+    assert results_of(tmp_path / "run", "bracket") == []
+    assert "together they enclose nothing" in " ".join(record_of(tmp_path / "run")["notes"])
     assert "together they enclose nothing" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 

@@ -1,11 +1,9 @@
 """Runs whose certificates may be false, and verdicts of runs to a precision."""
 
-import json
-
 import pandas as pd
 import pytest
 
-from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
+from tests.stories.examples import QUICK, fairmargin, json_of, refused, result_files, results_of, succeeded
 from tests.stories.test_precise_report import audited, write_people
 
 
@@ -17,7 +15,7 @@ def people(tmp_path_factory):
 def test_a_run_by_smoothing_says_what_is_guaranteed_although_certificates_may_be_false(people, tmp_path):
     run = tmp_path / "run"
     said = succeeded(audited(people, run, "--estimator", "smoothing:draws=200,alpha=0.01", *QUICK)).stdout
-    assert "guaranteed by smoothing:draws=200,alpha=0.01" in " ".join(said.split())
+    assert "What is guaranteed, by sex: smoothing:draws=200,alpha=0.01" in " ".join(said.split())
     assert "What is guaranteed" in (run / "report.html").read_text(encoding="utf-8")
     (found,) = json_of(fairmargin("report", run, "--json"))["certificates"]
     assert found["alpha"] == 0.01
@@ -26,16 +24,20 @@ def test_a_run_by_smoothing_says_what_is_guaranteed_although_certificates_may_be
         assert 0 < row["mean"]["guaranteed"] < row["mean"]["value"]
         shares = [share["guaranteed"] for share in row["shares"]]
         assert shares == sorted(shares, reverse=True)
-    (run / "certificates.json").write_text("[{}]")
-    assert "certificates.json does not match its checksum" in refused(fairmargin("report", run))
+    (path,) = result_files(run, "certified")
+    path.write_text("[{}]")
+    assert f"{path.name} does not match its checksum" in refused(fairmargin("report", run))
 
 
 def test_a_run_without_smoothing_guarantees_nothing_and_forgets_what_an_earlier_one_did(people, tmp_path):
     run = tmp_path / "run"
     succeeded(audited(people, run, "--estimator", "smoothing:draws=50", *QUICK))
-    assert (run / "certificates.json").is_file()
+    assert (run / "certified.csv").is_file()
+    assert len(results_of(run, "certified")) == 1
     succeeded(audited(people, run, "--estimator", "exact_linear", *QUICK))
-    assert not (run / "certificates.json").exists()
+    assert not (run / "certified.csv").exists()
+    assert results_of(run, "certified") == []
+    assert {path.name for path in (run / "results").iterdir()} == {path.name for path in result_files(run)}
     assert "What is guaranteed" not in (run / "report.html").read_text(encoding="utf-8")
 
 
@@ -47,5 +49,4 @@ def test_an_audit_to_a_precision_ends_with_verdicts(people, tmp_path):
     assert table.verdict.to_dict() == {"F": "less robust", "M": "more robust"}
     assert (table.p_adjusted < 0.001).all()
     assert fairmargin("gate", run, "--if", 'verdict == "less robust"').exit_code == 1
-    content = json.loads((run / "precision.json").read_text(encoding="utf-8"))
-    assert content["found"][0]["groups"][0]["verdict"] == "less robust"
+    assert results_of(run, "precision")[0]["groups"][0]["verdict"] == "less robust"

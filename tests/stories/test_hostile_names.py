@@ -35,7 +35,7 @@ def obeyed(text: str) -> list[str]:
 
 
 def test_no_cell_of_a_table_is_a_formula_or_a_terminal_sequence(run):
-    text = (run[0] / "table.csv").read_text(encoding="utf-8")
+    text = (run[0] / "audit.csv").read_text(encoding="utf-8")
     assert obeyed(text) == []
     rows = list(csv.DictReader(io.StringIO(text)))
     assert {row["group"][:11] for row in rows} == {"'=HYPERLINK", "[red]x[/] [", "a", "'+b"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairmargin.store.folder import Store
-from tests.stories.examples import write_images
+from tests.stories.examples import contents_of, fairmargin, record_of, refused, write_images
 
 SHARDS = 52
 DEADLINE = 180  # seconds until a story is given up: no assertion is about time
@@ -100,14 +100,15 @@ def files_of(audit: Audit) -> tuple[Path, Path]:
 
 
 def assert_same_result(left: Audit, right: Audit) -> None:
-    for name in ("audits.json", "table.csv"):
-        assert (left.run / name).read_bytes() == (right.run / name).read_bytes()
+    assert contents_of(left.run) == contents_of(right.run)
+    assert (left.run / "audit.csv").read_bytes() == (right.run / "audit.csv").read_bytes()
 
 
 def test_a_killed_audit_goes_on_and_ends_with_the_identical_result(whole, tmp_path):
     audit, _ = cut_short(whole, tmp_path, lambda process: process.send_signal(signal.SIGKILL), code=-signal.SIGKILL)
     kept = audit.shards()
-    assert not (audit.run / "audits.json").exists()
+    assert record_of(audit.run)["status"] == "running"
+    assert "did not finish" in refused(fairmargin("gate", audit.run, "--if", "size > 1"))
     found = audit.finish()
     assert found["reused_shards"] == kept
     assert found["measured_shards"] == SHARDS - kept
@@ -119,7 +120,9 @@ def test_ctrl_c_says_a_sentence_and_keeps_what_was_measured(whole, tmp_path):
     audit, ended = cut_short(whole, tmp_path, lambda process: process.send_signal(signal.SIGINT), code=130)
     assert ended.stdout == ""
     assert "Traceback" not in ended.stderr
-    assert ended.stderr.strip() == ("Stopped. Everything measured so far is kept: the same command goes on from here.")
+    assert ended.stderr.strip() == (
+        "Stopped. Everything measured so far is kept: the same command continues from here."
+    )
     store = Store.open(audit.run, create=False)
     with store.lock():  # it was released, or this would be refused
         assert all(map(store.verified, store.keys()))

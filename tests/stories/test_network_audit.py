@@ -1,6 +1,5 @@
 """From a network's weights and images to a verdict, by the command line."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,12 +10,10 @@ import torch
 from safetensors.torch import save_file
 
 from fairmargin.data.cache import FOLDER_VARIABLE
-from fairmargin.models.acceleration import Acceleration, Choice
 from fairmargin.models.architectures.catalog import build_architecture
-from fairmargin.store.folder import Store
-from fairmargin.studies.demo import train_network
+from fairmargin.runner.demo import train_network
 from tests.data.pictures import noise
-from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
+from tests.stories.examples import QUICK, fairmargin, json_of, record_of, refused, succeeded
 
 SHARED = Path(__file__).parents[3] / "shared"
 NAMES = ("--class-names", "0,1,2,3,4,5,6,7,8,9")
@@ -53,7 +50,7 @@ def audit(weights, out, *more):
 
 
 def table(out):
-    return pd.read_csv(out / "table.csv")
+    return pd.read_csv(out / "audit.csv")
 
 
 def test_weights_and_an_architecture_are_audited_with_plumb_unless_something_else_is_asked(weights, tmp_path):
@@ -67,33 +64,20 @@ def test_weights_and_an_architecture_are_audited_with_plumb_unless_something_els
 
 def test_one_and_two_processes_find_the_same_bits(weights, tmp_path):
     for name, engine in (("one", "serial"), ("two", "processes:workers=2")):
-        Store.open(tmp_path / name, create=True)
-        choice = Choice(Acceleration(channels_last=True), "as chosen before")  # what a trial chose once holds for both
-        (tmp_path / name / "acceleration.json").write_text(json.dumps(choice.encode()))
         succeeded(audit(weights, tmp_path / name, "--engine", engine))
     pd.testing.assert_frame_equal(table(tmp_path / "one"), table(tmp_path / "two"), check_exact=True)
 
 
-def test_a_run_that_lost_a_shard_measures_only_that_with_the_copy_that_was_chosen_first(weights, tmp_path):
+def test_a_run_that_lost_a_shard_measures_only_that(weights, tmp_path):
     out = tmp_path / "run"
     succeeded(audit(weights, out))
-    before, choice = table(out), (out / "acceleration.json").read_text()
+    before = table(out)
     shards = sorted(out.glob("shards/*/*.parquet"))
     assert len(shards) == 6  # 719 samples in shards of 128
     shards[0].unlink()
     found = json_of(audit(weights, out, "--json"))
     assert (found["measured_shards"], found["reused_shards"]) == (1, 5)
-    assert (out / "acceleration.json").read_text() == choice
     pd.testing.assert_frame_equal(table(out), before, check_exact=True)
-
-
-def test_the_report_says_what_was_chosen_to_search_faster(weights, tmp_path):
-    succeeded(audit(weights, tmp_path / "run", "--per-group", "10"))
-    sentence = json.loads((tmp_path / "run" / "acceleration.json").read_text())["sentence"]
-    assert sentence in json.loads((tmp_path / "run" / "manifest.json").read_text())["notes"]
-    plain = succeeded(audit(weights, tmp_path / "plain", "--per-group", "10", "--no-accelerate"))
-    assert sentence not in plain.stdout
-    assert not (tmp_path / "plain" / "acceleration.json").exists()
 
 
 def test_a_network_of_ones_own_is_measured_on_ones_own_images_in_two_processes(tmp_path, monkeypatch):
@@ -109,7 +93,7 @@ def test_a_network_of_ones_own_is_measured_on_ones_own_images_in_two_processes(t
     options = (tmp_path / "faces.csv", "--label", "smiles", "--group", "sex", "--engine", "processes:workers=2")
     found = json_of(fairmargin(*common, *options, "--out", tmp_path / "run", *QUICK, "--json"))
     (result,) = found["audits"]
-    notes = " ".join(json.loads((tmp_path / "run" / "manifest.json").read_text())["notes"])
+    notes = " ".join(record_of(tmp_path / "run")["notes"])
     assert "taken for these classes (in sorted order; --class-names a,b,… gives another): 0 no, 1 yes." in notes
     assert "No --weights were given" in notes
     assert sum(row["size"] for row in result["groups"]) == 80
@@ -132,10 +116,10 @@ def test_samples_that_were_trained_on_are_warned_of(weights, tmp_path):
         (("--model", "arch:resnet_20"), "Did you mean 'resnet20'"),
         (("--model", "arch:small_cnn", "--weights", "nowhere.safetensors"), "nowhere.safetensors"),
         (("--model", "arch:small_cnn", "--weights", ""), "--weights"),
-        (("--mean", "a,b"), "--mean takes numbers"),
+        (("--mean", "a,b"), "--mean must be numbers"),
         (("--std", "0", "--mean", "0"), "greater than 0"),
         (("--std", "1"), "--std is given without --mean"),
-        (("--size", "-1"), "expected 0 or more"),
+        (("--size", "-1"), "--size must be 0 or more; given '-1'"),
         (("--estimator", "deepfol"), "Did you mean 'deepfool'"),
         (("--estimator", "deepfool:rivals=0"), "at least 1"),
         (("--estimator", "exact_linear"), "works on linear models only"),
@@ -164,7 +148,7 @@ def test_the_public_resnet20_has_its_accuracy_on_the_cifar10_test_set(tmp_path):
         fairmargin(
             *("audit", "--model", "arch:resnet20", "--weights", SHARED / "weights" / "cifar10-resnet20-12fca82f.th"),
             *(*IMAGENET, "--data", "cifar10", "--root", SHARED / "data", "--split", "test"),
-            *("--estimator", "softmax_margin", "--no-accelerate", "--out", tmp_path / "run", "--json", *QUICK),
+            *("--estimator", "softmax_margin", "--out", tmp_path / "run", "--json", *QUICK),
         )
     )
     (result,) = found["audits"]
@@ -175,7 +159,7 @@ def test_the_public_resnet20_has_its_accuracy_on_the_cifar10_test_set(tmp_path):
 
 
 def test_a_proxy_without_a_unit_says_so_in_the_report(weights, tmp_path):
-    succeeded(audit(weights, tmp_path / "run", "--per-group", "10", "--estimator", "softmax_margin", "--no-accelerate"))
+    succeeded(audit(weights, tmp_path / "run", "--per-group", "10", "--estimator", "softmax_margin"))
     assert "no unit of length" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
@@ -183,7 +167,7 @@ def test_a_model_that_is_hardly_ever_right_is_warned_of(tmp_path):
     path = tmp_path / "untrained.safetensors"
     torch.manual_seed(0)
     save_file(build_architecture("small_cnn", (64,), 10).state_dict(), path)
-    result = succeeded(audit(path, tmp_path / "run", "--estimator", "first_order", "--no-accelerate"))
+    result = succeeded(audit(path, tmp_path / "run", "--estimator", "first_order"))
     assert "always answering the commonest class would be" in " ".join(result.stdout.split())
 
 
@@ -225,7 +209,7 @@ def test_a_class_that_does_not_occur_in_the_data_still_has_its_output(weights, t
     for name, y, more in (("gap", np.where(np.arange(60) % 2, 9, 3), ()), ("named", np.arange(60) % 4, NAMES)):
         np.savez(tmp_path / f"{name}.npz", x=x, y=y)
         common = ("audit", "--model", "arch:small_cnn", "--weights", weights, "--data", tmp_path / f"{name}.npz")
-        options = ("--bounds", "0,1", "--estimator", "first_order", "--no-accelerate", *more, *QUICK)
+        options = ("--bounds", "0,1", "--estimator", "first_order", *more, *QUICK)
         found = json_of(fairmargin(*common, *options, "--out", tmp_path / name, "--json"))
         assert "rows of 64 numbers were read as grey pictures of 8 × 8 pixels" in " ".join(found["notes"])
 

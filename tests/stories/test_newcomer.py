@@ -1,13 +1,11 @@
 """What a newcomer with a table, a model and no patience ran into."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from tests.stories.examples import fairmargin, json_of, refused, succeeded
+from tests.stories.examples import fairmargin, json_of, record_of, refused, succeeded
 
 FEATURES = ["age", "income", "job"]
 
@@ -74,7 +72,7 @@ def test_a_category_that_does_not_occur_is_filled_in_and_said(here, model, encod
     people[kept].to_csv("few.csv", index=False)
     found = accuracy_of(audit("--model", "model.npz", "--json", data="few.csv"))
     assert found == pytest.approx(model.score(encoded[kept], people["hired"][kept]))
-    notes = json.loads((here / "run" / "manifest.json").read_text())["notes"]
+    notes = record_of(here / "run")["notes"]
     assert any("do not occur here" in note and "job_driver" in note for note in notes)
 
 

@@ -1,16 +1,13 @@
 """After an audit to a precision: its page, the same again from the run folder, a gate, and what it cannot do."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from fairmargin.report.document import Provenance
-from fairmargin.report.precise_page import render_precise
+from fairmargin.report.page import write_report
 from tests.report.examples import HOSTILE
 from tests.report.precise_examples import precise_group, precise_result
-from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
+from tests.stories.examples import QUICK, fairmargin, json_of, record_of, refused, result_files, succeeded
 from tests.stories.waiting import DRAWN, wait_until
 
 
@@ -45,7 +42,7 @@ def precise(tmp_path_factory):
 def test_the_run_ends_with_a_page_that_can_be_made_again(precise, tmp_path):
     page = (precise / "run" / "report.html").read_text(encoding="utf-8")
     assert "<title>People</title>" in page
-    assert "How little was measured" in page
+    assert "What each group took" in page
     assert "fairmargin" in page
     succeeded(fairmargin("report", precise / "run", "--out", tmp_path / "again.html", "--quiet"))
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == page
@@ -79,32 +76,33 @@ def test_what_was_asked_last_is_what_is_reported(precise, tmp_path):
     assert "precision" in json_of(fairmargin("report", run, "--json"))
     succeeded(audited(precise, run, *QUICK))
     assert "audits" in json_of(fairmargin("report", run, "--json"))
-    assert "How little was measured" not in (run / "report.html").read_text(encoding="utf-8")
+    assert "What each group took" not in (run / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("damage", ['{"found": []}', "[]", "{", '{"found": [{"format": 1}]}'])
 def test_a_damaged_or_missing_result_is_said(precise, tmp_path, damage):
     run = tmp_path / "run"
     succeeded(audited(precise, run, "--estimator", "deepfool:steps=10", "--precision", "0.3", "--quiet"))
-    (run / "precision.json").write_text(damage)
-    assert "precision.json does not match its checksum" in refused(fairmargin("report", run))
-    assert "precision.json does not match its checksum" in refused(fairmargin("gate", run, "--if", "sigma < 0"))
-    (run / "precision.json").unlink()
-    assert "did not finish" in refused(fairmargin("report", run))
+    (path,) = result_files(run, "precision")
+    path.write_text(damage)
+    assert f"{path.name} does not match its checksum" in refused(fairmargin("report", run))
+    assert f"{path.name} does not match its checksum" in refused(fairmargin("gate", run, "--if", "sigma < 0"))
+    path.unlink()
+    assert f"{path.name} is missing" in refused(fairmargin("report", run))
 
 
 def test_how_it_came_about_is_kept(precise):
-    content = json.loads((precise / "run" / "precision.json").read_text(encoding="utf-8"))
-    assert content["created"].startswith("20")
-    assert any("standard deviation" in note for note in content["notes"])
-    assert content["versions"]["numpy"] == np.__version__
+    record = record_of(precise / "run")
+    assert record["provenance"]["created"].startswith("20")
+    assert any("standard deviation" in note for note in record["notes"])
+    assert record["provenance"]["versions"]["numpy"] == np.__version__
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_opens_without_a_complaint_and_fits_the_screen(browser_page, tmp_path, width):
     hostile = precise_result([precise_group(name) for name in HOSTILE], partition=HOSTILE[0])
-    (tmp_path / "page.html").write_text(render_precise([precise_result(), hostile], Provenance()), encoding="utf-8")
+    write_report(tmp_path / "page.html", [precise_result(), hostile])
     browser_page.set_viewport_size({"width": width, "height": 900})
     browser_page.goto((tmp_path / "page.html").as_uri())
     wait_until(browser_page, DRAWN)

@@ -66,7 +66,7 @@ def test_the_command_line_agrees_with_python(compas: fm.Dataset, model: Logistic
     ]
     assert CliRunner().invoke(app, command).exit_code == 0
     distances = fm.measure(classifier, compas.x, compas.y, fm.ESTIMATORS["exact_linear"](norm=fm.Norm.L2))
-    plan = fm.AuditPlan(control=compas.partition("class"))
+    plan = fm.AuditSettings(control=compas.partition("class"))
     expected = fm.audit(distances, compas.partition("sex"), plan)
-    table = (run / "table.csv").read_text(encoding="utf-8")
+    table = (run / "audit.csv").read_text(encoding="utf-8")
     assert f"{expected['Female'].sigma.value:.6f}"[:8] in table

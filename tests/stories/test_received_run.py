@@ -3,13 +3,13 @@
 import json
 import os
 import shutil
-from hashlib import sha256
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from fairmargin.errors import StoreError
+from fairmargin.store.checksums import seal, stamped
 from fairmargin.studies.grid_folder import GridFolder
 from fairmargin.training.checkpoints import TrainingFolder
 from tests.stories.examples import (
@@ -17,6 +17,7 @@ from tests.stories.examples import (
     fairmargin,
     people_audit,
     refused,
+    result_files,
     succeeded,
     write_model,
     write_people,
@@ -76,7 +77,7 @@ def test_a_link_to_a_file_that_does_not_exist_creates_none(received, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("name", ["report.html", "table.csv", "brackets.json", "samples.parquet.tmp"])
+@pytest.mark.parametrize("name", ["report.html", "audit.csv", "bracket.csv", "samples.parquet.tmp"])
 def test_an_audit_into_a_received_run_writes_through_no_link(received, tmp_path, name):
     replace_by_link(received / "run" / name, tmp_path / "victim")
     succeeded(fairmargin(*audit()))
@@ -84,15 +85,16 @@ def test_an_audit_into_a_received_run_writes_through_no_link(received, tmp_path,
 
 
 def test_a_hard_link_keeps_its_content(received, tmp_path):
-    for name in ("report.html", "table.csv", "audits.json"):
-        (received / "run" / name).unlink()
-        os.link(tmp_path / "victim", received / "run" / name)
+    for path in (received / "run" / "report.html", received / "run" / "audit.csv", audit_of(received / "run")):
+        path.unlink()
+        os.link(tmp_path / "victim", path)
     succeeded(fairmargin(*audit()))
     assert (tmp_path / "victim").read_text() == PRECIOUS
 
 
-@pytest.mark.parametrize("name", ["study.json", "manifest.json", "audits.json", "samples.parquet", "store.json"])
+@pytest.mark.parametrize("name", ["record.json", "result", "samples.parquet", "store.json"])
 def test_a_result_that_is_a_link_is_not_read(received, tmp_path, name):
+    name = f"results/{audit_of(received / 'run').name}" if name == "result" else name
     shutil.copy(received / "run" / name, tmp_path / "elsewhere")
     replace_by_link(received / "run" / name, tmp_path / "elsewhere")
     said = refused(fairmargin("gate", received / "run", "--if", "size > 1000"))
@@ -102,10 +104,12 @@ def test_a_result_that_is_a_link_is_not_read(received, tmp_path, name):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(received):
     run = received / "run"
-    (run / "audits.json").unlink()
-    os.mkfifo(run / "audits.json")
-    assert "audits.json is not a plain file" in refused(fairmargin("report", run))
-    (run / "audits.json").unlink()
+    for path in (audit_of(run), run / "record.json"):
+        shutil.move(path, run / "aside")
+        os.mkfifo(path)
+        assert f"{path.name} is not a plain file" in refused(fairmargin("report", run))
+        path.unlink()
+        shutil.move(run / "aside", path)
     (run / "report.html").unlink()
     os.mkfifo(run / "report.html")
     assert "report.html: it is a pipe, a socket or a device" in refused(fairmargin(*audit()))
@@ -199,21 +203,30 @@ READERS = (["gate", "run", *PASSES], ["report", "run"], ["compare", "run", "run"
 
 
 def edited(path: Path, change, *, sealed: bool = False) -> None:
-    """Change the JSON in a file; sealed: also the checksum that is kept of it."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    change(content)
-    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    """Change the JSON in a file; sealed: also the checksums that are kept of it."""
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    is_result = path.parent.name == "results"
+    change(stored["content"] if is_result else stored)
+    text = json.dumps(stored, ensure_ascii=False)
     if sealed:
-        sums = json.loads((path.parent / "checksums.json").read_text())
-        sums[path.name] = sha256(path.read_bytes()).hexdigest()
-        (path.parent / "checksums.json").write_text(json.dumps(sums))
+        text = stamped(json.dumps(stored["content"])) if is_result else text
+    path.write_text(text, encoding="utf-8")
+    if sealed:
+        run = path.parent.parent if is_result else path.parent
+        seal(run, [str(path.relative_to(run))])
+
+
+def audit_of(run: Path) -> Path:
+    """The file with the only audit of a run."""
+    (path,) = result_files(run)
+    return path
 
 
 def in_group(place: int, **values):
     """A change of one group of an audit; `sigma__low` is the low limit of sigma."""
 
     def change(content):
-        row = content[0]["result"]["groups"][place]
+        row = content["groups"][place]
         for name, value in values.items():
             *outer, last = name.split("__")
             (row[outer[0]] if outer else row)[last] = value
@@ -227,7 +240,7 @@ EDITS = {
     "limits the wrong way round": in_group(0, sigma__low=0.9, sigma__high=-0.9),
     "verdict": in_group(0, verdict="no significant difference"),
     "p": in_group(0, p_adjusted=0.9),
-    "sentence": in_group(0, finding="F: no significant difference from the rest."),
+    "reason": in_group(0, reason="there are too few"),
     "name": in_group(0, group="X"),
     "size": in_group(0, size=10_000),
     "size of 400 digits": in_group(0, size=10**400),
@@ -239,46 +252,66 @@ EDITS = {
     "huge whole number": in_group(0, p=10**400),
     "infinite": in_group(0, sigma__low=float("inf")),
     "no number": in_group(0, sigma__low=float("nan")),
-    "a group less": lambda content: content[0]["result"]["groups"].pop(),
-    "a group twice": lambda content: content[0]["result"]["groups"].append(content[0]["result"]["groups"][0]),
-    "groups in another order": lambda content: content[0]["result"]["groups"].reverse(),
-    "an audit less": lambda content: content.clear(),
-    "an audit twice": lambda content: content.append(content[0]),
-    "estimator": lambda content: content[0].update(estimator="plumb"),
-    "bound": lambda content: content[0]["result"].update(bound="lower"),
-    "confidence": lambda content: content[0]["result"].update(confidence=0.5),
-    "overall": lambda content: content[0]["result"]["overall"].update(worst_group="M"),
+    "a group less": lambda content: content["groups"].pop(),
+    "a group twice": lambda content: content["groups"].append(content["groups"][0]),
+    "groups in another order": lambda content: content["groups"].reverse(),
+    "bound": lambda content: content.update(bound="lower"),
+    "confidence": lambda content: content.update(confidence=0.5),
+    "overall": lambda content: content["overall"].update(worst_group="M"),
+}
+RECORD_EDITS = {
+    "an audit less": lambda content: content["results"].clear(),
+    "an audit twice": lambda content: content["results"].append(content["results"][0]),
+    "estimator": lambda content: content["results"][0]["about"].update(estimator="plumb"),
+    "partition": lambda content: content["results"][0]["about"].update(partition="class"),
+    "another key": lambda content: content["results"][0].update(key="../../victim"),
+    "no shards": lambda content: content["results"][0].update(shards=[]),
+    "a shard more": lambda content: content["results"][0]["shards"][0].append("0" * 64),
+    "settings of the result": lambda content: content["results"][0]["settings"].update(smallest_group=100_000),
+    "settings of the study": lambda content: content["study"]["audit"].update(smallest_group=100_000),
+    "a precision": lambda content: content["study"]["audit"].update(precision=0.1),
+    "groups": lambda content: content["study"]["groups"].update(group=["race"]),
+    "an attack": lambda content: content["study"].update(attack={"radius": [0.1]}),
 }
 
 
 @pytest.mark.parametrize("sealed", [False, True], ids=["", "with its checksum"])
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_gate_refuses_edited_audits(received, edit, sealed):
-    edited(received / "run" / "audits.json", EDITS[edit], sealed=sealed)
+    path = audit_of(received / "run")
+    edited(path, EDITS[edit], sealed=sealed)
     said = refused(fairmargin("gate", "run", *PASSES))
-    assert "audits.json" in said
+    assert path.name in said
+    assert "again" in said  # what to do
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["", "with its checksum"])
+@pytest.mark.parametrize("edit", RECORD_EDITS)
+def test_a_gate_refuses_an_edited_record(received, edit, sealed):
+    edited(received / "run" / "record.json", RECORD_EDITS[edit], sealed=sealed)
+    said = refused(fairmargin("gate", "run", *PASSES))
     assert "again" in said  # what to do
 
 
 @pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
 def test_every_command_that_reads_a_run_refuses_edited_results(received, command):
     succeeded(fairmargin(*command))
-    edited(received / "run" / "audits.json", EDITS["sigma"], sealed=True)
+    edited(audit_of(received / "run"), EDITS["sigma"], sealed=True)
     page = (received / "run" / "report.html").read_bytes()
     refused(fairmargin(*command))
     assert (received / "run" / "report.html").read_bytes() == page
 
 
 def test_the_sentence_names_what_differs(received):
-    edited(received / "run" / "audits.json", EDITS["verdict"], sealed=True)
+    edited(audit_of(received / "run"), EDITS["verdict"], sealed=True)
     said = refused(fairmargin("gate", "run", *PASSES))
-    assert "verdict of F by sex (exact_linear) is 'no significant difference'" in said
+    assert "verdict of F exact_linear, by sex is 'no significant difference'" in said
     assert "the distances of the run give 'less robust'" in said
 
 
 def test_numbers_as_other_machines_round_them_are_accepted(received):
-    path = received / "run" / "audits.json"
-    sigma = json.loads(path.read_text())[0]["result"]["groups"][0]["sigma"]["value"]
+    path = audit_of(received / "run")
+    sigma = json.loads(path.read_text())["content"]["groups"][0]["sigma"]["value"]
     edited(path, in_group(0, sigma__value=sigma * (1 + 1e-12)), sealed=True)
     succeeded(fairmargin("gate", "run", *PASSES))
 
@@ -310,37 +343,19 @@ def test_a_gate_refuses_groups_that_were_edited(received):
     samples["sex"] = samples["sex"].sample(frac=1, random_state=0).to_numpy()
     samples.to_parquet(path)
     assert "samples.parquet" in refused(fairmargin("gate", "run", *PASSES))
-    edited(received / "run" / "study.json", lambda content: None, sealed=True)  # as if its writer had done it
-    sums = json.loads((received / "run" / "checksums.json").read_text())
-    sums["samples.parquet"] = sha256(path.read_bytes()).hexdigest()
-    (received / "run" / "checksums.json").write_text(json.dumps(sums))
-    assert "audits.json does not follow from" in refused(fairmargin("gate", "run", *PASSES))
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("study.json", lambda content: content.update(smallest_group=100_000)),
-        ("study.json", lambda content: content.update(precision=0.1)),
-        ("manifest.json", lambda content: content.update(measurements=[])),
-        ("manifest.json", lambda content: content["measurements"][0].update(estimator="plumb")),
-        ("manifest.json", lambda content: content["measurements"][0]["keys"].append("0" * 64)),
-    ],
-)
-@pytest.mark.parametrize("sealed", [False, True], ids=["", "with its checksum"])
-def test_a_gate_refuses_an_edited_study_or_manifest(received, name, change, sealed):
-    edited(received / "run" / name, change, sealed=sealed)
-    refused(fairmargin("gate", "run", *PASSES))
+    seal(received / "run", ["samples.parquet"])  # as if its writer had done it
+    said = refused(fairmargin("gate", "run", *PASSES))
+    assert f"{audit_of(received / 'run').name} in run does not follow from" in said
 
 
 def test_large_runs_are_checked_by_checksum_and_by_means(received, monkeypatch):
-    monkeypatch.setattr("fairmargin.studies.run_check._CHEAP", 0)
+    monkeypatch.setattr("fairmargin.study.check._CHEAP", 0)
     succeeded(fairmargin("gate", "run", *PASSES))
-    path = received / "run" / "audits.json"
+    path = audit_of(received / "run")
     whole = path.read_text(encoding="utf-8")
-    for edit in ("sigma", "size", "name", "a group less", "groups in another order", "an audit twice"):
+    for edit in ("sigma", "size", "name", "a group less", "groups in another order"):
         edited(path, EDITS[edit], sealed=True)
-        assert "audits.json" in refused(fairmargin("gate", "run", *PASSES)), edit
+        assert path.name in refused(fairmargin("gate", "run", *PASSES)), edit
         path.write_text(whole, encoding="utf-8")
     edited(path, EDITS["p"])
     assert "checksum" in refused(fairmargin("gate", "run", *PASSES))
@@ -357,27 +372,33 @@ def test_a_run_without_checksums_is_explained_and_can_be_completed(received):
 
 @pytest.mark.parametrize("edit", ["sigma", "a group less", "an audit less"])
 def test_an_edited_run_is_mended_by_the_same_audit(received, edit):
-    edited(received / "run" / "audits.json", EDITS[edit])
+    path = received / "run" / "record.json" if edit in RECORD_EDITS else audit_of(received / "run")
+    edited(path, (EDITS | RECORD_EDITS)[edit])
+    refused(fairmargin("gate", "run", *PASSES))
     succeeded(fairmargin(*audit()))
     succeeded(fairmargin("gate", "run", *PASSES))
 
 
-@pytest.mark.parametrize("content", ["[]", "{", "null", '{"audits.json": 1}', '{"audits.json": "0"}'])
+@pytest.mark.parametrize("content", ["[]", "{", "null", '{"record.json": 1}', '{"record.json": "0"}'])
 def test_damaged_checksums_are_refused(received, content):
     (received / "run" / "checksums.json").write_text(content)
     refused(fairmargin("gate", "run", *PASSES))
 
 
 def test_a_result_that_was_added_or_deleted_is_refused(received):
-    (received / "run" / "brackets.json").write_text("[]")
-    assert "brackets.json" in refused(fairmargin("report", "run"))
-    (received / "run" / "brackets.json").unlink()
-    (received / "run" / "manifest.json").unlink()
-    assert "manifest.json" in refused(fairmargin("report", "run"))
+    path = audit_of(received / "run")
+    more = json.loads((received / "run" / "record.json").read_text())["results"][0] | {"kind": "bracket", "key": "a"}
+    edited(received / "run" / "record.json", lambda content: content["results"].append(more), sealed=True)
+    (received / "run" / "results" / "a.json").write_text("{}")
+    assert "a.json was added" in refused(fairmargin("report", "run"))
+    edited(received / "run" / "record.json", lambda content: content["results"].pop(), sealed=True)
+    succeeded(fairmargin("report", "run"))
+    path.unlink()
+    assert f"{path.name} is missing" in refused(fairmargin("report", "run"))
 
 
 def test_an_edited_table_changes_nothing(received):
-    (received / "run" / "table.csv").write_text("group\nnobody\n")
+    (received / "run" / "audit.csv").write_text("group\nnobody\n")
     succeeded(fairmargin("gate", "run", *PASSES))
 
 
@@ -389,7 +410,7 @@ def test_every_kind_of_comparison_can_be_checked(received):
     )
     succeeded(fairmargin(*asked))
     succeeded(fairmargin("gate", "other", "--if", "size > 1000"))
-    edited(received / "other" / "audits.json", lambda content: content[-1]["result"]["groups"][-1].update(p=0.5))
+    edited(result_files(received / "other")[-1], lambda content: content["groups"][-1].update(p=0.5), sealed=True)
     refused(fairmargin("gate", "other", "--if", "size > 1000"))
 
 
@@ -407,29 +428,29 @@ def others(tmp_path_factory):
 
 
 def enclosing(content):
-    content[0]["result"]["groups"][0]["verdict"] = "certainly more robust"
+    content["groups"][0]["verdict"] = "certainly more robust"
 
 
 def enlarging(content):
-    content[0]["result"]["groups"][0]["size"] = 10**400
+    content["groups"][0]["size"] = 10**400
 
 
 def guaranteeing(content):
-    content[0]["result"]["groups"][0]["mean"]["guaranteed"] *= 2
+    content["groups"][0]["mean"]["guaranteed"] *= 2
 
 
 @pytest.mark.parametrize(
-    ("name", "change"),
-    [("brackets.json", enclosing), ("brackets.json", enlarging), ("certificates.json", guaranteeing)],
+    ("kind", "change"), [("bracket", enclosing), ("bracket", enlarging), ("certified", guaranteeing)]
 )
 @pytest.mark.parametrize("sealed", [False, True], ids=["", "with its checksum"])
-def test_edited_brackets_and_certificates_are_refused(others, tmp_path, name, change, sealed):
+def test_edited_brackets_and_certificates_are_refused(others, tmp_path, kind, change, sealed):
     run = shutil.copytree(others / "enclosed", tmp_path / "run")
     for command in (["gate", run, *PASSES, "--allow-undefined"], ["report", run]):
         succeeded(fairmargin(*command))
-    edited(run / name, change, sealed=sealed)
+    (path,) = result_files(run, kind)
+    edited(path, change, sealed=sealed)
     for command in (["gate", run, *PASSES], ["report", run]):
-        assert name in refused(fairmargin(*command))
+        assert path.name in refused(fairmargin(*command))
 
 
 PRECISE = {
@@ -445,26 +466,26 @@ def test_an_edited_audit_to_a_precision_is_refused(others, tmp_path, edit):
     run = shutil.copytree(others / "precise", tmp_path / "run")
     for command in (["gate", run, *PASSES], ["report", run]):
         succeeded(fairmargin(*command))
-    edited(run / "precision.json", lambda content: content["found"][0]["groups"][0].update(PRECISE[edit]))
+    (path,) = result_files(run, "precision")
+    edited(path, lambda content: content["groups"][0].update(PRECISE[edit]))
     for command in (["gate", run, *PASSES], ["report", run]):
-        assert "precision.json does not match its checksum" in refused(fairmargin(*command))
+        assert f"{path.name} does not match its checksum" in refused(fairmargin(*command))
 
 
 @pytest.mark.parametrize("values", [{"met": "no"}, {"size": "12"}, {"p": True}], ids=str)
 def test_values_of_another_kind_are_refused_whatever_the_checksum(others, tmp_path, values):
     run = shutil.copytree(others / "precise", tmp_path / "run")
-    edited(run / "precision.json", lambda content: content["found"][0]["groups"][0].update(values), sealed=True)
-    assert "precision.json is damaged" in refused(fairmargin("gate", run, *PASSES))
+    (path,) = result_files(run, "precision")
+    edited(path, lambda content: content["groups"][0].update(values), sealed=True)
+    assert f"{path.name} is damaged" in refused(fairmargin("gate", run, *PASSES))
 
 
-@pytest.mark.parametrize(("run", "name"), [("enclosed", "manifest.json"), ("precise", "precision.json")])
-@pytest.mark.parametrize(
-    "values", [{"versions": "0.5"}, {"versions": {"python": 3}}, {"notes": "x"}, {"data": []}], ids=str
-)
-def test_a_report_refuses_a_damaged_account_of_how_a_run_came_about(others, tmp_path, run, name, values):
+@pytest.mark.parametrize("run", ["enclosed", "precise"])
+@pytest.mark.parametrize("values", [{"versions": "0.5"}, {"versions": {"python": 3}}, {"data": []}], ids=str)
+def test_a_report_refuses_a_damaged_account_of_how_a_run_came_about(others, tmp_path, run, values):
     copy = shutil.copytree(others / run, tmp_path / "run")
-    edited(copy / name, lambda content: content.update(values), sealed=True)
-    assert f"{name} is damaged" in refused(fairmargin("report", copy))
+    edited(copy / "record.json", lambda content: content["provenance"].update(values), sealed=True)
+    assert "record.json is damaged" in refused(fairmargin("report", copy))
 
 
 def test_damaged_distances_of_an_audit_to_a_precision_are_refused(others, tmp_path):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fairmargin.report.page import Provenance, Section, render
+from fairmargin.report.page import write_report
 from tests.report.examples import HOSTILE, crowded_result, example_result, hostile_result
 from tests.stories.waiting import DRAWN, wait_until
 
@@ -23,8 +23,7 @@ def files(tmp_path_factory):
         "hostile": [hostile_result(), example_result([INTRUDER, "other"], partition=INTRUDER)],
     }
     for name, results in contents.items():
-        text = render([Section(result, "exact_linear") for result in results], Provenance(title=f"A {name} page"))
-        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+        write_report(folder / f"{name}.html", results, title=f"A {name} page")
     return folder
 
 

@@ -10,32 +10,18 @@ from fairmargin.studies.papers.catalog import PAPERS
 from fairmargin.studies.papers.paper import Findings, Part
 from fairmargin.theory.gaussian_classes import GaussianClasses
 from fairmargin.theory.gaussian_pair import GaussianPair
-from tests.stories.examples import fairmargin, json_of, refused, succeeded
-
-
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-    """A paper at smoke scale, run once: its folder and what `--json` said."""
-    kept = {}
-
-    def of(name):
-        if name not in kept:
-            folder = tmp_path_factory.mktemp(name)
-            kept[name] = folder, json_of(fairmargin("reproduce", name, "--scale", "smoke", "--out", folder, "--json"))
-        return kept[name]
-
-    return of
+from tests.stories.examples import fairmargin, refused, succeeded
 
 
 @pytest.fixture
-def rows(ran):
+def rows(smoke):
     """The rows of a paper by name."""
-    return lambda name: {claim["name"]: claim for claim in ran(name)[1]["claims"]}
+    return lambda name: {claim["name"]: claim for claim in smoke(name)[1]["claims"]}
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_the_smoke_scale_of_every_paper_writes_a_page_with_a_row_for_every_claim(ran, name):
-    folder, found = ran(name)
+def test_the_smoke_scale_of_every_paper_writes_a_page_with_a_row_for_every_claim(smoke, name):
+    folder, found = smoke(name)
     assert {claim["number"] for claim in found["claims"]} == {claim.number for claim in PAPERS[name].claims}
     page = (folder / f"{name}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {PAPERS[name].title}")
@@ -94,8 +80,8 @@ def test_farmurs_formulas_fail_on_linear_models_and_the_printed_indicator_trains
     assert rows("nanda2020")["7"]["verdict"] == "holds"
 
 
-def test_a_second_run_gives_the_same_bytes_and_tells_a_person_what_it_found(ran, tmp_path):
-    first, _ = ran("toy")
+def test_a_second_run_gives_the_same_bytes_and_tells_a_person_what_it_found(smoke, tmp_path):
+    first, _ = smoke("toy")
     said = succeeded(fairmargin("reproduce", "toy", "--out", tmp_path)).stdout
     assert "holds" in said
     assert str(tmp_path / "toy.md") in said.replace("\n", "")

@@ -214,7 +214,7 @@ def test_ctrl_c_amid_a_training_keeps_its_epochs_and_says_so(study: Path, tmp_pa
         process.kill()
         process.wait()
     assert process.returncode == 130
-    assert said.decode().strip() == ("Stopped. Everything measured so far is kept: the same command goes on from here.")
+    assert said.decode().strip() == "Stopped. Everything measured so far is kept: the same command continues from here."
     (first,) = run.glob("trainings/*/epoch-0001.safetensors")
     written = first.stat().st_mtime_ns
     assert not list(run.glob("trainings/*/model.safetensors"))
@@ -253,7 +253,7 @@ def test_a_wrong_study_is_refused_in_a_sentence(study: Path, tmp_path: Path, old
 
 def test_a_study_or_an_engine_that_there_is_not_is_refused(study: Path, tmp_path: Path) -> None:
     assert "There is no study" in refused(fairmargin("run", tmp_path / "none.toml"))
-    assert "Unknown engine 'proceses'" in refused(fairmargin("run", study, "--engine", "proceses"))
+    assert "Unknown engine `proceses`" in refused(fairmargin("run", study, "--engine", "proceses"))
 
 
 def test_a_folder_of_something_else_is_refused(study: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_class_that_always_wins_is_told_without_a_number(tmp_path):
         (["tran", "--spread", "0"], "--spread is a standard deviation"),
         (["tran", "--prior", "1.5"], "prior"),
         (["tran", "--low", "3", "--high", "1"], "high"),
-        (["tran", "--radius", "far"], "A radius must be a number"),
+        (["tran", "--radius", "far"], "must be a number such as 0.1"),
         (["tran", "--radius", "-1"], "must not be negative"),
         (["ma", "--std-plus", "-1"], "--std-plus must be a standard deviation above 0; given -1."),
         (["ma", "--dim", "0"], "dim"),

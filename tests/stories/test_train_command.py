@@ -95,7 +95,7 @@ def test_a_table_with_names_for_labels_is_trained_on_and_audited(tmp_path: Path)
     assert arguments[arguments.index("--class-names") + 1] == "no,yes"
     audit = json_of(fairmargin(*arguments, *QUICK, "--estimator", "first_order", "--json"))
     (inside,) = found["audits"]
-    assert audit["audits"][0]["overall"]["accuracy"] == inside["result"]["overall"]["accuracy"]
+    assert audit["audits"][0]["overall"]["accuracy"] == inside["overall"]["accuracy"]
     said = succeeded(fairmargin("train", *source, *options, *more)).stdout
     assert "occur" in said  # audited on what was trained on: that is warned of
 
@@ -106,8 +106,11 @@ def test_epochs_are_audited_when_asked_and_their_agreement_is_said(tmp_path: Pat
     assert "epoch 1 (first)" in said
     assert "epoch 3 (last" in said
     assert "Epochs 1 and 3 agree on the sign of σ for" in said
-    assert "sigma_low" in (tmp_path / "run" / "audits.csv").read_text().splitlines()[0]
-    assert json.loads((tmp_path / "run" / "audits.json").read_text())["agreement"]
+    table = pd.read_csv(tmp_path / "run" / "audit.csv")
+    assert set(table["epoch"]) > {"1 (first)"}
+    assert "sigma_low" in table.columns
+    (compared,) = json_of(fairmargin("report", tmp_path / "run", "--json"))["epochs"]
+    assert compared["agreements"]
 
 
 def test_weights_of_one_training_are_where_another_begins(tmp_path: Path) -> None:
@@ -170,7 +173,7 @@ def test_interrupted_amid_an_epoch_it_says_so_and_the_same_command_goes_on_to_th
         patch.setattr(loop, "sum_up", until_ctrl_c)
         stopped = fairmargin(*command, "--out", tmp_path / "run")
     assert stopped.exit_code == 130
-    assert "the same command goes on" in stopped.stderr
+    assert "the same command continues" in stopped.stderr
     assert stopped.stdout == ""
     resumed, weights = trained(command, tmp_path / "run")
     assert resumed["trained_now"] == 2
@@ -228,7 +231,7 @@ def write_one_class(folder: Path) -> Path:
         (["--set", "weight=heavy"], "`penalty`, field `weight`: expected a number, given 'heavy'"),
         (["--set", "weight=-1"], "`weight` of `penalty` must be a number, 0 or more"),
         (["--set", "weight"], "--set takes field=value, as in --set weight=0.5; given 'weight'"),
-        (["--set", "weight=1", "--set", "weight=2"], "the field `weight` is given twice"),
+        (["--set", "weight=1", "--set", "weight=2"], "the field `weight`, which is given twice"),
         (["--arch", "smal_cnn"], "Unknown architecture `smal_cnn`. Did you mean 'small_cnn'?"),
         (["--arch", ""], "What is to be trained?"),
         (["--model", "net.py:make"], "Give --arch, or --model"),
@@ -237,11 +240,11 @@ def write_one_class(folder: Path) -> Path:
         (["--group", "inc"], "no attribute 'inc'. Did you mean 'ink'?"),
         (["--method", "madry", "--set", "radius=4"], "larger than the box"),
         (["--watch-radius", "8"], "larger than the box"),
-        (["--watch-radius", "eight"], "A radius must be a number"),
+        (["--watch-radius", "eight"], "--watch-radius must be a number such as 0.1 or a fraction such as 4/255"),
         (["--watch", "pdg"], "Unknown attack `pdg`. Did you mean 'pgd'?"),
         (["--schedule", "step"], "There is no schedule 'step'. Did you mean 'steps'?"),
         (["--settings-of", "mah"], "There are no settings of 'mah'. Did you mean 'ma'?"),
-        (["--optimizer", "sdg"], "Did you mean 'sgd'?"),
+        (["--optimizer", "sdg"], "--optimizer must be one of sgd, adam; given 'sdg'"),
         (["--augmentation", "flip"], "is for images"),
         (["--epochs", "0"], "--epochs must be 1 or more"),
         (["--validation", "2"], "--validation is a share"),
@@ -355,11 +358,11 @@ def test_what_never_learned_is_not_to_be_audited(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--rate", "-1", "--rate must be a positive number; given -1.0."),
-        ("--weight-decay", "-1", "--weight-decay must be a number, 0 or more; given -1.0."),
-        ("--watch-samples", "0", "--watch-samples must be a whole number, 1 or more; given 0."),
-        ("--momentum", "1", "--momentum must lie below 1; given 1."),
-        ("--augmentation", "flip", "--augmentation 'flip' is for images"),
+        ("--rate", "-1", "--rate must be a positive number; given '-1'."),
+        ("--weight-decay", "-1", "--weight-decay must be a number, 0 or more; given '-1'."),
+        ("--watch-samples", "0", "--watch-samples must be a whole number, 1 or more; given '0'."),
+        ("--momentum", "1", "--momentum must lie below 1; given '1'."),
+        ("--augmentation", "flip", "--augmentation is for images"),
     ],
 )
 def test_errors_name_options_and_no_fields(tmp_path: Path, option: str, value: str, said: str) -> None:
@@ -383,5 +386,35 @@ def test_audited_epochs_say_which_groups_have_too_few_samples(tmp_path: Path) ->
     enough = succeeded(fairmargin(*digits(*options, 40, "--group", "ink", "--out", tmp_path / "run"))).stdout
     assert "Too few samples" not in enough
     table = enough.partition("σ by ink")[2]
-    assert re.search(r"−\d+\.\d%", table)
-    assert not re.search(r"-\d+\.\d%", table)
+    assert re.search(r"−\d+\.\d %", table)
+    assert not re.search(r"-\d+\.\d", table)
+
+
+def test_report_gate_and_json_work_on_a_training_with_and_without_audited_epochs(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    trained = json_of(fairmargin(*digits(*FAST, "--out", run, "--json", epochs=3)))
+    (run / "report.html").unlink()
+    (course,) = json_of(fairmargin("report", run, "--json"))["training"]
+    assert [row["loss"] for row in course["groups"]] == [epoch["loss"] for epoch in trained["history"]]
+    assert "Accuracy over the epochs" in (run / "report.html").read_text()
+    assert "epoch=3" in fairmargin("gate", run, "--if", "last and natural > 0").stdout
+    assert succeeded(fairmargin("gate", run, "--if", "best and natural < 0")).exit_code == 0
+    options = ["--audit-epochs", "first,last", "--audit-per-group", 15, "--estimator", "first_order", *QUICK]
+    audited = json_of(fairmargin(*digits(*FAST, *options, "--out", run, "--json", epochs=3)))
+    assert [each["epoch"].split()[0] for each in audited["audits"]] == ["1", "3"]
+    said = fairmargin("gate", run, "--if", "size == 15").stdout
+    assert "first_order, epoch 1 (first)" in said
+    assert "σ by class at each epoch" in (run / "report.html").read_text()
+
+
+def test_a_training_with_other_settings_in_the_folder_of_an_interrupted_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "sum_up", stop)
+        assert fairmargin(*digits("--out", tmp_path / "run")).exit_code == 130
+    said = refused(fairmargin(*digits("--rate", 0.5, "--out", tmp_path / "run")))
+    assert "it differs in rate (0.01, now 0.5)" in said

@@ -17,12 +17,12 @@ from fairmargin.core.partition import Partition
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.errors import InputError
-from fairmargin.metrics.accuracy import accuracy_variance
-from fairmargin.metrics.exact_intervals import binomial_interval
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.theory.gaussian_classes import GaussianClasses
 from fairmargin.theory.generalisation import asymptotically_bounded, chance_beyond, mean_coin_gap
 from fairmargin.theory.statement import Statement
+from tests.oracles import accuracy_variance
 
 law = settings(max_examples=100, deadline=None, derandomize=True)
 means = st.floats(0.05, 3.0)
@@ -507,7 +507,7 @@ def audited(classes: GaussianClasses, train: float, test: float) -> fm.AuditResu
     model = LinearClassifier([[0.0] * 3, [1.0] * 3], [0.0, classes.bias(train)], classes=(-1, 1))
     distances = measure(model, x, y, ExactLinear(Norm.LINF))
     partition = Partition.by("class", y)
-    result = fm.audit(distances, partition, fm.AuditPlan(confidence=0.99))
+    result = fm.audit(distances, partition, fm.AuditSettings(confidence=0.99))
     natural, robust = classes.class_errors(train, 0.0), classes.class_errors(train, test)
     mean = classes.mean_distances(train)
     limits = []

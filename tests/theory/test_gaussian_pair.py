@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import norm
 
+from fairmargin.analyses.audit import audit
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.errors import InputError
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.exact_intervals import binomial_interval
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.theory import GaussianPair, Statement
 
@@ -403,7 +403,7 @@ def test_an_audit_of_samples_agrees_with_the_closed_form_within_its_interval(dra
 
     # Eighteen intervals are looked at: at 0.999 all of them hold the truth in 98 of 100 such tests. No group is
     # compared with another, as permutations of so many samples take a minute.
-    plan = AuditPlan(confidence=0.999, resamples=200, smallest_group=len(x))
+    plan = AuditSettings(confidence=0.999, resamples=200, smallest_group=len(x))
     truth = audit(measure(model, x, y, ExactLinear(Norm.L2)), groups, plan)
     error = dict(zip(("1", "-1"), pair.error_by_class(t), strict=True))
     for row in truth.groups:

@@ -9,6 +9,7 @@ from torch import nn
 from fairmargin.core.domain import Domain
 from fairmargin.data.dataset import Dataset
 from fairmargin.training.batch import Batch, Space
+from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Recipe
 
 NAMES = ("a", "b", "c", "absent")
@@ -97,3 +98,8 @@ def same_weights(one, other):
     """Bit for bit."""
     left, right = weights(one), weights(other)
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def changed(plan: TrainingPlan, **fields: object) -> TrainingPlan:
+    """The same plan with other values of some fields."""
+    return TrainingPlan(**{**dict(plan), **fields})

@@ -89,14 +89,14 @@ def test_numbers_that_were_not_measured_are_not_logged():
 
 def test_nothing_is_imported_and_nothing_written_if_no_log_is_asked(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with logging_to((), tmp_path, {}) as heard:
-        heard(EPOCH)
+    with logging_to((), tmp_path, {}) as on_epoch:
+        on_epoch(EPOCH)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_tensorboard_is_given_every_number_at_the_epoch_and_closed(tensorboard, tmp_path):
-    with logging_to(["tensorboard"], tmp_path, {"method": "fat"}) as heard:
-        heard(EPOCH)
+    with logging_to(["tensorboard"], tmp_path, {"method": "fat"}) as on_epoch:
+        on_epoch(EPOCH)
     (writer,) = tensorboard
     assert writer.log_dir == str(tmp_path / "tensorboard")
     assert "method: fat" in writer.texts["settings"]
@@ -113,10 +113,10 @@ def test_tensorboard_is_closed_even_if_the_training_is_interrupted(tensorboard, 
 
 def test_mlflow_is_given_the_settings_once_and_the_same_run_goes_on(mlflow, tmp_path):
     run = tmp_path / "run"
-    with logging_to(["mlflow"], run, {"weight": 0.5}) as heard:
-        heard(EPOCH)
-    with logging_to(["mlflow"], run, {"weight": 0.5}) as heard:
-        heard(EPOCH)
+    with logging_to(["mlflow"], run, {"weight": 0.5}) as on_epoch:
+        on_epoch(EPOCH)
+    with logging_to(["mlflow"], run, {"weight": 0.5}) as on_epoch:
+        on_epoch(EPOCH)
     assert mlflow.started == [(None, "run"), ("abc", None)]
     assert mlflow.params == [{"weight": "0.5"}]
     assert mlflow.metrics == [(scalars(EPOCH), 3)] * 2
@@ -130,8 +130,8 @@ def test_a_training_that_breaks_is_marked_so_in_mlflow(mlflow, tmp_path):
 
 
 def test_one_epoch_goes_to_every_log_and_a_log_named_twice_is_one(tensorboard, mlflow, tmp_path):
-    with logging_to(["tensorboard", "mlflow", "tensorboard"], tmp_path, {}) as heard:
-        heard(EPOCH)
+    with logging_to(["tensorboard", "mlflow", "tensorboard"], tmp_path, {}) as on_epoch:
+        on_epoch(EPOCH)
     assert len(tensorboard) == 1
     assert len(mlflow.metrics) == 1
 

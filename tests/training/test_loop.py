@@ -1,5 +1,6 @@
 """The loop that every method shares."""
 
+import json
 import math
 import warnings
 from dataclasses import dataclass, replace
@@ -14,8 +15,11 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.samples import Pixels
+from fairmargin.engine.local import Processes, Serial
+from fairmargin.engine.task import Task
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.weights import load_weights
+from fairmargin.study.schedule import Schedule
 from fairmargin.training import material
 from fairmargin.training.catalog import METHODS, parse_method
 from fairmargin.training.history import Epoch
@@ -23,9 +27,8 @@ from fairmargin.training.losses import CrossEntropy
 from fairmargin.training.methods import ERM
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Recipe, Term
-from fairmargin.training.schedules import Schedule
 from fairmargin.training.train import train
-from tests.training.problems import blobs, linear, same_weights, tiny, weights
+from tests.training.problems import blobs, changed, linear, same_weights, tiny, weights
 
 PLAN = TrainingPlan(rate=0.1, batch=16)
 
@@ -51,6 +54,56 @@ class ToAll:
         return replace(CrossEntropy()(views), values=to_all)
 
 
+@pytest.fixture
+def three_threads():
+    """A process in which torch has three threads; restored afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("asked", "used"), [(1, 1), (2, 2), (0, 3)])
+def test_a_training_runs_on_the_threads_of_its_plan_and_restores_the_others(three_threads, tmp_path, asked, used):
+    seen = set()
+    look = lambda *_: seen.add(torch.get_num_threads())  # noqa: E731
+    train(
+        net(), blobs(), ERM(), epochs=2, plan=changed(PLAN, threads=asked), out=tmp_path, progress=look, on_epoch=look
+    )
+    assert seen == {used}
+    assert torch.get_num_threads() == 3
+    assert json.loads((tmp_path / "training.json").read_text())["threads"] == used
+
+
+def test_a_training_that_fails_restores_the_threads(three_threads):
+    def fail(_epoch):
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        train(net(), blobs(), ERM(), epochs=1, plan=changed(PLAN, threads=1), on_epoch=fail)
+    assert torch.get_num_threads() == 3
+
+
+def trained_weights(threads):
+    """Train in whatever process calls this; a network whose sums are split among threads."""
+    data = blobs(600)
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Linear(data.x.shape[1], 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 3)
+    )
+    plan = TrainingPlan(rate=0.1, batch=256, threads=threads)
+    found = train(network, data, ERM(), epochs=3, plan=plan).module
+    return {name: value.numpy() for name, value in found.state_dict().items()}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_serial_and_processes_train_the_same_weights(three_threads, threads):
+    task = Task("a", trained_weights, (threads,))
+    ((_, here),) = Serial().run([task])
+    ((_, there),) = Processes(workers=1).run([task])
+    assert all(np.array_equal(here[name], there[name]) for name in here)
+
+
 def test_a_method_of_ten_lines_trains_and_its_folder_can_be_continued(tmp_path):
     data = blobs()
     found = train(net(), data, LabelSmoothing(0.5), epochs=3, plan=PLAN, out=tmp_path)
@@ -67,7 +120,7 @@ def test_a_method_of_ten_lines_trains_and_its_folder_can_be_continued(tmp_path):
 def test_the_same_seed_gives_the_same_weights_and_another_one_others():
     method, data = parse_method("fat:radius=0.1,steps=2"), blobs()
     one, same, other = (
-        train(net(), data, method, epochs=2, plan=replace(PLAN, seed=seed)).module for seed in (0, 0, 1)
+        train(net(), data, method, epochs=2, plan=changed(PLAN, seed=seed)).module for seed in (0, 0, 1)
     )
     assert same_weights(one, same)
     assert not same_weights(one, other)
@@ -83,8 +136,8 @@ def test_a_training_learns_and_its_history_says_how():
         epochs=12,
         partition="kind",
         validation=blobs(60, 1),
-        plan=replace(PLAN, watch_radius="1/50"),
-        heard=heard.append,
+        plan=changed(PLAN, watch_radius="1/50"),
+        on_epoch=heard.append,
         progress=lambda *what: told.append(what),
     )
     first, last = found.history[0], found.history[-1]
@@ -109,7 +162,7 @@ def test_a_training_learns_and_its_history_says_how():
 
 def test_the_best_epoch_is_the_one_with_the_best_worst_group():
     asked = {"epochs": 6, "partition": "kind", "validation": blobs(60, 1)}
-    found = train(net(), blobs(), ERM(), **asked, plan=replace(PLAN, watch_radius=0.05, watch="pgd:steps=3"))
+    found = train(net(), blobs(), ERM(), **asked, plan=changed(PLAN, watch_radius=0.05, watch="pgd:steps=3"))
     robust = [epoch.worst_robust for epoch in found.history]
     assert robust[found.best_epoch - 1] == max(robust)
     assert found.history[found.best_epoch - 1].watched == max(epoch.watched for epoch in found.history)
@@ -124,7 +177,7 @@ def test_without_validation_data_there_is_no_best_epoch():
 
 
 def test_stops_early_when_the_worst_groups_robust_accuracy_no_longer_rises():
-    plan = replace(PLAN, watch_radius=0.05, watch="pgd:steps=2", patience=3)
+    plan = changed(PLAN, watch_radius=0.05, watch="pgd:steps=2", patience=3)
     found = train(net(), blobs(), ERM(), epochs=60, validation=blobs(60, 1), plan=plan)
     robust = [epoch.worst_robust for epoch in found.history]
     assert found.stopped.startswith(f"Stopped after epoch {len(robust)} of 60")
@@ -144,7 +197,7 @@ class Breaks:
         return Recipe.of(Term(CrossEntropy(), weight=math.nan if epoch >= self.since else 1.0))
 
 
-@pytest.mark.parametrize("plan", [PLAN, replace(PLAN, average=0.9), replace(PLAN, optimizer="adam")])
+@pytest.mark.parametrize("plan", [PLAN, changed(PLAN, average=0.9), changed(PLAN, optimizer="adam")])
 @pytest.mark.parametrize("since", [0, 2])
 def test_a_loss_that_is_no_number_stops_with_the_weights_of_the_last_whole_epoch(since, plan, tmp_path):
     found = train(net(), blobs(), Breaks(since), epochs=4, plan=plan, out=tmp_path)
@@ -179,14 +232,14 @@ def test_a_moving_average_is_what_is_validated_and_returned():
 
 
 def test_a_warm_start_begins_at_the_weights_given():
-    first = train(net(), blobs(), ERM(), epochs=2, plan=replace(PLAN, momentum=0)).module
+    first = train(net(), blobs(), ERM(), epochs=2, plan=changed(PLAN, momentum=0)).module
     slow = train(first, blobs(), ERM(), epochs=1, plan=TrainingPlan(rate=1e-12, batch=16)).module
     torch.testing.assert_close(first[0].weight, slow[0].weight, atol=1e-9, rtol=0)
 
 
 def test_checkpoints_are_weights_that_fit_the_network(tmp_path):
     model = Normalized(net(), 0.5, 0.25)
-    asked = {"epochs": 7, "validation": blobs(30, 1), "plan": replace(PLAN, keep_every=5)}
+    asked = {"epochs": 7, "validation": blobs(30, 1), "plan": changed(PLAN, keep_every=5)}
     found = train(model, blobs(), ERM(), **asked, out=tmp_path)
     assert sorted(path.name for path in tmp_path.glob("*.safetensors")) == [
         "best.safetensors",
@@ -215,7 +268,7 @@ def test_every_group_may_be_missing_from_a_batch():
         steps = {"steps": 1} if "steps" in METHODS[name].__dataclass_fields__ else {}
         if name == "farmur":
             continue  # BatchNorm cannot learn from a part of one sample: see the refusals
-        found = train(net(), data, METHODS[name](**steps), epochs=2, partition=lonely, plan=replace(PLAN, batch=8))
+        found = train(net(), data, METHODS[name](**steps), epochs=2, partition=lonely, plan=changed(PLAN, batch=8))
         assert math.isfinite(found.history[-1].loss)
 
 
@@ -278,10 +331,10 @@ def test_a_partition_of_ones_own_is_watched_on_validation_data_too():
 
 
 def test_the_rate_follows_the_schedule():
-    plan = replace(PLAN, schedule=Schedule("steps", (0.5, 0.75)))
+    plan = changed(PLAN, schedule=Schedule("steps", (0.5, 0.75)))
     found = train(net(), blobs(32), ERM(), epochs=4, plan=plan)
     assert [epoch.rate for epoch in found.history] == pytest.approx([0.1, 0.1, 0.01, 0.001])
-    found = train(net(), blobs(32), ERM(), epochs=2, plan=replace(PLAN, schedule=Schedule("cosine")))
+    found = train(net(), blobs(32), ERM(), epochs=2, plan=changed(PLAN, schedule=Schedule("cosine")))
     assert [epoch.rate for epoch in found.history] == pytest.approx(
         [0.05 * (1 + math.cos(math.pi * share)) for share in (0.25, 0.75)]
     )

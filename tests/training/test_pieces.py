@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmargin.errors import InputError
+from fairmargin.study.schedule import Schedule, parse_schedule
 from fairmargin.training.augmentation import augmented
 from fairmargin.training.batch import Losses
 from fairmargin.training.checkpoints import epochs_to_keep
 from fairmargin.training.controllers import RaisedWhereWorse
 from fairmargin.training.orders import orders_of
-from fairmargin.training.schedules import Schedule, parse_schedule
 
 
 @settings(max_examples=100, deadline=None)

@@ -9,13 +9,13 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import InputError, ModelError
+from fairmargin.study.schedule import Schedule
 from fairmargin.training.aggregates import Mean
 from fairmargin.training.catalog import METHODS, parse_method
 from fairmargin.training.losses import CrossEntropy
 from fairmargin.training.methods import ERM
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Part, Recipe, Term
-from fairmargin.training.schedules import Schedule
 from fairmargin.training.train import train
 from fairmargin.training.views import MOVED
 from tests.training.problems import blobs, tiny
@@ -183,18 +183,19 @@ def test_methods_that_are_not_whole():
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("rate", 0, "`rate` of TrainingPlan must be a positive number"),
-        ("rate", float("nan"), "`rate` of TrainingPlan must be a positive number"),
-        ("optimizer", "sdg", "Did you mean 'sgd'?"),
-        ("momentum", 1, "`momentum` of TrainingPlan must lie below 1"),
-        ("average", 1.5, "`average` of TrainingPlan must lie below 1"),
-        ("batch", 0, "`batch` of TrainingPlan must be a whole number"),
-        ("augmentation", "flop", "Did you mean 'flip'?"),
+        ("rate", 0, "`rate` must be a positive number"),
+        ("rate", float("nan"), "`rate` must be a positive number"),
+        ("optimizer", "sdg", "`optimizer` must be one of sgd, adam; given 'sdg'."),
+        ("momentum", 1, "`momentum` must lie below 1"),
+        ("average", 1.5, "`average` must lie below 1"),
+        ("batch", 0, "`batch` must be a whole number"),
+        ("augmentation", "flop", "`augmentation` must be one of none, flip, crop_flip; given 'flop'."),
         ("watch", "pdg", "Did you mean 'pgd'?"),
-        ("watch_radius", "8/0", "A radius cannot be divided by 0"),
-        ("patience", -1, "`patience` of TrainingPlan must be a whole number, 0 or more"),
-        ("keep_every", 2.5, "`keep_every` of TrainingPlan must be a whole number, 0 or more"),
-        ("weight_decay", -1, "`weight_decay` of TrainingPlan must be a number, 0 or more"),
+        ("watch_radius", "8/0", "`watch_radius` cannot be divided by 0"),
+        ("patience", -1, "`patience` must be a whole number, 0 or more"),
+        ("keep_every", 2.5, "`keep_every` must be a whole number"),
+        ("threads", -1, "`threads` must be 0 or more"),
+        ("weight_decay", -1, "`weight_decay` must be a number, 0 or more"),
     ],
 )
 def test_plans_that_lead_nowhere(field, value, words):
@@ -204,7 +205,7 @@ def test_plans_that_lead_nowhere(field, value, words):
 
 
 def test_augmentation_of_what_is_no_image():
-    with pytest.raises(InputError, match="`augmentation` 'flip' is for images"):
+    with pytest.raises(InputError, match="`augmentation` is for images"):
         train(net(), blobs(), ERM(), epochs=1, plan=TrainingPlan(augmentation="flip"))
 
 
@@ -222,7 +223,7 @@ def test_methods_that_compare_groups_where_there_is_one(name):
 def test_a_plan_that_is_none_and_a_schedule_as_the_command_line_spells_it():
     refused(InputError, "`plan` must be a `fm.TrainingPlan`; given a dict", plan={"rate": 0.1})
     assert TrainingPlan(schedule="steps:0.5,0.75").schedule == Schedule("steps", (0.5, 0.75))
-    with pytest.raises(InputError, match="`schedule` of TrainingPlan must be a text"):
+    with pytest.raises(InputError, match="`schedule` must be a text"):
         TrainingPlan(schedule=3)
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,24 +16,24 @@ from torch import nn
 from fairmargin.core.domain import Domain
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import StoreError
+from fairmargin.study.schedule import Schedule
 from fairmargin.training import loop
 from fairmargin.training.catalog import parse_method
 from fairmargin.training.plan import TrainingPlan
-from fairmargin.training.schedules import Schedule
 from fairmargin.training.train import train
-from tests.training.problems import blobs, same_weights
+from tests.training.problems import blobs, changed, same_weights
 
 PLAN = TrainingPlan(rate=0.05, batch=8, schedule=Schedule("cosine"))
-WITH_ALL = replace(
+WITH_ALL = changed(
     PLAN, average=0.9, weight_decay=1e-3, watch_radius=0.05, watch="pgd:steps=2", watch_samples=5, patience=9
 )
 CASES = {
     "sgd with momentum": ("erm", PLAN),
-    "adam": ("erm", replace(PLAN, optimizer="adam", rate=0.01)),
+    "adam": ("erm", changed(PLAN, optimizer="adam", rate=0.01)),
     "moving average and validation": ("penalty", WITH_ALL),
     "attacked": ("fat:radius=0.1,steps=2", PLAN),
     "weights of groups": ("group_dro:step=0.5", PLAN),
-    "phases": ("farmur:radius=0.05,steps=2,since=0.5", replace(PLAN, average=0.5)),
+    "phases": ("farmur:radius=0.05,steps=2,since=0.5", changed(PLAN, average=0.5)),
     "noise": ("smooth_adv:radius=0.1,steps=1", PLAN),
 }
 
@@ -121,26 +120,26 @@ def test_augmented_images_are_the_same_after_a_restart(tmp_path, monkeypatch):
         train_it(out=tmp_path, progress=killed_after(3))
     whole = train_it()
     assert same_weights(whole.module, train_it(out=tmp_path).module)
-    plain = train(net, data, parse_method("erm"), epochs=2, plan=replace(plan, augmentation="none"))
+    plain = train(net, data, parse_method("erm"), epochs=2, plan=changed(plan, augmentation="none"))
     assert not same_weights(whole.module, plain.module)
 
 
 def test_a_finished_training_is_only_read(tmp_path):
     first = run("attacked", tmp_path)
     told, heard = [], []
-    again = run("attacked", tmp_path, progress=lambda *what: told.append(what), heard=heard.append)
+    again = run("attacked", tmp_path, progress=lambda *what: told.append(what), on_epoch=heard.append)
     assert told == heard == []
     assert same_weights(first.module, again.module)
     same_histories(first, again)
 
 
 def test_a_training_that_stopped_early_is_not_continued(tmp_path):
-    plan = replace(PLAN, patience=1, rate=1e-9)
+    plan = changed(PLAN, patience=1, rate=1e-9)
     asked = {"epochs": 20, "plan": plan, "validation": blobs(20, 1), "out": tmp_path}
     first = train(network(), blobs(40), parse_method("erm"), **asked)
     assert first.stopped.startswith("Stopped after epoch 2 of 20: on validation data the worst group has not become")
     heard = []
-    again = train(network(), blobs(40), parse_method("erm"), **asked, heard=heard.append)
+    again = train(network(), blobs(40), parse_method("erm"), **asked, on_epoch=heard.append)
     assert heard == []
     assert again.stopped == first.stopped
     assert same_weights(first.module, again.module)
@@ -154,8 +153,8 @@ def test_a_folder_of_another_training_is_refused(tmp_path, midway, monkeypatch):
     with pytest.raises(Killed):
         train(**asked, out=tmp_path, progress=killed_after(2 if midway else 6))
     elsewhere = Dataset(data.x, data.y, data.attributes, Domain(0, 2))
-    for changed in (
-        {"plan": replace(PLAN, seed=1)},
+    for other in (
+        {"plan": changed(PLAN, seed=1)},
         {"epochs": 3},
         {"partition": "kind"},
         {"dataset": blobs(40, seed=5)},
@@ -165,7 +164,7 @@ def test_a_folder_of_another_training_is_refused(tmp_path, midway, monkeypatch):
         {"validation": blobs(20, 1)},
     ):
         with pytest.raises(StoreError, match="holds another training"):
-            train(**{**asked, **changed}, out=tmp_path)
+            train(**{**asked, **other}, out=tmp_path)
 
 
 def test_a_damaged_checkpoint_is_said_in_a_sentence(tmp_path):

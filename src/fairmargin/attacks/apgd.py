@@ -81,13 +81,15 @@ class APGD:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         check_count(self, steps=self.steps, restarts=self.restarts)
         if self.loss not in _LOSSES:
-            raise InputError(f"`loss` of APGD must be one of {', '.join(_LOSSES)}; given {self.loss!r}.")
+            raise InputError(f"must be one of {', '.join(_LOSSES)}", field="loss", given=self.loss, of="APGD")
         if self.targets != 0:
             check_count(self, targets=self.targets)
             if self.loss not in _TOWARDS:
                 raise InputError(
-                    f"`targets` of APGD is {self.targets}, but the loss {self.loss!r} knows no target: choose "
-                    f"{' or '.join(_TOWARDS)}, or leave `targets` at 0."
+                    f"is {self.targets}, but the loss {self.loss!r} knows no target: choose {' or '.join(_TOWARDS)}, "
+                    "or leave `targets` at 0",
+                    field="targets",
+                    of="APGD",
                 )
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:

@@ -8,7 +8,7 @@ from fairmargin.core.suggestion import there_are
 from fairmargin.errors import InputError
 
 # A new attack is one line here: its name, the file that defines it and the class.
-ATTACKS = Catalog(
+ATTACKS: Catalog[type] = Catalog(
     "attack",
     "fairmargin.attacks",
     {
@@ -56,12 +56,3 @@ def describe_attack(attack: Attack) -> dict[str, Plain]:
             f"{there_are(ATTACKS)}"
         )
     return {"name": name, **ATTACKS.describe(attack)}
-
-
-def attack_in_options(sentence: str) -> str:
-    """A sentence about attacks that names them as options do, and not by their classes.
-
-    >>> attack_in_options("`steps` of PGD must be at least 1.")
-    '`steps` of `pgd` must be at least 1.'
-    """
-    return ATTACKS.in_options(sentence)

@@ -82,5 +82,5 @@ LOSSES: Mapping[str, Loss] = {"cross_entropy": log_odds, "margin": margin, "clip
 def loss_named(attack: object, name: str) -> Loss:
     """The loss of that name; attacks ask in their `__post_init__` too."""
     if name not in LOSSES:
-        raise InputError(f"`loss` of {type(attack).__name__} must be one of {', '.join(LOSSES)}; given {name!r}.")
+        raise InputError(f"must be one of {', '.join(LOSSES)}", field="loss", given=name, of=type(attack).__name__)
     return LOSSES[name]

@@ -94,6 +94,8 @@ def check_restarts(attack: object, restarts: int, random_start: bool) -> None:
     """Refuse restarts that would all be the same."""
     if restarts > 1 and not random_start:
         raise InputError(
-            f"`restarts` of {type(attack).__name__} is {restarts}, but without a random start all of them are the "
-            "same: leave `random_start` on, or `restarts` at 1."
+            f"is {restarts}, but without a random start all of them are the same: leave `random_start` on, or "
+            "`restarts` at 1",
+            field="restarts",
+            of=type(attack).__name__,
         )

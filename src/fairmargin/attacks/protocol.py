@@ -31,7 +31,7 @@ class Attack(Protocol):
         """The norm that the radius is measured in."""
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """An input for each sample, of its shape, within the radius and inside the domain.
+        """Return an input for each sample, of its shape, within the radius and inside the domain.
 
         A sample that the model misclassifies already is returned as it is. For others it is an input that the plain
         model misclassifies if the attack found one, and otherwise the one of largest loss.
@@ -52,16 +52,19 @@ class Attack(Protocol):
 
 
 def accepted_norm(attack: type[Attack], norm: Norm | str) -> Norm:
-    """The norm, if the attack knows it; attacks ask in their `__post_init__`."""
+    """Return the norm if the attack supports it; attacks call this in their `__post_init__`."""
     parsed = Norm.parse(norm)
     if parsed not in attack.norms:
         able = ", ".join(sorted(each.value for each in attack.norms))
-        raise InputError(f"`{attack.__name__}` cannot attack in {parsed}; it attacks in {able}.")
+        raise InputError(f"cannot attack in {parsed}; it attacks in {able}", of=attack.__name__)
     return parsed
 
 
-def check_attack(model: Classifier, attack: Attack) -> None:
-    """Refuse what is no attack, and an attack that needs what the model does not offer."""
+def check_attack(model: Classifier, attack: Attack, name: str = "") -> None:
+    """Refuse what is no attack, and an attack that needs what the model does not offer.
+
+    `name` is how the user spelled the attack, if not by its class.
+    """
     if isinstance(attack, type) or not isinstance(attack, Attack):
         given = f"the class `{attack.__name__}`" if isinstance(attack, type) else repr(attack)
         raise InputError(f"`attack` must be an attack such as `fm.ATTACKS['pgd']()`; given {given}.")
@@ -73,9 +76,15 @@ def check_attack(model: Classifier, attack: Attack) -> None:
     if attack.needs not in model.offers:
         offered = ", ".join(sorted(model.offers))
         raise ModelError(
-            f"`{type(attack).__name__}` needs from the model {_MISSING.get(attack.needs, attack.needs)}; "
-            f"`{type(model).__name__}` offers {offered}. Choose another attack, or a model that has them."
+            f"`{name or type(attack).__name__}` needs from the model {_MISSING.get(attack.needs, attack.needs)}; "
+            f"{'this model' if name else f'`{type(model).__name__}`'} offers {offered}. Choose another attack, or a "
+            "model that has them."
         )
+
+
+def is_attack(value: object) -> bool:
+    """Whether this is an attack, and no class of attacks or estimator of distances."""
+    return not isinstance(value, type) and isinstance(value, Attack) and _takes_radius(value)
 
 
 def _takes_radius(attack: Attack) -> bool:
@@ -92,6 +101,8 @@ def check_share_of_radius(attack: object, **given: float) -> None:
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise InputError(
-                f"`{name}` of {type(attack).__name__} must be a positive share of the radius, such as 0.25; given "
-                f"{value!r}."
+                "must be a positive share of the radius, such as 0.25",
+                field=name,
+                given=value,
+                of=type(attack).__name__,
             )

@@ -65,7 +65,7 @@ class RFGSM:
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         if self.variant not in _STARTS:
-            raise InputError(f"`variant` of RFGSM must be one of {', '.join(_STARTS)}; given {self.variant!r}.")
+            raise InputError(f"must be one of {', '.join(_STARTS)}", field="variant", given=self.variant, of="RFGSM")
         check_count(self, steps=self.steps)
         if self.start is not None:
             check_share(self, start=self.start)

@@ -1,26 +1,26 @@
 """How much of its accuracy a model keeps under attack, group by group."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_attack
 from fairmargin.attacks.catalog import ATTACKS
 from fairmargin.attacks.outcomes import attack_shard, check_radius
-from fairmargin.attacks.protocol import Attack, check_attack
+from fairmargin.attacks.protocol import Attack, check_attack, is_attack
 from fairmargin.attacks.unseen import unseen_classes
-from fairmargin.core.arrays import same_length
-from fairmargin.core.distances import Distances
+from fairmargin.core.arrays import is_number, same_length
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import check_seed
 from fairmargin.core.partition import Partition, check_partition
+from fairmargin.core.progress import Count
 from fairmargin.core.radius import as_radii
-from fairmargin.distances.measure import check_samples, concatenate, reported, shard_size
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.robust_accuracy import RobustAccuracy
-from fairmargin.metrics.under_attack import accuracy_under_attack
-from fairmargin.models.as_classifier import as_classifier
+from fairmargin.distances.measure import check_samples, reported, shard_size
+from fairmargin.errors import InputError
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.models.as_classifier import as_classifier, is_model
 from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.protocol import Classifier, encode_labels
 
@@ -33,9 +33,9 @@ def robust_accuracy(
     partition: Partition,
     *,
     radius: Any,
-    plan: AuditPlan | None = None,
+    settings: AuditSettings | None = None,
     seed: int = 0,
-    progress: Callable[[int, int], None] | bool | None = None,
+    progress: Count | bool | None = None,
 ) -> RobustAccuracy:
     """Natural, boundary and robust error of every group at a radius, with intervals, tests and verdicts.
 
@@ -57,7 +57,7 @@ def robust_accuracy(
         The groups.
     radius
         How far the attack may go: a number, a text such as "4/255", or one a sample; in units of the domain's scale.
-    plan
+    settings
         How groups are compared, as for an audit.
     seed
         From it and the sample's own content comes all randomness of the sample.
@@ -78,7 +78,8 @@ def robust_accuracy(
     >>> [(row.group, row.wrong, row.fooled, row.withstood) for row in found]
     [('F', 0, 1, 1), ('M', 1, 0, 1)]
     """
-    chosen = plan or AuditPlan()
+    _check_order(model=model, x=x, y=y, attack=attack, partition=partition, radius=radius, settings=settings)
+    chosen = settings or AuditSettings()
     _check_lengths(x, partition, chosen)
     check_partition(partition)
     classifier = as_classifier(model)
@@ -111,12 +112,13 @@ def attack_samples(
     *,
     radius: Any,
     seed: int = 0,
-    progress: Callable[[int, int], None] | bool | None = None,
+    progress: Count | bool | None = None,
 ) -> Distances:
     """Which samples withstand an attack, as upper bounds of distances: `inf` where it found nothing in the radius.
 
     The parameters are those of `robust_accuracy`.
     """
+    _check_order(model=model, x=x, y=y, attack=attack, radius=radius)
     return _attacked(as_classifier(model), x, y, attack, radius, seed, progress)[0]
 
 
@@ -127,7 +129,7 @@ def _attacked(
     attack: Attack,
     radius: Any,
     seed: int,
-    progress: Callable[[int, int], None] | bool | None,
+    progress: Count | bool | None,
 ) -> tuple[Distances, tuple[str, ...]]:
     """Return what `attack_samples` returns, and warnings about the model."""
     check_attack(classifier, attack)
@@ -149,18 +151,56 @@ def _attacked(
     return concatenate(parts), checked.warnings
 
 
-def _check_lengths(x: Any, partition: Partition, plan: AuditPlan) -> None:
+def _check_order(**given: object) -> None:
+    """Refuse arguments of which some stand in the places of others."""
+    kinds = {name: _kind(value) for name, value in given.items()}
+    if getattr(given["x"], "ndim", 0) == 1 and getattr(given["y"], "ndim", 0) > 1:
+        kinds |= {"x": "y", "y": "x"}
+    misplaced = [f"`{name}` is {_NOUNS[kind]}" for name, kind in kinds.items() if kind not in ("", name)]
+    if misplaced:
+        first = ", ".join(name for name in given if name not in ("radius", "settings"))
+        raise InputError(
+            f"{', '.join(misplaced)}: are arguments swapped? Expected {first}, in this order, and radius=…"
+            f"{', settings=…' if 'settings' in given else ''}."
+        )
+
+
+_NOUNS = {
+    "model": "a model",
+    "x": "an array of several dimensions, as samples are",
+    "y": "an array of one dimension, as labels are",
+    "attack": "an attack",
+    "partition": "a partition",
+    "radius": "a number",
+    "settings": "an `AuditSettings`",
+}
+
+
+def _kind(value: object) -> str:
+    """Return the argument that a value can only be; empty if it may be several."""
+    if isinstance(value, Partition):
+        return "partition"
+    if isinstance(value, AuditSettings):
+        return "settings"
+    if is_attack(value):
+        return "attack"
+    if is_number(value):
+        return "radius"
+    return "model" if is_model(value) else ""
+
+
+def _check_lengths(x: Any, partition: Partition, settings: AuditSettings) -> None:
     """Whether there is a group, a stratum and a cluster for every sample: said before the attack, not after it."""
     if not hasattr(x, "__len__"):
         return  # said with all else that is wrong with the samples
     same_length(x=x, partition=partition)
-    if plan.control is not None:
-        same_length(x=x, control=plan.control)
-    plan.cluster_codes(len(x))
+    if settings.control is not None:
+        same_length(x=x, control=settings.control)
+    settings.cluster_codes(len(x))
 
 
 def spelled(attack: Attack) -> str:
-    """An attack as options spell it, with the fields that are not the default; by its class if it is in no catalog.
+    """Spell an attack as options do, with the fields that are not the default; by its class if it is in no catalog.
 
     >>> spelled(ATTACKS.build("pgd", {"steps": 40}))
     'pgd:steps=40'

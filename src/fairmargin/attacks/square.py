@@ -75,7 +75,7 @@ class Square:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         check_count(self, queries=self.queries, restarts=self.restarts)
         if isinstance(self.share, bool) or not isinstance(self.share, (int, float)) or not 0 < self.share <= 1:
-            raise InputError(f"`share` of Square must be more than 0 and at most 1; given {self.share!r}.")
+            raise InputError("must be more than 0 and at most 1", field="share", given=self.share, of="Square")
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
         """The best input for each sample; its key says which squares are tried."""

@@ -3,6 +3,28 @@
 Commands import the rooms they need when they run: `fairmargin --help` answers at once.
 """
 
-from fairmargin.cli.app import main
+import signal
+import threading
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the `fairmargin` command.
+
+    Ctrl-C while the commands are imported, or when all is done, ends the process at once: nothing could be lost, and a
+    traceback would help nobody. In between it raises KeyboardInterrupt, which the commands answer.
+    """
+    ours = threading.current_thread() is threading.main_thread()
+    ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a background job ignores Ctrl-C
+    if ours:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from fairmargin.cli.app import app
+
+    try:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        app()
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,26 +1,23 @@
 """`fairmargin compare`: two models on the same samples."""
 
-import math
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from fairmargin.cli.console import output, p_text, percent_text, plain_table, print_json, shown, sigma_texts
+from fairmargin.cli.console import output, print_json, show_section, shown
 from fairmargin.cli.options import Json, Quiet
-
-if TYPE_CHECKING:
-    from fairmargin.metrics.compare import Comparison
 
 
 def compare(
-    before: Annotated[str, typer.Argument(help="The run folder of the first model.")],
-    after: Annotated[str, typer.Argument(help="The run folder of the second model, on the same samples.")],
+    before: Annotated[str, typer.Argument(help="Run folder of the first model.")],
+    after: Annotated[str, typer.Argument(help="Run folder of the second model, on the same samples.")],
     group: Annotated[list[str] | None, typer.Option(help="Only this partition; may be repeated.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Says which groups gained and which lost from one model to the next, and whether the gap closed.
+    """Say which groups gained and which lost from one model to the next, and whether the gap closed.
 
     Each sample is compared with itself, so that small changes can be seen. Imported distances are paired by the ids
     that `audit --distances FILE --id COLUMN` kept; without ids they are paired by position, and a note says so.
@@ -29,51 +26,21 @@ def compare(
 
     fairmargin compare run-before run-after --group race
     """
-    from fairmargin.metrics.results import encode
-    from fairmargin.studies.comparison import compare_runs
-    from fairmargin.studies.run_check import check_run
-    from fairmargin.studies.run_folder import RunFolder
+    from fairmargin.report.page import write_page
+    from fairmargin.report.sections import titled
+    from fairmargin.study.check import checked
+    from fairmargin.study.comparison import compare_runs
+    from fairmargin.study.run_folder import RunFolder
 
     old, new = RunFolder.existing(before), RunFolder.existing(after)
-    check_run(old)
-    check_run(new)
-    found = compare_runs(old, new, tuple(group or ()))
+    found = compare_runs((old, checked(old)), (new, checked(new)), tuple(group or ()))
+    sections = [titled(comparison, about) for about, comparison in found]
+    if out is not None:
+        write_page(out, f"{before} and {after}: which groups gained, which lost?", sections)
     if json_:
-        content = [{"estimator": estimator, **encode(comparison)} for estimator, comparison in found]
-        print_json(content)
+        print_json([{"estimator": about.estimator, **comparison.to_dict()} for about, comparison in found])
     elif not quiet:
-        for estimator, comparison in found:
-            output.print(_table(estimator, comparison))
-            reason = f"{comparison.cap_reason}." if comparison.cap_reason else ""
-            for warning in filter(None, (reason, *comparison.warnings)):
-                output.print(f"[yellow]Note:[/] {shown(warning)}")
-            output.print()
-
-
-def _table(estimator: str, comparison: "Comparison") -> Table:
-    from fairmargin.metrics.compare import limits_text
-
-    title = (
-        f"{comparison.partition}: before → after, {comparison.norm}, {comparison.confidence:.0%} intervals for all "
-        f"groups at once, {estimator}"
-    )
-    if math.isfinite(comparison.up_to):
-        title += f", distances capped at {comparison.up_to:.4g}"
-    table = plain_table(title, left=("group", "verdict"), wrap=("group", "verdict"))(
-        "group", "size", "distance", "change", "interval", "p", "verdict", "σ", "change", "interval", "p"
-    )
-    for row in comparison:
-        change = row.change
-        table.add_row(
-            shown(row.group),
-            f"{row.size:,}",
-            f"{row.before:.4g} → {row.after:.4g}",
-            f"{change.value:+.3g}" if change.is_defined else "undefined",
-            limits_text(change, digits=3) if math.isfinite(change.low) else "–",
-            p_text(row.p_adjusted),
-            row.verdict,
-            f"{percent_text(row.sigma_before)} → {percent_text(row.sigma_after)}",
-            *sigma_texts(row.sigma_change),
-            p_text(row.sigma_p_adjusted),
-        )
-    return table
+        for section in sections:
+            show_section(section)
+        if out is not None:
+            output.print(f"Page: {shown(str(out))}", soft_wrap=True)

@@ -1,13 +1,14 @@
 """What a person sees in a terminal: tables on standard output, progress and errors on standard error."""
 
 import json
-import math
 import os
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,10 +21,11 @@ from rich.table import Table
 from fairmargin.errors import harmless_json, visible
 
 if TYPE_CHECKING:
-    from fairmargin.metrics.precision import PrecisionResult
-    from fairmargin.metrics.results import AuditResult, Estimate
-    from fairmargin.studies.measuring import Progress as Tell
-    from fairmargin.studies.run_folder import StoredAdequacy, StoredAudit, StoredBracket, StoredCertificates
+    from fairmargin.core.progress import Progress as Tell
+    from fairmargin.presentation.section import Section
+    from fairmargin.presentation.section import Table as SectionTable
+    from fairmargin.study.record import RunRecord
+    from fairmargin.study.study import Study
 
 
 class _Output(Console):
@@ -35,12 +37,12 @@ class _Output(Console):
 
 
 # Into a file or a pipe there is no edge to wrap at.
-output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
+output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
 _A_MINUTE = 60.0
-_FEW = 3  # groups of which nothing is certain that get a sentence each
-_COLOURS = {"less robust": "red", "more robust": "green"}
+_WIDEST_TEXT = 30  # of a name or verdict on one line; longer ones are wrapped before a column is hidden
+_COLOURS = {"less": "red", "more": "green", "bad": "red", "good": "green"}
 
 
 @contextmanager
@@ -78,140 +80,135 @@ def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
     return tell
 
 
-def show_audits(audits: "Sequence[StoredAudit]") -> None:
-    """A table and the warnings of every audit."""
-    for stored in audits:
-        output.print(_table(stored.estimator, stored.result))
-        if len(stored.result.groups) > 2:
-            output.print(
-                "[dim]Intervals and p hold for all groups at once; table.csv has each group's own interval.[/]"
-            )
-        notes = [stored.result.cap_reason + "." if stored.result.cap_reason else "", *stored.result.warnings]
-        for note in filter(None, notes):
-            output.print(f"[yellow]Note:[/] {shown(note)}")
-        output.print()
+def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
+    """Carry out a study into a folder, write its report, and show what was found."""
+    content = carry_out(study, out, engine, quiet=quiet or json_)
+    if json_:
+        print_json(content)
 
 
-def show_adequacies(adequacies: "Sequence[StoredAdequacy]") -> None:
-    """Whether each attack was strong enough, and the alarms that were raised."""
-    from fairmargin.report.strength import strength_alarms, strength_headline
+def carry_out(study: "Study", out: Path, engine: str, *, quiet: bool) -> dict[str, Any]:
+    """Carry out a study into a folder, write its report, show it unless quiet, and return it as plain values."""
+    from fairmargin.engine.catalog import parse_engine
+    from fairmargin.report.page import write_report
+    from fairmargin.runner.run import run
+    from fairmargin.study.export import as_json
+    from fairmargin.study.run_folder import RunFolder
 
-    checked = [stored for stored in adequacies if stored.result.groups]
-    for stored in checked:
-        found = stored.result
-        colour = "green" if found.verdict == "settled" and not found.alarmed else "yellow"
-        what = f"Was {stored.estimator} strong enough by {found.partition}?"
-        output.print(f"[bold]{shown(what)}[/] [{colour}]{shown(strength_headline(found))}[/]")
-        for sentence in strength_alarms(found):
-            output.print(f"[yellow]Alarm:[/] {shown(sentence)}")
-    if checked:
-        output.print()
-
-
-def show_brackets(brackets: "Sequence[StoredBracket]") -> None:
-    """Print what is certain, between a certificate and an attack."""
-    from fairmargin.metrics.results import radius_of
-
-    for stored in brackets:
-        whose = "" if stored.result.subject == "model" else f" of the {stored.result.subject} model"
-        radius = ", ".join(filter(None, ("", radius_of(stored.result.up_to))))
-        output.print(f"[bold]{shown(f'By {stored.result.partition}{whose}, between {stored.between}{radius}:')}[/]")
-        if stored.result.cap_reason:
-            output.print(f"[yellow]Note:[/] {shown(stored.result.cap_reason)}.", soft_wrap=True)
-        undecided = [row for row in stored.result if not row.is_certain and row.sigma.is_known]
-        for row in stored.result:
-            if row not in undecided or len(undecided) <= _FEW:
-                output.print(f"[{'cyan' if row.is_certain else 'default'}]{shown(row.finding)}[/]", soft_wrap=True)
-        if len(undecided) > _FEW:
-            output.print(
-                f"Not certain for {len(undecided)} of {len(stored.result.groups)} groups: between certificate and "
-                "attack lies too much room. The report shows their limits."
-            )
-    if brackets:
-        output.print()
+    folder = RunFolder(out)
+    with progress(quiet) as told:
+        record, measure = run(study, folder, parse_engine(engine), command=command_line(), progress=told)
+        write_report(folder.report, record)
+    if not quiet:
+        show_record(record)
+        if measure.earlier == "replaced":
+            output.print(f"Results of an earlier run in {shown(str(out))} were replaced.", soft_wrap=True)
+        if measure.earlier == "completed":
+            output.print(f"Adequacy was added to the audit in {shown(str(out))}.", soft_wrap=True)
+        if measure.reused:
+            there, now = counted(measure.reused, "shard was", "shards were"), counted(measure.measured, "was", "were")
+            output.print(f"{there} there already; {now} measured now.")
+        output.print(f"Report: {shown(str(folder.report))}", soft_wrap=True)
+    counts = {"measured_shards": measure.measured, "reused_shards": measure.reused}
+    return {"run": str(out), "report": str(folder.report), **counts, **as_json(record)}
 
 
-def show_certificates(certificates: "Sequence[StoredCertificates]") -> None:
-    """What is guaranteed although certificates may be false."""
-    from fairmargin.report.guarantees import false_sentence
+def show_record(record: "RunRecord") -> None:
+    """Print every section of a record, and its notes."""
+    from fairmargin.report.sections import sections_of
 
-    for stored in certificates:
-        found = stored.result
-        radii = [f"≥ {radius:.3g}" for radius in found.radii]
-        title = f"{found.partition}: guaranteed by {stored.estimator}, of the {found.subject} model, {found.norm}"
-        table = plain_table(title, left=("group",), wrap=("group",))("group", "size", "mean radius", *radii)
-        for row in found:
-            shares = (f"{share.guaranteed:.1%}" for share in row.shares)
-            table.add_row(shown(row.group), f"{row.mean.size:,}", f"{row.mean.guaranteed:.4g}", *shares)
-        output.print(table)
-        output.print(f"[dim]{shown(false_sentence(found))} That is counted in.[/]")
-        output.print()
+    for section in sections_of(record):
+        show_section(section)
+    for note in record.notes:
+        output.print(f"[yellow]Note:[/] {shown(note)}", soft_wrap=True)
 
 
-def show_precise(found: "PrecisionResult") -> None:
-    """Every group to a precision, and what that saved."""
-    whom = "the population" if found.target == "population" else found.target
-    table = plain_table(
-        f"{found.partition}: σ to ±{found.precision:g} for {whom}, {found.norm}, {found.bound.words}, "
-        f"{found.reference}" + (f", distances capped at {found.up_to:.4g}" if math.isfinite(found.up_to) else ""),
-        left=("group", "verdict"),
-        wrap=("group", "verdict"),
-    )(
-        "group",
-        "size",
-        "distance",
-        "σ",
-        f"{found.confidence:.0%} interval",
-        "p (Holm)",
-        "verdict",
-        "by the reference",
-        "as precise as asked",
-    )
-    for row in found:
-        style = _COLOURS.get(row.verdict, "")
-        table.add_row(
-            shown(row.group),
-            f"{row.size:,}",
-            f"{row.robustness.value:.4g}",
-            *sigma_texts(row.sigma),
-            p_text(row.p_adjusted),
-            f"[{style}]{row.verdict}[/]" if style else row.verdict,
-            f"{row.reference_samples:,}",
-            "yes" if row.met else "no",
-        )
-    output.print(table)
-    if len(found.groups) > 2:
-        output.print(
-            "[dim]Intervals and p hold for all groups at once; “as precise as asked” is about each group's own "
-            "interval, which precision.csv has.[/]"
-        )
-    output.print(f"[bold]Cost:[/] {shown(found.saving)}")
-    for note in found.notes:
-        output.print(f"[yellow]Note:[/] {shown(note)}")
+def show_section(section: "Section") -> None:
+    """Print a section: its tables, sentences and cautions."""
+    heading = f"{section.title}: {section.about}" if section.about else section.title
+    output.print(f"[bold]{shown(heading)}[/]", soft_wrap=True)
+    for table in section.tables:
+        output.print(_printed(table))
+    for sentence in filter(None, (section.answer, *section.sentences, *_unjudged(section))):
+        output.print(shown(sentence), soft_wrap=True)
+    for note in (*section.notes, *section.cautions):
+        output.print(f"[yellow]Note:[/] {shown(note)}", soft_wrap=True)
     output.print()
 
 
-def _table(estimator: str, result: "AuditResult") -> Table:
-    title = f"{result.partition}: {result.overall.size:,} samples, {result.norm}, {result.bound.words}, {estimator}"
-    if math.isfinite(result.up_to):
-        title += f", distances capped at {result.up_to:.4g}"
-    if result.control:
-        title += f", compared inside {result.control}"
-    table = plain_table(title, left=("group", "verdict"), wrap=("group", "verdict"))(
-        "group", "size", "accuracy", "distance", "σ", f"{result.confidence:.0%} interval", "p (Holm)", "verdict"
-    )
-    for row in sorted(result, key=lambda r: math.inf if math.isnan(r.sigma.value) else r.sigma.value):
-        style = _COLOURS.get(row.verdict, "")
-        table.add_row(
-            shown(row.group),
-            f"{row.size:,}",
-            f"{row.accuracy.value:.1%}",
-            f"{row.robustness.value:.4g}",
-            *sigma_texts(row.sigma),
-            p_text(row.p_adjusted),
-            f"[{style}]{row.verdict}[/]" if style else row.verdict,
+def _unjudged(section: "Section") -> list[str]:
+    """Return the findings of groups without a verdict: tables of the console do not give the reason."""
+    marks = section.tables[0].marks if section.tables else ()
+    if len(marks) != len(section.findings):
+        return []
+    return [sentence for sentence, mark in zip(section.findings, marks, strict=True) if mark == "missing"]
+
+
+def _printed(given: "SectionTable") -> Table:
+    """Return a table for the terminal, without the columns for which it has no room.
+
+    Intervals stand in columns of their own. The group and the verdict break lines, so that both are always there.
+    """
+    columns = [column for i in _that_fit(given, output.width) for column in _columns_of(given, i)]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        wraps = column.kind != "number"
+        table.add_column(
+            "\n".join(map(shown, column.heading)),
+            justify="left" if wraps else "right",
+            no_wrap=not wraps,
+            overflow="fold",
+            min_width=min(11, column.width) if wraps else None,
         )
+    for number in range(len(given.rows)):
+        colour = _COLOURS.get(given.marks[number] if given.marks else "", "")
+        cells = [(shown(column.texts[number]), column.kind) for column in columns]
+        table.add_row(*(f"[{colour}]{text}[/]" if colour and kind == "verdict" else text for text, kind in cells))
     return table
+
+
+@dataclass(frozen=True, slots=True)
+class _PrintedColumn:
+    heading: tuple[str, ...]
+    texts: tuple[str, ...]
+    kind: str
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (*self.heading, *self.texts)), default=0)
+
+
+def _columns_of(table: "SectionTable", i: int) -> list[_PrintedColumn]:
+    """Return column number `i`, and one for its intervals if the console shows them."""
+    column = table.columns[i]
+    heading = (column.name, column.detail) if column.detail else (column.name,)
+    columns = [_PrintedColumn(heading, tuple(row[i].text for row in table.rows), column.kind)]
+    if column.interval and any(row[i].interval for row in table.rows):
+        texts = tuple(row[i].interval or "–" for row in table.rows)
+        columns.append(_PrintedColumn((column.interval,), texts, "number"))
+    return columns
+
+
+def _that_fit(table: "SectionTable", width: int) -> list[int]:
+    """Return the places of the columns for which there is room; of those that may be hidden the last go first."""
+    widths = [
+        sum(min(each.width, _WIDEST_TEXT if each.kind != "number" else width) + 2 for each in _columns_of(table, i))
+        for i in range(len(table.columns))
+    ]
+    places = list(range(len(table.columns)))
+    for i in reversed(range(len(table.columns))):
+        if sum(widths[place] for place in places) > width and table.columns[i].hidden:
+            places.remove(i)
+    return places
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "shard was", "shards were"), counted(1200, "shard was", "shards were")
+    ('1 shard was', '1,200 shards were')
+    """
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) -> Callable[..., Table]:
@@ -240,25 +237,6 @@ def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) ->
     return with_columns
 
 
-def sigma_texts(estimate: "Estimate") -> tuple[str, str]:
-    """σ and its interval, in percent."""
-    from fairmargin.metrics.results import limit_text
-
-    if not estimate.is_defined:
-        return "undefined", "–"
-    if math.isnan(estimate.low) or math.isnan(estimate.high):
-        return percent_text(estimate.value), "–"
-    low, high = (limit_text(limit, percent_text) for limit in (estimate.low, estimate.high))
-    return percent_text(estimate.value), f"{low} to {high}"
-
-
-def percent_text(value: float) -> str:
-    """A share with its sign; a dash where it is undefined."""
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else "−∞" if value < 0 else "∞"
-    return f"{value:+.1%}".replace("-", "−")
-
-
 def shown(text: str) -> str:
     """Prepare a text from data for printing: markup is shown as it is spelled, control characters as escapes."""
     safe = escape(visible(text))
@@ -270,13 +248,6 @@ def print_json(content: Any) -> None:
     """Print a result for programs. Control characters that JSON allows in texts are escaped, line breaks aside."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
     typer.echo(harmless_json(text))
-
-
-def p_text(p: float) -> str:
-    """A p-value as papers print it."""
-    if math.isnan(p):
-        return "–"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def command_line() -> str:

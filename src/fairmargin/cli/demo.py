@@ -1,12 +1,11 @@
-"""`fairmargin demo`: the whole way in a few seconds."""
+"""`fairmargin demo`: audits of two small models in a few seconds."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fairmargin.cli.audit import as_json, carry_out
-from fairmargin.cli.console import print_json
+from fairmargin.cli.console import carry_out, print_json
 from fairmargin.cli.options import Json, Quiet
 
 
@@ -15,18 +14,18 @@ def demo(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Trains a linear model and a small neural network on embedded data, audits both, and writes reports: no files, no
-    network access.
+    """Train a linear model and a small neural network on embedded data, audit both, and write reports.
 
-    The report of the linear model is OUT/report.html, that of the neural network OUT/cnn/report.html.
+    Needs no files and no network access. The report of the linear model is OUT/report.html, that of the neural network
+    OUT/cnn/report.html.
 
     Example:
 
     fairmargin demo --out fairmargin-demo
     """
-    from fairmargin.studies.demo import demo_study, network_study
+    from fairmargin.runner.demo import demo_study, network_study
 
-    linear = carry_out(demo_study(out), out, "serial", json_=False, quiet=quiet or json_)
-    network = carry_out(network_study(out / "cnn"), out / "cnn", "serial", json_=False, quiet=quiet or json_)
+    linear = carry_out(demo_study(out), out, "serial", quiet=quiet or json_)
+    network = carry_out(network_study(out / "cnn"), out / "cnn", "serial", quiet=quiet or json_)
     if json_:
-        print_json(as_json(linear) | {"cnn": as_json(network)})
+        print_json({**linear, "cnn": network})

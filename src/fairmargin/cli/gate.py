@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from fairmargin.cli.console import errors, output, print_json, shown
 from fairmargin.cli.options import Json, Quiet, Run
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
+
+if TYPE_CHECKING:
+    from fairmargin.study.record import RunRecord
 
 MATCHED = 1
 
@@ -50,13 +53,12 @@ def gate(
     limits of sigma hold for all groups at once and agree with the verdict; those of sigma_alone are for one group
     alone.
     """
-    from fairmargin.studies import gate as conditions
-    from fairmargin.studies.run_check import check_run
-    from fairmargin.studies.run_folder import RunFolder
+    from fairmargin.study import gate as conditions
+    from fairmargin.study.check import checked
+    from fairmargin.study.run_folder import RunFolder, table_of
 
-    folder = RunFolder.existing(run)
-    check_run(folder)
-    table = whole = folder.table()
+    record = checked(RunFolder.existing(run))
+    table = whole = table_of(record, _kind(record))
     known = list(dict.fromkeys(table["partition"]))
     for name in group or ():
         if name not in known:
@@ -73,7 +75,9 @@ def gate(
         named = [n for n in conditions.columns_in(condition, table) if n not in ("group", "partition", "estimator")]
         for row in found.matching.to_dict("records"):
             values = ", ".join(f"{name} = {_short(row[name])}" for name in named)
-            where = f"{row['partition']}={row['group']} ({row['estimator']})"
+            by = [row.get("estimator") or row.get("attack"), f"epoch {row['epoch']}" if row.get("epoch") else None]
+            about = ", ".join(filter(None, by))
+            where = f"{row['partition']}={row['group']}" + (f" ({about})" if about else "")
             output.print(f"[red]fails[/] {shown(where)}: {shown(values)}. {shown(row['finding'])}")
         if found.matching.empty and undecided.empty:
             output.print(f"[green]passes[/]: no group of {len(table)} meets {shown(condition)}")
@@ -87,6 +91,15 @@ def gate(
             soft_wrap=True,
         )
         raise typer.Exit(2)
+
+
+def _kind(record: "RunRecord") -> str:
+    """Return the kind of results that is judged: the first of these that the run has."""
+    known = [each.kind for each in record.results]
+    for kind in ("audit", "precision", "robust_accuracy", "training"):
+        if kind in known:
+            return kind
+    raise InputError("The run has no results by groups that could be judged.")
 
 
 def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:

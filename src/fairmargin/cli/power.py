@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from fairmargin.cli.console import output, percent_text, plain_table, print_json, shown
-from fairmargin.cli.options import Confidence, Json, Quiet
+from fairmargin.cli.console import output, plain_table, print_json, shown
+from fairmargin.cli.options import Json, Quiet
+from fairmargin.core.suggestion import suggest
+from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
-from fairmargin.metrics.undefined import reason_of
+from fairmargin.presentation.formatting import level_text, signed_percent, table_percent
 
 if TYPE_CHECKING:
-    from fairmargin.metrics.power import Power
-    from fairmargin.studies.run_folder import RunFolder
+    from fairmargin.analyses.power import GroupPower
+    from fairmargin.study.run_folder import RunFolder
 
 
 def power(
@@ -28,11 +30,11 @@ def power(
     variation: Annotated[
         float, typer.Option(help="Without a run: standard deviation over mean of the distances.")
     ] = 0.8,
-    confidence: Confidence = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence of the test.")] = 0.95,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Says the smallest σ that an audit would detect, and how many samples a given σ takes.
+    """Say the smallest σ that an audit would detect, and how many samples a given σ takes.
 
     "Needed" are samples of the group in all, its rest being as large as it is.
 
@@ -44,8 +46,8 @@ def power(
     [dim]# before any measurement: a group of 200 among 2,200[/]
     fairmargin power --size 200 --rest 2000 --groups 5 --variation 0.8
     """
-    from fairmargin.metrics.results import encode
-    from fairmargin.studies.run_folder import RunFolder
+    from fairmargin.core.codec import encode
+    from fairmargin.study.run_folder import RunFolder
 
     if run is None:
         found = [("", "", _planned(size, rest, groups, variation, sigma, chance, confidence))]
@@ -60,8 +62,8 @@ def power(
 
 def _planned(
     size: int, rest: int, groups: int, variation: float, sigma: float, chance: float, confidence: float
-) -> "Power":
-    from fairmargin.metrics.power import Power, Setting
+) -> "GroupPower":
+    from fairmargin.analyses.power import GroupPower, Setting
 
     if size < 2 or rest < 2:
         raise InputError("Give a run, or --size and --rest (at least 2 each), as in --size 200 --rest 2000.")
@@ -71,35 +73,38 @@ def _planned(
         raise InputError(f"--variation is the standard deviation over the mean, above 0; given {variation}.")
     setting = Setting(variation, variation, rest, 1 if groups == 2 else groups, confidence, chance)
     drop = setting.smallest_drop(size)
-    return Power("planned", size, rest, drop, 1 / (1 + drop) - 1, setting.samples_needed(sigma))
+    return GroupPower("planned", size, rest, drop, 1 / (1 + drop) - 1, setting.samples_needed(sigma))
 
 
 def _of_run(
     folder: "RunFolder", group: list[str] | None, sigma: float, chance: float, confidence: float
-) -> "list[tuple[str, str, Power]]":
-    from fairmargin.metrics.plan import AuditPlan
-    from fairmargin.metrics.power import power as power_of
-    from fairmargin.studies.run_check import check_run
+) -> "list[tuple[str, str, GroupPower]]":
+    from fairmargin.analyses.power import power as power_of
+    from fairmargin.study.check import checked, settings_of
 
-    check_run(folder)
-    study, manifest = folder.read_study(), folder.read_manifest()
-    assert study is not None
-    names = group or list(dict.fromkeys(a.result.partition for a in folder.read_audits()))
-    cluster = folder.column(study.cluster) if study.cluster else None
-    plan = AuditPlan(confidence=confidence, cluster=cluster, up_to=study.up_to)
+    record = checked(folder)
+    audits = [each for each in record.results if each.kind == "audit"]
+    if not audits:
+        raise InputError(f"{folder.path} holds no audit whose distances could serve as a pilot.")
+    for name in group or ():
+        if name not in record.partitions:
+            raise InputError(f"The run in {folder.path} has no partition {name!r}. {suggest(name, record.partitions)}")
     found = []
-    for measurement in manifest.measurements:
-        distances = folder.distances(measurement)
-        for name in names:
-            rows = power_of(distances, folder.partition(name), plan, sigma=sigma, chance=chance)
-            found += [(measurement.estimator, name, row) for row in rows.values()]
+    for stored in audits:
+        about, merge = stored.about, int(stored.settings.get("merge_below", 0))
+        if group and about.partition not in group:
+            continue
+        settings = settings_of(folder, stored).model_copy(update={"confidence": confidence, "control": None})
+        partition = folder.partition(about.partition, merge)
+        rows = power_of(folder.distances(stored.shards[0]), partition, settings, sigma=sigma, chance=chance)
+        found += [(about.estimator, about.partition, row) for row in rows]
     return found
 
 
-def _table(found: "list[tuple[str, str, Power]]", sigma: float, chance: float) -> Table:
+def _table(found: "list[tuple[str, str, GroupPower]]", sigma: float, chance: float) -> Table:
     words = ("estimator", "partition", "group")
-    table = plain_table(f"Detected with probability {chance:.0%}", left=words, wrap=words)(
-        *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {sigma:+.0%}".replace("-", "−")
+    table = plain_table(f"Detected with probability {level_text(chance)}", left=words, wrap=words)(
+        *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {signed_percent(sigma)}"
     )
     for estimator, partition, row in found:
         needed = row.samples_needed
@@ -109,8 +114,8 @@ def _table(found: "list[tuple[str, str, Power]]", sigma: float, chance: float) -
             shown(row.group),
             f"{row.size:,}",
             f"{row.rest_size:,}",
-            percent_text(row.smallest_drop),
-            percent_text(row.smallest_gain),
+            table_percent(row.smallest_drop),
+            table_percent(row.smallest_gain),
             shown(reason_of(needed)) if math.isnan(needed) else f"{math.ceil(needed):,}",
         )
     return table

@@ -10,6 +10,7 @@ import typer
 from fairmargin.cli.console import errors, output, plain_table, print_json, shown
 from fairmargin.cli.options import Engine, Json, Quiet
 from fairmargin.cli.training_console import training_progress
+from fairmargin.presentation.formatting import table_percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +75,7 @@ def run(
     from fairmargin.studies.grid_run import run_study
 
     with training_progress(quiet or json_) as listeners:
-        grid = run_study(asked, folder, engine=workers, progress=listeners.tell)
+        grid = run_study(asked, folder, engine=workers, progress=listeners.progress)
     if json_:
         print_json(as_json(grid))
     elif not quiet:
@@ -92,7 +93,7 @@ def _plan(asked: Any, folder: Path, workers: int, *, json_: bool, quiet: bool) -
     from fairmargin.studies.grid_samples import listening
     from fairmargin.studies.grid_times import times_of
 
-    with training_progress(quiet or json_) as listeners, listening(listeners.tell):
+    with training_progress(quiet or json_) as listeners, listening(listeners.progress):
         tasks = plan_study(asked)
         notes = notes_on(asked, samples_by_name(asked, tasks))
         times = times_of(tasks, folder)
@@ -164,7 +165,7 @@ def show_grid(grid: "Grid") -> None:
 
 
 def _show_worst(frame: "pd.DataFrame") -> None:
-    from fairmargin.metrics.robust_accuracy import spelled_radius
+    from fairmargin.core.radius import spelled_radius
 
     names = ["data", "network", "method", "epoch", "by", "radius", "partition"]
     heads = ("data", "network", "method", "epoch", "by", "partition", "seeds", "worst group", "σ", "robust accuracy")
@@ -178,7 +179,7 @@ def _show_worst(frame: "pd.DataFrame") -> None:
         of_group = rows.groupby("group", sort=False)["robust_accuracy" if attacked else "sigma"].mean()
         worst = "–" if of_group.isna().all() else str(of_group.idxmin())
         value = of_group.min()
-        cells = ("", f"{value:.1%}") if attacked else (f"{value:+.1%}", "")
+        cells = ("", table_percent(value, signed=False)) if attacked else (table_percent(value), "")
         said = f"{by} at {spelled_radius(radius)}" if attacked else by
         told = (data, network, method, epoch, said, partition, rows["seed"].nunique(), worst)
         table.add_row(*(shown(str(each)) for each in told), *(cells if worst != "–" else ("–", "–")))
@@ -187,7 +188,7 @@ def _show_worst(frame: "pd.DataFrame") -> None:
 
 def as_json(grid: "Grid") -> dict[str, Any]:
     """What was done, and every row of the table."""
-    from fairmargin.metrics.results import encode
+    from fairmargin.core.codec import encode
 
     rows = grid.to_frame().to_dict(orient="records")
     return {

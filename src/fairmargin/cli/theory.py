@@ -1,7 +1,9 @@
 """`fairmargin theory`: the closed forms at given parameters, with which statements of the papers hold there."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +12,8 @@ import typer
 
 from fairmargin.cli.console import output, plain_table, print_json, shown
 from fairmargin.cli.options import Json
-from fairmargin.cli.subject_options import named_as_options
 from fairmargin.core.radius import parse_radius
+from fairmargin.errors import FairmarginError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +55,7 @@ def tran(
     from fairmargin.theory.gaussian_pair import GaussianPair
 
     parameters = {"low": low, "high": high, "spread": spread, "prior": prior}
-    with named_as_options(parameters):
+    with _named_as_options(parameters):
         pair, length = GaussianPair(**parameters), parse_radius(radius)
     statements = pair.statements(length)
     rows = {name: _at(pair, at, length) for name, at in thresholds_of(pair, length).items()}
@@ -103,7 +105,7 @@ def ma(
     from fairmargin.theory.gaussian_classes import GaussianClasses
 
     parameters = {"mean_plus": mean_plus, "mean_minus": mean_minus, "std_plus": std_plus, "std_minus": std_minus}
-    with named_as_options([*parameters, "dim", "prior"]):
+    with _named_as_options([*parameters, "dim", "prior"]):
         classes = GaussianClasses(**parameters, dim=dim, prior=prior)
     trained, tested = parse_radius(train_radius), parse_radius(test_radius)
     statements = classes.statements(trained, tested)
@@ -208,3 +210,22 @@ def _say(statements: "Sequence[Statement]", files: list[Path]) -> None:
 
 
 _COLOURED = {"holds": "[green]holds[/]", "refuted": "[bold red]refuted[/]", "premise fails": "[dim]premise fails[/]"}
+
+
+@contextmanager
+def _named_as_options(fields: Iterable[str]) -> Iterator[None]:
+    """Name these fields as options in errors about them.
+
+    >>> from fairmargin.errors import InputError
+    >>> with _named_as_options(["std_plus"]):
+    ...     raise InputError("`std_plus` must be above 0.")
+    Traceback (most recent call last):
+        ...
+    fairmargin.errors.InputError: --std-plus must be above 0.
+    """
+    pattern = rf"`({'|'.join(fields)})`(?: of [A-Z]\w+)?"
+    try:
+        yield
+    except FairmarginError as error:
+        said = re.sub(pattern, lambda found: "--" + found[1].replace("_", "-"), str(error))
+        raise type(error)(said) from None

@@ -1,198 +1,40 @@
-"""`fairmargin train`: a fairer, more robust network by one command."""
+"""`fairmargin train`: train a network by a method that makes it fair, robust, or both."""
 
+import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fairmargin.cli import subject_options as of
-from fairmargin.cli.console import command_line, errors, print_json, shown
-from fairmargin.cli.options import Confidence, Engine, Json, Quiet
-from fairmargin.cli.training_console import show_epoch, show_training, training_progress
+from fairmargin.cli.console import command_line, counted, errors, output, print_json, show_record, shown
+from fairmargin.cli.options import Engine, Json, Out, Quiet, command
+from fairmargin.cli.training_console import show_epoch, training_progress
+from fairmargin.study.options import DataOptions, EpochAuditOptions, GroupOptions, ModelOptions, TrainOptions
+from fairmargin.study.study import RunOptions, Study
 
 if TYPE_CHECKING:
-    from fairmargin.studies.training_run import FinishedTraining
-    from fairmargin.studies.training_study import TrainingStudy
+    from fairmargin.analyses.training import TrainingCourse
+    from fairmargin.study.record import RunRecord
     from fairmargin.training.history import Epoch
 
-_NETWORK, _METHOD, _STEPS = "What to train", "Method", "Steps"
-_LOOKING, _AUDITING = "Validation", "Auditing epochs"
 DIVERGED = 1
-INTERRUPTED = 130
 
 
+@command
 def train(
-    out: Annotated[Path, typer.Option(help="Folder of the training. Interrupted and run again, it goes on from here.")],
-    arch: Annotated[
-        str, typer.Option(help="A network's name; see `fairmargin list architectures`.", rich_help_panel=_NETWORK)
-    ] = "",
-    model: Annotated[
-        str,
-        typer.Option(
-            help="A network of your own instead: path/to/file.py:make or package.module:make.", rich_help_panel=_NETWORK
-        ),
-    ] = "",
-    weights: Annotated[
-        str, typer.Option(help="Weights to begin with: .safetensors, .pt, .pth.", rich_help_panel=_NETWORK)
-    ] = "",
-    mean: Annotated[
-        str,
-        typer.Option(
-            help="Normalise the network's inputs: 0.485,0.456,0.406, or one number. Radii stay in pixels.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = "",
-    std: Annotated[str, typer.Option(help="Likewise.", rich_help_panel=_NETWORK)] = "",
-    trust_model: Annotated[
-        bool,
-        typer.Option(
-            "--trust-model",
-            help="Read --weights that can run code: only if you made them yourself.",
-            rich_help_panel=_NETWORK,
-        ),
-    ] = False,
-    data: Annotated[
-        str,
-        typer.Option(
-            help="A dataset's name (`fairmargin data`), a file .npz, .csv, .parquet, or a folder or zip of images.",
-            rich_help_panel="Data",
-        ),
-    ] = "",
-    root: of.Root = "",
-    split: Annotated[
-        str, typer.Option(help="all, train or test of a named dataset; train if left out.", rich_help_panel="Data")
-    ] = "",
-    group: Annotated[
-        str, typer.Option(help="Column whose values are the groups; the class if left out.", rich_help_panel="Data")
-    ] = "",
-    cross: Annotated[
-        str, typer.Option(help="Columns whose intersections are the groups: race,sex.", rich_help_panel="Data")
-    ] = "",
-    label: of.Label = "",
-    features: of.Features = "",
-    scale: of.Scale = "",
-    bounds: of.Bounds = "",
-    task: of.TaskName = "",
-    size: of.Size = 0,
-    labels: of.Labels = "",
-    image_column: of.ImageColumn = "",
-    class_names: of.ClassNames = "",
-    per_group: Annotated[
-        int,
-        typer.Option(help="At most so many samples of each group, for a quick try; 0: all.", rich_help_panel="Data"),
-    ] = 0,
-    method: Annotated[
-        str, typer.Option(help="A method's name; see `fairmargin list methods`.", rich_help_panel=_METHOD)
-    ] = "erm",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="field=value of the method, as in weight=0.5 or radius=4/255; may be repeated.",
-            rich_help_panel=_METHOD,
-        ),
-    ] = None,
-    settings_of: Annotated[
-        str,
-        typer.Option(
-            help="Epochs, rate, batch and schedule of a paper: nanda, tran, tran-faces, ma or mousavi. Options given "
-            "beside it win.",
-            rich_help_panel=_STEPS,
-        ),
-    ] = "",
-    epochs: Annotated[int | None, typer.Option(help="How often each sample is seen.", rich_help_panel=_STEPS)] = None,
-    rate: Annotated[float | None, typer.Option(help="The learning rate; 0.01.", rich_help_panel=_STEPS)] = None,
-    optimizer: Annotated[str | None, typer.Option(help="sgd or adam; sgd.", rich_help_panel=_STEPS)] = None,
-    momentum: Annotated[float | None, typer.Option(help="Of sgd; 0.9.", rich_help_panel=_STEPS)] = None,
-    weight_decay: Annotated[
-        float | None, typer.Option(help="Pull of the weights to 0; 0.", rich_help_panel=_STEPS)
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples of a step; 128.", rich_help_panel=_STEPS)] = None,
-    schedule: Annotated[
-        str | None,
-        typer.Option(
-            help="How the rate changes: constant, cosine, or steps:0.5,0.75, a tenth after each of these shares of the "
-            "epochs.",
-            rich_help_panel=_STEPS,
-        ),
-    ] = None,
-    augmentation: Annotated[
-        str, typer.Option(help="Of images: none, flip, crop_flip.", rich_help_panel=_STEPS)
-    ] = "none",
-    average: Annotated[
-        float,
-        typer.Option(help="Keep a moving average of the weights, as in 0.999; 0: none.", rich_help_panel=_STEPS),
-    ] = 0.0,
-    validation: Annotated[
-        str,
-        typer.Option(
-            help="Kept apart and looked at between epochs: a share of each class, a split, a file, or 0 for none.",
-            rich_help_panel=_LOOKING,
-        ),
-    ] = "0.1",
-    watch: Annotated[
-        str,
-        typer.Option(
-            help="The attack on validation data, NAME or NAME:key=value,…; pgd:steps=10 in the method's norm.",
-            rich_help_panel=_LOOKING,
-        ),
-    ] = "",
-    watch_radius: Annotated[
-        str,
-        typer.Option(
-            help="Its radius, as in 4/255; the method's own if left out. 0: no attack.", rich_help_panel=_LOOKING
-        ),
-    ] = "",
-    watch_samples: Annotated[
-        int, typer.Option(help="Validation samples of each group, at most.", rich_help_panel=_LOOKING)
-    ] = 200,
-    patience: Annotated[
-        int,
-        typer.Option(
-            help="Stop after so many epochs in which the worst group did not become better; 0: never.",
-            rich_help_panel=_LOOKING,
-        ),
-    ] = 0,
-    keep_every: Annotated[
-        int,
-        typer.Option(
-            help="Keep the weights of every so many epochs, besides the first, middle, last and best.",
-            rich_help_panel=_LOOKING,
-        ),
-    ] = 0,
-    audit_epochs: Annotated[
-        str,
-        typer.Option(
-            help="Audit the network as it was at these epochs: first,middle,last,best, or numbers.",
-            rich_help_panel=_AUDITING,
-        ),
-    ] = "",
-    audit_on: Annotated[
-        str,
-        typer.Option(
-            help="On what: a split, a file, or validation; the split test if left out.", rich_help_panel=_AUDITING
-        ),
-    ] = "",
-    audit_per_group: Annotated[
-        int, typer.Option(help="At most so many samples of each group; 0: all.", rich_help_panel=_AUDITING)
-    ] = 0,
-    estimator: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="NAME or NAME:key=value,…; may be repeated. plumb if left out. See `fairmargin list estimators`.",
-            rich_help_panel=_AUDITING,
-        ),
-    ] = None,
-    confidence: Confidence = 0.95,
-    resamples: Annotated[int, typer.Option(help="Resamples of the bootstrap.", rich_help_panel=_AUDITING)] = 2_000,
+    out: Out,
+    train: TrainOptions,
+    model: ModelOptions,
+    data: DataOptions,
+    groups: GroupOptions,
+    audit: EpochAuditOptions,
+    general: RunOptions,
     engine: Engine = "serial",
-    device: Annotated[str, typer.Option(help="cpu, cuda, …; a GPU if there is one.")] = "",
-    log: Annotated[list[str] | None, typer.Option(help="Also log to tensorboard or mlflow; may be repeated.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same weights.")] = 0,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Trains a network by a method that makes it robust, fair, or both, and keeps everything needed to go on.
+    """Train a network by a method that makes it robust, fair, or both, and keep everything needed to continue.
 
     Examples:
 
@@ -215,127 +57,119 @@ def train(
     [dim]# then[/]
     fairmargin audit --model arch:small_cnn --weights run/model.safetensors --data digits --split test --out audit
     """
-    from fairmargin.studies.paper_settings import Wishes, descent, settings_sentence
-    from fairmargin.studies.training_study import EpochQuestion, TrainingStudy, make_method, make_subject, watching
-    from fairmargin.training.plan import TrainingPlan
+    asked = audit if audit != EpochAuditOptions() else None
+    study = Study(data=data, model=model, groups=groups, train=train, audit=asked, **dict(general))
+    trained_now = []
 
-    chosen = make_method(method, set_ or [])
-    wishes = Wishes(epochs, rate, optimizer, momentum, weight_decay, batch, schedule)
-    steps = descent(wishes, settings_of)
-    attack, radius = watching(chosen, watch, watch_radius)
-    subject = make_subject(
-        arch,
-        {
-            "model": model,
-            "weights": weights,
-            "mean": of.numbers_in(mean, "--mean"),
-            "std": of.numbers_in(std, "--std"),
-            "trust_model": trust_model,
-            "device": device,
-            "data": data,
-            "root": root,
-            "split": split,
-            "task": task,
-            "size": size,
-            "labels": labels,
-            "image_column": image_column,
-            "class_names": of.names_in(class_names),
-            "per_group": per_group,
-            "label": label,
-            "features": of.names_in(features),
-            "scale": scale,
-            "bounds": of.bounds_in(bounds),
-            "groups": (group,) if group else (),
-            "cross": (of.crossed_in(cross),) if cross else (),
-        },
-    )
-    with of.named_as_options(TrainingPlan.__dataclass_fields__):
-        plan = TrainingPlan(
-            rate=steps.rate,
-            optimizer=steps.optimizer,
-            momentum=steps.momentum,
-            weight_decay=steps.weight_decay,
-            batch=steps.batch,
-            schedule=steps.schedule,
-            augmentation=augmentation,
-            average=average,
-            watch=attack,
-            watch_radius=radius,
-            watch_samples=watch_samples,
-            patience=patience,
-            keep_every=keep_every,
-            seed=seed,
-        )
-    asked = EpochQuestion(
-        of.names_in(audit_epochs), audit_on, tuple(estimator or ()), audit_per_group, confidence, resamples
-    )
-    study = TrainingStudy(subject, chosen, steps.epochs, plan, validation, asked, tuple(log or ()))
-    settings = settings_sentence(wishes, settings_of) if settings_of else ""
-    with of.named_as_options([*TrainingPlan.__dataclass_fields__, "confidence", "resamples"]):
-        carry_out(study, out, engine, settings, json_=json_, quiet=quiet)
-
-
-def carry_out(study: "TrainingStudy", out: Path, engine: str, settings: str = "", *, json_: bool, quiet: bool) -> None:
-    """Trains, and shows what came of it; `settings` is what was taken from a paper, in a sentence."""
-    from fairmargin.engine.catalog import parse_engine
-    from fairmargin.studies.training_run import audit_arguments, run_training
-
-    if settings and not (quiet or json_):
-        errors.print(shown(settings), soft_wrap=True)
-
-    def heard(epoch: "Epoch") -> None:
+    def on_epoch(epoch: "Epoch") -> None:
+        trained_now.append(epoch)
         if not (quiet or json_):
-            show_epoch(epoch, study.epochs)
+            show_epoch(epoch, train.epochs)
 
-    try:
-        with training_progress(quiet or json_) as listeners:
-            finished = run_training(
-                study,
-                out,
-                parse_engine(engine),
-                command=command_line(),
-                progress=listeners.tell,
-                stepping=listeners.stepping,
-                heard=heard,
-            )
-    except KeyboardInterrupt:
-        errors.print("\nStopped. Whole epochs are kept: the same command goes on from here.")
-        raise typer.Exit(INTERRUPTED) from None
-    command = audit_arguments(study, out, finished.classes) if finished.result.history else []
+    if train.settings_sentence and not (quiet or json_):
+        errors.print(shown(train.settings_sentence), soft_wrap=True)
+    record = _carried_out(study, out, engine, on_epoch, quiet=quiet or json_)
+    ((_, course),) = record.of_kind("training")
     if json_:
-        print_json(as_json(finished, command) | {"settings": settings})
+        print_json(_as_json(record, course, out) | {"trained_now": len(trained_now)})
     elif not quiet:
-        show_training(finished, f"{study.plan.watch} at radius {study.plan.watch_radius:.4g}", out, command)
-    if finished.diverged:
+        _show(record, course, out, len(trained_now))
+    if record.failures:
         if quiet or json_:
-            errors.print(shown(finished.result.stopped), soft_wrap=True)
+            errors.print(shown(course.stopped), soft_wrap=True)
         raise typer.Exit(DIVERGED)
 
 
-def as_json(finished: "FinishedTraining", command: list[str]) -> dict[str, Any]:
-    """A training as plain values."""
-    from fairmargin.metrics.results import encode
+def _carried_out(
+    study: Study, out: Path, engine: str, on_epoch: "Callable[[Epoch], None]", *, quiet: bool
+) -> "RunRecord":
+    from fairmargin.engine.catalog import parse_engine
+    from fairmargin.report.page import write_report
+    from fairmargin.runner.run import run
+    from fairmargin.study.run_folder import RunFolder
 
-    result, audits = finished.result, finished.audits
-    found = {
-        "run": str(result.folder),
-        "weights": str(finished.weights),
-        "trained_now": finished.trained_now,
-        "best_epoch": result.best_epoch,
-        "stopped": result.stopped,
-        "diverged": finished.diverged,
-        "history": encode(result.history),
-        "audit_command": command,
-        "notes": list(finished.notes),
-        "audits": [],
-        "agreement": [],
+    folder = RunFolder(out)
+    with training_progress(quiet) as listeners:
+        record, _ = run(
+            study,
+            folder,
+            parse_engine(engine),
+            command=command_line(),
+            progress=listeners.progress,
+            on_step=listeners.on_step,
+            on_epoch=on_epoch,
+        )
+    write_report(folder.report, record)
+    return record
+
+
+def _show(record: "RunRecord", course: "TrainingCourse", out: Path, trained_now: int) -> None:
+    """Print the sections, where the weights are, and how to audit them."""
+    from fairmargin.training.checkpoints import BEST, FINAL
+
+    show_record(record)
+    already = len(course.groups) - trained_now
+    if already:
+        now = counted(trained_now, "was", "were")
+        output.print(f"{counted(already, 'epoch was', 'epochs were')} there already; {now} trained now.")
+    if not course.groups:  # the weights are those it began with: there is nothing to audit
+        output.print(f"Nothing was learned; the weights it began with: {shown(str(out / FINAL))}", soft_wrap=True)
+        return
+    output.print(f"Weights: {shown(str(out / FINAL))}", soft_wrap=True)
+    if course.best:
+        output.print(f"The best epoch's: {shown(str(out / BEST))}", soft_wrap=True)
+    output.print(f"Report: {shown(str(out / 'report.html'))}", soft_wrap=True)
+    audit = audit_arguments(record.study, out, course.classes)
+    output.print(f"Audit them: [bold]{shown(shlex.join(audit))}[/]", soft_wrap=True)
+
+
+def _as_json(record: "RunRecord", course: "TrainingCourse", out: Path) -> dict[str, Any]:
+    """Return a training as plain values."""
+    from fairmargin.study.export import as_json
+    from fairmargin.training.checkpoints import FINAL
+
+    assert record.study.train is not None
+    content = as_json(record)
+    (found,) = content.pop("training")
+    return {
+        "run": str(out),
+        "report": str(out / "report.html"),
+        "weights": str(out / FINAL),
+        "best_epoch": int(course.best or 0),
+        "stopped": course.stopped,
+        "diverged": bool(record.failures),
+        "history": [{"epoch": int(row.pop("group")), **row} for row in found["groups"]],
+        "audit_command": audit_arguments(record.study, out, course.classes) if course.groups else [],
+        "settings": record.study.train.settings_sentence,
+        **content,
     }
-    if audits is None:
-        return found
-    rows = [{"epoch": each.epoch, "words": each.words, "estimator": each.estimator} for each in audits.audits]
-    tables = [encode(each.result) for each in audits.audits]
-    for table in tables:
-        for group in table["groups"]:
-            del group["curve"]
-    found["audits"] = [row | {"result": table} for row, table in zip(rows, tables, strict=True)]
-    return found | {"agreement": encode(audits.agreements)}
+
+
+def audit_arguments(study: Study, out: Path, classes: tuple[str, ...] = ()) -> list[str]:
+    """Return the command that audits the trained network; where no test data are known, with a place for them."""
+    from fairmargin.data.catalog import DATASETS
+    from fairmargin.training.checkpoints import FINAL
+
+    model, data, groups = study.model, study.data, study.groups
+    found = ["fairmargin", "audit", "--model", model.model, "--weights", str(out / FINAL)]
+    found += _given("--mean", model.mean) + _given("--std", model.std)
+    if data.data in DATASETS:
+        found += ["--data", data.data, *_given("--root", data.root), "--split", "test", *_given("--task", data.task)]
+    else:
+        on = study.audit.audit_on if isinstance(study.audit, EpochAuditOptions) else ""
+        found += ["--data", on if on and on != "validation" else "TEST_DATA", *_given("--label", data.label)]
+        for name in ("features", "scale", "bounds", "labels", "image_column"):
+            found += _given("--" + name.replace("_", "-"), getattr(data, name))
+        # Always: the audited data may lack a class, and the outputs would be taken for others.
+        found += _given("--class-names", data.class_names or classes)
+    found += _given("--size", data.size)
+    named = groups.group[0] if groups.group else "class"
+    by = ["--group", "class" if named == data.label else named]
+    found += ["--cross", ",".join(groups.cross[0])] if groups.cross else by
+    return [*found, "--out", str(out / "audit")]
+
+
+def _given(option: str, value: Any) -> list[str]:
+    if not value:
+        return []
+    return [option, ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]

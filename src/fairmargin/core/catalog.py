@@ -1,58 +1,70 @@
-"""Frozen dataclasses by name, and their spelling in configuration files and on the command line."""
+"""Entries by name; those that are frozen dataclasses also with their spelling in files and on the command line."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from enum import Enum
 from importlib import import_module
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fairmargin.core.norm import Norm
 from fairmargin.core.radius import as_number
 from fairmargin.core.suggestion import suggest
-from fairmargin.errors import InputError
+from fairmargin.errors import FairmarginError, InputError
 
 Plain = str | int | float | bool | None
+T = TypeVar("T")
 
 
-class Catalog(Mapping[str, type]):
-    """Names to classes of one room, each imported when it is first asked for: to name them loads nothing heavy.
+class Catalog(Mapping[str, T]):
+    """Entries of one kind by name, each imported when it is first asked for: to list the names loads nothing heavy.
 
     Parameters
     ----------
     noun
         What an entry is called in sentences: "estimator".
-    room
-        The package whose files define the classes.
-    places
-        Name to "file:class".
+    package
+        The package whose files define the entries.
+    entries
+        Name to "file:name in that file"; or to the entry itself, if it is light.
+
+    >>> norms = Catalog("norm", "fairmargin.core", {"norm": "norm:Norm"})
+    >>> norms.find("nrom")
+    Traceback (most recent call last):
+        ...
+    fairmargin.errors.InputError: Unknown norm `nrom`. Did you mean 'norm'? There are: norm.
     """
 
-    def __init__(self, noun: str, room: str, places: Mapping[str, str]) -> None:
-        self.noun, self.room, self.places = noun, room, dict(places)
+    def __init__(self, noun: str, package: str, entries: Mapping[str, str | T]) -> None:
+        self.noun, self.package, self.entries = noun, package, dict(entries)
 
-    def __getitem__(self, name: str) -> type:
-        if name not in self.places:
-            raise KeyError(f"Unknown {self.noun} `{name}`. {suggest(name, self.places)}")
-        module, _, kind = self.places[name].partition(":")
-        found: type = getattr(import_module(f"{self.room}.{module}"), kind)
-        return found
+    def __getitem__(self, name: str) -> T:
+        if name not in self.entries:
+            raise KeyError(self._unknown(name))
+        entry = self.entries[name]
+        return imported(self.package, entry) if isinstance(entry, str) else entry
 
     def __contains__(self, name: object) -> bool:
-        return name in self.places  # Mapping would import the class to find out
+        return name in self.entries  # Mapping would import the entry to find out
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.places)
+        return iter(self.entries)
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.entries)
+
+    def find(self, name: str, error: type[FairmarginError] = InputError) -> T:
+        """Return the entry of that name, or raise a sentence with the names that there are."""
+        if name not in self:
+            raise error(self._unknown(name))
+        return self[name]
+
+    def _unknown(self, name: str) -> str:
+        return f"Unknown {self.noun} `{name}`. {suggest(name, self)}"
 
     def build(self, name: str, given: Mapping[str, Plain]) -> Any:
-        """The entry of that name with those fields, from plain values; the inverse of `describe`."""
-        if name not in self:
-            raise InputError(f"Unknown {self.noun} `{name}`. {suggest(name, self)}")
-        kind: Any = self[name]
+        """Make an entry that is a dataclass from plain values of its fields; the inverse of `describe`."""
+        kind: Any = self.find(name)
         known = {field.name: field for field in fields(kind)}
         for key in given:
             if key not in known:
@@ -65,31 +77,34 @@ class Catalog(Mapping[str, type]):
         try:
             return kind(**typed)
         except InputError as error:
-            raise InputError(self.in_options(str(error))) from None
+            raise error.about(name) from None
 
     def describe(self, entry: Any) -> dict[str, Plain]:
-        """The entry's fields as plain values."""
+        """Return the fields of a dataclass of this catalog as plain values."""
         values = {field.name: getattr(entry, field.name) for field in fields(entry)}
         return {key: value.value if isinstance(value, Enum) else value for key, value in values.items()}
 
     def name_of(self, entry: object) -> str | None:
-        """The name under which the entry's class stands here; None if it does not."""
+        """Return the name under which the class of an object stands here; None if it does not."""
         kind = type(entry)
-        for name, place in self.places.items():
-            if f"{kind.__module__}:{kind.__name__}" == f"{self.room}.{place}":
+        for name, place in self.entries.items():
+            if f"{kind.__module__}:{kind.__name__}" == f"{self.package}.{place}":
                 return name
         return None
 
-    def in_options(self, sentence: str) -> str:
-        """A sentence that names entries as options do, and not by their classes."""
-        names = {place.partition(":")[2]: name for name, place in self.places.items()}
-        classes = "|".join(names)
-        pattern = rf"`({classes})`|(?<![`\w.])({classes})(?![`\w.(])"
-        return re.sub(pattern, lambda found: f"`{names[found[1] or found[2]]}`", sentence)
+
+def imported(package: str, place: str) -> Any:
+    """Import "file:name" of a package.
+
+    >>> imported("fairmargin.core", "norm:Norm").L2
+    <Norm.L2: 'l2'>
+    """
+    file, _, name = place.partition(":")
+    return getattr(import_module(f"{package}.{file}"), name)
 
 
 def split_options(text: str, example: str) -> tuple[str, dict[str, Plain]]:
-    """Name and fields of "name" or "name:field=value,field=value"; `example` is shown to who errs.
+    """Split "name" or "name:field=value,field=value" into name and fields; `example` is shown if it is misspelt.
 
     >>> split_options("pgd: steps=20, restarts=2", "pgd:steps=20")
     ('pgd', {'steps': '20', 'restarts': '2'})
@@ -107,7 +122,7 @@ def split_options(text: str, example: str) -> tuple[str, dict[str, Plain]]:
 
 
 def _coerce(value: Plain, annotation: Any, where: str) -> Any:
-    """The plain value as the type the field is annotated with."""
+    """Convert a plain value to the type that the field is annotated with."""
     if get_origin(annotation) in (Union, UnionType):
         options = get_args(annotation)
         if type(None) in options and (value is None or str(value).lower() in ("none", "")):

@@ -1,6 +1,8 @@
 """The waist of the hourglass: one number per sample."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +19,15 @@ _LARGEST = 1e60  # fourth powers of distances are summed
 class Distances:
     """How far each sample lies from the decision boundary.
 
-    r(x, y) = inf{‖δ‖ : x+δ in the domain, f(x+δ) ≠ y}; 0 if x is already misclassified; `inf` if no such input was
-    found.
+    r(x, A) = inf{‖δ‖ : x+δ in the domain, f(x+δ) not in A}, where A is the set of classes to keep, by default the
+    sample's own label alone; 0 if f(x) is not in A already; `inf` if no such input was found.
 
     Parameters
     ----------
     values
         One number per sample, not negative, never NaN, 0 where not correct.
     correct
-        Whether the subject classifies the sample as its label says.
+        Whether the subject's class of the sample is one to keep: by default, whether it is the sample's label.
     bound
         On which side of the truth the values lie.
     norm
@@ -37,9 +39,14 @@ class Distances:
     estimator
         Name and settings of the estimator that measured them, for instance "exact_linear:norm=l2"; "" if unknown.
         `measure` sets it.
+    keep
+        A, the labels of the classes to keep, the same for all samples; empty (or None) for each sample's own label.
+        Distances with different A never combine. Kept as a tuple in a fixed order, without duplicates.
 
     >>> Distances(values=[0.5, 0.0], correct=[True, False], bound=Bound.EXACT, norm=Norm.L2)
     Distances(2 samples, 1 correct, 0 unreached, exact, L2)
+    >>> Distances([0.5, 0.0], [True, False], "exact", "l2", keep=["refused", "pending"]).keep
+    ('pending', 'refused')
     """
 
     values: Floats
@@ -49,6 +56,7 @@ class Distances:
     subject: str = "model"
     tried: Floats | None = None
     estimator: str = ""
+    keep: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -59,6 +67,7 @@ class Distances:
         subject: str = "model",
         tried: npt.ArrayLike | None = None,
         estimator: str = "",
+        keep: Any = (),
     ) -> None:
         numbers, hits = as_floats(values, "values"), as_bools(correct, "correct")
         same_length(values=numbers, correct=hits)
@@ -80,6 +89,7 @@ class Distances:
         object.__setattr__(self, "subject", subject)
         object.__setattr__(self, "tried", None if searched is None else read_only(searched))
         object.__setattr__(self, "estimator", estimator)
+        object.__setattr__(self, "keep", _labels(keep))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -98,7 +108,64 @@ class Distances:
     def __repr__(self) -> str:
         counts = f"{len(self):,} samples, {self.correct.sum():,} correct, {self.unreached.sum():,} unreached"
         subject = "" if self.subject == "model" else f", {self.subject}"
-        return f"Distances({counts}, {self.bound.value}, {self.norm}{subject})"
+        kept = f", keep={self.keep!r}" if self.keep else ""
+        return f"Distances({counts}, {self.bound.value}, {self.norm}{subject}{kept})"
+
+
+def words_of_keep(keep: tuple[Any, ...]) -> str:
+    """Name the set of classes that distances keep, for sentences.
+
+    >>> words_of_keep(()), words_of_keep(("no", "pending"))
+    ("each sample's own class", "the classes 'no', 'pending'")
+    """
+    if not keep:
+        return "each sample's own class"
+    return f"the class{'es' if len(keep) > 1 else ''} {', '.join(map(repr, keep))}"
+
+
+def _labels(keep: Any) -> tuple[Any, ...]:
+    """The labels of the classes to keep, each once and in an order that depends on the labels alone."""
+    if keep is None:
+        return ()
+    if isinstance(keep, (str, bytes)) or not isinstance(keep, (Iterable, np.ndarray)):
+        keep = (keep,)
+    plain = [label.item() if isinstance(label, np.generic) else label for label in keep]
+    try:
+        distinct = dict.fromkeys(plain)
+    except TypeError:
+        raise InputError(f"`keep` must hold labels of classes, such as ['no', 'pending']; given {keep!r}.") from None
+    return tuple(sorted(distinct, key=_order))
+
+
+def _order(label: Any) -> tuple[bool, Any, str]:
+    """Numbers first, by size; then everything else by its text."""
+    number = isinstance(label, (int, float))
+    return not number, label if number else 0, repr(label)
+
+
+def concatenate(parts: Sequence[Distances]) -> Distances:
+    """Join the distances of several shards; if their bounds differ, the result has the bound that holds for all."""
+    if not parts:
+        raise InputError("There are no distances to concatenate.")
+    first, bound = parts[0], Bound.EXACT
+    for i, part in enumerate(parts):
+        if (part.norm, part.subject) != (first.norm, first.subject):
+            raise InputError(
+                f"Distances of part {i} are of {part.subject} in {part.norm}, those of part 0 of {first.subject} in "
+                f"{first.norm}. Only distances of one subject in one norm belong together."
+            )
+        if part.keep != first.keep:
+            raise InputError(
+                f"Distances of part {i} keep {words_of_keep(part.keep)}, those of part 0 {words_of_keep(first.keep)}. "
+                "Only distances that keep the same classes belong together."
+            )
+        bound = bound + part.bound
+    tried = None
+    if any(part.tried is not None for part in parts):  # NaN: that part did not say how far it looked
+        tried = np.concatenate([np.full(len(p), np.nan) if p.tried is None else p.tried for p in parts])
+    values, correct = np.concatenate([p.values for p in parts]), np.concatenate([p.correct for p in parts])
+    estimator = first.estimator if all(part.estimator == first.estimator for part in parts) else ""
+    return Distances(values, correct, bound, first.norm, first.subject, tried, estimator, first.keep)
 
 
 def _check(values: Floats, correct: Bools) -> None:

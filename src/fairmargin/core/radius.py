@@ -29,21 +29,21 @@ def parse_radius(value: Any) -> float:
     >>> parse_radius("8 pixels")
     Traceback (most recent call last):
         ...
-    fairmargin.errors.InputError: A radius must be a number such as 0.1 or a fraction such as 4/255; given '8 pixels'.
+    fairmargin.errors.InputError: `radius` must be a number such as 0.1 or a fraction such as 4/255; given '8 pixels'.
     """
     try:
         top, slash, bottom = (value if isinstance(value, str) else "").partition("/")
         radius = as_number(f"{top.strip()}/{bottom.strip()}" if slash else value)
     except ZeroDivisionError:
-        raise InputError(f"A radius cannot be divided by 0; given {value!r}. Did you mean a fraction of 255?") from None
+        raise InputError("cannot be divided by 0", field="radius", given=value) from None
     except (TypeError, ValueError, OverflowError):
         raise InputError(
-            f"A radius must be a number such as 0.1 or a fraction such as 4/255; given {value!r}."
+            "must be a number such as 0.1 or a fraction such as 4/255", field="radius", given=value
         ) from None
     if not math.isfinite(radius):
-        raise InputError(f"A radius must be finite; given {value!r}.")
+        raise InputError("must be finite", field="radius", given=value)
     if radius < 0:
-        raise InputError(f"A radius must not be negative; given {value!r}.")
+        raise InputError("must not be negative", field="radius", given=value)
     return radius
 
 
@@ -62,3 +62,15 @@ def as_radii(radius: Any, samples: int) -> Floats:
             "sample."
         )
     return radii
+
+
+def spelled_radius(radius: float) -> str:
+    """A radius, also in steps of a byte where it is a whole number of them.
+
+    >>> spelled_radius(0.5), spelled_radius(8 / 255)
+    ('0.5', '8/255')
+    """
+    steps = radius * 255
+    if 1 <= round(steps) <= 254 and math.isclose(steps, round(steps), rel_tol=1e-9):
+        return f"{round(steps)}/255" if len(f"{radius:.12g}") > 6 else f"{radius:g}"
+    return f"{radius:.4g}"

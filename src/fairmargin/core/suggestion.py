@@ -7,7 +7,7 @@ _SHOWN = 30  # names listed before the rest is only counted
 
 
 def suggest(given: str, known: Iterable[str]) -> str:
-    """What the writer of `given` may have meant, and what there is.
+    """Suggest what the writer of `given` may have meant, and list what there is.
 
     >>> suggest("sxe", ["sex", "race"])
     "Did you mean 'sex'? There are: sex, race."
@@ -20,7 +20,7 @@ def suggest(given: str, known: Iterable[str]) -> str:
 
 
 def there_are(known: Iterable[str]) -> str:
-    """A list of names, cut where it gets long."""
+    """List names in a sentence, cut where it gets long."""
     names = list(map(str, known))
     if not names:
         return "There are none."

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from fairmargin.core.arrays import Bools, Ints
 from fairmargin.data.adience_index import AGES, Index, read_index
 from fairmargin.data.cache import CacheWriter, cached
-from fairmargin.data.card import Card, OfficialFile, Request, Split
+from fairmargin.data.card import Card, Entry, OfficialFile, Request, Split
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.decoding import decode_images, images_of
 from fairmargin.data.images import image_dataset
@@ -160,3 +160,6 @@ def _unlabelled(task: str, labelled: Bools) -> tuple[str, ...]:
         else "the annotators could not tell their gender"
     )
     return (f"{missing:,} of {len(labelled):,} faces are left out of task {task!r}: {reason}.",)
+
+
+ENTRY = Entry(CARD, load_adience)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fairmargin.core.partition import MISSING
-from fairmargin.data.card import Card, OfficialFile, Request
+from fairmargin.data.card import Card, Entry, OfficialFile, Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.official_table import OfficialTables, TextTable, read_official, table_dataset, table_of
 
@@ -108,3 +108,6 @@ def _rows(files: OfficialTables, file: str) -> Iterator[tuple[str, list[str]]]:
 
 def _known(table: TextTable, column: str) -> list[str]:
     return [MISSING if cell in (_UNKNOWN, "") else cell for cell in table.text(column)]
+
+
+ENTRY = Entry(CARD, load_adult)

@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fairmargin.core.keys import content_hash
 from fairmargin.errors import InputError
 
 FOLDER_VARIABLE = "FAIRMARGIN_CACHE"
@@ -75,7 +75,7 @@ def cached(dataset: str, key: Mapping[str, Any], build: Build) -> Arrays:
     [1, 2, 3]
     >>> del os.environ[FOLDER_VARIABLE]
     """
-    name = sha256(json.dumps(dict(key), sort_keys=True).encode()).hexdigest()[:24]
+    name = content_hash(dict(key))[:24]
     target = cache_folder() / dataset / name
     arrays = _complete(target)
     if arrays is not None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import InputError
 
 Split = Literal["all", "train", "test"]
 SPLITS: tuple[Split, ...] = ("all", "train", "test")
-Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Entry:
 def checked_request(
     name: str, card: Card, split: str, root: Path | None, task: str | None, size: int | None, progress: Progress | None
 ) -> Request:
-    """A request that the dataset can meet, or a sentence that says what it has instead."""
+    """Return a request that the dataset can meet, or raise a sentence that says what it has instead."""
     if split not in SPLITS:
         raise InputError(f"Unknown split {split!r} of {name}. Expected one of {', '.join(SPLITS)}.")
     if task and task not in card.tasks:

@@ -1,35 +1,40 @@
 """The datasets by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from fairmargin.core.catalog import Catalog
+from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest
-from fairmargin.data import adience, adult, cifar, compas, digits, german_credit, mnist, synthetic, utkface
-from fairmargin.data.card import Entry, Progress, checked_request
+from fairmargin.data.card import Entry, checked_request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.files import load_file
 from fairmargin.data.reading import is_readable
 from fairmargin.data.scaling import Bounds, Scale
 from fairmargin.errors import InputError
 
-# A new dataset is one line here.
-DATASETS: Mapping[str, Entry] = {
-    "digits": Entry(digits.CARD, digits.load_digits_dataset),
-    "cifar10": Entry(cifar.CIFAR10, cifar.load_cifar10),
-    "cifar100": Entry(cifar.CIFAR100, cifar.load_cifar100),
-    "cifar100-super": Entry(cifar.CIFAR100_SUPER, cifar.load_cifar100_super),
-    "mnist": Entry(mnist.MNIST, mnist.load_mnist),
-    "fashion-mnist": Entry(mnist.FASHION_MNIST, mnist.load_fashion_mnist),
-    "utkface": Entry(utkface.CARD, utkface.load_utkface),
-    "adience": Entry(adience.CARD, adience.load_adience),
-    "adult": Entry(adult.CARD, adult.load_adult),
-    "compas": Entry(compas.CARD, compas.load_compas),
-    "german-credit": Entry(german_credit.CARD, german_credit.load_german_credit),
-    "toy-three-classes": Entry(synthetic.THREE_CLASSES, synthetic.load_three_classes),
-    "toy-round-cross": Entry(synthetic.ROUND_CROSS, synthetic.load_round_cross),
-    "gaussian-pair": Entry(synthetic.GAUSSIAN_PAIR, synthetic.load_gaussian_pair),
-    "gaussian-classes": Entry(synthetic.GAUSSIAN_CLASSES, synthetic.load_gaussian_classes),
-}
+# A new dataset is one line here; the `Entry` (card and loader) stands at the end of its file.
+DATASETS: Catalog[Entry] = Catalog(
+    "dataset",
+    "fairmargin.data",
+    {
+        "digits": "digits:ENTRY",
+        "cifar10": "cifar:CIFAR10_ENTRY",
+        "cifar100": "cifar:CIFAR100_ENTRY",
+        "cifar100-super": "cifar:CIFAR100_SUPER_ENTRY",
+        "mnist": "mnist:MNIST_ENTRY",
+        "fashion-mnist": "mnist:FASHION_MNIST_ENTRY",
+        "utkface": "utkface:ENTRY",
+        "adience": "adience:ENTRY",
+        "adult": "adult:ENTRY",
+        "compas": "compas:ENTRY",
+        "german-credit": "german_credit:ENTRY",
+        "toy-three-classes": "synthetic:THREE_CLASSES_ENTRY",
+        "toy-round-cross": "synthetic:ROUND_CROSS_ENTRY",
+        "gaussian-pair": "synthetic:GAUSSIAN_PAIR_ENTRY",
+        "gaussian-classes": "synthetic:GAUSSIAN_CLASSES_ENTRY",
+    },
+)
 
 
 def load(
@@ -46,7 +51,7 @@ def load(
     bounds: Bounds | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """A dataset of the catalog by its name, or of the user's by the path of its file.
+    """Load a dataset of the catalog by its name, or your own by the path of its file.
 
     Parameters
     ----------

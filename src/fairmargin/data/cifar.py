@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.data.cache import cached
-from fairmargin.data.card import Card, OfficialFile, Request
+from fairmargin.data.card import Card, Entry, OfficialFile, Request
 from fairmargin.data.cifar_batches import LabelKind, Layout, decode
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.images import image_dataset, split_rows
@@ -192,3 +192,8 @@ def _dataset(
         class_names=tuple(arrays[f"names_{kind}"].tolist()),
         notes=notes,
     )
+
+
+CIFAR10_ENTRY = Entry(CIFAR10, load_cifar10)
+CIFAR100_ENTRY = Entry(CIFAR100, load_cifar100)
+CIFAR100_SUPER_ENTRY = Entry(CIFAR100_SUPER, load_cifar100_super)

@@ -1,6 +1,6 @@
 """The pickled batches of CIFAR-10 and CIFAR-100, decoded into the cache."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import md5
 from pathlib import PurePosixPath
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.core.arrays import Ints
+from fairmargin.core.progress import Progress
 from fairmargin.data.cache import CacheWriter
 from fairmargin.data.images import allocate_images
 from fairmargin.data.plain_pickle import read_plain_pickle
@@ -51,9 +52,7 @@ class _Batch:
     labels: Ints  # (n, kinds)
 
 
-def decode(
-    source: Source, layout: Layout, size: int | None, writer: CacheWriter, tell: Callable[[str, int, int], None]
-) -> None:
+def decode(source: Source, layout: Layout, size: int | None, writer: CacheWriter, tell: Progress) -> None:
     """Write images, `labels` (a column a kind), `names_0` … of each kind, `test` (which images), and `official`.
 
     Training images come first, in the official order, whichever of the batches are there.
@@ -85,9 +84,7 @@ def decode(
         tell("Writing the decoded images", done, len(order))
 
 
-def _read(
-    source: Source, layout: Layout, tell: Callable[[str, int, int], None]
-) -> tuple[dict[str, _Batch], list[list[str]] | None, bool]:
+def _read(source: Source, layout: Layout, tell: Progress) -> tuple[dict[str, _Batch], list[list[str]] | None, bool]:
     """Batches by file name, the class names of each kind, and whether every file is as published."""
     batches: dict[str, _Batch] = {}
     meta, genuine, seen = None, True, set[str]()

@@ -10,7 +10,7 @@ import pandas as pd
 from fairmargin.core.arrays import Bools
 from fairmargin.core.partition import MISSING
 from fairmargin.core.suggestion import there_are
-from fairmargin.data.card import Card, OfficialFile, Request
+from fairmargin.data.card import Card, Entry, OfficialFile, Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.official_table import OfficialTables, TextTable, read_official, table_dataset, table_of
 from fairmargin.data.splitting import SENTENCE, seeded_split
@@ -99,3 +99,6 @@ def _rows(files: OfficialTables) -> Iterator[tuple[str, list[str]]]:
                 yield where, [cells[place].strip() for place in places]
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {error}. Fetch the file again.") from error
+
+
+ENTRY = Entry(CARD, load_compas)

@@ -11,6 +11,7 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from fairmargin.core.progress import Progress
 from fairmargin.data.cache import CacheWriter
 from fairmargin.data.images import ImageShelf, allocate_images
 from fairmargin.data.resizing import pillow
@@ -24,8 +25,6 @@ _FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF")
 _THREADS, _AT_ONCE = 2, 32  # Pillow decodes outside of Python's lock; few at once, since photographs can be large
 _GREY = ("1", "L", "LA")
 _DEEP = ("I", "F")  # more than 8 bits a channel: Pillow would clip them, silently
-
-Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def images_of(source: Source, places: Mapping[str, int]) -> EncodedImages:
 
 
 def decode_images(
-    writer: CacheWriter, images: EncodedImages, *, size: int | None, tell: Tell, keep_grey: bool = False
+    writer: CacheWriter, images: EncodedImages, *, size: int | None, tell: Progress, keep_grey: bool = False
 ) -> None:
     """Images to arrays in a cache that is being built; never more than a few of them are in memory.
 
@@ -105,7 +104,7 @@ def named(names: Collection[str], shown: int = 3) -> str:
     return ", ".join(islice(names, shown)) + more
 
 
-def _decode_all(writer: CacheWriter, images: EncodedImages, size: int | None, tell: Tell, channels: int) -> bool:
+def _decode_all(writer: CacheWriter, images: EncodedImages, size: int | None, tell: Progress, channels: int) -> bool:
     """Whether all images could be kept with this number of channels: a coloured one does not fit into one."""
     shelf: ImageShelf | None = None
     first = ""

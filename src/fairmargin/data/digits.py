@@ -3,7 +3,7 @@
 import numpy as np
 
 from fairmargin.core.domain import Domain
-from fairmargin.data.card import Card, Request, Split
+from fairmargin.data.card import Card, Entry, Request, Split
 from fairmargin.data.dataset import Dataset
 
 _TRAIN_SHARE = 0.6
@@ -44,3 +44,6 @@ def load_digits_dataset(request: Request | Split = "all") -> Dataset:
     order = np.random.RandomState(0).permutation(len(y))
     train, test = np.split(order, [int(_TRAIN_SHARE * len(y))])
     return whole.take(np.sort(train if split == "train" else test))
+
+
+ENTRY = Entry(CARD, load_digits_dataset)

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from fairmargin.data.card import Card, OfficialFile, Progress
+from fairmargin.core.progress import Progress
+from fairmargin.data.card import Card, OfficialFile
 from fairmargin.data.transfer import cannot_write, transfer
 from fairmargin.errors import InputError
 from fairmargin.store.lock import check_lock

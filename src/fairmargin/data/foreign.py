@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.core.domain import Domain
-from fairmargin.data.card import Progress, Request
+from fairmargin.core.progress import Progress
+from fairmargin.data.card import Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.items import Items, as_array, input_of, item_at, one_value
 from fairmargin.data.labelling import numbered

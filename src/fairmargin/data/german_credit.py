@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from fairmargin.data.card import Card, OfficialFile, Request
+from fairmargin.data.card import Card, Entry, OfficialFile, Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.official_table import OfficialTables, read_official, table_dataset, table_of
 from fairmargin.data.splitting import SENTENCE, seeded_split
@@ -108,3 +108,6 @@ def _rows(files: OfficialTables) -> Iterator[tuple[str, list[str]]]:
     for number, line in enumerate(files.texts[_FILE].splitlines(), start=1):
         if line.strip():
             yield f"{files.paths[_FILE]}, line {number}", line.split()
+
+
+ENTRY = Entry(CARD, load_german_credit)

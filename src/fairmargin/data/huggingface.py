@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest, there_are
 from fairmargin.data.cache import cached
-from fairmargin.data.card import Progress, Request
+from fairmargin.data.card import Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.decoding import EncodedImages, decode_images
 from fairmargin.data.images import image_dataset

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest, there_are
 from fairmargin.data.cache import cached
-from fairmargin.data.card import Progress, Request
+from fairmargin.data.card import Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.decoding import decode_images, images_of, is_image, named
 from fairmargin.data.images import image_dataset

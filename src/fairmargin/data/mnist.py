@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fairmargin.data.cache import cached
-from fairmargin.data.card import Card, OfficialFile, Request
+from fairmargin.data.card import Card, Entry, OfficialFile, Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.images import image_dataset, split_rows
 from fairmargin.data.mnist_files import NAMES, PAIRS, SIDE, decode, members_of, plain_name
@@ -179,3 +179,7 @@ def _notes(name: str, sums: list[str]) -> tuple[str, ...]:
     known = dict(zip(NAMES, _TWINS[name].unpacked_md5, strict=True))
     changed = [file for file, found in zip(NAMES, sums, strict=True) if found and found != known[file]]
     return (f"Not as published (checksum differs): {', '.join(changed)}.",) if changed else ()
+
+
+MNIST_ENTRY = Entry(MNIST, load_mnist)
+FASHION_MNIST_ENTRY = Entry(FASHION_MNIST, load_fashion_mnist)

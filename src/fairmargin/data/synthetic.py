@@ -3,7 +3,7 @@
 import numpy as np
 
 from fairmargin.core.arrays import Floats
-from fairmargin.data.card import Card, Request, Split
+from fairmargin.data.card import Card, Entry, Request, Split
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.splitting import SENTENCE, seeded_split
 from fairmargin.errors import InputError
@@ -233,3 +233,9 @@ def _seeded(whole: Dataset, split: Split) -> Dataset:
 def _at_least(name: str, given: int, least: int) -> None:
     if given < least:
         raise InputError(f"`{name}` must be at least {least}; given {given}.")
+
+
+THREE_CLASSES_ENTRY = Entry(THREE_CLASSES, load_three_classes)
+ROUND_CROSS_ENTRY = Entry(ROUND_CROSS, load_round_cross)
+GAUSSIAN_PAIR_ENTRY = Entry(GAUSSIAN_PAIR, load_gaussian_pair)
+GAUSSIAN_CLASSES_ENTRY = Entry(GAUSSIAN_CLASSES, load_gaussian_classes)

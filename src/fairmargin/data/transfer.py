@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from fairmargin.data.card import Progress
+from fairmargin.core.progress import Progress
 from fairmargin.errors import InputError
 from fairmargin.version import __version__
 

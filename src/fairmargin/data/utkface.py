@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fairmargin.data.cache import CacheWriter, cached
-from fairmargin.data.card import Card, OfficialFile, Request
+from fairmargin.data.card import Card, Entry, OfficialFile, Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.decoding import decode_images, images_of, is_image, named
 from fairmargin.data.images import image_dataset
@@ -127,3 +127,6 @@ def _notes(irregular: list[str], repeated: int, is_split: bool) -> tuple[str, ..
     if is_split:
         notes.append(CARD.split)
     return tuple(notes)
+
+
+ENTRY = Entry(CARD, load_utkface)

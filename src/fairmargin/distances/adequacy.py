@@ -1,32 +1,25 @@
 """Attack adequacy: a rising budget on a sample of each group, and looks at what could mislead an attack."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from fairmargin.analyses.adequacy import TOLERANCE, Adequacy, Evidence, check_settings, nothing_to_settle, settle
 from fairmargin.core.arrays import Ints, Keys, same_length
 from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Count
 from fairmargin.data.samples import as_samples, take_rows
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.measure import (
-    check_estimator,
-    check_samples,
-    concatenate,
-    measure,
-    shard_size,
-    with_references,
-)
+from fairmargin.distances.measure import check_estimator, check_samples, measure, shard_size, with_references
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
-from fairmargin.metrics.adequacy import Adequacy
-from fairmargin.metrics.settling import TOLERANCE, Evidence, check_settings, nothing_to_settle, settle
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
 from fairmargin.models.linear_network import served
@@ -70,7 +63,7 @@ def adequacy(
     up_to: float = math.inf,
     seed: int = 0,
     references: Any = None,
-    progress: Callable[[int, int], None] | bool | None = None,
+    progress: Count | bool | None = None,
 ) -> Adequacy:
     """Whether an attack was strong enough for the gap between groups to be the model's, and not the attack's.
 
@@ -211,7 +204,7 @@ def chosen_of(keys: Keys, partition: Partition, per_group: int = PER_GROUP) -> I
     return np.sort(np.concatenate(parts)).astype(np.int64)
 
 
-def content_keys(x: Any, positions: Ints, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> Keys:
+def content_keys(x: Any, positions: Ints, seed: int = 0, progress: Count | None = None) -> Keys:
     """The keys of all samples, which are read a few at a time."""
     count = len(positions)
     at_once, keys = max(1, _NUMBERS_AT_ONCE // max(1, math.prod(x.shape[1:]))), []
@@ -289,7 +282,7 @@ def _labels(y: Any) -> Any:
 class _Count:
     """Tells how many measurements are done."""
 
-    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(self, total: int, progress: Count | None) -> None:
         self.done, self.total, self.progress = 0, total, progress
 
     def __call__(self, measured: Distances) -> Distances:

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import Best, check_count, check_size, conclude, look, placed
-from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.distances.starting import Started, started
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
@@ -93,10 +92,14 @@ class CarliniWagner:
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Upper bounds; nothing here is random, so `keys` is not read."""
+        return self.find(model, x, y, keys=keys).distances
+
+    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The distances and the inputs found."""
         with model.network(tuple(x.shape[1:])) as network:
             begun = started(network, x, y)
             closest, farthest = found(self, network, begun)
-            return begun.distances(closest.distance, Bound.UPPER, self.norm, tried=farthest)
+            return begun.found(closest, tried=farthest)
 
 
 def found(settings: CarliniWagner, network: Network, begun: Started) -> tuple[Closest, Tensor]:

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 from fairmargin.core.catalog import Catalog, Plain, split_options
 from fairmargin.core.suggestion import there_are
-from fairmargin.distances.combine import Tightest, joined
+from fairmargin.distances.combine import Tightest, check_joined, joined
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 
 _PLUS = re.compile(r"\+(?=\s*[A-Za-z_])")  # before a name: 1e+3 is a number
 
 # A new estimator is one line here: its name, the file that defines it and the class.
-ESTIMATORS = Catalog(
+ESTIMATORS: Catalog[type] = Catalog(
     "estimator",
     "fairmargin.distances",
     {
@@ -67,15 +67,6 @@ def build(name: str, given: Mapping[str, Plain]) -> DistanceEstimator:
     return made
 
 
-def in_options(sentence: str) -> str:
-    """A sentence about estimators that names them as options do, and not by their classes.
-
-    >>> in_options("`Plumb` cannot measure in L1; `steps` of DDN must be at least 1.")
-    '`plumb` cannot measure in L1; `steps` of `ddn` must be at least 1.'
-    """
-    return ESTIMATORS.in_options(sentence)
-
-
 def describe(estimator: DistanceEstimator) -> dict[str, Plain]:
     """The estimator's name and fields as plain values, for configuration files, manifests and store keys.
 
@@ -120,9 +111,10 @@ def _joined(text: str, several: list[str]) -> Tightest:
                 "certificates by the best."
             )
     try:
-        return Tightest(*members)
+        check_joined(members, [name_of(member) for member in members])
     except InputError as error:
-        raise InputError(f"{text!r}: {in_options(str(error))}") from None
+        raise InputError(f"{text!r}: {error}") from None
+    return Tightest(*members)
 
 
 def spelled(estimator: DistanceEstimator) -> str:

@@ -1,5 +1,6 @@
 """The best of several runs, sample by sample."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -7,9 +8,9 @@ import numpy as np
 
 from fairmargin.core.arrays import Floats, Ints, Keys
 from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.norm import Norm
-from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.distances.protocol import DistanceEstimator, Found, finder, keeps_several
 from fairmargin.errors import InputError
 
 _ROUNDING = 0.01  # by how much a bound may contradict an exact distance: they may come of other precisions
@@ -48,6 +49,7 @@ def tightest(*several: Distances) -> Distances:
         several[0].subject,
         _farthest_tried(several, values),
         joined(*(part.estimator for part in several)),
+        several[0].keep,
     )
 
 
@@ -96,17 +98,7 @@ class Tightest:
                     f"`Tightest` is made of estimators, such as `DeepFool()`; given {each!r}. For distances already "
                     "measured there is `tightest`."
                 )
-            if each.needs not in ("predict", "gradient"):
-                raise InputError(
-                    f"`{type(each).__name__}` asks more of a model than gradients and cannot be joined with others. "
-                    "Where it is exact, nothing is tighter: use it alone; else combine what was measured by "
-                    "`fm.tightest`."
-                )
-            if each.norm is not estimators[0].norm:
-                raise InputError(
-                    f"`{type(each).__name__}` measures in {each.norm}, `{type(estimators[0]).__name__}` in "
-                    f"{estimators[0].norm}. The tightest is of distances in one norm."
-                )
+        check_joined(estimators, [type(each).__name__ for each in estimators])
         object.__setattr__(self, "estimators", estimators)
 
     @property
@@ -114,9 +106,36 @@ class Tightest:
         """The norm of all of them."""
         return self.estimators[0].norm
 
+    @property
+    def keeps_several(self) -> bool:
+        """Whether each of them can measure the distance from a set of several classes."""
+        return all(map(keeps_several, self.estimators))
+
     def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """The best of what the estimators find, all with the same keys."""
         return tightest(*(estimator(model, x, y, keys=keys) for estimator in self.estimators))
+
+    def find(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The best of what the estimators find, and its inputs; of equally near ones the first estimator's."""
+        several = [finder(each).find(model, x, y, keys=keys) for each in self.estimators]
+        first = np.argmin([each.distances.values for each in several], axis=0)
+        points = np.stack([each.points for each in several])[first, np.arange(len(first))]
+        return Found(tightest(*(each.distances for each in several)), points)
+
+
+def check_joined(estimators: Sequence[DistanceEstimator], names: Sequence[str]) -> None:
+    """Refuse estimators whose distances cannot be combined; `names` are their names in the message."""
+    for each, name in zip(estimators, names, strict=True):
+        if each.needs not in ("predict", "gradient"):
+            raise InputError(
+                f"`{name}` asks more of a model than gradients and cannot be joined with others. Where it is exact, "
+                "nothing is tighter: use it alone; else combine what was measured by `fm.tightest`."
+            )
+        if each.norm is not estimators[0].norm:
+            raise InputError(
+                f"`{name}` measures in {each.norm}, `{names[0]}` in {estimators[0].norm}. The tightest is of distances "
+                "in one norm."
+            )
 
 
 def _check(several: tuple[Distances, ...]) -> None:
@@ -134,6 +153,11 @@ def _check(several: tuple[Distances, ...]) -> None:
             raise InputError(
                 f"Distances {i} are of {part.subject} in {part.norm}, distances 1 of {first.subject} in {first.norm}. "
                 "Only distances of one subject in one norm can be compared."
+            )
+        if part.keep != first.keep:
+            raise InputError(
+                f"Distances {i} keep {words_of_keep(part.keep)}, distances 1 {words_of_keep(first.keep)}. Only "
+                "distances that keep the same classes can be compared."
             )
         if len(part) != len(first):
             raise InputError(

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count
-from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError
 from fairmargin.models.network import Network
@@ -79,13 +78,17 @@ class DeepFool:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         check_count(self, steps=self.steps)
         if self.rivals is not None and self.rivals < 1:
-            raise InputError(f"`rivals` of DeepFool must be at least 1, or None for all; given {self.rivals}.")
+            raise InputError("must be at least 1, or None for all", field="rivals", given=self.rivals, of="DeepFool")
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Upper bounds; nothing here is random, so `keys` is not read."""
+        return self.find(model, x, y, keys=keys).distances
+
+    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The distances and the inputs found."""
         with model.network(tuple(x.shape[1:])) as network:
             walk = found(self, network, started(network, x, y))
-            return walk.begun.distances(walk.closest.distance, Bound.UPPER, self.norm, tried=walk.farthest)
+            return walk.begun.found(walk.closest, tried=walk.farthest)
 
 
 @dataclass(slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -10,11 +10,13 @@ from fairmargin.core.arrays import Bools, Floats, Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.kept import Kept
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import as_rows, check_inside
 
+_LAST_BITS = 4 * np.finfo(np.float64).eps
 _BLOCK_ENTRIES = 2**17  # numbers in one array of work; about the size of a core's cache
 
 
@@ -22,12 +24,13 @@ _BLOCK_ENTRIES = 2**17  # numbers in one array of work; about the size of a core
 class ExactLinear:
     """The distance to the nearest input, inside the domain, that a linear model gives another class.
 
-    r(x, y) = min over k ≠ y of min{‖δ/s‖ : ⟨w_y − w_k, x+δ⟩ + b_y − b_k ≤ 0, low ≤ x+δ ≤ high}
+    r(x, A) = min over k ∉ A of min{‖δ/s‖ : ⟨w_a − w_k, x+δ⟩ + b_a − b_k ≤ 0 for all a in A, low ≤ x+δ ≤ high}
 
     Without limits this is the margin over the dual norm, min_k (f_y − f_k)(x) / ‖s·(w_y − w_k)‖_q. With limits, the
     features move at a common rate (L∞), in proportion to their weight (L2) or one after the other by weight (L1) until
     each meets its limit, and stop as soon as the margin is spent: a one-dimensional problem with a closed form on each
-    side of every limit.
+    side of every limit. If several classes are to be kept and the way past the hardest of them does not pass the others
+    too, the shortest one is a linear program (L1, L∞) or a quadratic program (L2) for each rival class.
 
     Guarantee: exact up to rounding; 0 for a misclassified sample; `inf` if and only if the domain holds no input of
     another class within the sample's reach. A sample's distance is the same bits alone or in any batch.
@@ -53,17 +56,31 @@ class ExactLinear:
     needs: ClassVar[str] = "linear"
     norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
     revision: ClassVar[int] = 1
+    keeps_several: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
 
-    def __call__(self, model: LinearClassifier, x: Any, y: Ints, *, keys: Keys) -> Distances:
+    def __call__(self, model: LinearClassifier | Kept, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """The exact distances; nothing here is random, so `keys` is not read."""
+        if isinstance(model, Kept):
+            return self._leaving(model, x).distances
         rows = as_rows(in_model_order(model, x))
         check_inside(model.domain, rows)
         scores = model.scores(rows)
         values, _ = self._nearest(model, rows, scores, y)
         return Distances(values, scores.argmax(axis=1) == y, Bound.EXACT, self.norm)
+
+    def find(self, model: LinearClassifier | Kept, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The exact distances, and the nearest points of the boundary: a hair beyond, the prediction differs."""
+        if isinstance(model, Kept):
+            return self._leaving(model, x)
+        rows = as_rows(in_model_order(model, x))
+        check_inside(model.domain, rows)
+        scores = model.scores(rows)
+        values, rival = self._nearest(model, rows, scores, y)
+        points = self._points(model, rows, scores, y, values, rival)
+        return Found(Distances(values, scores.argmax(axis=1) == y, Bound.EXACT, self.norm), points)
 
     def closest(self, model: LinearClassifier, x: Any, y: Ints) -> Floats:
         """The nearest point of the boundary for each sample, in the shape of `x`, features in the model's order.
@@ -71,18 +88,73 @@ class ExactLinear:
         A misclassified sample is its own; where no other class can be reached, the point is NaN. At the point two
         scores tie, up to rounding: a hair beyond it, the prediction differs from `y`.
         """
-        rows = as_rows(in_model_order(model, x))
-        check_inside(model.domain, rows)
-        scores = model.scores(rows)
-        values, rival = self._nearest(model, rows, scores, y)
+        return np.asarray(self.find(model, x, y, keys=np.zeros(len(x), dtype=np.uint64)).points).reshape(np.shape(x))
+
+    def _points(
+        self, model: LinearClassifier, rows: Floats, scores: Floats, y: Ints, values: Floats, rival: Ints
+    ) -> Floats:
+        """The nearest point of the boundary with each sample's rival."""
         points = rows.copy()
         points[np.isinf(values)] = np.nan
         _, _, scale = model.domain.flat(model.features)
-        for block in _blocks(np.flatnonzero((values > 0) & np.isfinite(values)), model.features):
+        for block in _blocks(np.flatnonzero((scores.argmax(axis=1) == y) & np.isfinite(values)), model.features):
             gain, room = _gain_and_room(model, rows[block], y[block], rival[block])
-            steps = _steps(self.norm, _margin(scores[block], y[block], rival[block]), np.abs(gain), room)
+            # Of two scores that tie already, one must get ahead: by a last bit, if there is room for it.
+            bits = _last_bits(model.weight[rival[block]] - model.weight[y[block]], rows[block], scores[block])
+            margin = np.maximum(_margin(scores[block], y[block], rival[block]), bits)
+            margin = np.minimum(margin, (np.abs(gain) * room).sum(axis=1))
+            steps = _steps(self.norm, margin, np.abs(gain), room)
             points[block] += np.sign(gain) * steps * scale
-        return points.reshape(np.shape(x))
+        return points
+
+    def _leaving(self, model: Kept, x: Any) -> Found:
+        """The distances from a set of classes to keep, and the nearest points, as rows; NaN where there is none."""
+        linear, kept, others = cast(LinearClassifier, model.model), np.array(model.kept), np.array(model.others)
+        rows = as_rows(in_model_order(linear, x))
+        check_inside(linear.domain, rows)
+        scores = linear.scores(rows)
+        correct = np.isin(scores.argmax(axis=1), kept)
+        values, points = np.where(correct, np.inf, 0.0), np.where(correct[:, None], np.nan, rows)
+        low, high, scale = linear.domain.flat(linear.features)
+        scale = np.where(linear.domain.movable(linear.features), scale, 0.0)
+
+        def gain(rival: int) -> Floats:
+            """What a step of length 1 of each feature adds to a rival's lead over each kept class."""
+            return np.asarray((linear.weight[others[rival]] - linear.weight[kept]) * scale)
+
+        slope = np.stack([self.norm.dual.length(gain(rival)) for rival in range(len(others))])
+        ties = others[:, None] < kept  # `argmax` gives a tie to the class that comes first
+        for i in np.flatnonzero(correct):
+            needed = scores[i, kept] - scores[i, others][:, None]
+            ahead = np.where((needed < 0) | (needed == 0) & ties, 0.0, np.inf)  # of a score that stays as it is
+            alone = np.divide(np.maximum(needed, 0.0), slope, out=ahead, where=slope > 0)
+            room = tuple(_room(limit, scale) for limit in (rows[i] - low, high - rows[i]))
+            bounds = alone.max(axis=1)  # more conditions and limits only lengthen the way
+            for rival in bounds.argsort(kind="stable"):
+                if bounds[rival] >= values[i]:
+                    break
+                hardest = int(alone[rival].argmax())
+                step = self._past(gain(rival), needed[rival], room, hardest, bounds[rival], ties[rival, hardest])
+                if step is not None and self.norm.length(step) < values[i]:
+                    values[i], points[i] = self.norm.length(step), rows[i] + step * scale
+        return Found(Distances(values, correct, Bound.EXACT, self.norm), points)
+
+    def _past(
+        self, gain: Floats, needed: Floats, room: tuple[Floats, ...], hardest: int, bound: float, ties: np.bool_
+    ) -> Floats | None:
+        """The shortest step, in units of the scale, with which one rival is ahead of all kept classes; None if none."""
+        # Imported when needed: scipy's solvers take longer to load than most linear models take to measure.
+        from fairmargin.distances.linear_programs import shortest_step
+
+        own, down, up = gain[hardest], *room
+        way = np.where(own > 0, up, np.where(own < 0, down, 0.0))
+        reach, margin = float((np.abs(own) * way).sum()), max(float(needed[hardest]), 0.0)
+        if reach < margin or (reach == margin and not ties):
+            return None
+        step = np.sign(own) * _steps(self.norm, np.array([margin]), np.abs(own)[None], way[None])[0]
+        if (np.delete(gain @ step - needed, hardest) >= 0).all():
+            return np.asarray(step)
+        return shortest_step(self.norm, gain, needed, down, up, bound if bound > 0 else 1.0)
 
     def _nearest(self, model: LinearClassifier, rows: Floats, scores: Floats, y: Ints) -> tuple[Floats, Ints]:
         """The distance to, and the position of, the nearest rival class of each sample."""
@@ -183,6 +255,18 @@ def _gain_and_room(model: LinearClassifier, rows: Floats, y: Ints, rival: Ints) 
     way = np.where(gain > 0, high - rows, rows - low) / np.where(movable, scale, 1.0)
     # Room that gains nothing is none, so that 0 · inf never arises; samples may stray from the box by rounding.
     return gain, np.where(gain == 0, 0.0, np.maximum(way, 0.0))
+
+
+def _last_bits(weight: Floats, rows: Floats, scores: Floats) -> Floats:
+    """A lead that rounding does not swallow."""
+    return np.asarray(
+        _LAST_BITS * (np.abs(scores).max(axis=1) + (np.abs(weight) * np.abs(rows)).sum(axis=1) + _LAST_BITS)
+    )
+
+
+def _room(way: Floats, scale: Floats) -> Floats:
+    """How many steps of length 1 lead to a limit; samples may stray from the box by rounding."""
+    return np.where(scale > 0, np.maximum(way, 0.0) / np.where(scale > 0, scale, 1.0), 0.0)
 
 
 def _margin(scores: Floats, y: Ints, rival: Ints) -> Floats:

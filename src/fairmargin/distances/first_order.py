@@ -24,8 +24,9 @@ class FirstOrder:
     """min over k of (f_y − f_k)(x) / ‖∇(f_y − f_k)(x)‖_q, as if the scores went on as they begin.
 
     Guarantee: none on a network: neither an upper nor a lower bound, but cheap, and well correlated with the distance
-    where gradients are not saturated. On a linear model without limits and with all rivals it is exact. Limits of the
-    domain are not looked at, beyond features that cannot move at all; `inf` where the gradient is 0.
+    where gradients are not saturated. On a linear model without limits, with all rivals and a single class to keep, it
+    is exact. Limits of the domain are not looked at, beyond features that cannot move at all; `inf` where the gradient
+    is 0.
 
     Parameters
     ----------
@@ -52,11 +53,12 @@ class FirstOrder:
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
     revision: ClassVar[int] = 1
+    bound: ClassVar[Bound] = Bound.NEITHER
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         if self.rivals is not None and self.rivals < 1:
-            raise InputError(f"`rivals` of FirstOrder must be at least 1, or None for all; given {self.rivals}.")
+            raise InputError("must be at least 1, or None for all", field="rivals", given=self.rivals, of="FirstOrder")
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Proxies; nothing here is random, so `keys` is not read."""
@@ -72,7 +74,7 @@ class FirstOrder:
                 rivals = rivals_of(begun.scores, begun.y, self.rivals)
                 chosen = begun.correct_at
                 (values[chosen],) = by_tiles(network, nearest, begun.x[chosen], begun.y[chosen], rivals[chosen])
-            return begun.distances(values, Bound.NEITHER, self.norm)
+            return begun.distances(values, self.bound, self.norm)
 
 
 def _way(margin: Tensor, gain: Tensor, norm: Norm) -> Tensor:

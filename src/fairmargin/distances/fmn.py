@@ -21,7 +21,7 @@ from fairmargin.distances.gradient_search import (
     search,
     unit,
 )
-from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.lengths import in_units, norm_of
@@ -87,6 +87,10 @@ class FMN:
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Upper bounds; a sample's key says where it goes where there is no gradient to follow."""
+        return self.find(model, x, y, keys=keys).distances
+
+    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The distances and the inputs found."""
         return search(model, x, y, keys, self.norm, self.descend)
 
     def descend(self, network: Network, start: Tensor, y: Tensor, keys: Tensor) -> Best:

@@ -9,11 +9,18 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.foreign_calls import Asked, Call, call_of, is_fixed_epsilon, is_foolbox, seeded
-from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.foreign_calls import (
+    Asked,
+    Call,
+    call_of,
+    is_fixed_epsilon,
+    is_foolbox,
+    is_given_the_model,
+    seeded,
+)
+from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.distances.starting import started
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.network import Network
@@ -91,8 +98,17 @@ class FromAttack:
                 f"`{type(self.attack).__name__}` works at a fixed radius: give `epsilons`, for instance (0.5, 1, 2)."
             )
 
+    @property
+    def keeps_several(self) -> bool:
+        """Whether the attack is given the measured model; one that holds its own knows a sample's class only."""
+        return is_given_the_model(self.attack)
+
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Upper bounds; global random numbers begin with the key of the first sample of a tile."""
+        return self.find(model, x, y, keys=keys).distances
+
+    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The distances and the inputs found."""
         shape = tuple(x.shape[1:])
         call = call_of(self.attack, arrays=self.arrays)
         with model.network(shape) as network:
@@ -111,7 +127,7 @@ class FromAttack:
                     closest.settle(which, candidates)
                 if self.search_back:
                     closest.search_back(which)
-            return begun.distances(closest.distance, Bound.UPPER, self.norm, tried=tried)
+            return begun.found(closest, tried=tried)
 
     def _one_by_one(
         self, network: Network, attacked: Callable[..., tuple[Tensor, ...]], *rows: Tensor

@@ -84,6 +84,11 @@ def is_fixed_epsilon(attack: object) -> bool:
     return is_foolbox(attack) and any(base.__name__ == "FixedEpsilonAttack" for base in type(attack).__mro__)
 
 
+def is_given_the_model(attack: object) -> bool:
+    """Whether the attack works on the measured model; others were made with a model of their own."""
+    return is_foolbox(attack) or (not _is_of("art", attack) and _takes_a_model(attack))
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Global random numbers that begin with the seed; afterwards they go on as if nothing had been drawn."""

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys, is_number
-from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
+from fairmargin.distances.protocol import Found
 from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError
 from fairmargin.models.network import Network
@@ -46,7 +45,7 @@ class Look:
 
 
 def look(network: Network, rows: Tensor, y: Tensor, value: Callable[[Tensor, Tensor], Tensor]) -> Look:
-    """Ask the model, which may be an accelerated copy, for one tile; `value` takes its scores and the classes."""
+    """Ask the model, which may be a faster copy, for one tile; `value` takes its scores and the classes."""
     with torch.enable_grad():
         x = rows.detach().requires_grad_(True)
         scores = network.scores(x)
@@ -85,8 +84,8 @@ Descend = Callable[[Network, Tensor, Tensor, Tensor], Best]
 """A search from one tile's samples: network, samples, classes and keys to the best rows met."""
 
 
-def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, descend: Descend) -> Distances:
-    """Upper bounds by a search for all correctly classified samples, tile by tile, with how far each search went."""
+def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, descend: Descend) -> Found:
+    """Inputs found by a search for all correctly classified samples, tile by tile, with how far each search went."""
 
     def descended(start: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         best = descend(network, start, y, keys)
@@ -102,7 +101,7 @@ def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, desce
             )
             farthest[which] = far.double()
             conclude(closest, which, point, torch.isfinite(distance))
-        return begun.distances(closest.distance, Bound.UPPER, norm, tried=farthest)
+        return begun.found(closest, tried=farthest)
 
 
 def conclude(closest: Closest, which: Tensor, point: Tensor, met: Tensor) -> None:
@@ -157,20 +156,20 @@ def check_count(estimator: object, **given: int) -> None:
     """Refuse numbers of steps that lead nowhere."""
     for name, value in given.items():
         if not isinstance(value, int) or isinstance(value, bool):
-            raise InputError(f"`{name}` of {type(estimator).__name__} must be a whole number; given {value!r}.")
+            raise InputError("must be a whole number", field=name, given=value, of=type(estimator).__name__)
         if value < 1:
-            raise InputError(f"`{name}` of {type(estimator).__name__} must be at least 1; given {value}.")
+            raise InputError("must be at least 1", field=name, given=value, of=type(estimator).__name__)
 
 
 def check_size(estimator: object, **given: float) -> None:
     """Refuse lengths and rates that are not positive."""
     for name, value in given.items():
         if not is_number(value) or not 0 < value < math.inf:
-            raise InputError(f"`{name}` of {type(estimator).__name__} must be a positive number; given {value!r}.")
+            raise InputError("must be a positive number", field=name, given=value, of=type(estimator).__name__)
 
 
 def check_share(estimator: object, **given: float) -> None:
     """Refuse shares outside of (0, 1)."""
     for name, value in given.items():
         if not is_number(value) or not 0 < value < 1:
-            raise InputError(f"`{name}` of {type(estimator).__name__} must lie between 0 and 1; given {value!r}.")
+            raise InputError("must lie between 0 and 1", field=name, given=value, of=type(estimator).__name__)

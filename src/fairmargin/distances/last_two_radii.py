@@ -49,6 +49,7 @@ class LastTwoRadii:
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = DeepFool.norms
     revision: ClassVar[int] = 1
+    bound: ClassVar[Bound] = Bound.NEITHER
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
@@ -60,7 +61,7 @@ class LastTwoRadii:
             walk = found(self._deepfool(), network, started(network, x, y))
             mean = (walk.radius + walk.radius_before) / 2
             values = torch.where(torch.isfinite(walk.closest.distance), mean, torch.inf)
-            return walk.begun.distances(values, Bound.NEITHER, self.norm, tried=walk.farthest)
+            return walk.begun.distances(values, self.bound, self.norm, tried=walk.farthest)
 
     def _deepfool(self) -> DeepFool:
         return DeepFool(self.norm, self.steps, self.rivals, published=True)

@@ -3,7 +3,7 @@
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from fairmargin.core.arrays import Ints
-from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import check_seed, sample_keys
+from fairmargin.core.progress import Count, silent
 from fairmargin.distances.catalog import spelled
-from fairmargin.distances.protocol import DistanceEstimator, accepted_norm
+from fairmargin.distances.protocol import DistanceEstimator, accepted_norm, keeps_several
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.kept import keeping, kept_positions
 from fairmargin.models.linear_network import served
 from fairmargin.models.probe import probed
 from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
@@ -48,12 +49,14 @@ def measure(
     *,
     seed: int = 0,
     references: Any = None,
-    progress: Callable[[int, int], None] | bool | None = None,
+    keep: Any = None,
+    progress: Count | bool | None = None,
 ) -> Distances:
     """How far each sample lies from the decision boundary, by one estimator.
 
-    r(x, y) = inf{‖δ‖ : x+δ in the domain, f(x+δ) ≠ y}; 0 if x is already misclassified. With y = the model's own
-    predictions it is the plain distance to the boundary, for every sample.
+    r(x, A) = inf{‖δ‖ : x+δ in the domain, f(x+δ) not in A}; 0 if f(x) is not in A already. A, the classes to keep, is
+    the sample's own label unless `keep` is given. With y = the model's own predictions and without `keep` it is the
+    plain distance to the boundary, for every sample.
 
     Guarantee: a sample's result does not depend on the other samples, on their order or on the shards.
 
@@ -74,6 +77,10 @@ def measure(
         Samples of the same shape, fixed in advance, for instance some of the training data: where a search by gradients
         finds nothing, the way to the nearest of them that the model takes for another class is tried, so that every
         sample has a distance if there is such a reference. At most 256 are kept. Without them, noise over the domain.
+    keep
+        A, one for all samples: a label of the model's classes, or several, but not all of them. Then distances do not
+        depend on `y`, and `correct` says whether the model's class is in A. With the favorable classes they say how
+        little takes a favorable decision away; with the others, how much obtains one.
     progress
         Called with (samples done, samples in all) after each shard; or True for a bar, False for none. By default a
         bar where someone watches.
@@ -81,32 +88,73 @@ def measure(
     >>> from fairmargin.distances.exact_linear import ExactLinear
     >>> measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], ExactLinear()).values.tolist()
     [1.0, 4.0]
+    >>> measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], ExactLinear(), keep=0).values.tolist()
+    [1.0, 0.0]
     """
-    check_seed(seed)
-    classifier = as_classifier(model)
-    named = in_model_order(classifier, x)
-    samples = named if hasattr(named, "shape") else _array(named)
-    classifier = served(classifier, getattr(estimator, "needs", ""), tuple(samples.shape[1:]))
-    check_estimator(classifier, estimator)
-    checked = check_samples(classifier, samples, y)
-    classifier, positions = checked.model, checked.positions
-    for warning in checked.warnings:
+    ready = prepared(model, x, y, estimator, seed, references, keep)
+    for warning in ready.warnings:
         warnings.warn(warning, UserWarning, stacklevel=2)
+    return concatenate([measure_shard(ready.model, estimator, *shard) for shard in ready.shards(progress)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A model and samples that passed all checks, as an estimator is given them.
+
+    Parameters
+    ----------
+    model
+        The model as it is measured, with its references.
+    original
+        The model that was given: what it predicts counts.
+    samples, positions
+        The samples in the model's order of columns, and their class positions.
+    seed, kept
+        As `measure_shard` takes them.
+    warnings
+        What questions the results, as sentences.
+    """
+
+    model: Classifier
+    original: Classifier
+    samples: Any
+    positions: Ints
+    seed: int
+    kept: tuple[int, ...]
+    warnings: tuple[str, ...]
+
+    def shards(self, progress: Count | bool | None) -> Iterator[tuple[Any, Ints, int, tuple[int, ...]]]:
+        """The samples of a shard after the other, with all else that `measure_shard` takes; progress is reported."""
+        features, count = math.prod(self.samples.shape[1:]), len(self.positions)
+        size = shard_size(self.model, features, count, memory=min(_MEMORY, _free_memory() // 2))
+        with reported(progress) as tell:
+            for start in range(0, count, size):
+                stop = min(start + size, count)
+                yield self.samples[start:stop], self.positions[start:stop], self.seed, self.kept
+                tell(stop, count)
+
+
+def prepared(
+    model: object, x: Any, y: Any, estimator: DistanceEstimator, seed: int, references: Any, keep: Any
+) -> Prepared:
+    """Check all that `measure` is given, and bring it in the form that an estimator takes."""
+    check_seed(seed)
+    original = as_classifier(model)
+    named = in_model_order(original, x)
+    samples = named if hasattr(named, "shape") else _array(named)
+    classifier = served(original, getattr(estimator, "needs", ""), tuple(samples.shape[1:]))
+    check_estimator(classifier, estimator)
+    kept = kept_positions(classifier, keep)
+    check_keep(estimator, kept)
+    checked = check_samples(classifier, samples, y)
+    original = checked.model if classifier is original else original
+    asked = checked.model
     if references is not None:
         fixed = as_references(
             in_model_order(classifier, references, "references"), tuple(samples.shape[1:]), classifier.domain
         )
-        classifier = with_references(classifier, fixed, estimator)
-    size = shard_size(
-        classifier, math.prod(samples.shape[1:]), len(positions), memory=min(_MEMORY, _free_memory() // 2)
-    )
-    parts = []
-    with reported(progress) as tell:
-        for start in range(0, len(positions), size):
-            shard = samples[start : start + size]
-            parts.append(measure_shard(classifier, estimator, shard, positions[start : start + size], seed))
-            tell(min(start + size, len(positions)), len(positions))
-    return concatenate(parts)
+        asked = with_references(asked, fixed, estimator)
+    return Prepared(asked, original, samples, checked.positions, seed, kept, checked.warnings)
 
 
 def shard_size(model: Classifier, features: int, samples: int, memory: int = _MEMORY) -> int:
@@ -127,12 +175,21 @@ def shard_size(model: Classifier, features: int, samples: int, memory: int = _ME
 
 
 def measure_shard(
-    model: Classifier, estimator: DistanceEstimator, x: Any, y_positions: Ints, seed: int = 0
+    model: Classifier,
+    estimator: DistanceEstimator,
+    x: Any,
+    y_positions: Ints,
+    seed: int = 0,
+    kept: tuple[int, ...] = (),
 ) -> Distances:
-    """The distances of one checked shard; serial and parallel runs both take this path, so they agree bit for bit."""
+    """The distances of one checked shard; serial and parallel runs both take this path, so they agree bit for bit.
+
+    `kept` holds the positions of the classes to keep, as `kept_positions` gives them; none for each sample's own.
+    """
     samples = np.asarray(x)
-    found = estimator(model, samples, y_positions, keys=sample_keys(samples, y_positions, seed))
-    return replace(found, estimator=spelled(estimator))
+    asked, classes = keeping(model, y_positions, kept)
+    found = estimator(asked, samples, classes, keys=sample_keys(samples, classes, seed))
+    return replace(found, estimator=spelled(estimator), keep=tuple(model.classes[place] for place in kept))
 
 
 def with_references(model: Classifier, references: References | None, estimator: DistanceEstimator) -> Classifier:
@@ -142,8 +199,11 @@ def with_references(model: Classifier, references: References | None, estimator:
     return Referenced(model, references)
 
 
-def check_estimator(model: Classifier, estimator: DistanceEstimator) -> None:
-    """Refuse what is no estimator, and an estimator that needs what the model does not offer."""
+def check_estimator(model: Classifier, estimator: DistanceEstimator, name: str = "") -> None:
+    """Refuse what is no estimator, and an estimator that needs what the model does not offer.
+
+    `name` is how the user spelled the estimator, if not by its class.
+    """
     if isinstance(estimator, type) or not isinstance(estimator, DistanceEstimator):
         given = f"the class `{estimator.__name__}`" if isinstance(estimator, type) else repr(estimator)
         raise InputError(f"`estimator` must be an estimator such as `ExactLinear(norm='l2')`; given {given}.")
@@ -151,29 +211,19 @@ def check_estimator(model: Classifier, estimator: DistanceEstimator) -> None:
     if estimator.needs not in model.offers:
         offered = ", ".join(sorted(model.offers))
         raise ModelError(
-            f"`{type(estimator).__name__}` needs from the model {_MISSING.get(estimator.needs, estimator.needs)}; "
-            f"`{type(model).__name__}` offers {offered}. Choose another estimator."
+            f"`{name or type(estimator).__name__}` needs from the model "
+            f"{_MISSING.get(estimator.needs, estimator.needs)}; "
+            f"{'this model' if name else f'`{type(model).__name__}`'} offers {offered}. Choose another estimator."
         )
 
 
-def concatenate(parts: Sequence[Distances]) -> Distances:
-    """The distances of several shards as one; if their bounds differ, the bound that holds for all of them."""
-    if not parts:
-        raise InputError("There are no distances to concatenate.")
-    first, bound = parts[0], Bound.EXACT
-    for i, part in enumerate(parts):
-        if (part.norm, part.subject) != (first.norm, first.subject):
-            raise InputError(
-                f"Distances of part {i} are of {part.subject} in {part.norm}, those of part 0 of {first.subject} in "
-                f"{first.norm}. Only distances of one subject in one norm belong together."
-            )
-        bound = bound + part.bound
-    tried = None
-    if any(part.tried is not None for part in parts):  # NaN: that part did not say how far it looked
-        tried = np.concatenate([np.full(len(p), np.nan) if p.tried is None else p.tried for p in parts])
-    values, correct = np.concatenate([p.values for p in parts]), np.concatenate([p.correct for p in parts])
-    estimator = first.estimator if all(part.estimator == first.estimator for part in parts) else ""
-    return Distances(values, correct, bound, first.norm, first.subject, tried, estimator)
+def check_keep(estimator: DistanceEstimator, kept: tuple[int, ...]) -> None:
+    """Refuse several classes to keep for an estimator that measures the distance from a single class only."""
+    if len(kept) > 1 and not keeps_several(estimator):
+        raise InputError(
+            f"`{type(estimator).__name__}` cannot keep several classes: give `keep` a single class, or choose another "
+            "estimator."
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,8 +272,8 @@ def check_samples(model: Classifier, x: Any, y: Any) -> Checked:
 
 
 @contextmanager
-def reported(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None]]:
-    """Someone to tell of progress: the caller, a bar on standard error, or nobody."""
+def reported(progress: Count | bool | None) -> Iterator[Count]:
+    """Yield a function to tell of progress: the caller's, a bar on standard error, or one that ignores it."""
     if callable(progress):
         yield progress
         return
@@ -231,7 +281,7 @@ def reported(progress: Callable[[int, int], None] | bool | None) -> Iterator[Cal
 
     console = Console(stderr=True)
     if progress is False or (progress is None and not console.is_terminal):
-        yield lambda done, total: None
+        yield silent
         return
     from rich.progress import Progress
 

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count, key_rows
 from fairmargin.distances.plumb_planes import Planes, nearest_planes
 from fairmargin.distances.plumb_steps import Mode, Trail, walk
-from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.distances.starting import Started, started
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
@@ -90,10 +89,14 @@ class Plumb:
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Upper bounds; randomness is needed only where a slope is 0."""
+        return self.find(model, x, y, keys=keys).distances
+
+    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The distances and the inputs found."""
         with model.network(tuple(x.shape[1:])) as network:
             begun = started(network, x, y)
             search = self.searched(network, begun, key_rows(keys, begun))
-            return begun.distances(search.closest.distance, Bound.UPPER, self.norm, tried=search.farthest)
+            return begun.found(search.closest, tried=search.farthest)
 
     def searched(self, network: Network, begun: Started, keys: Tensor) -> "_Search":
         """The finished search, whose `closest` holds the points themselves too."""

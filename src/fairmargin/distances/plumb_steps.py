@@ -1,7 +1,7 @@
 """The steps of a plumb line towards the boundary, for one tile: some rows project, others slide, all look once a step.
 
 Everything works with δ, the way from the sample in units of the domain's scale. A look is one forward and one backward
-pass of the (maybe accelerated) model; projecting and sliding rows share it, so that tiles are always full.
+pass of the model's (maybe faster) copy; projecting and sliding rows share it, so that tiles are always full.
 """
 
 import math

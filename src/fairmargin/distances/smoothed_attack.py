@@ -10,7 +10,7 @@ from fairmargin.core.arrays import Floats, Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.protocol import accepted_norm
+from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.distances.smoothed_search import towards_the_turn
 from fairmargin.distances.smoothing_votes import (
     CONFIRM,
@@ -23,6 +23,7 @@ from fairmargin.distances.smoothing_votes import (
     subject_of,
     winners,
 )
+from fairmargin.models.kept import parted
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
 
@@ -39,7 +40,8 @@ class SmoothedAttack:
 
     g(x) = argmax_c Pr(f(x + ε) = c) as in `Smoothing`. A search by gradients of the mean soft vote over noisy copies
     gives a direction; on that way the turn of the vote is sought, and just beyond it a vote of fresh draws must reject,
-    by the binomial test of the label against one rival named before, that the label is ahead.
+    by the binomial test of the label against one rival named before, that the label is ahead; if several classes are to
+    be kept, the same of each of them.
 
     Guarantee: an upper bound on the distance of g, not of f, which for each sample fails with probability at most α.
     `inf` where no vote confirmed a turn; then `tried` says how far it went. `correct` is the same pilot's vote as
@@ -99,23 +101,36 @@ class SmoothedAttack:
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Upper bounds; all noise of a sample comes from its key."""
-        shape = tuple(x.shape[1:])
-        with polling(model, shape, self.sigma) as poll, model.network(shape) as network:
-            rows = poll.rows(x)
-            correct = winners(pilot_votes(poll, rows, keys, self.pilot)) == y
-            values, tried = np.zeros(len(rows)), np.zeros(len(rows))
-            for i in np.flatnonzero(correct):
-                values[i], tried[i] = self._distance(network, poll, rows[i], int(y[i]), int(keys[i]))
-        looked = tried if np.isinf(values).any() else None
-        return Distances(values, correct, Bound.UPPER, self.norm, subject_of(self.sigma), looked)
+        return self.find(model, x, y, keys=keys).distances
 
-    def _distance(self, network: Network, poll: Poll, row: Rows, y: int, key: int) -> tuple[float, float]:
-        """The distance of a confirmed input, and how far the search looked if there is none."""
+    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """The distances, and the inputs at which a vote confirmed that the smoothed classifier turns."""
+        shape = tuple(x.shape[1:])
+        whole, kept = parted(model)
+        # The search follows the lead of the best class to keep; votes are for classes of the model itself.
+        with polling(whole, shape, self.sigma) as poll, model.network(shape) as network:
+            rows = poll.rows(x)
+            named = winners(pilot_votes(poll, rows, keys, self.pilot))
+            correct = np.isin(named, kept) if kept else named == y
+            values, tried, points = np.zeros(len(rows)), np.zeros(len(rows)), rows.copy()
+            for i in np.flatnonzero(correct):
+                own = np.array(kept) if kept else y[i : i + 1]
+                values[i], tried[i], points[i] = self._turned(network, poll, rows[i], int(y[i]), own, int(keys[i]))
+        looked = tried if np.isinf(values).any() else None
+        return Found(Distances(values, correct, Bound.UPPER, self.norm, subject_of(self.sigma), looked), points)
+
+    def _turned(
+        self, network: Network, poll: Poll, row: Rows, y: int, own: Ints, key: int
+    ) -> tuple[float, float, Rows]:
+        """How far a confirmed input is, how far the search looked if there is none, and the input, else NaN.
+
+        `y` is the class of the network that is searched on, `own` holds the classes of the poll to keep.
+        """
         goal = towards_the_turn(network, poll, row, y, key, self.steps, self.copies)
         way = Way(row, goal, *(side.cpu().numpy() for side in (network.low, network.high, network.scale)))
-        turn, rival = self._turn(poll, way, y, key)
+        turn, rival = self._turn(poll, way, own, key)
         if not np.isfinite(turn):
-            return np.inf, way.length(2.0**_STRETCHES)
+            return np.inf, way.length(2.0**_STRETCHES), np.full_like(row, np.nan)
         level = self.alpha / len(_ATTEMPTS)
         # So far beyond the turn, if the way is straight, the rival leads by more than a vote of this size errs.
         share = 0.5 + (special.ndtri(1 - level) + _POWER) / (2 * np.sqrt(self.draws))
@@ -123,19 +138,19 @@ class SmoothedAttack:
         for attempt, times in enumerate(_ATTEMPTS):
             at = turn + times * beyond
             votes = poll.count(way.point(at), key, CONFIRM + attempt, self.draws)
-            if stats.binom.sf(votes[rival] - 1, votes[rival] + votes[y], 0.5) <= level:
-                return way.length(at), 0.0
-        return np.inf, way.length(at)
+            if (stats.binom.sf(votes[rival] - 1, votes[rival] + votes[own], 0.5) <= level).all():
+                return way.length(at), 0.0, way.point(at)
+        return np.inf, way.length(at), np.full_like(row, np.nan)
 
-    def _turn(self, poll: Poll, way: "Way", y: int, key: int) -> tuple[float, int]:
+    def _turn(self, poll: Poll, way: "Way", own: Ints, key: int) -> tuple[float, int]:
         """Where on the way the vote seems to turn, and to which class; `inf` where it never seems to."""
         quick, low, high, rival = max(1, self.draws // _QUICK), 0.0, np.inf, -1
         at = 1.0
         for asked in range(_STRETCHES + _HALVINGS):
             votes = poll.count(way.point(at), key, RAY + asked, quick)
             others = votes.copy()
-            others[y] = -1
-            if others.max() > votes[y]:
+            others[own] = -1
+            if others.max() > votes[own].max():
                 high, rival = at, int(others.argmax())
             else:
                 low = at

@@ -11,7 +11,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.protocol import accepted_norm
-from fairmargin.distances.smoothing_plan import certified_radius, largest_radius, planned_draws
+from fairmargin.distances.smoothing_plan import certified_lead, certified_radius, largest_radius, planned_draws
 from fairmargin.distances.smoothing_votes import (
     FINAL,
     Poll,
@@ -23,6 +23,7 @@ from fairmargin.distances.smoothing_votes import (
     winners,
 )
 from fairmargin.errors import InputError
+from fairmargin.models.kept import parted
 from fairmargin.models.protocol import Classifier
 
 
@@ -35,7 +36,7 @@ class Certificate:
     radius
         No input nearer than this changes the vote, except with probability alpha; 0 for an abstention or a wrong vote.
     correct
-        Whether the pilot's vote is for the label.
+        Whether the pilot's vote is for the label, or for a class to keep.
     draws
         How many noisy copies were asked, the pilot's among them.
     """
@@ -54,8 +55,12 @@ class Smoothing:
     of [0, 1], say), in units of its scale, and not to features that cannot move. It may lead out of the domain's box:
     g is defined everywhere, and what is certified for the whole space holds inside the box too.
 
+    If a set A of several classes is to be kept, R is σ/2 (Φ⁻¹(p) + Φ⁻¹(q)), or 0 if that is negative, where q is the
+    lower limit of the share of votes for A, and both limits are at level α/2: a class outside of A has at most the
+    share 1 − q, and within R less than the class that the pilot named.
+
     Guarantee: a lower bound on the distance of g, not of f, which for each sample fails with probability at most α.
-    (`fairmargin.metrics.certificates` makes statements on groups from that.) `correct` is the pilot's vote, so it is
+    (`fairmargin.analyses.certified` makes statements on groups from that.) `correct` is the pilot's vote, so it is
     g's own answer wherever that is clear from `pilot` draws. Copies on which the model's scores are no numbers count
     against every class.
 
@@ -99,6 +104,7 @@ class Smoothing:
     needs: ClassVar[str] = "predict"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
     revision: ClassVar[int] = 1
+    bound: ClassVar[Bound] = Bound.LOWER
     at_a_time: ClassVar[int] = 16  # samples a shard: each is asked about thousands of times
     caution: ClassVar[str] = (
         "Radii certified by smoothing are of g, the vote of the model under noise, and not of the model itself: too "
@@ -111,11 +117,14 @@ class Smoothing:
         if not self.largest > 0:
             needed = math.floor(math.log(self.alpha) / math.log(0.5)) + 1
             raise InputError(
-                f"`draws` of Smoothing must be at least {needed} for alpha {self.alpha:g}: with fewer no radius can be "
-                f"certified, however the votes fall; given {self.draws}."
+                f"must be at least {needed} for alpha {self.alpha:g}: with fewer no radius can be certified, however "
+                "the votes fall",
+                field="draws",
+                given=self.draws,
+                of="Smoothing",
             )
         if not is_number(self.price) or not 0 <= self.price < math.inf:
-            raise InputError(f"`price` of Smoothing must be a number that is not negative; given {self.price}.")
+            raise InputError("must be a number that is not negative", field="price", given=self.price, of="Smoothing")
 
     @property
     def largest(self) -> float:
@@ -124,29 +133,38 @@ class Smoothing:
 
     def __call__(self, model: Classifier, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Certified radii; all noise of a sample comes from its key."""
-        with polling(model, tuple(x.shape[1:]), self.sigma) as poll:
-            found = self.certify(poll, poll.rows(x), y, keys)
+        whole, kept = parted(model)
+        with polling(whole, tuple(x.shape[1:]), self.sigma) as poll:
+            found = self.certify(poll, poll.rows(x), y, keys, kept)
         radii, correct = np.array([each.radius for each in found]), np.array([each.correct for each in found])
-        return Distances(radii, correct, Bound.LOWER, self.norm, subject_of(self.sigma))
+        return Distances(radii, correct, self.bound, self.norm, subject_of(self.sigma))
 
-    def certify(self, poll: Poll, rows: Rows, y: Ints, keys: Keys) -> list[Certificate]:
-        """One certificate a row: the pilot for all of them, then the fresh draws that each deserves."""
+    def certify(self, poll: Poll, rows: Rows, y: Ints, keys: Keys, kept: tuple[int, ...] = ()) -> list[Certificate]:
+        """One certificate a row: the pilot for all of them, then the fresh draws that each deserves.
+
+        `kept` holds the positions of several classes to keep; without them each row keeps its own, `y`.
+        """
         counts = pilot_votes(poll, rows, keys, self.pilot)
-        named, deserved = winners(counts), self._deserved(counts)
+        named = winners(counts)
+        deserved = self._deserved(counts[:, list(kept)].sum(axis=1) if kept else counts.max(axis=1))
         return [
-            self._certificate(poll, row, key, int(label), int(fresh))
-            if vote == label
+            self._certificate(poll, row, key, int(vote), int(fresh), kept)
+            if (vote in kept if kept else vote == label)
             else Certificate(0.0, False, self.pilot)  # whatever the fresh draws said, the radius would be 0
             for row, key, label, vote, fresh in zip(rows, keys, y, named, deserved, strict=True)
         ]
 
-    def _certificate(self, poll: Poll, row: Rows, key: np.uint64, label: int, fresh: int) -> Certificate:
-        votes = int(poll.count(row, key, FINAL, fresh)[label])
-        radius = float(certified_radius(votes, fresh, self.sigma, self.alpha))
-        return Certificate(radius, True, self.pilot + fresh)
+    def _certificate(
+        self, poll: Poll, row: Rows, key: np.uint64, named: int, fresh: int, kept: tuple[int, ...]
+    ) -> Certificate:
+        votes = poll.count(row, key, FINAL, fresh)
+        if kept:
+            radius = certified_lead(votes[named], votes[list(kept)].sum(), fresh, self.sigma, self.alpha)
+        else:
+            radius = certified_radius(votes[named], fresh, self.sigma, self.alpha)
+        return Certificate(float(radius), True, self.pilot + fresh)
 
-    def _deserved(self, counts: Ints) -> Ints:
-        most = counts.max(axis=1)
+    def _deserved(self, most: Ints) -> Ints:
         if not self.planned:
             return np.full_like(most, self.draws)
         return np.asarray(planned_draws(self.pilot, self.draws, self.alpha, self.price)[most])

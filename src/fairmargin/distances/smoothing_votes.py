@@ -122,15 +122,15 @@ def check_smoothing(estimator: object, sigma: float, alpha: float, counts: dict[
     name = type(estimator).__name__
     if not is_number(sigma) or not 0 < sigma < math.inf:
         raise InputError(
-            f"`sigma` of {name} must be a positive number, in units of the domain's scale; given {sigma!r}."
+            "must be a positive number, in units of the domain's scale", field="sigma", given=sigma, of=name
         )
     if not is_number(alpha) or not 0 < alpha < 0.5:
         raise InputError(
-            f"`alpha` of {name} must lie between 0 and 0.5, the share of samples that may be wrong; given {alpha!r}."
+            "must lie between 0 and 0.5, the share of samples that may be wrong", field="alpha", given=alpha, of=name
         )
     for field, value in counts.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"`{field}` of {name} must be a whole number, at least 1; given {value!r}.")
+            raise InputError("must be a whole number, at least 1", field=field, given=value, of=name)
 
 
 def subject_of(sigma: float) -> str:

@@ -20,7 +20,8 @@ class SoftmaxMargin:
     """p₍₁₎ − p₍₂₎: the probability of the predicted class less that of the strongest rival.
 
     Guarantee: none. It is a stand-in for the distance that needs no gradient and no search; it lies in [0, 1], has no
-    unit of length, and changes with the temperature of the scores although the boundary does not.
+    unit of length, and changes with the temperature of the scores although the boundary does not. Of several classes to
+    keep the best counts, and the others are left out of the softmax.
 
     Parameters
     ----------
@@ -44,6 +45,7 @@ class SoftmaxMargin:
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
     revision: ClassVar[int] = 1
+    bound: ClassVar[Bound] = Bound.NEITHER
     caution: ClassVar[str] = (
         "`softmax_margin` is a difference of probabilities: it has no unit of length, whatever norm tables and figures "
         "name beside it."
@@ -62,4 +64,4 @@ class SoftmaxMargin:
                 return (top[:, 0] - top[:, 1],)
 
             (values,) = by_tiles(network, sureness, begun.scores)
-            return begun.distances(values, Bound.NEITHER, self.norm)
+            return begun.distances(values, self.bound, self.norm)

@@ -11,7 +11,9 @@ from fairmargin.core.arrays import Ints
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
+from fairmargin.distances.protocol import Found
 from fairmargin.models.network import Network, finite
+from fairmargin.perturbation.closest import Closest
 from fairmargin.perturbation.tiles import by_tiles
 
 
@@ -43,6 +45,13 @@ class Started:
         if tried is not None and np.isinf(found).any():
             looked = np.where(np.isinf(found), tried.double().cpu().numpy(), 0.0)
         return Distances(found, correct.cpu().numpy(), bound, norm, tried=looked)
+
+    def found(self, closest: Closest, tried: Tensor | None = None) -> Found:
+        """Upper bounds, and the nearest misclassified inputs that were found."""
+        lost = torch.zeros_like(closest.distance, dtype=torch.bool)
+        lost[self.correct_at] = torch.isinf(closest.distance[self.correct_at])
+        points = torch.where(lost[:, None], torch.nan, closest.point)
+        return Found(self.distances(closest.distance, Bound.UPPER, closest.norm, tried), points.cpu().numpy())
 
 
 def started(network: Network, x: Any, y: Ints) -> Started:

@@ -1,7 +1,7 @@
 """Verified distances: how far a network's answer is proven not to change."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from fairmargin.distances.protocol import accepted_norm
 from fairmargin.distances.radius_search import largest_radius
 from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError, ModelError
+from fairmargin.models.kept import parted
 from fairmargin.models.layer_reading import layers_of
 from fairmargin.models.layers import Layers
 from fairmargin.models.network import Network
@@ -34,12 +35,13 @@ _AGREEMENT = 1e-3  # of the steps' scores with the model's, relative to the larg
 
 @dataclass(frozen=True)
 class Verified:
-    """The largest radius within which every input of the domain is proven to have the sample's class.
+    """The largest radius within which every input of the domain is proven to have a class that is to be kept.
 
     For each rival k, f_y − f_k is bounded from below over {‖δ / scale‖ ≤ r} ∩ box by a linear function of the input,
     found by one pass backwards through the network (CROWN): where a ReLU or a maximum may bend, a line below or above
     it takes its place, for which it must be known between which numbers its inputs lie. The radius is searched, each
-    sample its own: r is kept if all bounds are above 0.
+    sample its own: r is kept if all bounds are above 0. Of several classes to keep one must be ahead of each rival,
+    everywhere in the region, perhaps another one of each.
 
     Guarantee: a lower bound on the distance of the model itself, for every sample, 0 where nothing could be proven.
     `inf` where the whole domain was proven. Sound up to floating point, thus: the proof is calculated in double
@@ -81,27 +83,33 @@ class Verified:
     needs: ClassVar[str] = "layers"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
     revision: ClassVar[int] = 1
+    bound: ClassVar[Bound] = Bound.LOWER
+    keeps_several: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         check_count(self, steps=self.steps)
         if self.method not in METHODS:
-            raise InputError(f"`method` of Verified must be one of {', '.join(METHODS)}; given {self.method!r}.")
+            raise InputError(f"must be one of {', '.join(METHODS)}", field="method", given=self.method, of="Verified")
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Lower bounds; nothing here is random, so `keys` is not read."""
-        with model.network(tuple(x.shape[1:])) as network, torch.no_grad():
+        whole, kept = parted(model)
+        with cast(Differentiable, whole).network(tuple(x.shape[1:])) as network, torch.no_grad():
             begun = started(network, x, y)
-            layers = layers_of(model, tuple(x.shape[1:]))
+            if kept:
+                held = torch.isin(begun.scores.argmax(dim=1), torch.tensor(kept, device=network.device))
+                begun = replace(begun, correct_at=torch.nonzero(held)[:, 0])
+            layers = layers_of(whole, tuple(x.shape[1:]))
             wide = self._wide(layers)
-            proof = _Proof(layers, _in_smaller_tiles(network, layers, wide), self.norm, wide)
+            proof = _Proof(layers, _in_smaller_tiles(network, layers, wide, len(kept)), self.norm, wide, kept)
             proof.compare(begun)
             values = torch.zeros(len(begun.y), dtype=torch.float64, device=network.device)
             if len(begun.correct_at):
                 values[begun.correct_at] = _search(
                     proof, begun.x[begun.correct_at], begun.y[begun.correct_at], self.steps
                 )
-            return begun.distances(values, Bound.LOWER, self.norm)
+            return begun.distances(values, self.bound, self.norm)
 
     def _wide(self, layers: Layers) -> int:
         """Up to how many values of a layer are bounded by backward passes."""
@@ -118,6 +126,7 @@ class _Proof:
     network: Network
     norm: Norm
     wide: int
+    kept: tuple[int, ...] = ()
 
     def compare(self, begun: Started) -> None:
         """Refuse a model whose steps, as they were read, do not give its scores."""
@@ -142,22 +151,32 @@ class _Proof:
     def leads(self, rows: Tensor, y: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
         """For one tile: the least lead over any rival that is proven, and the radius where its bound would be 0.
 
-        The second is only a guess of a radius to try: the bounds bend.
+        The second is only a guess of a radius to try: the bounds bend. Of several classes to keep, the one that is
+        proven farthest ahead of a rival counts.
         """
         region = Region.around(self.network, rows, self.norm, radius)
         relaxation = Relaxation.of(self.layers, region, self.wide)
-        classes = torch.eye(self.network.classes, dtype=torch.float64, device=rows.device)
-        turn = torch.arange(1, self.network.classes, device=rows.device)
-        rivals = (y[:, None] + turn) % self.network.classes
-        functions = classes[y][:, None] - classes[rivals]
+        functions = self._differences(y)
         leads, reaches = [], []
         for some in torch.split(functions, FUNCTIONS_AT_ONCE, dim=1):
             lead, slopes = relaxation.lowest(len(self.layers.steps), some)
             fall = norm_of((slopes * region.scale).flatten(0, 1), self.norm.dual).reshape(lead.shape)
             leads.append(lead)
             reaches.append(torch.where(fall > 0, lead / torch.where(fall > 0, fall, 1.0), torch.inf))
-        lead = torch.cat(leads, dim=1).amin(dim=1)
-        return torch.nan_to_num(lead, nan=-torch.inf), torch.cat(reaches, dim=1).amin(dim=1)
+        best = (len(rows), -1, max(1, len(self.kept)))  # a row per rival, a column per class to keep
+        lead, reach = (torch.cat(parts, dim=1).reshape(best).amax(dim=2).amin(dim=1) for parts in (leads, reaches))
+        return torch.nan_to_num(lead, nan=-torch.inf), reach
+
+    def _differences(self, y: Tensor) -> Tensor:
+        """Whose least values are sought: the score of each class to keep minus that of each rival, rival by rival."""
+        count = self.network.classes
+        classes = torch.eye(count, dtype=torch.float64, device=y.device)
+        if not self.kept:
+            rivals = (y[:, None] + torch.arange(1, count, device=y.device)) % count
+            return classes[y][:, None] - classes[rivals]
+        others = [place for place in range(count) if place not in self.kept]
+        functions = (classes[list(self.kept)] - classes[others][:, None]).flatten(0, 1)
+        return functions.expand(len(y), *functions.shape)
 
     def farthest(self, rows: Tensor) -> Tensor:
         """The radius of the smallest region around each sample that is the whole domain."""
@@ -178,8 +197,9 @@ def _search(proof: _Proof, x: Tensor, y: Tensor, steps: int) -> Tensor:
     return largest_radius(lead, start, guess * (1 - _HAIR), most, steps)
 
 
-def _in_smaller_tiles(network: Network, layers: Layers, wide: int) -> Network:
+def _in_smaller_tiles(network: Network, layers: Layers, wide: int, kept: int) -> Network:
     """The same network in tiles for which the slopes of all functions fit into memory; by the model, not the data."""
-    functions = FUNCTIONS_AT_ONCE if wide else min(FUNCTIONS_AT_ONCE, network.classes - 1)
+    differences = max(1, kept) * (network.classes - max(1, kept))
+    functions = FUNCTIONS_AT_ONCE if wide else min(FUNCTIONS_AT_ONCE, differences)
     fitting = _NUMBERS_AT_ONCE // (functions * layers.widest)
     return replace(network, tile=max(1, min(network.tile, fitting)))

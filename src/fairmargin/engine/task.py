@@ -1,6 +1,7 @@
 """What an engine runs, and what an engine is."""
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -49,9 +50,28 @@ class Engine(Protocol):
     """Runs tasks and yields each with its result as it finishes, in any order.
 
     An exception raised by a task is raised by the generator; results yielded before it stand. Closing the generator
-    early cancels the rest.
+    early cancels the rest of its tasks, and those of no other call.
+
+    What has several calls of `run` to make opens a session, so that its workers start once:
+
+    >>> from fairmargin.engine.local import Serial
+    >>> with Serial().session() as engine:
+    ...     first = [result for _, result in engine.run([Task("a", abs, (-1,))])]
+    ...     second = [result for _, result in engine.run([Task("b", abs, (-2,))])]
+    >>> first + second
+    [1, 2]
     """
 
     def run(self, tasks: Sequence[Task[T]]) -> Generator[tuple[Task[T], T], None, None]:
         """Start the tasks and yield (task, result) pairs."""
         ...
+
+    def session(self) -> "AbstractContextManager[Engine]":
+        """Return an engine whose calls share their workers until the block is left; within it, a session is shared."""
+        ...
+
+
+def session_of(engine: Engine) -> AbstractContextManager[Engine]:
+    """Return a session of an engine; an engine of the user's without sessions is used as it is."""
+    session = getattr(engine, "session", None)
+    return nullcontext(engine) if session is None else session()

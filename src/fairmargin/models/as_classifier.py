@@ -47,7 +47,7 @@ def as_classifier(
     device: Any = None,
     tile: int | None = None,
 ) -> Classifier:
-    """A `Classifier` with the same decisions as `model`.
+    """Make a `Classifier` with the same decisions as `model`.
 
     Parameters
     ----------
@@ -82,6 +82,15 @@ def as_classifier(
     raise ModelError(f"Cannot read a model of type `{_type_name(model)}`. Supported are: {supported}.")
 
 
+def is_model(value: object) -> bool:
+    """Whether this is a model of a kind that `as_classifier` accepts; a pair of arrays could also be something else.
+
+    >>> is_model(LinearClassifier([[1.0], [2.0]], [0.0, 0.0])), is_model("model.pt")
+    (True, False)
+    """
+    return any(recognise(value) for _, recognise, _ in _CONVERTERS if recognise is not _is_weight_and_bias)
+
+
 def _domain(domain: Domain | None, bounds: tuple[Any, Any] | None) -> Domain | None:
     if bounds is None:
         return domain
@@ -93,7 +102,7 @@ def _domain(domain: Domain | None, bounds: tuple[Any, Any] | None) -> Domain | N
 
 
 def _adapted(model: Any, wishes: Wishes) -> Classifier:
-    """The same classifier, with another domain or other label values if given."""
+    """Return the same classifier, with another domain or other label values if given."""
     wishes.without_torch("a classifier that is ready")
     changes: dict[str, Any] = {}
     if wishes.domain is not None:

@@ -1,11 +1,10 @@
-"""The ways in which a copy of a torch module is made faster; what it calculates stays the same but for last digits."""
+"""BatchNorm folded, and channels last: what a module calculates stays the same but for last digits."""
 
 from collections import Counter
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
-from torch._functorch import config
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from fairmargin.errors import ModelError
@@ -38,27 +37,6 @@ class ChannelsLast(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The model's answer; only images, with four axes, are laid out anew."""
         scores: Tensor = self.model(x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x)
-        return scores
-
-
-class Compiled(nn.Module):
-    """A module compiled by `torch.compile`, for one shape of input, when it is first called.
-
-    Parameters
-    ----------
-    model
-        What is compiled.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        model.compile(dynamic=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The model's answer; its graph is kept for several gradients, where the default lets the first consume it."""
-        with config.patch(donated_buffer=False):
-            scores: Tensor = self.model(x)
         return scores
 
 

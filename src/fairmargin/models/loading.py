@@ -212,7 +212,7 @@ def _read_skops(path: Path, trust: bool) -> object:
     try:
         from skops import io
     except ImportError:
-        raise ModelError(f"Reading '{path}' needs the package skops: `pip install skops`.") from None
+        raise ModelError(f"Reading '{path}' needs the package skops: pip install 'fairmargin[skops]'.") from None
     try:
         unknown = io.get_untrusted_types(file=path)
     except Exception as error:  # a damaged archive, in skops' many ways of saying so

@@ -23,7 +23,7 @@ class Network:
     Parameters
     ----------
     scores
-        Rows to one score per class, differentiable in the rows. It may be an accelerated copy of the model, whose
+        Rows to one score per class, differentiable in the rows. It may be a faster copy of the model, whose
         answers differ in the last digits.
     plain
         The same by the model itself, not differentiable: what it says decides whether an input is misclassified. Far

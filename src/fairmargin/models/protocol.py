@@ -106,20 +106,20 @@ def as_classes(values: Sequence[Any] | npt.NDArray[Any], expected: int) -> tuple
     return classes
 
 
-def encode_labels(model: Classifier, y: Any) -> Ints:
-    """The position in `model.classes` of each label; 1, 1.0 and True are the same label.
+def encode_labels(model: Classifier, y: Any, name: str = "y") -> Ints:
+    """The position in `model.classes` of each label; 1, 1.0 and True are the same label. `name` is for sentences.
 
     >>> from fairmargin.models.linear import LinearClassifier
     >>> model = LinearClassifier([[0.0], [1.0]], [0.0, -1.0], classes=("no", "yes"))
     >>> encode_labels(model, ["yes", "no", "yes"]).tolist()
     [1, 0, 1]
     """
-    values = _plain_values(y, "y")
+    values = _plain_values(y, name)
     position = {label: i for i, label in enumerate(model.classes)}
     codes = np.fromiter((position.get(value, -1) for value in values), np.int64, len(values))
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
-        raise InputError(_unknown_labels(model, [values[i] for i in unknown], int(unknown[0]), len(values)))
+        raise InputError(_unknown_labels(model, [values[i] for i in unknown], int(unknown[0]), len(values), name))
     return codes
 
 
@@ -151,7 +151,7 @@ def _plain_values(values: Any, name: str) -> list[Any]:
     return plain
 
 
-def _unknown_labels(model: Classifier, labels: list[Any], first: int, total: int) -> str:
+def _unknown_labels(model: Classifier, labels: list[Any], first: int, total: int, name: str) -> str:
     shown = ", ".join(map(repr, model.classes[:10])) + (", …" if len(model.classes) > 10 else "")
     given = {type(label).__name__ for label in labels}
     known = {type(label).__name__ for label in model.classes}
@@ -159,6 +159,7 @@ def _unknown_labels(model: Classifier, labels: list[Any], first: int, total: int
     if "str" in given ^ known:
         hint = f" The labels are {'/'.join(sorted(given))}, the classes {'/'.join(sorted(known))}: convert one of them."
     return (
-        f"`y` holds labels that are none of the model's classes in {len(labels):,} of {total:,} samples "
-        f"(first {labels[0]!r} at index {first}). The model's classes are {shown}.{hint}"
+        f"`{name}` holds labels that are none of the model's classes in {len(labels):,} of {total:,} "
+        f"{'samples' if name == 'y' else 'entries'} (first {labels[0]!r} at index {first}). The model's classes are "
+        f"{shown}.{hint}"
     )

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from fairmargin.core.arrays import Ints
 from fairmargin.core.domain import Domain
 from fairmargin.errors import FairmarginError, InputError, ModelError, exits_refused
-from fairmargin.models.acceleration import PLAIN, Acceleration, accelerated, threads
 from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.network import TILE, Network, finite, space
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.outputs import Outputs, Returned, TwoColumns, is_single, outputs_of, without_layer
 from fairmargin.models.protocol import as_classes, as_rows
+from fairmargin.models.search_copy import SearchCopy, chosen, copied
 from fairmargin.models.user_file import Origin, origins_of
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -29,6 +29,9 @@ _HALF = (torch.float16, torch.bfloat16)
 @dataclass(frozen=True, slots=True, eq=False)
 class TorchClassifier:
     """The class with the largest output of a torch module.
+
+    Searches follow the gradients of a copy with BatchNorm folded and channels last, where `search_copy` says so; the
+    module itself has the last word about every input that they find.
 
     Guarantee: while a method runs, the module is in evaluation mode and its parameters ask for no gradients; afterwards
     modes, parameters, gradients and random states are as before, whatever happened. A sample's answer is the same bits
@@ -45,8 +48,6 @@ class TorchClassifier:
         Where inputs may lie.
     tile
         How many samples the module is always given at once; the last ones are padded.
-    acceleration
-        How a faster copy of the module is made for searching; the module itself has the last word.
     outputs
         What the module returns; None until `looked_at` has found it out.
     """
@@ -55,10 +56,11 @@ class TorchClassifier:
     classes: tuple[Any, ...]
     domain: Domain = field(default_factory=lambda: Domain(0, 1))
     tile: int = TILE
-    acceleration: Acceleration = PLAIN
     outputs: Outputs | None = None
-    # Not copied by `replace`: another module, or another reading of its outputs, needs copies of its own.
-    _ready: dict[Acceleration, nn.Module] = field(default_factory=dict, init=False, repr=False)
+    # Not copied by `replace`: another module, or another reading of its outputs, needs copies of its own. The module
+    # without a final layer is filed under the shape ().
+    _ready: dict[tuple[int, ...], nn.Module] = field(default_factory=dict, init=False, repr=False)
+    _copies: dict[tuple[int, ...], SearchCopy] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def offers(self) -> frozenset[str]:
@@ -119,9 +121,6 @@ class TorchClassifier:
     def network(self, shape: tuple[int, ...]) -> Iterator[Network]:
         """The module ready to be measured, on samples of that shape; its state is restored at the end."""
         outputs, whole = self.outputs or Outputs(), self._searched()
-        if self.acceleration not in self._ready:
-            self._ready[self.acceleration] = accelerated(whole, self.acceleration)
-        fast = self._ready[self.acceleration]
         if self.dtype in _HALF:
             kind = str(self.dtype).removeprefix("torch.")
             raise ModelError(
@@ -129,10 +128,11 @@ class TorchClassifier:
                 "`torch.autocast` may still compute in half precision."
             )
         low, high, scale = space(self.domain, shape, self.dtype, self.device)
-        answer, searched = self._answers(whole, shape), self._answers(fast, shape)
-        with undisturbed(self.module), undisturbed(whole), undisturbed(fast), threads(self.acceleration.threads):
+        answer = self._answers(whole, shape)
+        with undisturbed(self.module), undisturbed(whole):
             yield Network(
-                scores=lambda rows: outputs.scores(searched(rows)),
+                # The copy is made when it is first needed: predictions alone never ask for it.
+                scores=lambda rows: outputs.scores(self._answers(self._copy(shape), shape)(rows)),
                 plain=torch.no_grad()(lambda rows: outputs.decided(self.module, answer(rows))),
                 classes=len(self.classes),
                 tile=self.tile,
@@ -140,6 +140,22 @@ class TorchClassifier:
                 high=high,
                 scale=scale,
             )
+
+    def search_copy(self, shape: tuple[int, ...]) -> SearchCopy:
+        """Return how the copy is made that searches on samples of that shape calculate with.
+
+        It depends on the module, the shape, the domain and the tile, not on samples.
+        """
+        if shape not in self._copies:
+            whole, outputs = self._searched(), self.outputs or Outputs()
+
+            def scores_of(module: nn.Module, rows: Tensor) -> Tensor:
+                return outputs.scores(self._answers(module, shape)(rows))
+
+            with undisturbed(self.module), undisturbed(whole):
+                how, made = chosen(whole, shape, scores_of, self._made_up(shape))
+            self._copies[shape], self._ready[shape] = how, made
+        return self._copies[shape]
 
     def fingerprint(self) -> str:
         """A hash of parameters, buffers, structure, settings and code of the module, of classes and domain."""
@@ -164,8 +180,8 @@ class TorchClassifier:
                 f"The module cannot be sent to another process ({type(error).__name__}: {error}). Define its classes "
                 "and functions at the top level of a file, or measure in one process: --engine serial."
             ) from error
-        settings = (self.classes, self.domain, self.tile, self.acceleration, self.outputs)
-        return _restored, (origins_of(self.module), content.getvalue(), *settings)
+        settings = (self.classes, self.domain, self.tile, self.outputs)
+        return _restored, (origins_of(self.module), content.getvalue(), self._copies, *settings)
 
     def layered(self) -> nn.Module:
         """The module as proofs read it: without a final Softmax or Sigmoid layer, with one score per class."""
@@ -177,9 +193,23 @@ class TorchClassifier:
 
     def _searched(self) -> nn.Module:
         """The module without a final Softmax or Sigmoid layer."""
-        if PLAIN not in self._ready:
-            self._ready[PLAIN] = without_layer(self.module, self.outputs.layer if self.outputs else "")
-        return self._ready[PLAIN]
+        if () not in self._ready:
+            self._ready[()] = without_layer(self.module, self.outputs.layer if self.outputs else "")
+        return self._ready[()]
+
+    def _copy(self, shape: tuple[int, ...]) -> nn.Module:
+        """The copy that searches calculate with; made again where it was chosen in another process."""
+        how = self.search_copy(shape)
+        if shape not in self._ready:
+            self._ready[shape] = copied(self._searched(), how)
+        return self._ready[shape]
+
+    def _made_up(self, shape: tuple[int, ...]) -> Tensor:
+        """A tile of random rows inside the domain, always the same."""
+        low, high, scale = space(self.domain, shape, self.dtype, self.device)
+        draws = torch.rand(self.tile, len(low), generator=torch.Generator().manual_seed(0)).to(self.device, self.dtype)
+        bounded = torch.isfinite(low) & torch.isfinite(high)
+        return torch.where(bounded, low + draws * (high - low), scale * (draws - 0.5))
 
     def _tile(self, x: Any, start: int) -> Tensor:
         """Some samples as rows of the module's own kind, as many as a tile holds; the last is repeated."""
@@ -283,11 +313,15 @@ def from_torch(
     return TorchClassifier(_on_device(whole, device), names, Domain(0, 1) if domain is None else domain, tile)
 
 
-def _restored(origins: tuple[Origin, ...], content: bytes, *settings: Any) -> TorchClassifier:
+def _restored(
+    origins: tuple[Origin, ...], content: bytes, copies: dict[tuple[int, ...], SearchCopy], *settings: Any
+) -> TorchClassifier:
     """A classifier that comes from another process of this run, and is trusted as that is."""
     for origin in origins:
         origin.read_again()
-    return TorchClassifier(torch.load(io.BytesIO(content), weights_only=False), *settings)
+    restored = TorchClassifier(torch.load(io.BytesIO(content), weights_only=False), *settings)
+    restored._copies.update(copies)
+    return restored
 
 
 def _on_device(module: nn.Module, device: str | torch.device | None) -> nn.Module:

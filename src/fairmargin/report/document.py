@@ -13,10 +13,25 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from fairmargin.analyses.cells import MARKS
 from fairmargin.errors import harmless_json, visible
-from fairmargin.metrics.results import VERDICTS
-from fairmargin.report import explanations, spelling
+from fairmargin.inference.estimate import VERDICTS
+from fairmargin.presentation import formatting
+from fairmargin.presentation.section import BAD, GOOD, LESS, MISSING, MORE, SAME, UNSURE, Mark
+from fairmargin.report import explanations
 from fairmargin.version import __version__
+
+SYMBOLS: dict[Mark, str] = {
+    LESS: "▼",
+    MORE: "▲",
+    SAME: "≈",
+    UNSURE: "?",
+    MISSING: "✕",
+    GOOD: "✓",
+    BAD: "✗",
+    "": "",
+}
+"""Symbols of marks, so that a verdict is not told by its colour alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +88,9 @@ def document(template: str, provenance: Provenance, content: Mapping[str, Any]) 
         .render(
             content,
             provenance=provenance,
-            verdicts=[(v, explanations.VERDICT_MEANINGS[v]) for v in VERDICTS],
-            spelling=spelling,
+            verdicts=[(v, MARKS[v], explanations.VERDICT_MEANINGS[v]) for v in VERDICTS],
+            symbols=SYMBOLS,
+            formatting=formatting,
             explanations=explanations,
             version=__version__,
             policy=f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "

@@ -6,7 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from fairmargin.report.spelling import plain, shorten
+from fairmargin.presentation.formatting import plain, shorten
 
 FAINT = "#E6E6E6"
 _INK = "#222222"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fairmargin.report.spelling import percent, plain
+from fairmargin.presentation.formatting import percent, plain
 from fairmargin.report.study_numbers import MEASURED, TRAINED, Board, Column, OverSeeds, board_of
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import plotly.graph_objects as go
 
-from fairmargin.report.cells import fixed
+from fairmargin.presentation.formatting import fixed
 from fairmargin.report.drawing import distinct, escape, lay_out
 from fairmargin.report.study_numbers import Board
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from fairmargin.core.bound import Bound
+from fairmargin.core.radius import spelled_radius
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
-from fairmargin.metrics.robust_accuracy import spelled_radius
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
 
 ATTACK = "attack"  # the kind of rows that tell what came of an attack at a radius; the others hold distances
 GIVEN = "as given"  # the method of a network that came with its weights

@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from fairmargin.core.bound import Bound
-from fairmargin.report import explanations, spelling, study_words
+from fairmargin.presentation import formatting
+from fairmargin.report import explanations, study_words
 from fairmargin.report.document import Provenance, document, embed
 from fairmargin.report.study_epochs import Course, courses_of
 from fairmargin.report.study_figures import sigma_heat_map
@@ -67,9 +68,9 @@ def render_study(
         ],
         "run": _what_was_run(table, methods),
         "measurements": _measurements(table),
-        "failures": [spelling.plain(each) for each in failures],
+        "failures": [formatting.plain(each) for each in failures],
         "data_notes": list(notes),
-        "meanings": [(spelling.plain(name), text) for name, text in meanings],
+        "meanings": [(formatting.plain(name), text) for name, text in meanings],
         "warnings": _warnings(table, failures, methods),
         "seeds_reading": study_words.SEEDS_READING,
         "marks_reading": study_words.MARKS_READING,
@@ -115,16 +116,16 @@ def _section(
     seeds = max((column.seeds for board in boards for column in board.columns), default=0)
     return {
         "anchor": f"part-{position}",
-        "data": spelling.plain(place[0]),
-        "partition": spelling.plain(place[1]),
+        "data": formatting.plain(place[0]),
+        "partition": formatting.plain(place[1]),
         "about": f"{int(one['size'].sum()):,} test samples in {len(one)} groups",
         "blocks": [_block(board, f"part-{position}-{i}") for i, board in enumerate(boards, start=1)],
         "natural": None if natural is None else group_table(natural, signed=False),
         "some_groups": SOME_GROUPS,
         "courses": [course_table(course) for course in courses],
         "methods": [method_cells(row, asked) for row in rows],
-        "quantities": [(each.name, spelling.plain(each.about)) for each in asked],
-        "first_method": spelling.plain(rows[0].method) if rows else "",
+        "quantities": [(each.name, formatting.plain(each.about)) for each in asked],
+        "first_method": formatting.plain(rows[0].method) if rows else "",
         "few_seeds": study_words.few_seeds(seeds),
     }
 
@@ -133,7 +134,7 @@ def _block(board: Board, anchor: str) -> dict[str, Any]:
     measurement, sentence = board.measurement, study_words.finding(board)
     return {
         "anchor": anchor,
-        "title": spelling.plain(measurement.title),
+        "title": formatting.plain(measurement.title),
         "about": f"{measurement.bound.words} · {measurement.norm} norm",
         "is_attack": measurement.is_attack,
         "headline": sentence,
@@ -171,13 +172,13 @@ def _listed(names: pd.Series) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    return spelling.listed([spelling.plain(name) for name in names], at_most=40) if names else ""
+    return formatting.listed([formatting.plain(name) for name in names], at_most=40) if names else ""
 
 
 def _measurements(table: pd.DataFrame) -> list[dict[str, str]]:
     return [
         {
-            "title": spelling.plain(board.measurement.title),
+            "title": formatting.plain(board.measurement.title),
             "shows": "robust accuracy" if board.measurement.is_attack else "distances, σ",
             "bound": board.measurement.bound.words,
             "norm": board.measurement.norm,

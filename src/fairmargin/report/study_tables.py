@@ -4,8 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from fairmargin.report import spelling, study_words
-from fairmargin.report.cells import fixed
+from fairmargin.presentation import formatting
+from fairmargin.presentation.formatting import fixed
+from fairmargin.report import study_words
 from fairmargin.report.study_epochs import Course
 from fairmargin.report.study_methods import Change, MethodRow, Quantity
 from fairmargin.report.study_numbers import GIVEN, Board, Column, OverSeeds
@@ -19,7 +20,7 @@ def group_table(board: Board, *, signed: bool) -> dict[str, Any]:
     lowest = {} if signed else {column: _lowest_in(board, column) for column in board.columns}
     rows = [
         {
-            "group": spelling.plain(group),
+            "group": formatting.plain(group),
             "cells": [
                 _cell(board.cells[group, column], signed=signed) | {"lowest": group in lowest.get(column, ())}
                 for column in board.columns
@@ -33,8 +34,8 @@ def group_table(board: Board, *, signed: bool) -> dict[str, Any]:
 def _head(column: Column) -> dict[str, str]:
     seeds = f"{column.seeds} seed{'' if column.seeds == 1 else 's'}"
     return {
-        "network": spelling.plain(column.network),
-        "method": spelling.plain(column.method),
+        "network": formatting.plain(column.network),
+        "method": formatting.plain(column.method),
         "seeds": "" if column.method == GIVEN else seeds,
     }
 
@@ -85,9 +86,9 @@ def course_table(course: Course) -> dict[str, Any]:
         told = [
             [(name, _share(cell.mean, signed=signed) if cell.defined else "–") for name, cell in some] for some in steps
         ]
-        rows.append({"group": spelling.plain(group), "cells": told})
+        rows.append({"group": formatting.plain(group), "cells": told})
     return {
-        "title": spelling.plain(board.measurement.title),
+        "title": formatting.plain(board.measurement.title),
         "what": "σ" if signed else "Robust accuracy",
         "sentence": course.sentence,
         "columns": [_head(column) for column in board.columns],
@@ -101,7 +102,7 @@ def method_cells(row: MethodRow, asked: Sequence[Quantity]) -> dict[str, Any]:
     for each, value, changed in zip(asked, row.values, row.changes, strict=True):
         signed = each.name == "lowest σ"
         cells.append(_cell(value, signed=signed) | {"change": _change(changed)} | {"note": ""})
-    return {"network": spelling.plain(row.network), "method": spelling.plain(row.method), "cells": cells}
+    return {"network": formatting.plain(row.network), "method": formatting.plain(row.method), "cells": cells}
 
 
 def _change(found: Change | None) -> dict[str, str] | None:

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from fairmargin.analyses.summary import comparison
 from fairmargin.core.bound import Bound
-from fairmargin.metrics.attacked import at_most
-from fairmargin.metrics.results import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
-from fairmargin.report.spelling import listed, number, percent, plain, quoted
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
+from fairmargin.presentation.formatting import at_most, listed, number, percent, plain, quoted
 from fairmargin.report.study_methods import Change, Quantity, chance_of_agreement, changes_over, differences
 from fairmargin.report.study_numbers import GIVEN, TRAINED, Board, Lowest, lowest_of
-from fairmargin.report.words import comparison
 
 METHOD = (
     "In every trained network each group is compared with the rest of the same test samples; p-values are corrected by "

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from fairmargin.core.keys import content_hash
 from fairmargin.errors import StoreError
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.received import read_plain
@@ -71,7 +72,7 @@ def unstamped(text: str) -> str:
 
 
 def _of(content: Any) -> str:
-    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return content_hash(content)
 
 
 def _checksum(path: Path) -> str | None:

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fairmargin.core.distances import Distances
+from fairmargin.core.keys import canonical_json, content_hash
 from fairmargin.errors import InputError
 
 Part = str | int | float | bool | None
 
 
 def shard_key(parts: Mapping[str, Part]) -> str:
-    """The name of a shard: a hash of everything that its distances depend on, whatever the order of the parts.
+    """Return the name of a shard: a hash of everything that its distances depend on, whatever the order of the parts.
 
     >>> shard_key({"seed": 0, "steps": 100}) == shard_key({"steps": 100, "seed": 0})
     True
@@ -29,19 +30,21 @@ def shard_key(parts: Mapping[str, Part]) -> str:
                 f"Part {name!r} of a shard key must be text, a number, True, False or None under a name; "
                 f"given {part!r} of type {type(part).__name__}."
             )
-    return sha256(_canonical(parts)).hexdigest()
+    return content_hash(parts, compact=True)
 
 
 def encode(key: str, distances: Distances, about: Mapping[str, Any]) -> bytes:
-    """The bytes of the shard's file."""
+    """Write the shard's file as bytes."""
     meta = {
         "key": key,
         "bound": distances.bound.value,
         "norm": distances.norm.value,
         "subject": distances.subject,
         "estimator": distances.estimator,
-        "about": _canonical(about).decode(),
+        "about": canonical_json(about, compact=True).decode(),
     }
+    if distances.keep:  # absent by default: such shards are the same bytes as before there was `keep`
+        meta["keep"] = canonical_json(distances.keep, compact=True).decode()
     meta["checksum"] = _checksum(distances, meta)
     tried = pa.nulls(len(distances), pa.float64()) if distances.tried is None else pa.array(distances.tried)
     table = pa.table({"value": distances.values, "correct": distances.correct, "tried": tried})
@@ -52,7 +55,7 @@ def encode(key: str, distances: Distances, about: Mapping[str, Any]) -> bytes:
 
 
 def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
-    """The distances and what is known about them; an exception of some kind if the bytes are not what was written."""
+    """Read the distances and what is known about them; any exception if the bytes are not what was written."""
     table = pq.read_table(pa.BufferReader(content), use_threads=False)
     meta = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
     checksum = meta.pop("checksum")
@@ -65,6 +68,7 @@ def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
         subject=meta["subject"],
         tried=None if tried.null_count else tried.to_numpy(),
         estimator=meta.get("estimator", ""),  # older shards do not hold it
+        keep=json.loads(meta.get("keep", "[]")),
     )
     if meta["key"] != key:
         raise ValueError(f"it holds the shard {meta['key']}")
@@ -74,18 +78,8 @@ def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
 
 
 def _checksum(distances: Distances, meta: Mapping[str, str]) -> str:
-    """A hash of the bits of every column and of the metadata, each preceded by its length."""
+    """Hash the bits of every column and of the metadata, each preceded by its length."""
     columns = [distances.values.astype("<f8").tobytes(), distances.correct.astype(np.uint8).tobytes()]
     columns.append(b"" if distances.tried is None else distances.tried.astype("<f8").tobytes())
-    parts = (*columns, _canonical(meta))
+    parts = (*columns, canonical_json(meta, compact=True))
     return sha256(b"".join(len(part).to_bytes(8, "little") + part for part in parts)).hexdigest()
-
-
-def _canonical(content: Mapping[str, Any]) -> bytes:
-    """JSON with one spelling for one content."""
-    try:
-        return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"What is kept about a shard must be plain values, lists and dicts with text as keys: {error}."
-        ) from None

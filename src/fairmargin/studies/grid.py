@@ -4,20 +4,19 @@ A task's key says all that the study says about what decides its result, so that
 of its tasks alone. Data are named there, not hashed: whether they are still the same is looked at when it is run.
 """
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairmargin.attacks.catalog import describe_attack, parse_attack
 from fairmargin.attacks.protocol import Attack
+from fairmargin.core.keys import content_hash
+from fairmargin.core.radius import spelled_radius
 from fairmargin.core.suggestion import suggest
 from fairmargin.distances.catalog import describe, parse_estimator
 from fairmargin.distances.combine import Tightest
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
-from fairmargin.metrics.robust_accuracy import spelled_radius
 from fairmargin.studies.study_file import StudyFile, applies
 from fairmargin.studies.study_sections import AttackSection, DataSection, DistanceSection, NetworkSection
 from fairmargin.studies.study_training import LAST, Settings
@@ -83,7 +82,8 @@ class Cell:
             "groups": self.groups,
             "method": describe_method(self.settings.method),
             "epochs": self.settings.epochs,
-            "plan": asdict(self.settings.plan),
+            # `threads` stands below: keys are the same as before a plan had it.
+            "plan": self.settings.plan.model_dump(mode="json", exclude={"threads"}),
             "seed": self.seed,
             "threads": self.threads,
         }
@@ -91,7 +91,7 @@ class Cell:
     @property
     def key(self) -> str:
         """A hash of `parts`."""
-        return key_of(self.parts())
+        return content_hash(self.parts())
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def plan_study(study: StudyFile) -> tuple[GridTask, ...]:
 def measure_key(cell: Cell, measure: Measure) -> str:
     """The key of the task that measures this on that network."""
     test = {f"test.{name}": getattr(cell.data, name) for name in _TEST}
-    return key_of({"network": cell.key, **test, **measure.parts()})
+    return content_hash({"network": cell.key, **test, **measure.parts()})
 
 
 def cells_of(study: StudyFile) -> tuple[Cell, ...]:
@@ -259,15 +259,6 @@ def epoch_of(cell: Cell, word: str | int) -> str:
     if not text.isdigit() and text not in ("first", "middle", "last", "best"):
         raise InputError(f"what epoch is {text!r}? {suggest(text, ('first', 'middle', 'last', 'best'))}")
     return cell.settings.epoch(text, cell.data.validation > 0)
-
-
-def key_of(parts: dict[str, Any]) -> str:
-    """A hash of plain values, whatever their order.
-
-    >>> key_of({"a": 1, "b": (2, 3)}) == key_of({"b": [2, 3], "a": 1})
-    True
-    """
-    return sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _training_passes(settings: Settings) -> float:

@@ -5,21 +5,20 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from fairmargin.analyses.audit import AuditResult, audit
+from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_attack
 from fairmargin.core.distances import Distances
+from fairmargin.core.keys import content_hash
 from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Progress
 from fairmargin.engine.task import Engine, Task
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import AuditResult
-from fairmargin.metrics.robust_accuracy import RobustAccuracy
-from fairmargin.metrics.under_attack import accuracy_under_attack
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.checksums import stamped, unstamped
 from fairmargin.store.received import read_plain
-from fairmargin.studies.grid import ATTACK, MEASURE, Measure, key_of
+from fairmargin.studies.grid import ATTACK, MEASURE, Measure
 from fairmargin.studies.grid_folder import GridFolder, Record
 from fairmargin.studies.grid_work import Attempt, attempted
-from fairmargin.studies.measuring import Progress
 from fairmargin.studies.study_sections import AttackSection
 
 Compared = AuditResult | RobustAccuracy
@@ -46,7 +45,7 @@ class Comparison:
     record: Record
     measure: Measure
     partition: Partition
-    plan: AuditPlan
+    plan: AuditSettings
 
     @property
     def key(self) -> str:
@@ -55,7 +54,7 @@ class Comparison:
         content = sha256(repr(groups.labels).encode() + groups.membership.tobytes()).hexdigest()
         settings = (plan.confidence, plan.resamples, plan.smallest_group, plan.seed)
         about = {"shards": self.record.shards, "partition": groups.name, "groups": content, "plan": settings}
-        return key_of(about | {"task": self.measure.parts()})
+        return content_hash(about | {"task": self.measure.parts()})
 
     @property
     def path(self) -> Path:

@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fairmargin.core.distances import Distances
-from fairmargin.distances.measure import concatenate
+from fairmargin.core.distances import Distances, concatenate
+from fairmargin.core.keys import content_hash
 from fairmargin.errors import StoreError, visible
 from fairmargin.store.atomic import atomic_write_text, cannot_write
 from fairmargin.store.folder import Store
 from fairmargin.store.received import files_below, folders_below, read_plain, refuse_links
-from fairmargin.studies.grid import TRAIN, Cell, GridTask, key_of
+from fairmargin.studies.grid import TRAIN, Cell, GridTask
 from fairmargin.training.checkpoints import FINAL
 
 STUDY, RESULTS, REPORT, FAILURES = "study.toml", "results.csv", "report.html", "failures.txt"
@@ -95,7 +95,7 @@ class GridFolder:
         """Where a network lies: named by all that it depends on, the content of its data too."""
         words = (cell.data.name, cell.network.name, cell.method, str(cell.seed))
         slug = "-".join(re.sub(r"[^A-Za-z0-9.]+", "_", word).strip("_")[:24] for word in words)
-        return self.path / "trainings" / f"{slug}-{key_of({'cell': cell.key, 'origin': origin})[:12]}"
+        return self.path / "trainings" / f"{slug}-{content_hash({'cell': cell.key, 'origin': origin})[:12]}"
 
     def read(self, key: str) -> Record | None:
         """The record of a task; None if it is not done, or if the record cannot be read."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 from fairmargin.core.distances import Distances
 from fairmargin.engine.task import Task
+from fairmargin.runner.measurer import ShardPlan, combined_keys
 from fairmargin.studies.grid import GridTask
 from fairmargin.studies.grid_samples import references_of
 from fairmargin.studies.grid_state import GridState, is_kept, record_of
 from fairmargin.studies.grid_work import attempted, network_at, samples_of, shard_plans, work_of
-from fairmargin.studies.measuring import Plan, combined
 
 _HELD = 2**28  # bytes of weights that are measured at a time: an engine's workers start once for all of them
 
@@ -19,7 +19,7 @@ class _Planned:
     """A measurement with its shards."""
 
     task: GridTask
-    plans: list[Plan]
+    plans: list[ShardPlan]
     seconds: float = 0.0
     measured: int = 0
 
@@ -68,7 +68,7 @@ def _batches(run: GridState, todo: Sequence[GridTask]) -> Iterator[list[_Planned
 def _measure_some(run: GridState, planned: Sequence[_Planned], done: float, total: float) -> float:
     """Measure the shards that are missing, each once whoever needs it, and keep records; how much is done then."""
     needed: dict[str, list[_Planned]] = {}
-    missing: dict[str, tuple[Task[Distances], Plan]] = {}
+    missing: dict[str, tuple[Task[Distances], ShardPlan]] = {}
     for each in planned:
         for plan in each.plans:
             for task in plan.tasks:
@@ -99,5 +99,5 @@ def _keep(run: GridState, each: _Planned) -> None:
     seconds = each.seconds * len(each.shards) / each.measured if each.measured else 0.0
     known = run.folder.read(each.task.key)
     record = record_of(run, each.task, seconds or (known.seconds if known else 0.0), work_of(each.task))
-    run.records[each.task.key] = replace(record, shards=combined(each.plans, run.store))
+    run.records[each.task.key] = replace(record, shards=combined_keys(each.plans, run.store))
     run.folder.write(run.records[each.task.key])

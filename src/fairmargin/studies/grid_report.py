@@ -11,8 +11,8 @@ from fairmargin.report.document import Provenance
 from fairmargin.report.study_page import render_study
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.studies.grid_results import Grid
-from fairmargin.studies.preparing import versions
 from fairmargin.studies.study_file import StudyFile
+from fairmargin.study.record import versions
 from fairmargin.training.catalog import METHODS
 
 

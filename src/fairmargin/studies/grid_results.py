@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from fairmargin.analyses.audit import AuditResult
+from fairmargin.analyses.robust_accuracy import RobustAccuracy
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import FairmarginError, InputError
-from fairmargin.metrics.results import AuditResult
-from fairmargin.metrics.robust_accuracy import RobustAccuracy
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.studies.grid import ATTACK, MEASURE, Cell, GridTask, cells_of, epoch_of
 from fairmargin.studies.grid_choice import cell_meant, task_meant

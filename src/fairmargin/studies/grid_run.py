@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from fairmargin.core.keys import content_hash
+from fairmargin.core.progress import Progress
 from fairmargin.engine.local import Serial
 from fairmargin.engine.task import Engine
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.store.table import write_csv
-from fairmargin.studies.grid import GridTask, key_of, plan_study
+from fairmargin.studies.grid import GridTask, plan_study
 from fairmargin.studies.grid_comparing import compare_missing
 from fairmargin.studies.grid_folder import RESULTS, STUDY, GridFolder
 from fairmargin.studies.grid_measuring import measure_missing
@@ -21,7 +23,6 @@ from fairmargin.studies.grid_samples import GridSamples, listening, load_samples
 from fairmargin.studies.grid_state import GridState, origin
 from fairmargin.studies.grid_training import train_missing
 from fairmargin.studies.grid_work import check_measure, network_at, origin_of, samples_of
-from fairmargin.studies.measuring import Progress
 from fairmargin.studies.study_file import StudyFile, write_study
 
 
@@ -117,7 +118,7 @@ def _check(plan: Sequence[GridTask]) -> None:
                 models[place] = network_at(task.cell, None)
             if task.measure is None:
                 continue
-            what = key_of({"place": place, **task.measure.parts(), "epoch": ""})
+            what = content_hash({"place": place, **task.measure.parts(), "epoch": ""})
             if what not in checked:
                 check_measure(models[place], task.cell, task.measure)
                 checked.add(what)

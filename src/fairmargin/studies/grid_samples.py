@@ -11,19 +11,15 @@ import numpy as np
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.partition import Partition
-from fairmargin.data.card import Progress
+from fairmargin.core.progress import Progress
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.errors import InputError
 from fairmargin.models.referenced import References, drawn
-from fairmargin.studies.loading import load_data
-from fairmargin.studies.study import Study, make_study
+from fairmargin.runner.cases import load_data
+from fairmargin.runner.training_data import TrainingData, groups_name, held_out, prepared
 from fairmargin.studies.study_sections import DataSection, crossed
-from fairmargin.studies.training_data import TrainingData, held_out, prepared
-from fairmargin.studies.training_study import TrainingStudy, make_subject
-from fairmargin.training.methods import ERM
-
-_NETWORK = "logistic"  # any: what the data are does not depend on it
+from fairmargin.study.options import DataOptions, GroupOptions
 
 # Who is told of loading and training in this process; in a worker of an engine nobody is.
 _listener: ContextVar[Progress | None] = ContextVar("listener", default=None)
@@ -80,7 +76,7 @@ def load_samples(data: DataSection, groups: str, trained: bool) -> GridSamples:
 def _read(data: DataSection, groups: str, trained: bool, tell: Progress | None) -> GridSamples:
     known = _training(data, groups, tell) if trained else None
     names = () if known is None else known.training.class_names
-    test = prepared(_study(data, groups), load_data(_asked(data, "test"), tell), names)
+    test = prepared(_load(data, "test", tell), groups_of(groups), names)
     test = test.sample(data.test_per_group, data.by) if data.test_per_group else test
     if known is not None and test.x.shape[1:] != known.training.x.shape[1:]:
         raise InputError(
@@ -129,12 +125,11 @@ def references_of(samples: GridSamples) -> References:
 
 
 def _training(data: DataSection, groups: str, tell: Progress | None) -> TrainingData:
-    study = _study(data, groups)
-    whole = prepared(study, load_data(_asked(data, "train"), tell))
+    whole = prepared(_load(data, "train", tell), groups_of(groups))
     whole = whole.sample(data.train_per_group, data.by) if data.train_per_group else whole
     if not data.validation:
         return TrainingData(whole, None, _outputs(whole))
-    kept = held_out(whole.y, whole.partition(study.groups), data.validation)
+    kept = held_out(whole.y, whole.partition(training_groups(data, groups)), data.validation)
     return TrainingData(whole.take(~kept), whole.take(kept), _outputs(whole))
 
 
@@ -142,22 +137,26 @@ def _outputs(dataset: Dataset) -> int:
     return len(dataset.class_names) or int(dataset.y.max()) + 1
 
 
-def _asked(data: DataSection, split: str) -> Study:
-    """What is to be loaded, as an audit would name it."""
-    fields: dict[str, object] = {"model": f"arch:{_NETWORK}", "task": data.task, "size": data.size, "root": data.root}
+def _load(data: DataSection, split: str, tell: Progress | None) -> Dataset:
+    """Load one part of the data, as an audit would name it."""
+    options = DataOptions(task=data.task, size=data.size, root=data.root)
     if not data.is_file:
-        return make_study({**fields, "data": data.dataset, "split": split})
+        return load_data(options.model_copy(update={"data": data.dataset, "split": split}), GroupOptions(), 0, tell)
     names = [part for name in (*data.partitions, data.groups, data.by) for part in crossed(name)]
     columns = tuple(dict.fromkeys(name for name in names if name not in ("class", data.label)))
     path = data.train if split == "train" else data.test
     if not Path(path).exists():
         raise InputError(f"{data.name}: there is no file {path!r}. Check the path.")
-    return make_study({**fields, "data": path, "label": data.label, "features": data.features, "groups": columns})
+    named = {"data": path, "label": data.label, "features": data.features}
+    return load_data(options.model_copy(update=named), GroupOptions(group=columns), 0, tell)
 
 
-def _study(data: DataSection, groups: str) -> TrainingStudy:
-    """What a training would be told of data and groups."""
-    parts = crossed(groups)
-    by: dict[str, object] = {"cross": (parts,)} if len(parts) > 1 else {"groups": parts}
-    fields = {"data": data.train if data.is_file else data.dataset, **by}
-    return TrainingStudy(make_subject(_NETWORK, fields), ERM(), 1)
+def groups_of(name: str) -> GroupOptions:
+    """Return the groups of a partition's name: "race & sex" crosses."""
+    parts = crossed(name)
+    return GroupOptions(cross=(parts,)) if len(parts) > 1 else GroupOptions(group=parts)
+
+
+def training_groups(data: DataSection, groups: str) -> str:
+    """Return the name of the partition that training methods speak of."""
+    return groups_name(groups_of(groups))

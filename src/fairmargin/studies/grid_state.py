@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairmargin.core.keys import content_hash
+from fairmargin.core.progress import Progress
 from fairmargin.engine.task import Engine
 from fairmargin.store.folder import Store
-from fairmargin.studies.grid import Cell, GridTask, key_of
+from fairmargin.studies.grid import Cell, GridTask
 from fairmargin.studies.grid_folder import GridFolder, Record
 from fairmargin.studies.grid_work import Attempt, samples_of
-from fairmargin.studies.measuring import Progress
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +53,7 @@ def origin(run: GridState, task: GridTask) -> str:
     if task.measure is None:
         return run.origins[task.cell.key]
     test = samples_of(task.cell).test
-    return key_of({"network": run.origins[task.cell.key], "x": test.fingerprint, "in": test.domain.fingerprint()})
+    return content_hash({"network": run.origins[task.cell.key], "x": test.fingerprint, "in": test.domain.fingerprint()})
 
 
 def record_of(run: GridState, task: GridTask, seconds: float, work: float) -> Record:

@@ -9,11 +9,11 @@ from statistics import median
 import numpy as np
 import torch
 
-from fairmargin.models.acceleration import threads
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.studies.grid import Cell, GridTask
 from fairmargin.studies.grid_folder import GridFolder, Record
 from fairmargin.studies.grid_work import network_at, samples_of, work_of
+from fairmargin.training.threads import threads
 
 _ROWS, _TIMES = 64, 10
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from pyarrow import ArrowException
 from pyarrow import parquet as pq
 
+from fairmargin.core.progress import Progress
 from fairmargin.engine.local import Serial
 from fairmargin.engine.task import Task
 from fairmargin.studies.grid import TRAIN, GridTask
 from fairmargin.studies.grid_samples import listening
 from fairmargin.studies.grid_state import GridState, record_of
 from fairmargin.studies.grid_work import attempted, train_cell, work_of
-from fairmargin.studies.measuring import Progress
 
 _LOOK_EVERY = 1.0  # seconds between looks at trainings in other processes
 

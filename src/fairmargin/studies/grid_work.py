@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -10,28 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.attacks.catalog import describe_attack
-from fairmargin.attacks.outcomes import attack_shard, check_radius
+from fairmargin.attacks.outcomes import check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
+from fairmargin.core.progress import Progress
 from fairmargin.distances.measure import check_estimator
-from fairmargin.engine.task import Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
-from fairmargin.models.acceleration import threads
 from fairmargin.models.linear_network import served
-from fairmargin.models.protocol import Classifier
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.models.weights import load_weights
+from fairmargin.runner.measurer import ShardPlan, attack_plan_of, plans_of
+from fairmargin.runner.trainer import TrainingJob, train_network
+from fairmargin.runner.training_data import TrainingData, build_network, weights_of
 from fairmargin.studies.grid import Cell, GridTask, Measure
-from fairmargin.studies.grid_samples import GridSamples, listener, load_samples
-from fairmargin.studies.measuring import Plan, Progress, Slice, plans_of, shards_of
-from fairmargin.studies.study_sections import AttackSection, crossed
+from fairmargin.studies.grid_samples import GridSamples, listener, load_samples, training_groups
+from fairmargin.studies.study_sections import AttackSection
 from fairmargin.studies.study_training import BEST, LAST
-from fairmargin.studies.training_data import TrainingData, build_network, weights_of
-from fairmargin.studies.training_study import TrainingStudy, make_subject
+from fairmargin.study.options import ModelOptions
+from fairmargin.study.study import ARCHITECTURE
 from fairmargin.training.checkpoints import BEST as BEST_FILE
 from fairmargin.training.checkpoints import FINAL, TrainingFolder
-from fairmargin.training.methods import ERM
-from fairmargin.training.train import TrainingResult, train
 
 SEED = 0  # of estimators and attacks: all networks are measured with the same randomness
 
@@ -69,22 +66,15 @@ def train_cell(cell: Cell, folder: Path) -> tuple[int, int]:
 
     Guarantee: the same weights in any process, since the number of threads is the study's.
     """
-    data = samples_of(cell).trained
+    data, settings = samples_of(cell).trained, cell.settings
     assert data is not None
-    assert cell.settings is not None
-    with threads(cell.threads):
-        found = train(
-            build_network(_training_study(cell), data),
-            data.training,
-            cell.settings.method,
-            epochs=cell.settings.epochs,
-            partition=_training_study(cell).groups,
-            validation=data.validation,
-            plan=cell.settings.plan,
-            out=folder,
-            progress=_told(cell),
-        )
-    if _diverged(found, cell):
+    assert settings is not None
+    module = build_network(_model_options(cell), _place(cell), data, settings.plan.seed)
+    groups = training_groups(cell.data, cell.groups)
+    plan = settings.plan.model_copy(update={"threads": cell.threads})
+    job = TrainingJob(module, data, settings.method, settings.epochs, plan, groups)
+    found = train_network(job, folder, _told(cell))
+    if found.diverged:
         raise InputError(found.stopped)
     return len(found.history), found.best_epoch
 
@@ -121,21 +111,21 @@ def origin_of(cell: Cell) -> str:
     if cell.settings is not None and data is not None:
         for dataset in filter(None, (data.training, data.validation)):
             digest.update(f"{dataset.fingerprint} {dataset.domain.fingerprint()}".encode())
-            digest.update(dataset.partition(_training_study(cell).groups).membership.tobytes())
+            digest.update(dataset.partition(training_groups(cell.data, cell.groups)).membership.tobytes())
     return digest.hexdigest()
 
 
 def network_at(cell: Cell, folder: Path | None, epoch: str = LAST) -> TorchClassifier:
     """The network after an epoch, ready to be measured; without a folder and weights as it is before training."""
     samples = samples_of(cell)
-    study = _training_study(cell)
     data = samples.trained or TrainingData(samples.test, None, samples.outputs)
-    module = build_network(study, data)
+    seed = 0 if cell.settings is None else cell.settings.plan.seed
+    module = build_network(_model_options(cell), _place(cell), data, seed)
     if folder is not None:
         path = weights_at(folder, epoch)
         if not path.exists():
             raise InputError(f"there is no epoch {epoch}: the training ended before.")
-        load_weights(weights_of(module, study.subject), path)
+        load_weights(weights_of(module), path)
     return TorchClassifier(module.eval(), tuple(range(samples.outputs)), samples.test.domain)
 
 
@@ -146,15 +136,13 @@ def weights_at(folder: Path, epoch: str) -> Path:
     return TrainingFolder(folder).epoch_file(int(epoch))
 
 
-def shard_plans(model: TorchClassifier, cell: Cell, measure: Measure, references: Any) -> list[Plan]:
+def shard_plans(model: TorchClassifier, cell: Cell, measure: Measure, references: Any) -> list[ShardPlan]:
     """The tasks that measure this on the network; of several estimators joined by +, a plan for each."""
     samples, means = samples_of(cell), measure.means
-    subject = served(model, means.needs, tuple(map(int, samples.test.x.shape[1:])))
-    if isinstance(measure.section, AttackSection):
-        assert isinstance(means, Attack)
-        about = {"attack": describe_attack(means), "radius": measure.radius, "seed": SEED}
-        return [Plan(tuple(_attack_tasks(subject, samples, means, measure.radius)), about)]
-    return plans_of(subject, samples.test, samples.positions, means, SEED, references)  # type: ignore[arg-type]
+    where = (model, samples.test, samples.positions)
+    if isinstance(means, Attack) and isinstance(measure.section, AttackSection):
+        return [attack_plan_of(*where, means, measure.radius, SEED)]
+    return plans_of(*where, means, SEED, references)  # type: ignore[arg-type]
 
 
 def check_measure(model: TorchClassifier, cell: Cell, measure: Measure) -> None:
@@ -168,34 +156,12 @@ def check_measure(model: TorchClassifier, cell: Cell, measure: Measure) -> None:
     check_radius(subject.domain, means.norm, measure.radius, int(np.prod(test.x.shape[1:])))
 
 
-def _attack_tasks(model: Classifier, samples: GridSamples, attack: Attack, radius: float) -> Iterator[Task[Any]]:
-    parts = {f"attack.{name}": value for name, value in describe_attack(attack).items()}
-    parts |= {"revision": type(attack).revision, "radius": radius, "model": model.fingerprint()}
-    for start, stop, key in shards_of(model, samples.test, SEED, parts):
-        some = Slice(samples.test.x, start, stop)
-        yield Task(key, attack_shard, (model, attack, some, samples.positions[start:stop], radius, SEED, start))
+def _place(cell: Cell) -> str:
+    return cell.data.train if cell.data.is_file else cell.data.dataset
 
 
-def _training_study(cell: Cell) -> TrainingStudy:
-    """The training as `fairmargin train` would know it."""
+def _model_options(cell: Cell) -> ModelOptions:
     mean, std = cell.normalisation
-    parts = crossed(cell.groups)
-    fields: dict[str, object] = {
-        "data": cell.data.train if cell.data.is_file else cell.data.dataset,
-        "mean": mean,
-        "std": std,
-        "weights": cell.network.weights or cell.network.start,
-        **({"cross": (parts,)} if len(parts) > 1 else {"groups": parts}),
-    }
-    subject = make_subject(cell.network.architecture, fields)
-    if cell.settings is None:
-        return TrainingStudy(subject, ERM(), 1)
-    return TrainingStudy(subject, cell.settings.method, cell.settings.epochs, cell.settings.plan, "0.1")
-
-
-def _diverged(found: TrainingResult, cell: Cell) -> bool:
-    """Whether it stopped because the loss was no number, and not because nothing got better."""
-    assert cell.settings is not None
-    patience = cell.settings.plan.patience
-    waited = len(found.history) - found.best_epoch if found.best_epoch else 0
-    return bool(found.stopped) and not (patience and waited >= patience)
+    network = cell.network
+    weights = network.weights or network.start
+    return ModelOptions(model=f"{ARCHITECTURE}{network.architecture}", weights=weights, mean=mean, std=std)

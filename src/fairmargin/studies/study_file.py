@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.studies.study_sections import (
     AttackSection,
@@ -59,7 +59,7 @@ class StudyFile(BaseModel):
         Of each training. It is fixed because the last bits of a network depend on it: several networks at a time
         (`--engine processes`) use a machine better than several threads.
     confidence, resamples, smallest_group
-        Of the comparison of groups; see `AuditPlan`.
+        Of the comparison of groups; see `AuditSettings`.
     training
         How all methods train.
     data, network, method, distance, attack
@@ -169,9 +169,9 @@ class StudyFile(BaseModel):
             if twice:
                 raise InputError(f"two [[{kind}]] are called {twice[0]!r}: give each a `name` of its own.")
 
-    def audit_plan(self) -> AuditPlan:
+    def audit_plan(self) -> AuditSettings:
         """How groups are compared."""
-        return AuditPlan(
+        return AuditSettings(
             confidence=self.confidence, resamples=self.resamples, smallest_group=self.smallest_group, seed=0
         )
 

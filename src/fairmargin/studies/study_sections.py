@@ -8,14 +8,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from fairmargin.attacks.catalog import ATTACKS, parse_attack
 from fairmargin.core.catalog import Catalog, split_options
-from fairmargin.core.radius import parse_radius
+from fairmargin.core.radius import parse_radius, spelled_radius
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.catalog import DATASETS
 from fairmargin.distances.catalog import ESTIMATORS, parse_estimator
 from fairmargin.errors import InputError
-from fairmargin.metrics.robust_accuracy import spelled_radius
 from fairmargin.models.architectures.catalog import ARCHITECTURES
-from fairmargin.studies.epoch_audits import WORDS
+from fairmargin.runner.trainer import WORDS
 from fairmargin.training.catalog import METHODS, parse_method
 
 
@@ -67,7 +66,7 @@ class Section(BaseModel):
 class _OfCatalog(Section):
     """A section about an entry of a catalog, whose fields may stand in the section itself."""
 
-    catalog: ClassVar[Catalog]
+    catalog: ClassVar[Catalog[type]]
 
     @classmethod
     def _gathered(cls, given: dict[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
-from fairmargin.studies.epoch_audits import WORDS
-from fairmargin.studies.paper_settings import PAPERS, Wishes, descent
+from fairmargin.runner.trainer import WORDS, watching
 from fairmargin.studies.study_sections import MethodSection, TrainingSection
-from fairmargin.studies.training_study import watching
+from fairmargin.study.options import TrainOptions
+from fairmargin.study.paper_settings import PAPERS
 from fairmargin.training.catalog import parse_method
 from fairmargin.training.checkpoints import epochs_to_keep
 from fairmargin.training.plan import TrainingPlan
@@ -26,7 +26,7 @@ class Settings:
 
     def with_seed(self, seed: int) -> "Settings":
         """The same, by another seed."""
-        return replace(self, plan=replace(self.plan, seed=seed))
+        return replace(self, plan=self.plan.model_copy(update={"seed": seed}))
 
     def epoch(self, word: str, validated: bool) -> str:
         """The epoch that a word means: its number, "last" or "best"; one whose weights are not kept is refused.
@@ -64,19 +64,8 @@ def settings_of(section: MethodSection, usual: TrainingSection) -> Settings:
         raise InputError(f"there are no settings of {paper!r}. {suggest(paper, PAPERS)}")
     if said("epochs") is None and not paper:
         raise InputError("how long is to be trained? Give `epochs`, there or in [training].")
-    steps = descent(Wishes(**{name: said(name) for name in Wishes.__dataclass_fields__}), paper)  # type: ignore[arg-type]
+    fields = {name: value for name in TrainingSection.model_fields if (value := said(name)) not in (None, "")}
+    options = TrainOptions(method=section.method, **fields)
     method = parse_method(section.method)
-    radius = said("watch_radius")
-    watch, watched = watching(method, str(said("watch") or ""), "" if radius is None else str(radius))
-    others = ("augmentation", "average", "watch_samples", "patience", "keep_every")
-    plan = TrainingPlan(
-        rate=steps.rate,
-        optimizer=steps.optimizer,
-        momentum=steps.momentum,
-        weight_decay=steps.weight_decay,
-        batch=steps.batch,
-        schedule=steps.schedule,
-        watch=watch,
-        watch_radius=watched,
-    )
-    return Settings(method, steps.epochs, replace(plan, **{n: said(n) for n in others if said(n) is not None}))  # type: ignore[arg-type]
+    watch, watched = watching(method, options.watch, options.watch_radius)
+    return Settings(method, options.epochs, TrainingPlan(**options.descent(), watch=watch, watch_radius=watched))

@@ -20,7 +20,9 @@ def augmented(x: Tensor, kind: str, random: torch.Generator) -> Tensor:
         return x
     if x.ndim != 4:
         raise InputError(
-            f"`augmentation` {kind!r} is for images (channels, height, width); given {tuple(x.shape[1:])}."
+            f"is for images (channels, height, width), not for samples of shape {tuple(x.shape[1:])}",
+            field="augmentation",
+            given=kind,
         )
     flip = torch.rand(len(x), generator=random) < 0.5
     x = torch.where(flip.to(x.device)[:, None, None, None], x.flip(-1), x)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from fairmargin.training.recipe import TrainingMethod
 
 # A new method is one line here, and its class in a file beside this one.
-METHODS = Catalog(
+METHODS: Catalog[type] = Catalog(
     "method",
     "fairmargin.training",
     {
@@ -31,7 +31,7 @@ METHODS = Catalog(
 
 
 def parse_method(text: str) -> "TrainingMethod":
-    """A method as options spell it.
+    """Make a method from its spelling in options.
 
     >>> parse_method("fat:weight=0.5,radius=4/255").weight
     0.5
@@ -42,7 +42,7 @@ def parse_method(text: str) -> "TrainingMethod":
 
 
 def describe_method(method: "TrainingMethod") -> dict[str, Plain | Any]:
-    """Its name and fields as plain values; of one that is in no catalog, the class's name.
+    """Return its name and fields as plain values; of one that is in no catalog, the class's name.
 
     >>> describe_method(parse_method("erm"))
     {'name': 'erm'}

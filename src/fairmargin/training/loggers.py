@@ -2,25 +2,27 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fairmargin.core.suggestion import suggest
+from fairmargin.core.catalog import Catalog
 from fairmargin.errors import InputError
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.training.history import Epoch
 
-Heard = Callable[[Epoch], None]
+OnEpoch = Callable[[Epoch], None]
+Logger = Callable[[Path, Mapping[str, Any]], AbstractContextManager[OnEpoch]]
 _RUN_ID = "mlflow_run.txt"
 
 
 @contextmanager
-def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
-    """A listener for each finished epoch, for `train(heard=…)`; what it writes is complete when the block is left.
+def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> Iterator[OnEpoch]:
+    """Yield a function to call with each finished epoch, for `train(on_epoch=…)`.
 
     Guarantee: a package that is missing is said before anything is trained. A training that goes on continues its log.
+    What is written is complete when the block is left.
 
     Parameters
     ----------
@@ -35,23 +37,21 @@ def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> 
     ...     pass
     Traceback (most recent call last):
         ...
-    fairmargin.errors.InputError: Cannot log to 'mlfow'. Did you mean 'mlflow'? There are: tensorboard, mlflow.
+    fairmargin.errors.InputError: Unknown logger `mlfow`. Did you mean 'mlflow'? There are: tensorboard, mlflow.
     """
-    for kind in kinds:
-        if kind not in LOGGERS:
-            raise InputError(f"Cannot log to {kind!r}. {suggest(kind, LOGGERS)}")
+    loggers = [LOGGERS.find(kind) for kind in dict.fromkeys(kinds)]
     with ExitStack() as stack:
-        listeners = [stack.enter_context(LOGGERS[kind](folder, about)) for kind in dict.fromkeys(kinds)]
+        listeners = [stack.enter_context(logger(folder, about)) for logger in loggers]
 
-        def heard(epoch: Epoch) -> None:
+        def on_epoch(epoch: Epoch) -> None:
             for listener in listeners:
                 listener(epoch)
 
-        yield heard
+        yield on_epoch
 
 
 def scalars(epoch: Epoch) -> dict[str, float]:
-    """The numbers of an epoch by name, without those that were not measured.
+    """Return the numbers of an epoch by name, without those that were not measured.
 
     >>> epoch = Epoch(1, 0.1, 2.0, 0.5, (("loss", 0.5),), 0.9, "a", 0.8)
     >>> sorted(scalars(epoch))
@@ -64,23 +64,23 @@ def scalars(epoch: Epoch) -> dict[str, float]:
 
 
 @contextmanager
-def _tensorboard(folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
+def _tensorboard(folder: Path, about: Mapping[str, Any]) -> Iterator[OnEpoch]:
     writer = _package("torch.utils.tensorboard", "tensorboard").SummaryWriter(log_dir=str(folder / "tensorboard"))
     try:
         writer.add_text("settings", "\n".join(f"- {name}: {value}" for name, value in about.items()))
 
-        def heard(epoch: Epoch) -> None:
+        def on_epoch(epoch: Epoch) -> None:
             for name, value in scalars(epoch).items():
                 writer.add_scalar(name, value, epoch.epoch)
             writer.flush()  # whoever watches sees it now, and a kill loses nothing
 
-        yield heard
+        yield on_epoch
     finally:
         writer.close()
 
 
 @contextmanager
-def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
+def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[OnEpoch]:
     mlflow = _package("mlflow", "mlflow")
     path = folder / _RUN_ID
     known = path.read_text(encoding="utf-8").strip() if path.is_file() else None
@@ -91,14 +91,14 @@ def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[Heard]:
             atomic_write_text(path, run.info.run_id)
             mlflow.log_params({name: str(value) for name, value in about.items()})
 
-        def heard(epoch: Epoch) -> None:
+        def on_epoch(epoch: Epoch) -> None:
             mlflow.log_metrics(scalars(epoch), step=epoch.epoch)
 
-        yield heard
+        yield on_epoch
 
 
 # A new logger is one line here.
-LOGGERS = {"tensorboard": _tensorboard, "mlflow": _mlflow}
+LOGGERS: Catalog[Logger] = Catalog("logger", __package__, {"tensorboard": _tensorboard, "mlflow": _mlflow})
 
 
 def _package(module: str, extra: str) -> Any:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from fairmargin.core.progress import Progress, silent
 from fairmargin.store.lock import sole_writer
 from fairmargin.training.augmentation import augmented
 from fairmargin.training.checkpoints import BEST, LATEST, MIDWAY, Frozen, TrainingFolder, epochs_to_keep
@@ -22,7 +23,6 @@ from fairmargin.training.seeds import generator_of, seed_dropout, seed_of
 from fairmargin.training.step import Summed, sum_up
 from fairmargin.training.watching import Watch
 
-Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 _SECONDS_BETWEEN_SAVES = 30.0  # what a killed training loses at most, but for the step it was in
 _SECONDS_BETWEEN_WORDS = 0.1  # a small network's step takes no longer than saying how it went
 
@@ -43,9 +43,9 @@ class Training:
         A hash of all that decides the result, so that a folder is never continued by another training.
     folder
         Where it is kept; None for nowhere.
-    tell
-        Who is told how far it is.
-    heard
+    progress
+        Called with (what is being done, steps done, steps in all).
+    on_epoch
         Called with each finished epoch.
     """
 
@@ -56,11 +56,11 @@ class Training:
     watch: Watch
     identity: str
     folder: TrainingFolder | None = None
-    tell: Progress = lambda _what, _done, _total: None
-    heard: Callable[[Epoch], None] = lambda _epoch: None
+    progress: Progress = silent
+    on_epoch: Callable[[Epoch], None] = silent
 
     def run(self, module: nn.Module) -> tuple[Running, str]:
-        """The training at its end, and why it stopped early; empty if it did not."""
+        """Train to the end; return the training, and why it stopped early (empty if it did not)."""
         running = begin(module, self.method, self.plan, self.epochs, len(self.material.names))
         if self.folder is None:
             return running, self._run(running, frozen(running))
@@ -84,11 +84,11 @@ class Training:
         return ""
 
     def _epoch(self, running: Running) -> bool:
-        """The steps of an epoch that are left; False if a loss is no number."""
+        """Run the steps of an epoch that are left; False if a loss is no number."""
         recipe = self.method.recipe(running.epoch, self.epochs)
         if running.step == 0:
-            tell = self._while(running, "measuring groups", running.epoch)
-            survey = lambda on, how, few: self.watch.survey(running.shown, on, how, few, tell)  # noqa: E731
+            progress = self._while(running, "measuring groups", running.epoch)
+            survey = lambda on, how, few: self.watch.survey(running.shown, on, how, few, progress)  # noqa: E731
             running.state = recipe.controller.before_epoch(running.state, running.epoch, self.epochs, survey)
         pools = [members(running.state, part.among, self.material.groups).cpu() for part in recipe.parts]
         orders = orders_of(pools, self.plan.batch, (self.plan.seed, running.epoch))
@@ -103,7 +103,7 @@ class Training:
                 keep(running, self.folder, MIDWAY, self.identity)
                 saved = time.monotonic()
             if running.step == steps or time.monotonic() - told > _SECONDS_BETWEEN_WORDS:
-                self.tell(_words(running, self.epochs), running.epoch * steps + running.step, self.epochs * steps)
+                self.progress(_words(running, self.epochs), running.epoch * steps + running.step, self.epochs * steps)
                 told = time.monotonic()
         return True
 
@@ -139,7 +139,7 @@ class Training:
         running.state, running.step, running.seconds = found.state, running.step + 1, running.seconds + seconds
 
     def _end_epoch(self, running: Running) -> None:
-        """Look, remember, keep."""
+        """Look at validation data, add the epoch to the history, and write the checkpoints."""
         look = self.watch.look(running.shown, self._while(running, "looking at validation data", running.epoch + 1))
         rate = self._rate(running.epoch, running.step - 1, running.step)
         learned = _learned(running, self.method.recipe(running.epoch, self.epochs), self.material, rate)
@@ -154,7 +154,7 @@ class Training:
         running.right, running.seen = torch.zeros_like(running.right), torch.zeros_like(running.seen)
         if self.folder is not None:
             self._keep(running, self.folder)
-        self.heard(epoch)
+        self.on_epoch(epoch)
 
     def _keep(self, running: Running, folder: TrainingFolder) -> None:
         if running.epoch in epochs_to_keep(self.epochs, self.plan.keep_every):
@@ -168,11 +168,11 @@ class Training:
     def _while(self, running: Running, doing: str, epochs: int) -> Callable[[int, int], None]:
         """Who is told how many samples are measured between epochs."""
         words = f"epoch {running.epoch + 1} of {self.epochs}: {doing}"
-        return lambda done, total: self.tell(f"{words}, {done:,} of {total:,}", epochs, self.epochs)
+        return lambda done, total: self.progress(f"{words}, {done:,} of {total:,}", epochs, self.epochs)
 
 
 def _learned(running: Running, recipe: Recipe, material: Material, rate: float) -> Epoch:
-    """What an epoch came to, without the look at validation data."""
+    """Summarise an epoch, without the look at validation data."""
     names = [term.name for part in recipe.parts for term in part.terms]
     means = [total / running.step for total in running.sums]
     shares = (running.right.double() / running.seen).nan_to_num(nan=math.inf)  # a group that was not shown is no worst

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Progress, silent
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
@@ -20,12 +21,13 @@ from fairmargin.training.catalog import describe_method
 from fairmargin.training.checkpoints import FINAL, TrainingFolder
 from fairmargin.training.groups import groups_of, groups_there
 from fairmargin.training.history import Epoch, as_frame
-from fairmargin.training.loop import Progress, Training
+from fairmargin.training.loop import Training
 from fairmargin.training.material import as_material, class_values
 from fairmargin.training.notes import notes_on
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import TrainingMethod
 from fairmargin.training.running import identity_of
+from fairmargin.training.threads import threads
 from fairmargin.training.watching import Watch
 
 
@@ -82,11 +84,12 @@ def train(
     plan: TrainingPlan | None = None,
     out: Path | str | None = None,
     progress: Progress | None = None,
-    heard: Callable[[Epoch], None] | None = None,
+    on_epoch: Callable[[Epoch], None] | None = None,
 ) -> TrainingResult:
     """Train a copy of a network; the one given stays as it is.
 
-    Guarantee: the same arguments give the same weights on the same kind of machine; with `out`, a training that was
+    Guarantee: the same arguments give the same weights on the same kind of machine, in any process if
+    `plan.threads` is given; with `out`, a training that was
     killed and is started again goes on and comes to the same weights. If the loss is no longer a number the training
     stops with the weights of the last whole epoch.
 
@@ -107,12 +110,12 @@ def train(
     validation_partition
         Its groups, where `partition` is one of your own: crossed, say, or merged.
     plan
-        Rate, batches, schedule, what is watched, seed.
+        Rate, batches, schedule, what is watched, seed, number of threads.
     out
         A folder for checkpoints and history.
     progress
         Called with (what is being done, steps done, steps in all).
-    heard
+    on_epoch
         Called with each finished epoch.
 
     >>> import numpy as np
@@ -145,7 +148,7 @@ def train(
     check_method(method, epochs, model, watch)
     notes = notes_on(method, watch, positions)
     material = as_material(dataset, positions, groups, classifier.dtype, classifier.device)
-    about = {"method": describe_method(method), "plan": asdict(plan), "epochs": epochs}
+    about = {"method": describe_method(method), "plan": plan.model_dump(mode="json"), "epochs": epochs}
     folder = None if out is None else TrainingFolder(Path(out))
     training = Training(
         material,
@@ -155,15 +158,24 @@ def train(
         watch,
         identity_of(model, method, epochs, plan, watch.fingerprint()),
         folder,
-        progress or _silent,
-        heard or _unheard,
+        progress or silent,
+        on_epoch or silent,
     )
-    running, stopped = training.run(model)
+    with threads(plan.threads):
+        used = torch.get_num_threads()
+        running, stopped = training.run(model)
     module = running.shown.eval()
     if folder is not None:
         folder.write_weights(folder.path / FINAL, module)
         folder.write_about(
-            {**about, "data": dataset.name, "stopped": stopped, "best_epoch": running.best, "notes": notes}
+            {
+                **about,
+                "data": dataset.name,
+                "threads": used,
+                "stopped": stopped,
+                "best_epoch": running.best,
+                "notes": notes,
+            }
         )
     return TrainingResult(
         module,
@@ -178,7 +190,7 @@ def train(
 
 
 def _in_short(found: TrainingResult) -> list[str]:
-    """What one wants to know of a training at first sight: the network itself would fill pages."""
+    """Summarise a training in a few words: the network itself would fill pages."""
     module = found.module.model if isinstance(found.module, Normalized) else found.module
     told = [type(module).__name__, f"{len(found.history)} epoch{'' if len(found.history) == 1 else 's'}"]
     if found.history:
@@ -196,11 +208,3 @@ def _with_weights(module: nn.Module, weights: dict[str, torch.Tensor]) -> nn.Mod
     made = copy.deepcopy(module)
     made.load_state_dict(weights)
     return made
-
-
-def _silent(_what: str, _done: int, _total: int) -> None:
-    return None
-
-
-def _unheard(_epoch: Epoch) -> None:
-    return None

@@ -1,7 +1,6 @@
 """Looking at a network between epochs: accuracy on validation data, natural and attacked, and distances of groups."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -14,6 +13,7 @@ from fairmargin.attacks.catalog import parse_attack
 from fairmargin.attacks.robust_accuracy import attack_samples
 from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Count, silent
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.measure import measure
@@ -21,12 +21,6 @@ from fairmargin.errors import InputError
 from fairmargin.models.protocol import encode_labels
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.training.controllers import TRAINING
-
-Tell = Callable[[int, int], None]  # samples done, samples in all
-
-
-def _silent(_done: int, _total: int) -> None:
-    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +60,19 @@ class Watch:
     seed: int
 
     def classifier(self, module: nn.Module) -> TorchClassifier:
-        """The network as it is measured."""
+        """Return the network as a classifier, as it is measured."""
         return TorchClassifier(module, self.classes, self.training[0].domain)
 
     def fingerprint(self) -> str:
-        """A hash of all data, groups and domains."""
+        """Hash all data, groups and domains."""
         digest = sha256()
         for dataset, partition in filter(None, (self.training, self.validation)):
             parts = (dataset.fingerprint, dataset.domain.fingerprint(), partition.name, partition.labels)
             digest.update(repr(parts).encode() + partition.membership.tobytes())
         return digest.hexdigest()
 
-    def look(self, module: nn.Module, tell: Tell = _silent) -> Look:
-        """The accuracies now; `tell` hears how many of the samples are done."""
+    def look(self, module: nn.Module, progress: Count = silent) -> Look:
+        """Return the accuracies now; `progress` is told how many of the samples are done."""
         if self.validation is None:
             return Look()
         x, y, groups = _some(*self.validation, self.per_group, self.seed)
@@ -87,7 +81,7 @@ class Watch:
             correct = model.predict(x) == encode_labels(model, y)
             return Look(natural=float(correct.mean()), worst_natural=_worst(correct, groups))
         attack = parse_attack(self.attack)
-        found = attack_samples(model, x, y, attack, radius=self.radius, seed=self.seed, progress=tell)
+        found = attack_samples(model, x, y, attack, radius=self.radius, seed=self.seed, progress=progress)
         withstood = found.unreached
         return Look(
             float(found.correct.mean()),
@@ -96,8 +90,8 @@ class Watch:
             _worst(withstood, groups),
         )
 
-    def survey(self, module: nn.Module, on: str, estimator: str, per_group: int, tell: Tell = _silent) -> Floats:
-        """Rob(P) of every group of the training partition, on training or validation data."""
+    def survey(self, module: nn.Module, on: str, estimator: str, per_group: int, progress: Count = silent) -> Floats:
+        """Return Rob(P) of every group of the training partition, on training or validation data."""
         if on != TRAINING and self.validation is None:
             raise InputError(
                 "The method looks for vulnerable groups on validation data, and there are none: give some."
@@ -105,7 +99,7 @@ class Watch:
         dataset, partition = self.training if on == TRAINING or self.validation is None else self.validation
         x, y, groups = _some(dataset, partition, per_group, self.seed)
         asked = parse_estimator(estimator)
-        found = measure(self.classifier(module), x, y, asked, seed=self.seed, progress=tell)
+        found = measure(self.classifier(module), x, y, asked, seed=self.seed, progress=progress)
         reached = found.values[np.isfinite(found.values)]
         # Who was not reached counts as far as the farthest who was: no group is vulnerable for that.
         values = np.minimum(found.values, reached.max() if reached.size else 1.0)

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import fx, nn
 
-from fairmargin.errors import ModelError
+from fairmargin.errors import ModelError, UntrustedError
 from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.models.architectures.pretrained import pretrained
 from fairmargin.models.architectures.weight_files import read_state
@@ -139,22 +139,23 @@ class Mischief:
 
 def test_a_file_that_would_run_code_is_refused_and_runs_none(stand_in, tmp_path):
     torch.save(Mischief(tmp_path / "ran"), tmp_path / "evil.pt")
-    with pytest.raises(ModelError, match=r"evil\.pt cannot be read as weights only.*state_dict"):
+    with pytest.raises(UntrustedError, match=r"evil\.pt' holds pickled objects.*state_dict") as refused:
         pretrained("resnet18_imagenet", (3, 9, 9), 10, tmp_path / "evil.pt")
+    assert "--trust" not in str(refused.value)  # there is no such way here
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("cut.pth", b"PK\x03\x04 cut short", "cannot be read as weights only"),
-        ("empty.pt", b"", "cannot be read as weights only"),
-        ("cut.safetensors", b"\x10\x00", "cannot be read as safetensors"),
+        ("cut.pth", b"PK\x03\x04 cut short", "cannot be read as a torch checkpoint"),
+        ("empty.pt", b"", "cannot be read as a torch checkpoint"),
+        ("cut.safetensors", b"\x10\x00", r"cannot be read as \.safetensors"),
     ],
 )
 def test_a_damaged_file_is_named(stand_in, tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ModelError, match=f"{name} {words}"):
+    with pytest.raises(ModelError, match=f"{name}' {words}"):
         pretrained("resnet18_imagenet", (3, 9, 9), 10, tmp_path / name)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
-from fairmargin.metrics.results import Estimate
+from fairmargin.inference.estimate import Estimate
 from fairmargin.studies.papers.claims import (
     Claim,
     by_agreement,

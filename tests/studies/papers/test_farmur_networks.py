@@ -10,7 +10,6 @@ import pytest
 
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.bias import overall_robustness, robustness_variance
 from fairmargin.studies.grid import plan_study
 from fairmargin.studies.papers import farmur_networks
 from fairmargin.studies.papers.farmur_cost import cost_ratios, cost_row
@@ -25,6 +24,7 @@ from fairmargin.studies.papers.farmur_tables import trainings_table
 from fairmargin.studies.papers.paper import SCALES, Assignment, NotPossibleHereError
 from fairmargin.studies.papers.printed_farmur import FARMUR
 from fairmargin.studies.study_file import make_study_file
+from tests.oracles import overall_robustness, robustness_variance
 
 CLAIMS = {claim.number: claim for claim in FARMUR}
 SIZE = 200

@@ -187,7 +187,7 @@ def tiny(monkeypatch):
     made = Paper("tiny", "Tiny", "Nobody.", (claim,), (part,), {})
     monkeypatch.setattr(catalog, "PAPERS", {**PAPERS, "tiny": made})
     card = replace(DATASETS["digits"].card, samples=1_797)
-    monkeypatch.setitem(DATASETS, "digits", Entry(card, DATASETS["digits"].load))
+    monkeypatch.setitem(DATASETS.entries, "digits", Entry(card, DATASETS["digits"].load))
     return made
 
 

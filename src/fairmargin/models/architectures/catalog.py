@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from fairmargin.core.suggestion import suggest
+from fairmargin.core.catalog import Catalog, imported
 from fairmargin.errors import ModelError
 from fairmargin.models.architectures.shape import Shape, checked_shape, image_shape
 
@@ -25,8 +24,8 @@ class Architecture:
     ----------
     title
         One line, with the paper.
-    build
-        (channels, height, width) of one image and the number of classes → a module that gives (n, classes) scores.
+    place
+        "file:function" of this folder; imported when the network is built.
     published
         The shape of one sample in the paper.
     images
@@ -34,87 +33,80 @@ class Architecture:
     """
 
     title: str
-    build: Build
+    place: str
     published: str
     images: bool = True
 
-
-@dataclass(frozen=True, slots=True)
-class _Later:
-    """A function of a file of this folder, imported when it is first called."""
-
-    file: str
-    function: str
-
-    def __call__(self, shape: Shape, classes: int) -> nn.Module:
-        build: Build = getattr(import_module(f"{__package__}.{self.file}"), self.function)
+    def build(self, shape: Shape, classes: int) -> nn.Module:
+        """Build the network for (channels, height, width) of one image; it returns (n, classes) scores."""
+        build: Build = imported(__package__, self.place)
         return build(shape, classes)
 
 
 # A new network is one line here, and its function in a file beside this one.
-ARCHITECTURES: Mapping[str, Architecture] = {
-    "logistic": Architecture(
-        "Multinomial logistic regression (Nanda 2021)", _Later("logistic", "logistic"), "any", images=False
-    ),
-    "deep_cnn": Architecture("Deep CNN of torch.ch (Nanda 2021)", _Later("deep_cnn", "deep_cnn"), "3×32×32"),
-    "deep_cnn_cifar100": Architecture(
-        "Deep CNN for CIFAR-100 (Nanda 2021)", _Later("deep_cnn", "deep_cnn_cifar100"), "3×32×32"
-    ),
-    "pyramidnet110": Architecture(
-        "PyramidNet α=64, depth 110 (Nanda 2021)", _Later("pyramid", "pyramidnet110"), "3×32×32"
-    ),
-    "pyramidnet164": Architecture(
-        "PyramidNet α=48, depth 164, bottlenecks (Nanda 2021)", _Later("pyramid", "pyramidnet164"), "3×32×32"
-    ),
-    "utk_cnn": Architecture("UTK Classifier (Nanda 2021, Mousavi 2023)", _Later("face_cnn", "utk_cnn"), "3×200×200"),
-    "adience_cnn": Architecture("Adience Classifier (Nanda 2021)", _Later("face_cnn", "adience_cnn"), "3×224×224"),
-    "alexnet": Architecture("AlexNet of torchvision (Nanda 2021)", _Later("pretrained", "alexnet"), "3×224×224"),
-    "vgg19": Architecture("VGG-19 of torchvision (Nanda 2021)", _Later("pretrained", "vgg19"), "3×224×224"),
-    "vgg19_bn": Architecture(
-        "VGG-19 with BatchNorm of torchvision (Nanda 2021, as published)", _Later("pretrained", "vgg19_bn"), "3×224×224"
-    ),
-    "resnet50_imagenet": Architecture(
-        "ResNet-50 of torchvision (Nanda 2021)", _Later("pretrained", "resnet50_imagenet"), "3×224×224"
-    ),
-    "resnet18_imagenet": Architecture(
-        "ResNet-18 of torchvision (Nanda 2021's code, there called ResNet-50)",
-        _Later("pretrained", "resnet18_imagenet"),
-        "3×224×224",
-    ),
-    "densenet121": Architecture(
-        "DenseNet-121 of torchvision (Nanda 2021)", _Later("pretrained", "densenet121"), "3×224×224"
-    ),
-    "squeezenet1_0": Architecture(
-        "SqueezeNet 1.0 of torchvision (Nanda 2021)", _Later("pretrained", "squeezenet1_0"), "3×224×224"
-    ),
-    "lenet5": Architecture("LeNet-5 (Mousavi 2023)", _Later("lenet", "lenet5"), "1×28×28"),
-    "resnet18": Architecture(
-        "ResNet-18 with the stem for CIFAR (Ma 2022, Mousavi 2023)", _Later("resnet", "resnet18"), "3×32×32"
-    ),
-    "resnet50": Architecture(
-        "ResNet-50 with the stem for CIFAR (Ma 2022, Tran 2024)", _Later("resnet", "resnet50"), "3×32×32"
-    ),
-    "wrn32_10": Architecture("Wide ResNet-32-10 (Ma 2022)", _Later("wide_resnet", "wrn32_10"), "3×32×32"),
-    "vgg13": Architecture("VGG-13 for small images (Tran 2024)", _Later("vgg", "vgg13"), "3×32×32"),
-    "cnn6": Architecture("Three convolutions, three linear layers (Tran 2024)", _Later("small_cnn", "cnn6"), "3×32×32"),
-    "small_cnn": Architecture("Two convolutions, for laptops (ours)", _Later("small_cnn", "small_cnn"), "any image"),
-    "small_alexnet": Architecture(
-        "AlexNet, a quarter as wide, for laptops (after Krizhevsky 2014)",
-        _Later("small_alexnet", "small_alexnet"),
-        "1×28×28",
-    ),
-    "resnet8": Architecture("ResNet-8, for laptops (after He 2016)", _Later("resnet", "resnet8"), "3×32×32"),
-    "resnet20": Architecture("ResNet-20 for CIFAR (He 2016)", _Later("resnet", "resnet20"), "3×32×32"),
-    "resnet32": Architecture("ResNet-32 for CIFAR (He 2016)", _Later("resnet", "resnet32"), "3×32×32"),
-    "resnet56": Architecture("ResNet-56 for CIFAR (He 2016)", _Later("resnet", "resnet56"), "3×32×32"),
-    "mnist_cnn": Architecture(
-        "MNIST CNN of advertorch's public weights (LeNet5Madry)", _Later("mnist_cnn", "mnist_cnn"), "1×28×28"
-    ),
-}
+ARCHITECTURES: Catalog[Architecture] = Catalog(
+    "architecture",
+    "fairmargin.models.architectures",
+    {
+        "logistic": Architecture(
+            "Multinomial logistic regression (Nanda 2021)", "logistic:logistic", "any", images=False
+        ),
+        "deep_cnn": Architecture("Deep CNN of torch.ch (Nanda 2021)", "deep_cnn:deep_cnn", "3×32×32"),
+        "deep_cnn_cifar100": Architecture(
+            "Deep CNN for CIFAR-100 (Nanda 2021)", "deep_cnn:deep_cnn_cifar100", "3×32×32"
+        ),
+        "pyramidnet110": Architecture("PyramidNet α=64, depth 110 (Nanda 2021)", "pyramid:pyramidnet110", "3×32×32"),
+        "pyramidnet164": Architecture(
+            "PyramidNet α=48, depth 164, bottlenecks (Nanda 2021)", "pyramid:pyramidnet164", "3×32×32"
+        ),
+        "utk_cnn": Architecture("UTK Classifier (Nanda 2021, Mousavi 2023)", "face_cnn:utk_cnn", "3×200×200"),
+        "adience_cnn": Architecture("Adience Classifier (Nanda 2021)", "face_cnn:adience_cnn", "3×224×224"),
+        "alexnet": Architecture("AlexNet of torchvision (Nanda 2021)", "pretrained:alexnet", "3×224×224"),
+        "vgg19": Architecture("VGG-19 of torchvision (Nanda 2021)", "pretrained:vgg19", "3×224×224"),
+        "vgg19_bn": Architecture(
+            "VGG-19 with BatchNorm of torchvision (Nanda 2021, as published)", "pretrained:vgg19_bn", "3×224×224"
+        ),
+        "resnet50_imagenet": Architecture(
+            "ResNet-50 of torchvision (Nanda 2021)", "pretrained:resnet50_imagenet", "3×224×224"
+        ),
+        "resnet18_imagenet": Architecture(
+            "ResNet-18 of torchvision (Nanda 2021's code, there called ResNet-50)",
+            "pretrained:resnet18_imagenet",
+            "3×224×224",
+        ),
+        "densenet121": Architecture("DenseNet-121 of torchvision (Nanda 2021)", "pretrained:densenet121", "3×224×224"),
+        "squeezenet1_0": Architecture(
+            "SqueezeNet 1.0 of torchvision (Nanda 2021)", "pretrained:squeezenet1_0", "3×224×224"
+        ),
+        "lenet5": Architecture("LeNet-5 (Mousavi 2023)", "lenet:lenet5", "1×28×28"),
+        "resnet18": Architecture(
+            "ResNet-18 with the stem for CIFAR (Ma 2022, Mousavi 2023)", "resnet:resnet18", "3×32×32"
+        ),
+        "resnet50": Architecture(
+            "ResNet-50 with the stem for CIFAR (Ma 2022, Tran 2024)", "resnet:resnet50", "3×32×32"
+        ),
+        "wrn32_10": Architecture("Wide ResNet-32-10 (Ma 2022)", "wide_resnet:wrn32_10", "3×32×32"),
+        "vgg13": Architecture("VGG-13 for small images (Tran 2024)", "vgg:vgg13", "3×32×32"),
+        "cnn6": Architecture("Three convolutions, three linear layers (Tran 2024)", "small_cnn:cnn6", "3×32×32"),
+        "small_cnn": Architecture("Two convolutions, for laptops (ours)", "small_cnn:small_cnn", "any image"),
+        "small_alexnet": Architecture(
+            "AlexNet, a quarter as wide, for laptops (after Krizhevsky 2014)",
+            "small_alexnet:small_alexnet",
+            "1×28×28",
+        ),
+        "resnet8": Architecture("ResNet-8, for laptops (after He 2016)", "resnet:resnet8", "3×32×32"),
+        "resnet20": Architecture("ResNet-20 for CIFAR (He 2016)", "resnet:resnet20", "3×32×32"),
+        "resnet32": Architecture("ResNet-32 for CIFAR (He 2016)", "resnet:resnet32", "3×32×32"),
+        "resnet56": Architecture("ResNet-56 for CIFAR (He 2016)", "resnet:resnet56", "3×32×32"),
+        "mnist_cnn": Architecture(
+            "MNIST CNN of advertorch's public weights (LeNet5Madry)", "mnist_cnn:mnist_cnn", "1×28×28"
+        ),
+    },
+)
 
 
 def build_architecture(name: str, shape: Sequence[int], classes: int) -> nn.Module:
-    """A network of the catalog for samples of that shape, its weights drawn at random (`torch.manual_seed`).
+    """Build a network of the catalog for samples of that shape, its weights drawn at random (`torch.manual_seed`).
 
     Guarantee: the module takes (n, *shape) and returns (n, classes); what cannot be built is refused with a sentence.
     A network for images also takes flat samples of s² numbers, as grey s × s images.
@@ -137,11 +129,9 @@ def build_architecture(name: str, shape: Sequence[int], classes: int) -> nn.Modu
         ...
     fairmargin.errors.ModelError: Unknown architecture `lenet`. Did you mean 'lenet5'? There are: logistic, ...
     """
-    if name not in ARCHITECTURES:
-        raise ModelError(f"Unknown architecture `{name}`. {suggest(name, ARCHITECTURES)}")
+    architecture = ARCHITECTURES.find(name, ModelError)
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
         raise ModelError(f"`{name}` needs a whole number of classes, at least 2; given {classes!r}.")
-    architecture = ARCHITECTURES[name]
     given = checked_shape(shape)
     if not architecture.images:
         return architecture.build(given, classes)

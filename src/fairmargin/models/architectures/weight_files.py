@@ -2,19 +2,19 @@
 
 import re
 from pathlib import Path
-from pickle import UnpicklingError
 from urllib.request import Request, urlopen
 
 import torch
 from torch import Tensor
 
-from fairmargin.errors import ModelError
+from fairmargin.errors import ModelError, UntrustedError
+from fairmargin.models.torch_files import read_checkpoint, read_safetensors
 
 _WAIT = 20  # seconds for the server's first answer; a network that swallows packets must not look like a long download
 
 
 def hub_file(url: str, name: str, *, fetch: bool = True) -> Path:
-    """The file behind an address of torch's hub, from the hub folder or, with progress, downloaded to it.
+    """Return the file behind an address of torch's hub, from the hub folder or, with progress, downloaded to it.
 
     Guarantee: a download is checked against the hash in its name and is there whole or not at all. Without a network a
     sentence says which file to put where; so it does without `fetch`, if the file is not in the hub folder.
@@ -39,13 +39,19 @@ def hub_file(url: str, name: str, *, fetch: bool = True) -> Path:
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
-    """The state dict in a .safetensors file or a checkpoint of torch, read with `weights_only`.
+    """Read the state dict in a .safetensors file or a checkpoint of torch; nothing else is unpickled.
 
     A checkpoint may keep it under "state_dict", and its names may begin with "module." (DataParallel).
     """
     if not path.is_file():
         raise ModelError(f"There is no file of weights {path}. Give the path of a .safetensors, .pt or .pth file.")
-    state = _safetensors(path) if path.suffix == ".safetensors" else _checkpoint(path)
+    try:
+        state: object = read_safetensors(path) if path.suffix == ".safetensors" else read_checkpoint(path)
+    except UntrustedError:  # whose sentence says how to trust a file, which is not possible here
+        raise UntrustedError(
+            f"'{path}' holds pickled objects, whose reading could run code, and not weights alone. Save "
+            "`model.state_dict()` instead."
+        ) from None
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
@@ -54,26 +60,5 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
 
 def _modern(key: str) -> str:
-    """DenseNet's weights on the hub are older than its layers' names: `norm.1` is `norm1` today."""
+    """Rename layers of DenseNet, whose weights on the hub are older than its names: `norm.1` is `norm1` today."""
     return re.sub(r"\.(norm|conv)\.([12])\.", r".\1\2.", key)
-
-
-def _safetensors(path: Path) -> object:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise ModelError(f"{path} cannot be read as safetensors ({error}). Is the file complete?") from None
-
-
-def _checkpoint(path: Path) -> object:
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0]
-        raise ModelError(
-            f"{path} cannot be read as weights only ({reason}). It may be damaged, or hold a whole module, whose "
-            "reading could run code; save `model.state_dict()` instead."
-        ) from None

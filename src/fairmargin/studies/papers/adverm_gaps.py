@@ -10,8 +10,8 @@ from scipy import stats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.metrics.audit import common_cap
-from fairmargin.metrics.bias import robustness_bias
+from fairmargin.inference.capping import common_cap
+from fairmargin.inference.measures import robustness_bias
 from fairmargin.studies.papers.adverm_studies import Setting, Target
 from fairmargin.studies.papers.trained import SeedMean, over_seeds
 

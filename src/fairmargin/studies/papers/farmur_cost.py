@@ -9,7 +9,6 @@ from pathlib import Path
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.measure import measure
-from fairmargin.models.acceleration import threads
 from fairmargin.store.atomic import atomic_write_text
 from fairmargin.studies.grid_results import Grid, Trained
 from fairmargin.studies.papers.claims import Claim, by_direction
@@ -17,6 +16,7 @@ from fairmargin.studies.papers.farmur_studies import ADVERSARIAL, EQUATION_8, FA
 from fairmargin.studies.papers.paper import Assignment
 from fairmargin.studies.papers.trained import over_seeds
 from fairmargin.training.farmur import Farmur
+from fairmargin.training.threads import threads
 from fairmargin.training.train import train
 
 _RETRAINING = 20  # epochs in the paper
@@ -103,7 +103,7 @@ def _epoch_seconds(grid: Grid, trained: Trained, some: Dataset) -> float:
     method = settings.method
     assert isinstance(method, Farmur)
     brief = replace(method, since=0.5, samples=5)  # who is vulnerable is not what is timed here
-    plan = replace(settings.plan, seed=trained.seed)
+    plan = settings.with_seed(trained.seed).plan
     done = train(trained.classifier().module, some, brief, epochs=2, partition=trained.cell.groups, plan=plan)
     return done.history[-1].seconds
 

@@ -9,8 +9,8 @@ import numpy as np
 from fairmargin.core.arrays import Floats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.audit import common_cap
-from fairmargin.metrics.spread import debiased_variance
+from fairmargin.inference.capping import common_cap
+from fairmargin.inference.spread import debiased_variance
 from fairmargin.studies.papers.farmur_studies import Setting
 from fairmargin.studies.papers.trained import SeedMean, over_seeds
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from fairmargin.core.arrays import Floats
 from fairmargin.errors import InputError
-from fairmargin.metrics.exact_intervals import binomial_interval
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.studies.papers.claims import Interval
 from fairmargin.studies.papers.trained import SeedMean, over_seeds
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from fairmargin.core.arrays import Floats
 from fairmargin.errors import InputError
-from fairmargin.metrics.accuracy import accuracy_by_group
-from fairmargin.metrics.spread import debiased_variance
+from fairmargin.inference.measures import accuracy_by_group
+from fairmargin.inference.spread import debiased_variance
 from fairmargin.studies.grid_results import Grid
 from fairmargin.studies.papers.ma_sweep_study import ATTACKS, MADRY, Sweep, section_name
 

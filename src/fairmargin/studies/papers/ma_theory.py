@@ -9,7 +9,7 @@ from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.norm import Norm
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.metrics.exact_intervals import binomial_interval
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.report.theory_pictures import classes_by_training
 from fairmargin.studies.papers.claims import Claim, by_settings

@@ -7,8 +7,8 @@ from string import ascii_lowercase
 import numpy as np
 
 from fairmargin.core.distances import Distances
-from fairmargin.metrics.bias import Over
-from fairmargin.metrics.exact_intervals import binomial_interval
+from fairmargin.inference.measures import Over
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.studies.papers.claims import Claim, Interval, Side, Verdict, by_all, by_direction, by_number
 from fairmargin.studies.papers.nanda_linear import FEW_FACES, NO_FACES, OVERS, WARNING, counted, explained
 from fairmargin.studies.papers.nanda_settings import (

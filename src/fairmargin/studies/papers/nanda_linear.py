@@ -8,8 +8,8 @@ from string import ascii_lowercase
 import numpy as np
 
 from fairmargin.core.arrays import Floats
-from fairmargin.metrics.bias import Over
-from fairmargin.metrics.exact_intervals import binomial_interval
+from fairmargin.inference.measures import Over
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.studies.papers.claims import Claim, Interval, Verdict, by_number
 from fairmargin.studies.papers.nanda_settings import (
     CARLINI,

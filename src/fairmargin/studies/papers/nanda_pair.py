@@ -10,7 +10,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.metrics.bias import sigma
+from fairmargin.inference.measures import sigma
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.report.pictures import panels, styled
 

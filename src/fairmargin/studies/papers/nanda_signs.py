@@ -12,9 +12,8 @@ from scipy import stats
 from fairmargin.core.arrays import Floats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.agreement import SignAgreement, sign_agreement
-from fairmargin.metrics.bias import Over, sigma
-from fairmargin.metrics.exact_intervals import binomial_interval
+from fairmargin.inference.measures import Over, SignAgreement, sigma, sign_agreement
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.studies.papers.claims import Interval, Verdict, by_direction
 from fairmargin.studies.papers.trained import SeedMean, over_seeds
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import torch
 
-from fairmargin.data.card import Progress
+from fairmargin.core.progress import Progress
+from fairmargin.core.radius import spelled_radius
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.errors import FairmarginError, InputError, MissingDataError, ModelError
-from fairmargin.metrics.robust_accuracy import spelled_radius
 from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.models.architectures.pretrained import imagenet_file
 from fairmargin.studies.grid import Cell
 from fairmargin.studies.grid_results import Grid
-from fairmargin.studies.paper_settings import Descent
 from fairmargin.studies.study_sections import DataSection
+from fairmargin.study.paper_settings import STEPS
 from fairmargin.training.catalog import describe_method
 
 _CLASSES = 10  # any number: whether a network can be built does not depend on it
@@ -161,7 +161,7 @@ def _method(cell: Cell) -> str:
 
 
 def _descent(plan: Any) -> str:
-    names = [name for name in (*Descent.__dataclass_fields__, "augmentation") if hasattr(plan, name)]
+    names = [name for name in (*STEPS, "augmentation") if hasattr(plan, name)]
     return ", ".join(f"{name.replace('_', ' ')} {_spelled(getattr(plan, name))}" for name in names)
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
+from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest
 from fairmargin.engine.local import Serial
 from fairmargin.engine.task import Engine
 from fairmargin.errors import FairmarginError, InputError
-from fairmargin.studies.measuring import Progress
 from fairmargin.studies.papers.claims import Claim
 
 if TYPE_CHECKING:

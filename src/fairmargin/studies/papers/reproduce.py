@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fairmargin.core.progress import Progress
 from fairmargin.engine.local import Serial
 from fairmargin.engine.task import Engine
 from fairmargin.errors import InputError
 from fairmargin.store.received import folders_below, refuse_links
-from fairmargin.studies.measuring import Progress
 from fairmargin.studies.papers.claims import Claim
 from fairmargin.studies.papers.original import check_available, sentences
 from fairmargin.studies.papers.page import Shown, read_page, write_page
 from fairmargin.studies.papers.paper import Assignment, Findings, NotPossibleHereError, Paper, Part, Picture, Scale
-from fairmargin.studies.preparing import versions
+from fairmargin.study.record import versions
 
 NOT_REACHED = "the run was stopped before this part"
 _NOT_HERE = "not with the data and machines at hand"

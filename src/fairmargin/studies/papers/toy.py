@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
+from fairmargin.analyses.audit import audit
 from fairmargin.core.arrays import Bools
 from fairmargin.core.distances import Distances
 from fairmargin.data.card import Split
@@ -13,10 +14,9 @@ from fairmargin.data.splitting import seeded_split
 from fairmargin.data.synthetic import ROUND_CROSS_BUDGET, round_cross, round_cross_classifiers, three_classes
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.exact_intervals import binomial_interval
-from fairmargin.metrics.plan import AuditPlan
-from fairmargin.metrics.results import Estimate
+from fairmargin.inference.estimate import Estimate
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import binomial_interval
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.studies.papers.claims import Claim, by_direction, limits_of
@@ -81,7 +81,7 @@ def _attacked(distances: Distances, which: Bools) -> float:
 
 def _three_classes(assignment: Assignment) -> tuple[Claim, Figure, str]:
     count = assignment.by_scale(600, 6_000, 6_000)
-    plan = AuditPlan(resamples=assignment.by_scale(500, 2_000, 2_000))
+    plan = AuditSettings(resamples=assignment.by_scale(500, 2_000, 2_000))
     fits = []
     for seed in range(_SEEDS):
         assignment.tell("toy: fits", seed, _SEEDS)
@@ -123,7 +123,7 @@ class _Fit:
     alike: bool  # whether the intervals of the classes' accuracies share a value
 
 
-def _fit(whole: Dataset, plan: AuditPlan) -> _Fit:
+def _fit(whole: Dataset, plan: AuditSettings) -> _Fit:
     train, test = (whole.take(seeded_split(len(whole), split)) for split in _SPLITS)
     model = _fitted(train)
     distances = measure(model, test.x, test.y, ExactLinear(), progress=False)

@@ -7,7 +7,7 @@ import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.radius import parse_radius
-from fairmargin.metrics.accuracy import error_split, parity_violation
+from fairmargin.inference.measures import error_split, parity_violation
 from fairmargin.studies.papers.claims import Claim, by_all, by_direction
 from fairmargin.studies.papers.paper import Assignment
 from fairmargin.studies.papers.trained import SeedMean, slope_over_seeds

@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from fairmargin.analyses.audit import audit
+from fairmargin.analyses.comparison import compare
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.metrics.audit import audit
-from fairmargin.metrics.compare import compare
-from fairmargin.metrics.plan import AuditPlan
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.report.theory_pictures import thresholds_of
 from fairmargin.studies.papers.claims import Claim, by_direction, by_settings, limits_of
@@ -26,7 +26,7 @@ def sampled(assignment: Assignment, samples: int) -> list[Claim]:
     x, y = _SAMPLED.sample(samples, seed=0)
     classes = Partition.by("class", np.where(y > 0, "+", "−"))
     everyone = Partition.by("all", np.repeat("all", samples))
-    plan = AuditPlan(confidence=_SURE, resamples=assignment.by_scale(500, 2_000, 2_000))
+    plan = AuditSettings(confidence=_SURE, resamples=assignment.by_scale(500, 2_000, 2_000))
     found: dict[str, Distances] = {}
     inside = Tally(0, 0)
     for done, (name, at) in enumerate(thresholds_of(_SAMPLED, _SAMPLED_RADIUS).items()):
@@ -40,7 +40,7 @@ def sampled(assignment: Assignment, samples: int) -> list[Claim]:
     assignment.tell("tran: thresholds audited", 3, 3)
     claim, rows = assignment.claims[5], []
     for letter, (larger, smaller) in zip("bc", (("robust", "natural"), ("natural", "fair")), strict=True):
-        change = compare(found[smaller], found[larger], everyone, AuditPlan(resamples=plan.resamples))["all"].change
+        change = compare(found[smaller], found[larger], everyone, AuditSettings(resamples=plan.resamples))["all"].change
         rows.append(
             claim.found(
                 f"{larger} − {smaller}: {change.value:+.4f}".replace("-", "−"),

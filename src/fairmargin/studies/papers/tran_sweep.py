@@ -7,7 +7,7 @@ import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.partition import Partition
-from fairmargin.metrics.accuracy import accuracy_by_group, error_split, parity_violation
+from fairmargin.inference.measures import accuracy_by_group, error_split, parity_violation
 from fairmargin.studies.grid_results import Grid
 from fairmargin.studies.papers.paper import Assignment
 from fairmargin.studies.papers.trained import BETTER_THAN_GUESSING

@@ -5,17 +5,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.distances import Distances
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.catalog import parse_estimator
-from fairmargin.distances.measure import concatenate, measure
+from fairmargin.distances.measure import measure
 from fairmargin.distances.softmax_margin import SoftmaxMargin
 from fairmargin.models.referenced import References
 from fairmargin.models.torch_model import TorchClassifier
-from fairmargin.store.folder import Store
+from fairmargin.runner.measurer import Measurer, ShardPlan, plans_of
 from fairmargin.studies.grid_results import Grid
 from fairmargin.studies.grid_samples import references_of
-from fairmargin.studies.measuring import Plan, Workshop, measure_missing, plan_tasks
 from fairmargin.studies.papers.paper import Assignment
+from fairmargin.study.run_folder import RunFolder
 
 Place = tuple[int, str]  # seed and method
 
@@ -66,21 +67,20 @@ def boundary_distances(
         for grid in grids
         for trained in grid.networks()
     }
-    store = Store.open(assignment.folder / "distances", create=True)
-    with store.lock():
-        workshop = Workshop(store, assignment.engine, assignment.tell)
-        measure_missing(list(plans.values()), workshop, "measuring distances to the boundary")
-    return some, {place: _values(store, plan) for place, plan in plans.items()}
+    folder = RunFolder(assignment.folder / "distances")
+    with folder.store.lock():
+        measure = Measurer(folder, assignment.engine, assignment.tell)
+        found = measure.carry_out([[plan] for plan in plans.values()], "measuring distances to the boundary")
+    return some, {place: _values(each.distances) for place, each in zip(plans, found, strict=True)}
 
 
-def _plan(model: TorchClassifier, some: Dataset, estimator: str, references: References) -> Plan:
+def _plan(model: TorchClassifier, some: Dataset, estimator: str, references: References) -> ShardPlan:
     said = model.predict(some.x)
     # Labels are part of a dataset's fingerprint, and so of the name under which a distance is kept.
     labelled = Dataset(some.x, said, domain=some.domain, name=some.name)
-    tasks = plan_tasks(model, labelled, said, parse_estimator(estimator), 0, references)
-    return Plan(tuple(tasks), {"estimator": estimator, "label": "predicted"})
+    (plan,) = plans_of(model, labelled, said, parse_estimator(estimator), 0, references)
+    return ShardPlan(plan.tasks, {"estimator": estimator, "label": "predicted"})
 
 
-def _values(store: Store, plan: Plan) -> Floats:
-    found = concatenate([store.read(key) for key in plan.keys])
+def _values(found: Distances) -> Floats:
     return found.values if found.tried is None else np.where(np.isinf(found.values), found.tried, found.values)

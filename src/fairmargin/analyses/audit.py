@@ -1,0 +1,593 @@
+"""From distances and groups to a verdict that can be defended."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairmargin.analyses.cells import (
+    GROUP,
+    MARKS,
+    SAMPLES,
+    VERDICT,
+    count,
+    decimals_of,
+    group_cell,
+    length,
+    p_cell,
+    share,
+)
+from fairmargin.analyses.explanations import (
+    CURVE_READING,
+    CURVES,
+    SIGMA,
+    SIGMA_MEANING,
+    VARIANCE_READING,
+    bounds_explained,
+    verdicts_explained,
+)
+from fairmargin.analyses.figures import robustness_curves, sigma_intervals
+from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
+from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.core.arrays import Bools, Floats, Ints, same_length
+from fairmargin.core.bound import Bound
+from fairmargin.core.codec import Format
+from fairmargin.core.curve import RobustnessCurve
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition, check_partition
+from fairmargin.errors import InputError
+from fairmargin.inference import spread
+from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.capping import common_cap, forced_cut, within_cap, without_spread
+from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict_of
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
+from fairmargin.inference.groups import compare_groups
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import binomial_interval, effective_size, kolmogorov_band
+from fairmargin.presentation.formatting import (
+    JUST_BEYOND_ZERO,
+    level_text,
+    number,
+    p_value,
+    percent,
+    plain,
+    quoted,
+    radius_words,
+)
+from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupResult:
+    """One row of an audit: a group against the rest."""
+
+    group: str
+    size: int
+    accuracy: Estimate
+    unreached: float  # share of the group without a finite distance
+    robustness: Estimate  # Rob(P), the mean distance
+    sigma: Estimate  # Rob(P) / Rob(rest) - 1; the interval holds for all groups at once and agrees with the verdict
+    sigma_alone: Estimate  # the same with the interval of this group alone, as if no other had been looked at
+    gap_to_rest: Estimate  # Rob(P) - Rob(rest), with an interval that holds for all groups at once
+    p: float
+    p_adjusted: float
+    verdict: Verdict
+    reason: str  # why there is no verdict; empty where there is one
+    curve: RobustnessCurve
+    band: float  # half-width of the confidence band of the curve
+    dropped: float = 0.0  # share of the group's samples in strata without a counterpart
+
+
+@dataclass(frozen=True, slots=True)
+class OverallResult:
+    """The partition as a whole."""
+
+    size: int
+    accuracy: Estimate
+    robustness: Estimate  # Rob(f), the unweighted mean over the groups
+    variance: Estimate  # V_f, debiased, with an interval that can hold 0
+    relative_variance: Estimate  # V_f / Rob(f)^2
+    largest_gap: Estimate  # max - min
+    worst_group: str
+    worst_robustness: Estimate
+    p_equal: float  # that no group differs at all: the smallest corrected p
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AuditResult(GroupTable[GroupResult]):
+    """Everything that an audit of one partition found.
+
+    `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip without loss.
+    """
+
+    FORMAT: ClassVar[Format] = Format(3, "audit", "Run `fairmargin audit` again")
+
+    partition: str
+    groups: tuple[GroupResult, ...]
+    overall: OverallResult
+    bound: Bound
+    norm: Norm
+    subject: str
+    confidence: float
+    up_to: float  # the radius at which distances were capped; inf if they were not
+    cap_reason: str = ""  # why, and how many distances it cuts
+    control: str = ""  # name of the partition held constant
+    clustered: bool = False
+    method: str = ""  # how intervals and p-values were made, in words
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was compared, by which kind of distance."""
+        radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
+        return f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples{radius}"
+
+    def sentences(self) -> list[str]:
+        """Return the summary, a finding for each group, and what to know before quoting either."""
+        rows = by_sigma(self.groups)
+        return [*self.summary(), *(self.finding(row) for row in rows), *self.notes(), *self.warnings]
+
+    def summary(self) -> list[str]:
+        """Return the headline and what else there is to say about the groups together."""
+        sentences = summary(self, self.control)
+        if not math.isnan(self.overall.p_equal):
+            p_equal = p_value(self.overall.p_equal)
+            sentences.append(f"Test of the assumption that all groups are equally robust: {p_equal}.")
+        return sentences
+
+    def finding(self, row: GroupResult) -> str:
+        """Return a group's verdict as a sentence that names the kind of bound it rests on."""
+        return finding(self, row, row.reason)
+
+    def notes(self) -> list[str]:
+        """Return every condition that a reader should know."""
+        every = (
+            self._subject_note(),
+            cap_note(self.up_to, self.cap_reason),
+            self._control_note(),
+            self._cluster_note(),
+        )
+        return [note for note in every if note]
+
+    def section(self) -> Section:
+        """Return every group against the rest, the curves, and the partition as a whole."""
+        return _section(self)
+
+    def _subject_note(self) -> str:
+        if self.subject == "model":
+            return ""
+        return f"The numbers speak of {plain(self.subject)}, which is another classifier than the plain model."
+
+    def _control_note(self) -> str:
+        if not self.control:
+            return ""
+        left_out = sum(row.dropped * row.size for row in self)
+        lost = f" {round(left_out):,} samples without a counterpart were left out." if left_out >= 0.5 else ""
+        return (
+            f"Groups are compared at equal {quoted(self.control)}: a difference that only mirrors how "
+            f"{quoted(self.control)} is distributed does not show.{lost}"
+        )
+
+    def _cluster_note(self) -> str:
+        if not self.clustered:
+            return ""
+        return (
+            "Samples that belong together (for instance several of one person) were resampled together: they count as "
+            "one observation, not as many."
+        )
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group, every number in a column of its own."""
+        return [
+            {
+                "partition": self.partition,
+                **columns_of(row, ("group", "size", "accuracy", "robustness", "sigma", "gap_to_rest")),
+                "sigma_alone_low": row.sigma_alone.low,
+                "sigma_alone_high": row.sigma_alone.high,
+                **columns_of(row, ("unreached", "p", "p_adjusted", "dropped")),
+                "bound": row.robustness.bound.value,
+                "verdict": row.verdict,
+                "finding": self.finding(row),
+                "up_to": self.up_to,
+            }
+            for row in self.groups
+        ]
+
+
+def audit(distances: Distances, partition: Partition, settings: AuditSettings | None = None) -> AuditResult:
+    """Compares every group of a partition with the rest, with intervals, tests and a verdict in words.
+
+    Parameters
+    ----------
+    distances
+        One number per sample, from `measure` or from anywhere else.
+    partition
+        The groups.
+    settings
+        Confidence, control, clusters and limits; the defaults suit independent samples.
+
+    >>> from fairmargin.core.norm import Norm
+    >>> rng = np.random.default_rng(0)
+    >>> values = np.concatenate([rng.gamma(2, 1.0, 200), rng.gamma(2, 2.0, 200)])
+    >>> d = Distances(values, values > 0, Bound.EXACT, Norm.L2)
+    >>> result = audit(d, Partition.by("sex", ["F"] * 200 + ["M"] * 200))
+    >>> result["F"].verdict
+    'less robust'
+    """
+    chosen = settings or AuditSettings()
+    check_partition(partition)
+    if not isinstance(distances, Distances):
+        raise InputError(f"`distances` must be `Distances`, as `measure` returns; given a {type(distances).__name__}.")
+    same_length(distances=distances, partition=partition)
+    if chosen.control is not None:
+        same_length(distances=distances, control=chosen.control)
+    up_to, cap_reason = common_cap(distances, chosen.up_to)
+    values = np.minimum(distances.values, up_to)
+    cluster = chosen.cluster_codes(len(values))
+    means, contrasts = compare_groups(values, partition, chosen, cluster)
+    cut = forced_cut([distances], partition, up_to, chosen.up_to)
+    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster), cut)
+    return AuditResult(
+        partition=partition.name,
+        groups=rows,
+        overall=without_spread(_overall(distances, partition, means, rows, chosen, cluster), cut),
+        bound=distances.bound,
+        norm=distances.norm,
+        subject=distances.subject,
+        confidence=chosen.confidence,
+        up_to=up_to,
+        cap_reason=cap_reason,
+        control="" if chosen.control is None else chosen.control.name,
+        clustered=cluster is not None,
+        method=_method(chosen, contrasts),
+        warnings=(*filter(None, [cut.warning]), *warnings_of(values, partition, rows, distances.bound)),
+    )
+
+
+def _rows(
+    distances: Distances,
+    partition: Partition,
+    means: GroupMeans,
+    contrasts: Contrasts,
+    settings: AuditSettings,
+    cluster: Ints | None,
+) -> tuple[GroupResult, ...]:
+    family = Family.of(contrasts, settings.alpha)
+    adjusted = family.adjusted
+    bound = distances.bound
+    rows = []
+    for i, (label, mask) in enumerate(partition):
+        verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
+        rows.append(
+            GroupResult(
+                group=label,
+                size=int(mask.sum()),
+                accuracy=_accuracy(distances, mask, settings, cluster),
+                unreached=float(distances.unreached[mask].mean()),
+                robustness=_robustness(i, label, means, bound),
+                sigma=_sigma(i, label, contrasts, family.sigma, bound),
+                sigma_alone=_sigma(i, label, contrasts, contrasts.sigma_limits, bound),
+                gap_to_rest=_gap(i, label, contrasts, family.gap, bound - bound),
+                p=float(contrasts.p[i]),
+                p_adjusted=float(adjusted[i]),
+                verdict=verdict,
+                reason=reason_without_verdict(label, verdict, i, contrasts, settings),
+                curve=RobustnessCurve.of(distances, mask),
+                band=kolmogorov_band(_effective(mask, cluster), settings.confidence),
+                dropped=float(contrasts.dropped[i]),
+            )
+        )
+    return tuple(rows)
+
+
+def _accuracy(distances: Distances, mask: Bools, settings: AuditSettings, cluster: Ints | None) -> Estimate:
+    """Exact binomial; with clusters, as if those of a cluster were copies of each other."""
+    share, size = float(distances.correct[mask].mean()), _effective(mask, cluster)
+    low, high = binomial_interval(share * size, size, settings.confidence)
+    return Estimate(share, low, high, Bound.EXACT)
+
+
+def _effective(mask: Bools, cluster: Ints | None) -> float:
+    if cluster is None:
+        return float(mask.sum())
+    return effective_size(np.unique(cluster[mask], return_counts=True)[1].astype(np.float64))
+
+
+def _robustness(i: int, label: str, means: GroupMeans, bound: Bound) -> Estimate:
+    value = float(means.mean[i])
+    if means.units[i] < 2:
+        reason = f"group {label!r} has 1 independent sample; an interval needs at least 2"
+        return Estimate(value, math.nan, math.nan, bound, reason)
+    if value == 0:
+        return Estimate(0.0, 0.0, math.nan, bound, f"no sample of group {label!r} has a distance above 0")
+    return Estimate(*_around(value, float(means.limits.low[i]), float(means.limits.high[i]), scale=0.0), bound)
+
+
+def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
+    value, ratio = float(contrasts.sigma[i]), bound / bound
+    if math.isnan(value) or math.isinf(value):
+        return Estimate.undefined(
+            _no_contrast(i, label, contrasts) or f"the rest of group {label!r} has robustness 0", ratio
+        )
+    if min(contrasts.units[i], contrasts.rest_units[i]) < 2:
+        return Estimate(value, math.nan, math.nan, ratio, f"group {label!r} or its rest has 1 sample: no interval")
+    if value == -1:
+        reason = f"no sample of group {label!r} has a distance above 0"
+        return Estimate(-1.0, -1.0, -JUST_BEYOND_ZERO if limits.high[i] < 0 else math.nan, ratio, reason)
+    return Estimate(*_around(value, float(limits.low[i]), float(limits.high[i])), ratio)
+
+
+def _around(value: float, low: float, high: float, scale: float = 1.0) -> tuple[float, float, float]:
+    """Return a value inside its limits, without what rounding leaves of a difference that is none (`scale` above 0)."""
+    if abs(value) < JUST_BEYOND_ZERO * scale:
+        value, low, high = (0.0 if abs(part) < JUST_BEYOND_ZERO * scale else part for part in (value, low, high))
+    if math.isnan(low) or math.isnan(high):
+        return value, low, high
+    return value, min(low, value), max(high, value)
+
+
+def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
+    reason = _no_contrast(i, label, contrasts)
+    if reason:
+        return Estimate.undefined(reason, bound)
+    value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
+    if min(contrasts.units[i], contrasts.rest_units[i]) < 2:
+        return Estimate(value, math.nan, math.nan, bound, f"group {label!r} or its rest has 1 sample: no interval")
+    scale = abs(value / contrasts.sigma[i]) if np.isfinite(contrasts.sigma[i]) and contrasts.sigma[i] else abs(value)
+    return Estimate(*_around(value, low, high, float(scale)), bound)
+
+
+def _no_contrast(i: int, label: str, contrasts: Contrasts) -> str:
+    if contrasts.rest_units[i] == 0:
+        return f"there is no sample outside group {label!r}"
+    if contrasts.dropped[i] == 1:
+        return f"no stratum has two samples of group {label!r} and two others"
+    return ""
+
+
+def _overall(
+    distances: Distances,
+    partition: Partition,
+    means: GroupMeans,
+    rows: tuple[GroupResult, ...],
+    settings: AuditSettings,
+    cluster: Ints | None,
+) -> OverallResult:
+    everyone = np.ones(len(distances), dtype=np.bool_)
+    bound = distances.bound
+    worst = int(means.mean.argmin())
+    one_is_less_robust = any(row.verdict == LESS_ROBUST for row in rows)
+    worst_limits = spread.worst_limits(means, settings.confidence, one_is_less_robust=one_is_less_robust)
+    return OverallResult(
+        size=len(distances),
+        accuracy=_accuracy(distances, everyone, settings, cluster),
+        robustness=_mean_over_groups(means, settings, bound),
+        variance=_spread(means, spread.variance, settings, bound),
+        relative_variance=_spread(means, spread.relative_variance, settings, bound),
+        largest_gap=_spread(means, spread.largest_gap, settings, bound),
+        worst_group=partition.labels[worst],
+        worst_robustness=Estimate(*_around(float(means.mean[worst]), *worst_limits, scale=0.0), bound),
+        p_equal=min((row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)), default=math.nan),
+    )
+
+
+def _mean_over_groups(means: GroupMeans, settings: AuditSettings, bound: Bound) -> Estimate:
+    """Rob(f); without an interval if the spread of one of its groups is unknown."""
+    value = float(means.mean.mean())
+    if (means.units < 2).any():
+        return Estimate(value, math.nan, math.nan, bound, "a group has 1 independent sample: its spread is unknown")
+    if value == 0:
+        return Estimate(0.0, 0.0, math.nan, bound, "no sample has a distance above 0")
+    limits = spread.overall_limits(means, settings.confidence)
+    return Estimate(*_around(value, float(limits.low[0]), float(limits.high[0]), scale=0.0), bound)
+
+
+def _spread(means: GroupMeans, statistic: spread.Statistic, settings: AuditSettings, bound: Bound) -> Estimate:
+    """A variance or extreme over groups: debiased, with an interval that can hold 0."""
+    kept = means.units >= 2
+    spread_bound = bound.of_spread()
+    if kept.sum() < 2:
+        return Estimate.undefined("fewer than two groups have two independent samples", spread_bound)
+    if means.mean[kept].mean() == 0:
+        return Estimate.undefined("every group has robustness 0", spread_bound)
+    mean, units, error2 = means.mean[kept], means.units[kept], means.error2[kept]
+    simulate = spread.shifted_errors(means.resampled[:, kept], mean, units)
+    value, low, high = spread.spread_interval(mean, np.sqrt(error2), simulate, statistic, settings.confidence)
+    if statistic is not spread.largest_gap:  # variances are debiased by what their noise adds on average
+        debiased = spread.debiased_variance(mean, error2)
+        debiased = debiased if statistic is spread.variance else debiased / float(mean.mean()) ** 2
+        value = min(max(debiased, low), high)
+    return Estimate(value, low, high, spread_bound)
+
+
+def _method(settings: AuditSettings, contrasts: Contrasts) -> str:
+    return (
+        f"{level_text(settings.confidence)} intervals. σ and gap: for all groups at once (Bonferroni), by Hall's "
+        "transformation of the studentised log ratio, at least as wide as Student's with degrees of freedom from the "
+        f"kurtosis and as a group's own bootstrap-t interval with {settings.resamples:,} resamples; they exclude 0 "
+        "exactly where the corrected p is significant. Spread over groups: by inverting a test that allows 0. "
+        "Accuracy: exact binomial. "
+        f"Curves: Kolmogorov's band. p-values: the largest of these methods and of a {contrasts.way}, corrected by "
+        "Holm's method over the groups."
+    )
+
+
+def reason_without_verdict(label: str, verdict: Verdict, i: int, contrasts: Contrasts, settings: AuditSettings) -> str:
+    """Say why a group has no verdict; empty where it has one."""
+    if verdict == TOO_FEW:
+        own_is_small = contrasts.units[i] <= contrasts.rest_units[i]
+        few = int(min(contrasts.units[i], contrasts.rest_units[i]))
+        what = "independent clusters" if settings.cluster is not None else "samples"
+        whose = "it has" if own_is_small else "its rest has"
+        return f"{whose} {few:,} {what}; {settings.smallest_group} are needed for a verdict"
+    if verdict == NOT_COMPARABLE and contrasts.rest_units[i] == 0:
+        return "there is no sample outside the group"
+    if verdict == NOT_COMPARABLE:
+        name = "the control" if settings.control is None else repr(settings.control.name)
+        return f"{percent(contrasts.dropped[i])} of the samples lie in strata of {name} that lack one side"
+    return ""
+
+
+def warnings_of(values: Floats, partition: Partition, rows: tuple[GroupResult, ...], bound: Bound) -> tuple[str, ...]:
+    """What a reader must know before quoting a verdict."""
+    warnings = []
+    weak = _weak_group(values, partition, rows)
+    if weak:
+        warnings.append(weak)
+    verdicts = {row.verdict for row in rows}
+    if bound is Bound.UPPER and verdicts & {LESS_ROBUST, MORE_ROBUST}:
+        warnings.append(
+            "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: "
+            "an attack that is weaker on one group could pass for unfairness. Check with a stronger attack or a "
+            "certificate."
+        )
+    if bound is Bound.LOWER and verdicts & {LESS_ROBUST, MORE_ROBUST}:
+        warnings.append(
+            "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
+            "certificate that is looser for one group could pass for unfairness. Check with an attack."
+        )
+    if bound is Bound.NEITHER:
+        warnings.append("The distances are a proxy: they bound the true distance on neither side.")
+    return tuple(warnings)
+
+
+def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, ...]) -> str:
+    """One very weak group pulls the rest of every other group down, so that all others look more robust than it."""
+    weak = [i for i, row in enumerate(rows) if row.verdict == LESS_ROBUST]
+    strong = [i for i, row in enumerate(rows) if row.verdict == MORE_ROBUST]
+    if not weak or len(strong) < 1 or len(rows) < 3:
+        return ""
+    worst = min(weak, key=lambda i: rows[i].robustness.value)
+    others = partition.membership != worst
+    sums = np.bincount(partition.membership[others], weights=values[others], minlength=len(rows))
+    sizes = np.bincount(partition.membership[others], minlength=len(rows))
+    fallen = []
+    for i in strong:
+        rest_size, rest_sum = sizes.sum() - sizes[i], sums.sum() - sums[i]
+        if rest_size and rest_sum > 0 and sums[i] / sizes[i] / (rest_sum / rest_size) - 1 <= 0.5 * rows[i].sigma.value:
+            fallen.append(rows[i].group)
+    if not fallen:
+        return ""
+    names = ", ".join(repr(name) for name in fallen)
+    return (
+        f"Group {rows[worst].group!r} is so much weaker that it lowers the rest of every other group: without it, less "
+        f'than half of the advantage of {names} would be left. One very weak group makes every other "more robust than '
+        'the rest".'
+    )
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+def _section(result: AuditResult) -> Section:
+    headline, *more = result.summary()
+    rows = by_sigma(result.groups)
+    capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
+    groups = f"{len(rows):,} group{'' if len(rows) == 1 else 's'}"
+    size = f"{result.overall.size:,} samples in {groups}"
+    return Section(
+        title=f"By {plain(result.partition)}",
+        about=" · ".join(
+            filter(None, (result.bound.words, f"{result.norm} norm", size, capped and f"distances {capped}"))
+        ),
+        answer=headline,
+        sentences=tuple(more),
+        findings=tuple(result.finding(row) for row in rows),
+        cautions=result.warnings,
+        notes=tuple(result.notes()),
+        tables=(_groups_table(result, rows, capped),),
+        figures=(
+            robustness_curves(
+                result, alt=f"Curves: the share still classified correctly against the perturbation radius. {headline}"
+            ),
+            sigma_intervals(
+                result.groups,
+                result.confidence,
+                alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
+            ),
+        ),
+        further=(Section("The partition as a whole", tables=(_overall_table(result, capped),)),),
+        explanations=(
+            Explanation(CURVES, CURVE_READING),
+            Explanation(SIGMA, SIGMA_MEANING),
+            *verdicts_explained(),
+            *bounds_explained([result.bound]),
+        ),
+        method=result.method,
+    )
+
+
+def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> Table:
+    distance = decimals_of([row.robustness for row in rows] + [row.gap_to_rest for row in rows])
+    several = len(rows) > 2
+    unreached, dropped = any(row.unreached > 0 for row in rows), any(row.dropped > 0 for row in rows)
+    level = f"{level_text(result.confidence)} interval"
+    columns = [
+        GROUP,
+        VERDICT,
+        Column("σ", "relative to rest", interval=level),
+        Column("p", "adjusted"),
+        Column("mean distance", capped, hidden=True),
+        Column("accuracy", hidden=True),
+        SAMPLES,
+        Column("gap to rest", hidden=True),
+        *([Column("unreached", hidden=True)] if unreached else []),
+        *([Column("left out", hidden=True)] if dropped else []),
+    ]
+    cells = [
+        (
+            group_cell(row.group),
+            Cell(row.verdict),
+            share(row.sigma, signed=True, alone=row.sigma_alone if several else None),
+            p_cell(row.p_adjusted),
+            length(row.robustness, distance),
+            share(row.accuracy, signed=False),
+            count(row.size),
+            length(row.gap_to_rest, distance, signed=True),
+            *([Cell(percent(row.unreached))] if unreached else []),
+            *([Cell(percent(row.dropped))] if dropped else []),
+        )
+        for row in rows
+    ]
+    alone = " The line “alone” is the interval of σ that this group would have if no other had been looked at."
+    return Table(
+        columns=tuple(columns),
+        rows=tuple(cells),
+        marks=tuple(MARKS[row.verdict] for row in rows),
+        caption=(
+            f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ and "
+            "of the gap hold for all groups at once, as p does: they exclude 0 exactly where the verdict is “less "
+            f"robust” or “more robust”.{alone if several else ''} Distances in {result.norm}."
+        ),
+        label=f"Groups of {plain(result.partition)}",
+    )
+
+
+def _overall_table(result: AuditResult, capped: str) -> Table:
+    overall = result.overall
+    decimals = decimals_of([overall.robustness, overall.largest_gap, overall.worst_robustness])
+    worst, gap = "The smallest mean distance of a group.", "From the most to the least robust group."
+    if overall.largest_gap.is_defined:
+        means = [row.robustness.value for row in result]
+        worst = f"The smallest mean distance of a group: {quoted(overall.worst_group)}."
+        gap += f" Less what chance adds (observed: {number(max(means) - min(means))})."
+    rows = (
+        ("mean distance", length(overall.robustness, decimals), "Rob(f). Over the groups, each counting the same."),
+        ("worst group", length(overall.worst_robustness, decimals), f"min Rob(P). {worst}"),
+        ("largest gap", length(overall.largest_gap, decimals), f"max − min. {gap}"),
+        ("variance", length(overall.variance, decimals_of([overall.variance])), VARIANCE_READING),
+        (
+            "relative variance",
+            length(overall.relative_variance, decimals_of([overall.relative_variance])),
+            "V_f / Rob(f)². Comparable between models. Less what chance alone adds, as V_f.",
+        ),
+        ("accuracy", share(overall.accuracy, signed=False), f"Over all {overall.size:,} samples."),
+    )
+    return Table(
+        columns=(Column("quantity", kind="text"), Column("value"), Column("what it is", kind="text")),
+        rows=tuple((Cell(name), value, Cell(meaning)) for name, value, meaning in rows),
+        caption=f"All groups together.{f' Distances are {capped}.' if capped else ''}",
+        label=f"{plain(result.partition)} as a whole",
+    )

@@ -1,0 +1,33 @@
+"""The kinds of results by name: what a record stores, a page shows and a program reads back.
+
+>>> RESULTS["bracket"].FORMAT.name
+'bracket'
+"""
+
+from typing import Any
+
+from fairmargin.analyses.table import GroupTable
+from fairmargin.core.catalog import Catalog
+
+RESULTS: Catalog[type[GroupTable[Any]]] = Catalog(
+    "kind of result",
+    "fairmargin.analyses",
+    {
+        "audit": "audit:AuditResult",
+        "precision": "precision:PrecisionResult",
+        "robust_accuracy": "robust_accuracy:RobustAccuracy",
+        "bracket": "bracket:Bracket",
+        "certified": "certified:Certified",
+        "adequacy": "adequacy:Adequacy",
+        "comparison": "comparison:Comparison",
+        "power": "power:Power",
+        "training": "training:TrainingCourse",
+        "epochs": "epochs:EpochComparison",
+    },
+)
+
+
+def read_result(kind: str, text: str) -> GroupTable[Any]:
+    """Return the result of a kind that its `to_json` wrote."""
+    found: type[GroupTable[Any]] = RESULTS[kind]
+    return found.from_json(text)

@@ -1,0 +1,405 @@
+"""What a run's certificates guarantee for every group of a partition at once, although some of them may be false.
+
+A certificate of randomized smoothing is false with probability at most α. Of n independent ones at most K are false,
+with confidence 1 − δ, where K is the (1 − δ) quantile of the binomial distribution Bin(n, α). The statements here allow
+for K false ones in a group. They hold for each group; to have all of them at once, divide δ by the number of groups.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+
+from fairmargin.analyses.cells import GROUP, SAMPLES, count, decimals_for, group_cell
+from fairmargin.analyses.table import GroupTable
+from fairmargin.core.arrays import Floats, is_number
+from fairmargin.core.bound import Bound
+from fairmargin.core.codec import Format
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.errors import InputError
+from fairmargin.inference.measures import capped
+from fairmargin.presentation.formatting import (
+    fixed,
+    level_text,
+    listed,
+    number,
+    percent,
+    plain,
+    quoted,
+    table_percent,
+)
+from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedMean:
+    """The mean certified radius of a group, and what is left of it if some certificates are false.
+
+    Parameters
+    ----------
+    value
+        The mean radius.
+    guaranteed
+        The mean distance of the group's samples is at least this, with the confidence that was asked for.
+    false
+        So many certificates may be false at that confidence.
+    size
+        How many samples the group has.
+    """
+
+    value: float
+    guaranteed: float
+    false: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedShare:
+    """The share of a group that is certified at a radius.
+
+    Parameters
+    ----------
+    radius
+        At which.
+    value
+        The share whose certified radius is at least that, and above 0.
+    guaranteed
+        The share that truly is that far from the boundary is at least this, with the confidence that was asked for.
+    """
+
+    radius: float
+    value: float
+    guaranteed: float
+
+
+def false_certificates(size: int, alpha: float, confidence: float) -> int:
+    """K: of `size` independent certificates, each false with probability alpha at most, no more than these are false.
+
+    The smallest K with Pr(Bin(size, α) ≤ K) ≥ confidence.
+
+    >>> false_certificates(100, 0.001, 0.95), false_certificates(1000, 0.001, 0.95)
+    (1, 3)
+    """
+    _check(alpha, confidence)
+    return int(stats.binom.ppf(confidence, size, alpha))
+
+
+def certified_mean(
+    distances: Distances,
+    partition: Partition,
+    *,
+    alpha: float,
+    confidence: float = 0.95,
+    largest: float | None = None,
+) -> dict[str, CertifiedMean]:
+    """mean R − R_max · K / n for each group: a lower bound on the mean distance that counts false certificates.
+
+    Guarantee: with probability `confidence`, for each group alone, the mean distance of its n samples is at least that.
+    A false certificate overstates a distance by no more than its own radius, which is at most R_max.
+
+    Parameters
+    ----------
+    distances
+        Certified radii: lower bounds.
+    partition
+        The groups.
+    alpha
+        How often a certificate may be false; 0 for bounds that never are.
+    confidence
+        1 − δ.
+    largest
+        R_max, the largest radius attainable (`fm.distances.smoothing.Smoothing(…).largest`). If left out, the K largest
+        radii of the group are taken off instead, which is never looser.
+
+    >>> from fairmargin.core.norm import Norm
+    >>> radii = Distances([0.8] * 60 + [0.0] * 40, [True] * 100, Bound.LOWER, Norm.L2, "smoothed(0.25)")
+    >>> everyone = Partition.by("group", ["all"] * 100)
+    >>> mean = certified_mean(radii, everyone, alpha=0.001, largest=0.8)["all"]
+    >>> round(mean.value, 3), round(mean.guaranteed, 3), mean.false
+    (0.48, 0.472, 1)
+    """
+    values = _certified(distances, partition, alpha)
+    if largest is not None and not (math.isfinite(largest) and largest >= values.max()):
+        raise InputError(
+            f"`largest` must be the largest radius attainable; given {largest}, but a sample has {values.max():g}."
+        )
+    result = {}
+    for label, mask in partition:
+        radii = np.sort(values[mask])
+        size = len(radii)
+        false = false_certificates(size, alpha, confidence)
+        off = false * largest if largest is not None else radii[size - false :].sum()
+        mean = float(radii.mean())
+        result[label] = CertifiedMean(mean, max(0.0, mean - float(off) / size), false, size)
+    return result
+
+
+def certified_accuracy(
+    distances: Distances,
+    partition: Partition,
+    radii: Sequence[float],
+    *,
+    alpha: float,
+    confidence: float = 0.95,
+) -> dict[str, tuple[CertifiedShare, ...]]:
+    """The share of each group with R ≥ radius, and that share − K / n, at each of the radii.
+
+    An abstention or a wrong vote has R = 0 and is certified at no radius, not even at 0.
+
+    Guarantee: with probability `confidence`, for all radii at once, the share of the group's samples whose distance is
+    at least the radius is at least `guaranteed`: the same K certificates may be false at every radius.
+
+    Parameters
+    ----------
+    distances, partition, alpha, confidence
+        As in `certified_mean`.
+    radii
+        Where to look.
+
+    >>> from fairmargin.core.norm import Norm
+    >>> found = Distances([0.8] * 60 + [0.0] * 40, [True] * 100, Bound.LOWER, Norm.L2, "smoothed(0.25)")
+    >>> certified_accuracy(found, Partition.by("group", ["all"] * 100), [0.5, 1.0], alpha=0.001)["all"]
+    (CertifiedShare(radius=0.5, value=0.6, guaranteed=0.59), CertifiedShare(radius=1.0, value=0.0, guaranteed=0.0))
+    """
+    values = _certified(distances, partition, alpha)
+    if not np.iterable(radii):
+        raise InputError(f"`radii` must hold numbers, for instance [0.25, 0.5]; given {radii!r}.")
+    for radius in radii:
+        if not 0 <= radius < math.inf:
+            raise InputError(f"`radii` must hold numbers that are not negative; given {radius!r}.")
+    result = {}
+    for label, mask in partition:
+        own = values[mask]
+        false = false_certificates(len(own), alpha, confidence)
+        hits = [int(((own >= radius) & (own > 0)).sum()) for radius in radii]
+        result[label] = tuple(
+            CertifiedShare(float(radius), count / len(own), max(0, count - false) / len(own))
+            for radius, count in zip(radii, hits, strict=True)
+        )
+    return result
+
+
+def _certified(distances: Distances, partition: Partition, alpha: float) -> Floats:
+    """The radii, if they are bounds from below."""
+    if distances.subject != "model" and is_number(alpha) and alpha == 0:
+        raise InputError(
+            f"Each certificate of {distances.subject} may be false with the estimator's `alpha`, 0.001 by default; "
+            "given 0, which is for bounds that never are."
+        )
+    if distances.bound not in (Bound.LOWER, Bound.EXACT):
+        raise InputError(
+            f"These distances are {distances.bound.value}, not certified: only lower bounds (such as those of "
+            "`smoothing`) guarantee a distance."
+        )
+    return capped(distances, partition)
+
+
+def _check(alpha: float, confidence: float) -> None:
+    if not is_number(alpha) or not 0 <= alpha < 0.5:
+        raise InputError(f"`alpha` must be at least 0 and less than 0.5, as in the estimator; given {alpha!r}.")
+    if not is_number(confidence) or not 0 < confidence < 1:
+        raise InputError(f"`confidence` must lie between 0 and 1, for instance 0.95; given {confidence!r}.")
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedGroup:
+    """One group's mean certified radius and certified accuracy, and what of them is guaranteed."""
+
+    group: str
+    mean: CertifiedMean
+    shares: tuple[CertifiedShare, ...]  # one a radius
+
+
+@dataclass(frozen=True, slots=True)
+class Certified(GroupTable[CertifiedGroup]):
+    """What certificates that may be false say of every group.
+
+    Parameters
+    ----------
+    partition, groups
+        The groups, in the order of the partition.
+    radii
+        At which certified accuracy is told.
+    alpha
+        How often one certificate may be false.
+    confidence
+        With which all that is guaranteed here holds together, of all groups.
+    norm, subject
+        Of the distances, and whose they are.
+    """
+
+    FORMAT: ClassVar[Format] = Format(1, "guarantee", "Run `fairmargin audit` again")
+
+    partition: str
+    groups: tuple[CertifiedGroup, ...]
+    radii: tuple[float, ...]
+    alpha: float
+    confidence: float
+    norm: Norm
+    subject: str
+
+    @property
+    def title(self) -> str:
+        """What was certified."""
+        return f"{self.partition}: guaranteed of the {self.subject} model, {self.norm}"
+
+    def sentences(self) -> list[str]:
+        """Return who has the least guarantee, how many certificates may be false, and a finding for each group."""
+        return [self.headline, self.counting, *(self.finding(row) for row in self)]
+
+    @property
+    def headline(self) -> str:
+        """The group with the least guaranteed mean radius, in a sentence."""
+        rows = sorted(self, key=lambda row: row.mean.guaranteed)
+        least, most = rows[0], rows[-1]
+        if most.mean.guaranteed == 0:
+            return "For no group is any distance guaranteed."
+        said = f"{quoted(least.group)} is guaranteed a mean distance of {number(least.mean.guaranteed)}"
+        if len(rows) == 1:
+            return f"{said}."
+        return (
+            f"{said}, the least of all groups; {quoted(most.group)} one of {number(most.mean.guaranteed)}, the most. "
+            "Guarantees order nothing: who has less may be as far from the boundary."
+        )
+
+    @property
+    def counting(self) -> str:
+        """How many certificates may be false, in a sentence."""
+        most = max(row.mean.false for row in self)
+        if self.alpha == 0:
+            return "None of these certificates can be false."
+        allowed = f"Each certificate is false with a probability of at most {percent(self.alpha)}"
+        false = "none is" if most == 0 else f"at most {most:,} {'is' if most == 1 else 'are'}"
+        return f"{allowed}. At {level_text(self.confidence)} confidence, {false} false in any group."
+
+    def section(self) -> Section:
+        """Return what is certified of every group, and what of it is guaranteed."""
+        return _section(self)
+
+    def finding(self, row: CertifiedGroup) -> str:
+        """Return what is guaranteed of one group."""
+        shares = [f"{percent(share.guaranteed)} of it at least {number(share.radius)}" for share in row.shares]
+        far = f", and {listed(shares)}" if shares else ""
+        return f"{plain(row.group)}: guaranteed a mean distance of {number(row.mean.guaranteed)}{far}."
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group and radius; the group's mean is repeated."""
+        return [
+            {
+                "partition": self.partition,
+                "group": row.group,
+                "size": row.mean.size,
+                "false": row.mean.false,
+                "mean": row.mean.value,
+                "mean_guaranteed": row.mean.guaranteed,
+                "radius": share.radius,
+                "certified_accuracy": share.value,
+                "certified_accuracy_guaranteed": share.guaranteed,
+            }
+            for row in self.groups
+            for share in row.shares
+        ]
+
+    def contradiction(self) -> str:
+        """Return why this cannot be what was written; empty if it can."""
+        if not self.groups:
+            return "there are no groups"
+        if any(tuple(share.radius for share in row.shares) != self.radii for row in self):
+            return "every group has a share at every radius"
+        return ""
+
+
+def certify_groups(
+    distances: Distances, partition: Partition, radii: Sequence[float], *, alpha: float, confidence: float = 0.95
+) -> Certified:
+    """The mean certified radius and the certified accuracy of each group, counting certificates that may be false.
+
+    Guarantee: with probability `confidence`, for all groups and radii together, the mean distance of the group's
+    samples and the share of them that is at least so far are no less than what is guaranteed. Each group is allowed
+    1 − (1 − confidence) / G, and the same K false certificates count for its mean and at every radius.
+
+    Parameters
+    ----------
+    distances, partition, alpha
+        As in `certified_mean`.
+    radii
+        At which to tell certified accuracy.
+    confidence
+        Of all statements together.
+
+    >>> from fairmargin.core.bound import Bound
+    >>> found = Distances([0.8] * 60 + [0.0] * 40, [True] * 100, Bound.LOWER, Norm.L2, "smoothed(0.25)")
+    >>> sex = Partition.by("sex", ["F", "M"] * 50)
+    >>> row = certify_groups(found, sex, [0.5], alpha=0.001)["F"]
+    >>> round(row.mean.value, 3), round(row.mean.guaranteed, 3), row.mean.false
+    (0.48, 0.464, 1)
+    >>> row.shares
+    (CertifiedShare(radius=0.5, value=0.6, guaranteed=0.58),)
+    """
+    each = 1 - (1 - confidence) / len(partition.labels)
+    means = certified_mean(distances, partition, alpha=alpha, confidence=each)
+    shares = certified_accuracy(distances, partition, radii, alpha=alpha, confidence=each)
+    return Certified(
+        partition=partition.name,
+        groups=tuple(CertifiedGroup(label, means[label], shares[label]) for label in partition.labels),
+        radii=tuple(map(float, radii)),
+        alpha=alpha,
+        confidence=confidence,
+        norm=distances.norm,
+        subject=distances.subject,
+    )
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_READING = (
+    "A certificate by smoothing says of one sample: nothing nearer than this radius changes the answer. It comes from "
+    "many random trials, so that it may be false, though seldom. Of a whole group it can be said how many false ones "
+    "there may be at most, and what remains true if all of these were the best ones. That is guaranteed, whatever an "
+    "attacker tries; it speaks of the smoothed model, which answers by a vote under noise, and of these samples."
+)
+
+
+def _section(result: Certified) -> Section:
+    return Section(
+        title=f"What is guaranteed, by {plain(result.partition)}",
+        about=f"of the {plain(result.subject)} model · {result.norm} norm",
+        answer=result.headline,
+        sentences=(result.counting,),
+        findings=tuple(result.finding(row) for row in result),
+        tables=(_guarantees_table(result),),
+        explanations=(Explanation("What is guaranteed", _READING),),
+    )
+
+
+def _guarantees_table(result: Certified) -> Table:
+    decimals = decimals_for([row.mean.value for row in result])
+
+    def row_of(row: CertifiedGroup) -> tuple[Cell, ...]:
+        mean = (fixed(value, decimals, signed=False) for value in (row.mean.value, row.mean.guaranteed))
+        shares = [[table_percent(value, signed=False) for value in (s.value, s.guaranteed)] for s in row.shares]
+        cells = [Cell(value, f"≥ {least}") for value, least in (mean, *shares)]
+        return (group_cell(row.group), *cells, count(row.mean.false), count(row.mean.size))
+
+    return Table(
+        columns=(
+            GROUP,
+            Column("mean radius", interval="guaranteed"),
+            *(Column(f"certified at {number(radius)}", hidden=True) for radius in result.radii),
+            Column("may be false", hidden=True),
+            SAMPLES,
+        ),
+        rows=tuple(row_of(row) for row in result),
+        caption=(
+            "Above, what the certificates say; below, what of it is guaranteed although some may be false: at "
+            f"{level_text(result.confidence)} confidence, for all groups and radii together. Certified accuracy is the "
+            "share of samples that keep the right answer up to a radius."
+        ),
+        label=f"Guarantees by {plain(result.partition)}",
+    )

@@ -1,0 +1,469 @@
+"""Two models on the same samples: which groups gained, which lost, and did the gap close?
+
+Each sample is its own control, so that differences far smaller than the spread of the distances can be seen.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairmargin.analyses.cells import (
+    GROUP,
+    MARKS,
+    SAMPLES,
+    VERDICT,
+    count,
+    decimals_for,
+    decimals_of,
+    group_cell,
+    length,
+    p_cell,
+    share,
+)
+from fairmargin.analyses.explanations import SIGMA, SIGMA_MEANING, bounds_explained
+from fairmargin.analyses.explanations import VERDICT as VERDICTS_TOPIC
+from fairmargin.analyses.figures import interval_range
+from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.core.arrays import Bools, Floats, same_length
+from fairmargin.core.bound import Bound
+from fairmargin.core.codec import Format
+from fairmargin.core.distances import Distances, words_of_keep
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition, check_partition
+from fairmargin.errors import InputError
+from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.capping import common_cap, forced_cut, within_cap
+from fairmargin.inference.contrast import is_testable, simultaneous_limits
+from fairmargin.inference.crossing import ClusterSums, cluster_sums
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    Estimate,
+    Verdict,
+)
+from fairmargin.inference.paired import PairedChange, paired_changes, units_of
+from fairmargin.inference.permutation import holm, hypotheses
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.presentation.formatting import (
+    fixed,
+    level_text,
+    limits_text,
+    listed,
+    number,
+    p_value,
+    plain,
+    points,
+    quoted,
+    radius_words,
+    signed,
+    table_percent,
+)
+from fairmargin.presentation.section import Cell, Column, Explanation, Intervals, Section, Table
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """One group before and after."""
+
+    group: str
+    size: int
+    before: float  # Rob(P)
+    after: float
+    change: Estimate  # after − before, with an interval that holds for all groups at once
+    change_alone: Estimate  # the same with an interval for this group alone
+    p: float
+    p_adjusted: float
+    sigma_before: float
+    sigma_after: float
+    sigma_change: Estimate  # with an interval that holds for all groups at once
+    sigma_change_alone: Estimate
+    sigma_p: float
+    sigma_p_adjusted: float
+    verdict: Verdict  # of the change of Rob(P): whether the interval of `change` excludes 0
+    reason: str  # why there is no verdict; empty where there is one
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(GroupTable[GroupChange]):
+    """What changed from one model to another, group by group."""
+
+    FORMAT: ClassVar[Format] = Format(1, "comparison", "Run `fairmargin compare` again")
+
+    partition: str
+    groups: tuple[GroupChange, ...]
+    bound_before: Bound
+    bound_after: Bound
+    norm: Norm
+    subject: str
+    confidence: float
+    up_to: float
+    cap_reason: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was compared."""
+        radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
+        return f"{self.partition}: after − before, {self.norm}{radius}"
+
+    def sentences(self) -> list[str]:
+        """Return who gained and who lost, a finding for each group, and what to know before quoting one."""
+        return [self.headline, *(self.finding(row) for row in self), *self.notes()]
+
+    @property
+    def headline(self) -> str:
+        """Which groups lost and which gained, in a sentence."""
+        of = {verdict: [quoted(row.group) for row in self if row.verdict == verdict] for verdict in _MEANINGS}
+        said = [
+            f"{listed(names)} of {quoted(self.partition)} {'is' if len(names) == 1 else 'are'} {verdict} than before"
+            for verdict in (LESS_ROBUST, MORE_ROBUST)
+            if (names := of[verdict])
+        ]
+        if said:
+            return f"{'; '.join(said)}."
+        if of[NO_DIFFERENCE]:
+            return f"No significant change of any group of {quoted(self.partition)} was found."
+        return f"No group of {quoted(self.partition)} has enough samples for a verdict."
+
+    def section(self) -> Section:
+        """Return the change of every group's mean distance and σ."""
+        return _section(self)
+
+    def notes(self) -> list[str]:
+        """Return why distances were capped, and all warnings."""
+        return [*([f"{self.cap_reason}."] if self.cap_reason else []), *self.warnings]
+
+    def finding(self, row: GroupChange) -> str:
+        """Return how the mean distance of a group changed, and its σ."""
+        name = plain(row.group)
+        if row.verdict in (TOO_FEW, NOT_COMPARABLE):
+            return f"{name}: {row.verdict} ({row.reason})."
+        words = "no significant change" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than before"
+        change, sigma = row.change, row.sigma_change
+        interval = f"{level_text(self.confidence)} interval for all groups at once {change_limits(change)}"
+        if math.isnan(change.low):
+            interval = change.reason
+        sigma_text = f"its change of σ is undefined ({sigma.reason})"
+        if sigma.is_defined:
+            limits = sigma.reason if math.isnan(sigma.low) else change_limits(sigma, points)
+            sigma_text = f"σ changed by {points(sigma.value)} points ({limits})"
+        radius = f" This holds {radius_words(self.up_to)}." if math.isfinite(self.up_to) else ""
+        return (
+            f"{name}: {words} (mean distance {signed(change.value)}, {interval}; {p_value(row.p_adjusted)}); "
+            f"{sigma_text}.{radius}"
+        )
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group, every number in a column of its own."""
+        names = tuple(field.name for field in fields(GroupChange) if field.name != "reason")
+        return [
+            {
+                "partition": self.partition,
+                **columns_of(row, names),
+                "finding": self.finding(row),
+                "up_to": self.up_to,
+            }
+            for row in self.groups
+        ]
+
+
+def compare(
+    before: Distances, after: Distances, partition: Partition, settings: AuditSettings | None = None
+) -> Comparison:
+    """Compare two models on the same samples, group by group.
+
+    Reports Rob(P) after minus before and σ(P) after minus before. Intervals and p-values come from one closed form that
+    allows for newly wrong and newly right samples that were not observed. They hold for all groups at once: the verdict
+    is whether the interval of the change excludes 0, and Holm's corrected p-value is then below 1 − confidence.
+    `change_alone` and `sigma_change_alone` have the interval of a single group.
+
+    Parameters
+    ----------
+    before, after
+        Distances of both models by the same estimator. Sample i of one is sample i of the other: they are paired by
+        position, so bring both into the same order first.
+    partition
+        The groups.
+    settings
+        Confidence, clusters and limits; `control`, `resamples` and `seed` are not used.
+
+    >>> rng = np.random.default_rng(0)
+    >>> base = rng.gamma(2, 1, 200)
+    >>> groups = Partition.by("sex", ["F"] * 100 + ["M"] * 100)
+    >>> old = Distances(base, base > 0, Bound.EXACT, Norm.L2)
+    >>> new = Distances(base * np.repeat([1.3, 1.0], 100), base > 0, Bound.EXACT, Norm.L2)
+    >>> compare(old, new, groups)["F"].verdict
+    'more robust'
+    """
+    chosen = settings or AuditSettings()
+    if chosen.control is not None:
+        raise InputError(
+            "`compare` pairs each sample with itself, which already holds everything constant: drop `control`."
+        )
+    check_partition(partition)
+    same_length(before=before, after=after, partition=partition)
+    _check_alike(before, after)
+    up_to, reason = _cap_of_both(before, after, chosen.up_to)
+    cluster = chosen.cluster_codes(len(before))
+    units = np.arange(len(before)) if cluster is None else cluster
+    old, new = (cluster_sums(np.minimum(d.values, up_to), partition, None, units) for d in (before, after))
+    cut = forced_cut([before, after], partition, up_to, chosen.up_to)
+    return Comparison(
+        partition.name,
+        within_cap(_rows(old, new, partition, (before.bound, after.bound), chosen), cut),
+        before.bound,
+        after.bound,
+        before.norm,
+        before.subject,
+        chosen.confidence,
+        up_to,
+        reason,
+        (*filter(None, [cut.warning]), *_warnings(before, after)),
+    )
+
+
+def _rows(
+    old: ClusterSums, new: ClusterSums, partition: Partition, bounds: tuple[Bound, Bound], settings: AuditSettings
+) -> tuple[GroupChange, ...]:
+    mean, ratio = paired_changes(old, new)
+    units, rest_units = units_of(old)
+    enough = np.full_like(units, np.inf), np.zeros_like(units)
+    tested = is_testable(units, *enough, settings)
+    sigma_tested = is_testable(units, rest_units, enough[1], settings)
+    change = _inferred(mean, tested, lambda which: int(which.sum()), settings)
+    sigma = _inferred(ratio, sigma_tested, hypotheses, settings)
+    bound = bounds[1] - bounds[0]
+    sigma_bound = bounds[1] / bounds[1] - bounds[0] / bounds[0]
+    rows = []
+    for i, label in enumerate(partition.labels):
+        together, alone = (_change(float(change.value[i]), limits, i, bound, units[i]) for limits in change.limits)
+        sigma_together, sigma_alone = (
+            _sigma_change(float(sigma.value[i]), limits, i, sigma_bound, (units[i], rest_units[i]))
+            for limits in sigma.limits
+        )
+        verdict = _verdict(bool(tested[i]), together)
+        rows.append(
+            GroupChange(
+                group=label,
+                size=int(partition.sizes[i]),
+                before=float(mean.before[i]),
+                after=float(mean.after[i]),
+                change=together,
+                change_alone=alone,
+                p=float(change.p[i]),
+                p_adjusted=float(change.adjusted[i]),
+                sigma_before=float(ratio.before[i] - 1),
+                sigma_after=float(ratio.after[i] - 1),
+                sigma_change=sigma_together,
+                sigma_change_alone=sigma_alone,
+                sigma_p=float(sigma.p[i]),
+                sigma_p_adjusted=float(sigma.adjusted[i]),
+                verdict=verdict,
+                reason=f"{settings.smallest_group} are needed for a verdict" if verdict == TOO_FEW else "",
+            )
+        )
+    return tuple(rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Inferred:
+    """Changes with p-values and two kinds of limits: for all groups at once, and for each group alone."""
+
+    value: Floats
+    p: Floats
+    adjusted: Floats
+    limits: tuple[Limits, Limits]
+
+
+def _inferred(
+    change: PairedChange, tested: Bools, questions: Callable[[Bools], int], settings: AuditSettings
+) -> _Inferred:
+    """Test every group and give limits that exclude 0 exactly where the corrected p-value is below α."""
+    p, count = np.where(tested, change.p(), math.nan), questions(tested)
+    adjusted = holm(p, count if tested.any() else None)
+
+    def relative_limits(alpha: float) -> Limits:
+        limits = change.limits(alpha)
+        return Limits(limits.low / change.scale, limits.high / change.scale)
+
+    relative = simultaneous_limits(
+        relative_limits,
+        change.value / change.scale,
+        adjusted,
+        alpha=settings.alpha,
+        hypotheses=count,
+        intervals=questions(np.ones_like(tested)),
+    )
+    together = Limits(relative.low * change.scale, relative.high * change.scale)
+    return _Inferred(change.value, p, adjusted, (together, change.limits(settings.alpha)))
+
+
+def _check_alike(before: Distances, after: Distances) -> None:
+    for what, left, right in (("norm", before.norm, after.norm), ("subject", before.subject, after.subject)):
+        if left != right:
+            raise InputError(f"`before` and `after` must have one {what}; given {left} and {right}.")
+    if before.keep != after.keep:
+        raise InputError(
+            f"`before` and `after` must keep the same classes; given {words_of_keep(before.keep)} and "
+            f"{words_of_keep(after.keep)}. Measure both with one `keep`."
+        )
+    if before.estimator and after.estimator and before.estimator != after.estimator:
+        raise InputError(
+            f"`before` and `after` must be measured by one estimator; given {before.estimator} and {after.estimator}. "
+            "A difference between estimators would look like a change of the model: measure both by the same."
+        )
+
+
+def _cap_of_both(before: Distances, after: Distances, up_to: float) -> tuple[float, str]:
+    caps = [common_cap(d, up_to) for d in (before, after)]
+    return min(caps, key=lambda cap: cap[0])
+
+
+def _verdict(tested: bool, change: Estimate) -> Verdict:
+    if not tested:
+        return TOO_FEW
+    if change.low > 0:
+        return MORE_ROBUST
+    return LESS_ROBUST if change.high < 0 else NO_DIFFERENCE
+
+
+def _change(value: float, limits: Limits, i: int, bound: Bound, units: float) -> Estimate:
+    low, high = float(limits.low[i]), float(limits.high[i])
+    if units < 2:
+        return Estimate(value, math.nan, math.nan, bound, "a single sample has no interval")
+    if low == high:  # newly right samples, which were not observed, would lie at a distance that nothing tells
+        return Estimate(value, math.nan, math.nan, bound, "both models misclassify every sample: no interval")
+    return Estimate(value, low, high, bound)
+
+
+def _sigma_change(value: float, limits: Limits, i: int, bound: Bound, units: tuple[float, float]) -> Estimate:
+    if units[1] == 0:
+        return Estimate.undefined("there is no other group", bound)
+    if math.isnan(value):
+        return Estimate.undefined("the rest has robustness 0 before or after", bound)
+    low, high = float(limits.low[i]), float(limits.high[i])
+    reason = "the group or its rest has a single sample: no interval" if min(units) < 2 else ""
+    return Estimate(value, low, high, bound, reason)
+
+
+def change_limits(change: Estimate, show: Callable[[float], str] = signed) -> str:
+    """Return the interval of a change in words."""
+    return limits_text(change.low, change.high, show, abs(change.value))
+
+
+def _warnings(before: Distances, after: Distances) -> tuple[str, ...]:
+    warnings = []
+    if not before.bound is after.bound is Bound.EXACT:
+        warnings.append(
+            f"Before: {before.bound.words}. After: {after.bound.words}. A change between numbers that are not exact "
+            "can come from the estimator as well as from the model."
+        )
+    unknown = [when for when, distances in (("before", before), ("after", after)) if not distances.estimator]
+    if unknown:
+        warnings.append(
+            f"It is not known which estimator measured the distances {' and '.join(unknown)}: the change is one of the "
+            "model only if both were measured by the same estimator with the same settings."
+        )
+    return tuple(warnings)
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_MEANINGS = {
+    LESS_ROBUST: "The group lies closer to the boundary than before, by more than chance explains.",
+    MORE_ROBUST: "The group lies farther from the boundary than before, by more than chance explains.",
+    NO_DIFFERENCE: "The change could be chance. This is no proof that nothing changed.",
+    TOO_FEW: "The group has fewer independent samples than a verdict takes. Nothing is claimed.",
+}
+
+
+def _section(result: Comparison) -> Section:
+    size = sum(row.size for row in result)
+    capped = f"distances capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
+    about = (
+        "after − before",
+        f"{result.norm} norm",
+        f"{size:,} samples in {len(result.groups):,} group{'' if len(result.groups) == 1 else 's'}",
+        capped,
+    )
+    return Section(
+        title=f"What changed, by {plain(result.partition)}",
+        about=" · ".join(filter(None, about)),
+        answer=result.headline,
+        findings=tuple(result.finding(row) for row in result),
+        cautions=tuple(result.notes()),
+        tables=(_changes_table(result),),
+        figures=(
+            Intervals(
+                title="Closer or farther than before.",
+                x_label=f"change of the mean distance ({result.norm})",
+                ranges=tuple(
+                    interval_range(
+                        row.group,
+                        row.change,
+                        row.verdict,
+                        f"{signed(row.change.value)} ({level_text(result.confidence)} interval "
+                        f"{change_limits(row.change)})",
+                    )
+                    for row in result
+                ),
+                percent=False,
+                caption=(
+                    "Left of zero: closer to the boundary than before. Bars are "
+                    f"{level_text(result.confidence)} intervals that hold for all groups at once."
+                ),
+                alt=f"Each group’s change of its mean distance with its interval. {result.headline}",
+            ),
+        ),
+        explanations=(
+            Explanation(SIGMA, SIGMA_MEANING),
+            *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
+            *bounds_explained(dict.fromkeys((result.bound_before, result.bound_after))),
+        ),
+    )
+
+
+def _changes_table(result: Comparison) -> Table:
+    decimals = decimals_for([value for row in result for value in (row.before, row.after)])
+    changes = decimals_of([row.change for row in result])
+    level = f"{level_text(result.confidence)} interval"
+    return Table(
+        columns=(
+            GROUP,
+            VERDICT,
+            Column("change", "of mean distance", interval=level),
+            Column("p", "adjusted"),
+            Column("mean distance", "before → after", hidden=True),
+            Column("σ", "before → after", hidden=True),
+            Column("change of σ", "in points", hidden=True),
+            Column("p of σ", "adjusted", hidden=True),
+            SAMPLES,
+        ),
+        rows=tuple(
+            (
+                group_cell(row.group),
+                Cell(row.verdict, note=row.reason),
+                length(row.change, changes, signed=True),
+                p_cell(row.p_adjusted),
+                Cell(" → ".join(fixed(value, decimals, signed=False) for value in (row.before, row.after))),
+                Cell(" → ".join(table_percent(value) for value in (row.sigma_before, row.sigma_after))),
+                share(row.sigma_change, signed=True, unit=""),
+                p_cell(row.sigma_p_adjusted),
+                count(row.size),
+            )
+            for row in result
+        ),
+        marks=tuple(MARKS[row.verdict] for row in result),
+        caption=(
+            f"After minus before, each sample compared with itself. Below a change stands its {level} for all groups "
+            f"at once. Distances in {result.norm}."
+        ),
+        label=f"Changes by {plain(result.partition)}",
+    )

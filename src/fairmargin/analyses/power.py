@@ -1,0 +1,259 @@
+"""What an audit of this size can see: the smallest σ it would detect, or the samples that it would take.
+
+The log of 1 + σ has a standard error of √(v²/n + w²/m), where v and w are the coefficients of variation (standard
+deviation over mean) of the group's and the rest's distances, and n and m their sizes. An effect is detected with the
+given power when it is z(1 − α/2k) + z(power) standard errors large, k groups being tested.
+"""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import stats
+
+from fairmargin.analyses.cells import GROUP, count, group_cell
+from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.core.arrays import same_length
+from fairmargin.core.codec import Format
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.core.undefined import Undefined, reason_of
+from fairmargin.errors import InputError
+from fairmargin.inference.capping import common_cap, forced_cut
+from fairmargin.inference.permutation import hypotheses
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.units import SAMPLES, UNITS, group_means, make_cells, mean_and_error2, rest_of
+from fairmargin.presentation.formatting import percent, plain, signed_percent, table_percent
+from fairmargin.presentation.section import Cell, Column, Section, Table
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPower:
+    """What can be seen of one group."""
+
+    group: str
+    size: int
+    rest_size: int
+    smallest_drop: float  # the σ below 0 nearest to 0 that would be detected
+    smallest_gain: float  # the same above 0
+    samples_needed: float  # of this group in all, the rest as it is, to detect the σ asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Power(GroupTable[GroupPower]):
+    """What an audit of these groups can detect.
+
+    Parameters
+    ----------
+    sigma
+        The effect that matters, which `samples_needed` is for.
+    chance
+        The probability with which an effect is detected.
+    confidence
+        The confidence of the audit.
+    """
+
+    FORMAT: ClassVar[Format] = Format(1, "power", "Run `fairmargin power` again")
+
+    partition: str
+    groups: tuple[GroupPower, ...]
+    sigma: float
+    chance: float
+    confidence: float
+
+    @property
+    def title(self) -> str:
+        """What is detected, how surely."""
+        return f"{self.partition}: detected with probability {percent(self.chance)}"
+
+    def sentences(self) -> list[str]:
+        """Return a finding for each group."""
+        return [self.finding(row) for row in self]
+
+    def section(self) -> Section:
+        """Return what can be detected of every group, and how many samples it takes."""
+        return _section(self)
+
+    def finding(self, row: GroupPower) -> str:
+        """Return which σ of a group would be detected, and how many samples the one asked for takes."""
+        drop, gain, needed = row.smallest_drop, row.smallest_gain, row.samples_needed
+        seen = f"no σ would be detected ({reason_of(drop) or 'undefined'})"
+        if not math.isnan(drop):
+            seen = f"σ of {signed_percent(drop)} or less, and of {signed_percent(gain)} or more, would be detected"
+        takes = f"cannot be detected ({reason_of(needed) or 'undefined'})"
+        if not math.isnan(needed):
+            takes = f"takes {needed:,.0f} samples of it"
+        return f"{plain(row.group)}: {seen}; σ = {signed_percent(self.sigma)} {takes}."
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group."""
+        names = tuple(field.name for field in fields(GroupPower))
+        return [{"partition": self.partition, **columns_of(row, names)} for row in self.groups]
+
+
+def power(
+    distances: Distances,
+    partition: Partition,
+    settings: AuditSettings | None = None,
+    *,
+    sigma: float = -0.2,
+    chance: float = 0.8,
+) -> Power:
+    """What an audit of these groups can detect, judged by the spread of the distances at hand.
+
+    Parameters
+    ----------
+    sigma
+        The effect that matters; `samples_needed` is for it.
+    chance
+        The probability with which it should be detected (the power).
+
+    >>> from fairmargin.core.bound import Bound
+    >>> from fairmargin.core.norm import Norm
+    >>> values = np.random.default_rng(0).gamma(2, 1, 1000)
+    >>> d = Distances(values, values > 0, Bound.EXACT, Norm.L2)
+    >>> found = power(d, Partition.by("sex", ["F"] * 100 + ["M"] * 900))
+    >>> round(found["F"].smallest_drop, 2)
+    -0.19
+    """
+    chosen = settings or AuditSettings()
+    same_length(distances=distances, partition=partition)
+    up_to, _ = common_cap(distances, chosen.up_to)
+    cells = make_cells(np.minimum(distances.values, up_to), partition, None, chosen.cluster_codes(len(distances)))
+    if cells is None:
+        raise InputError("`power` needs clusters that lie in one group each; these span groups.")
+    moments = cells.moments()
+    own, own_error2 = group_means(moments)
+    rest_moments = rest_of(moments)[:, 0]
+    rest, rest_error2 = mean_and_error2(rest_moments)
+    units, rest_units = moments[:, 0, UNITS], rest_moments[:, UNITS]
+    tests = hypotheses(np.ones(len(own), dtype=np.bool_))
+    cut = forced_cut([distances], partition, up_to, chosen.up_to)
+    rows = []
+    for i, label in enumerate(partition.labels):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variation = math.sqrt(own_error2[i] * units[i]) / own[i] if own[i] > 0 else math.nan
+            rest_variation = math.sqrt(rest_error2[i] * rest_units[i]) / rest[i] if rest[i] > 0 else math.nan
+        if rest_units[i] == 0:
+            nothing = Undefined(f"there is no sample outside group {label!r}")
+            rows.append(GroupPower(label, int(moments[i, 0, SAMPLES]), 0, nothing, nothing, nothing))
+            continue
+        if cut.reasons[i]:
+            nothing = Undefined(f"{cut.reasons[i]}. {cut.remedy}")
+            sizes = (int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES]))
+            rows.append(GroupPower(label, *sizes, nothing, nothing, nothing))
+            continue
+        setting = Setting(variation, rest_variation, float(rest_units[i]), tests, chosen.confidence, chance)
+        drop = setting.smallest_drop(float(units[i]))
+        needed = setting.samples_needed(sigma)
+        if units[i] < chosen.smallest_group and not math.isnan(drop):
+            drop = Undefined(f"fewer than {chosen.smallest_group} independent samples: an audit gives no verdict")
+        if not math.isnan(needed):
+            per_unit = float(moments[i, 0, SAMPLES] / units[i])  # from clusters to samples
+            needed = max(needed, chosen.smallest_group) * per_unit
+        gain = drop if math.isnan(drop) else 1 / (1 + drop) - 1
+        sizes = (int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES]))
+        rows.append(GroupPower(label, *sizes, drop, gain, needed))
+    return Power(partition.name, tuple(rows), sigma, chance, chosen.confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The spread on both sides, the size of the rest, and how sure one wants to be.
+
+    >>> Setting(variation=0.8, rest_variation=0.8, rest_size=2000, tests=5).samples_needed(-0.2)
+    163.0
+    """
+
+    variation: float  # standard deviation over mean of the group's distances
+    rest_variation: float
+    rest_size: float
+    tests: int = 1
+    confidence: float = 0.95
+    chance: float = 0.8
+
+    def __post_init__(self) -> None:
+        if not 0 < self.chance < 1:
+            raise InputError(f"The power must lie between 0 and 1, for instance 0.8; given {self.chance!r}.")
+        if not 0 < self.confidence < 1:
+            raise InputError(f"The confidence must lie between 0 and 1, for instance 0.95; given {self.confidence!r}.")
+        if self.rest_size < 1 or self.tests < 1:
+            raise InputError(
+                "The rest needs at least one sample, and one group is tested; "
+                f"given {self.rest_size:,} and {self.tests:,}."
+            )
+        if self.variation < 0 or self.rest_variation < 0:
+            raise InputError("A variation is the standard deviation over the mean; it cannot be negative.")
+
+    def smallest_drop(self, size: float) -> float:
+        """The σ below 0 nearest to 0 that a group of `size` samples would be found to have."""
+        error2 = self.variation**2 / size + self.rest_variation**2 / self.rest_size
+        if math.isnan(error2):
+            return Undefined("a side has no spread, or a mean distance of 0")
+        return math.expm1(-self._errors() * math.sqrt(error2))
+
+    def samples_needed(self, sigma: float) -> float:
+        """Samples of the group that detect `sigma`, the rest being as large as it is."""
+        if not sigma > -1 or sigma == 0:
+            raise InputError(f"`sigma` must lie above −1 and not be 0, for instance -0.2; given {sigma!r}.")
+        left = (math.log1p(sigma) / self._errors()) ** 2 - self.rest_variation**2 / self.rest_size
+        if math.isnan(left) or math.isnan(self.variation):
+            return Undefined("a side has no spread, or a mean distance of 0")
+        if left <= 0:
+            return Undefined(
+                f"the rest ({self.rest_size:,.0f} samples) is too small to detect σ = {signed_percent(sigma)} "
+                "at any size"
+            )
+        return float(max(2, math.ceil(self.variation**2 / left)))
+
+    def _errors(self) -> float:
+        alpha = (1 - self.confidence) / self.tests
+        return float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(self.chance))
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+def _section(result: Power) -> Section:
+    def needed(row: GroupPower) -> Cell:
+        if math.isnan(row.samples_needed):
+            return Cell("undefined", note=reason_of(row.samples_needed))
+        return Cell(f"{math.ceil(row.samples_needed):,}")
+
+    def effect(sigma: float) -> Cell:
+        return Cell("undefined", note=reason_of(sigma)) if math.isnan(sigma) else Cell(table_percent(sigma))
+
+    return Section(
+        title=f"What can be detected, by {plain(result.partition)}",
+        about=f"detected with probability {percent(result.chance)}",
+        findings=tuple(result.finding(row) for row in result),
+        tables=(
+            Table(
+                columns=(
+                    GROUP,
+                    Column("samples"),
+                    Column("rest"),
+                    Column("smallest drop", "of σ"),
+                    Column("smallest gain", "of σ"),
+                    Column("samples needed", f"for σ = {signed_percent(result.sigma)}"),
+                ),
+                rows=tuple(
+                    (
+                        group_cell(row.group),
+                        count(row.size),
+                        count(row.rest_size),
+                        effect(row.smallest_drop),
+                        effect(row.smallest_gain),
+                        needed(row),
+                    )
+                    for row in result
+                ),
+                caption=(
+                    "The σ nearest to 0 that would be detected, below and above, and how many samples of the group, "
+                    "its rest being as large as it is, would detect the σ asked for."
+                ),
+                label=f"Power by {plain(result.partition)}",
+            ),
+        ),
+    )

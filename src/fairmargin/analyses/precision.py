@@ -1,0 +1,479 @@
+"""Every group's mean distance and σ to a precision that was asked for, and what that saved."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+
+from fairmargin.analyses.cells import (
+    GROUP,
+    MARKS,
+    SAMPLES,
+    VERDICT,
+    count,
+    decimals_of,
+    group_cell,
+    length,
+    p_cell,
+    share,
+)
+from fairmargin.analyses.explanations import SIGMA, SIGMA_MEANING, bounds_explained, verdicts_explained
+from fairmargin.analyses.figures import sigma_intervals
+from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
+from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.core.arrays import Floats
+from fairmargin.core.bound import Bound
+from fairmargin.core.codec import Format
+from fairmargin.core.norm import Norm
+from fairmargin.core.undefined import Undefined
+from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.contrast import simultaneous_limits
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    Estimate,
+    Verdict,
+)
+from fairmargin.inference.permutation import holm, hypotheses
+from fairmargin.presentation.formatting import level_text, listed, number, percent, plain, quoted, radius_words
+from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
+
+POPULATION: Final = "population"
+THESE_SAMPLES: Final = "these samples"
+Target = Literal["population", "these samples"]
+TARGETS: Final[tuple[Target, ...]] = (POPULATION, THESE_SAMPLES)
+_FEWEST = 30  # samples of a group, and of its rest, for a verdict: as many as a pilot needs
+_WARNINGS = {
+    Bound.UPPER: (
+        "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: an "
+        "attack that is weaker on one group could pass for unfairness. Check with --adequacy or a certificate."
+    ),
+    Bound.LOWER: (
+        "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
+        "certificate that is looser for one group could pass for unfairness. Check with an attack."
+    ),
+    Bound.NEITHER: "The distances are a proxy: they bound the true distance on neither side.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PreciseGroup:
+    """One group's mean distance, and its σ.
+
+    Parameters
+    ----------
+    group, size
+        Its name, and how many samples it has.
+    robustness
+        Rob(P), the mean of the reference's distance, with the interval of this group alone.
+    sigma
+        Rob(P)/Rob(rest) − 1, with an interval that holds for all groups at once: it excludes 0 exactly where the
+        verdict is that the group is less or more robust.
+    sigma_alone
+        The same with the interval for this group alone. The precision asked for is that of this interval.
+    cheap_samples, reference_samples
+        How many samples the cheap estimator and the reference measured.
+    plain_samples
+        How many the reference would have to measure on its own, drawn at random, for the same error of Rob(P). More
+        than `size` if there are not so many.
+    correlation
+        Of the reference's distance with what the cheap one predicts of it.
+    met
+        Whether the interval of `sigma_alone` is as short as asked, and can be trusted to be (see `unmet`).
+    p, p_adjusted
+        That the group is as robust as its rest, alone and corrected by Holm for the number of groups; NaN where σ has
+        no interval.
+    verdict
+        What that says: one of `VERDICTS`, as in an audit.
+    unmet
+        Why `met` is not true; empty where it is.
+    """
+
+    group: str
+    size: int
+    robustness: Estimate
+    sigma: Estimate
+    sigma_alone: Estimate
+    cheap_samples: int
+    reference_samples: int
+    plain_samples: float
+    correlation: float
+    met: bool
+    p: float = math.nan
+    p_adjusted: float = math.nan
+    verdict: Verdict = NOT_COMPARABLE
+    unmet: str = ""
+
+    @property
+    def looked_at(self) -> int:
+        """How many samples of the group any estimator has seen."""
+        return max(self.cheap_samples, self.reference_samples)
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionResult(GroupTable[PreciseGroup]):
+    """Every group's robustness and σ to a precision, and what it took.
+
+    Costs are passes through the model, forward and backward, of all samples together.
+
+    Parameters
+    ----------
+    precision, confidence, target
+        What was asked: half the width of every group's σ (of Rob, relative to it, where there is one group), how
+        confident, and whether it is about the population or these samples.
+    cheap
+        The cheap estimator that the pilot preferred; empty if none paid.
+    spent
+        By all estimators on all samples, the pilot and the trial of costs included.
+    plain_cost
+        Of the reference on a random part of each group that gives the same errors.
+    full_cost
+        Of the reference on every sample.
+    rounds
+        Of drawing samples, the pilot among them.
+    """
+
+    FORMAT: ClassVar[Format] = Format(2, "audit to a precision", "Run it again")
+
+    partition: str
+    groups: tuple[PreciseGroup, ...]
+    precision: float
+    confidence: float
+    target: Target
+    reference: str
+    cheap: str
+    bound: Bound
+    norm: Norm
+    spent: float
+    plain_cost: float
+    full_cost: float
+    rounds: int
+    up_to: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What was asked, and of whom."""
+        radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
+        asked = f"σ to ±{self.precision:g} ({level_text(self.confidence)})"
+        return f"{self.partition}: {asked} for {_spelled(self.target)}{radius}"
+
+    @property
+    def met(self) -> bool:
+        """Whether every group is as precise as asked."""
+        return all(row.met for row in self.groups)
+
+    @property
+    def size(self) -> int:
+        """How many samples all groups have."""
+        return sum(row.size for row in self.groups)
+
+    def sentences(self) -> list[str]:
+        """Return the summary, a finding for each group, what it cost, and what to know before quoting a number."""
+        findings = (self.finding(row) for row in by_sigma(self.groups))
+        return [*self.summary(), *findings, self.saving, *self.remarks(), *self.warnings()]
+
+    def summary(self) -> list[str]:
+        """Return the headline and what else there is to say about the groups together."""
+        names = [quoted(row.group) for row in self if row.robustness.value == 0]
+        if not names:
+            return summary(self)
+        whose = f"Of {listed(names)} no sample that was looked at is classified correctly"
+        return [*summary(self), f"{whose}: there is no distance to compare."]
+
+    def finding(self, row: PreciseGroup) -> str:
+        """Return a group's verdict as a sentence that names the kind of bound it rests on."""
+        few = f"{_FEWEST} of it, and of its rest, are needed for a verdict"
+        reason = few if row.verdict == TOO_FEW else row.sigma.reason or "σ has no interval"
+        return finding(self, row, reason)
+
+    @property
+    def about(self) -> str:
+        """Whom the numbers are about."""
+        if self.target == POPULATION:
+            return "the population that the samples were drawn from"
+        return "these very samples, and nobody else"
+
+    def section(self) -> Section:
+        """Return every group to the precision, and what was measured for it."""
+        return _section(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for other programs, also whether the precision was reached and what that saved."""
+        return {**GroupTable.to_dict(self), "met": self.met, "saving": self.saving}
+
+    def remarks(self) -> list[str]:
+        """Return every condition that a reader should know."""
+        return [*filter(None, (f"The numbers speak of {self.about}.", cap_note(self.up_to), *self.notes))]
+
+    def warnings(self) -> list[str]:
+        """Return what a reader must know before quoting a verdict."""
+        found = any(row.verdict in (LESS_ROBUST, MORE_ROBUST) for row in self)
+        if self.bound in _WARNINGS and (found or self.bound is Bound.NEITHER):
+            return [_WARNINGS[self.bound]]
+        return []
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group, every number in a column of its own."""
+        counts = ("cheap_samples", "reference_samples", "plain_samples", "correlation", "met", "unmet")
+        return [
+            {
+                "partition": self.partition,
+                **columns_of(row, ("group", "size", "robustness", "sigma")),
+                "sigma_alone_low": row.sigma_alone.low,
+                "sigma_alone_high": row.sigma_alone.high,
+                **columns_of(row, (*counts, "p", "p_adjusted")),
+                "bound": row.robustness.bound.value,
+                "verdict": row.verdict,
+                "finding": self.finding(row),
+                "up_to": self.up_to,
+            }
+            for row in self.groups
+        ]
+
+    @property
+    def saving(self) -> str:
+        """What was saved, in a sentence."""
+        reference = sum(row.reference_samples for row in self.groups)
+        words = f"{self.reference} measured {reference:,} of {self.size:,} samples"
+        if self.cheap:
+            words += f", {self.cheap} {sum(row.cheap_samples for row in self.groups):,}"
+        small = (
+            " Trials and filled-up tiles count: so small a pool does not pay." if self.spent > self.full_cost else ""
+        )
+        return (
+            f"{words}: {_times(self.plain_cost, self.spent)} the compute of a plain random part of the samples that is "
+            f"as precise, {_times(self.full_cost, self.spent)} that of all samples.{small}"
+        )
+
+
+def judged(
+    groups: Sequence[PreciseGroup], p: Floats, limits_at: Callable[[float], Limits], confidence: float
+) -> tuple[PreciseGroup, ...]:
+    """Return the groups with their verdicts, and with intervals of σ that hold for all groups at once.
+
+    Guarantee: with probability `confidence` no group at all is wrongly called less or more robust, however the groups
+    depend on each other (Holm's correction), as far as each p is right; two groups against each other are one question.
+    The interval of `sigma` excludes 0 exactly where a group is called so.
+
+    Parameters
+    ----------
+    groups
+        Without verdicts; `sigma` and `sigma_alone` are the same.
+    p
+        Of each group against its rest, see `log_contrast`.
+    limits_at
+        Limits of σ at level 1 − its argument, of which p is the inverse.
+    confidence
+        A difference is one if its corrected p is below 1 − confidence.
+    """
+    seen = np.array([row.looked_at for row in groups])
+    enough = np.minimum(seen, seen.sum() - seen) >= _FEWEST
+    tested = enough & np.isfinite(p)
+    alone = np.where(tested, p, np.nan)
+    questions = hypotheses(tested)
+    adjusted = holm(alone, questions)
+    value = np.array([row.sigma.value for row in groups])
+    limits = simultaneous_limits(
+        limits_at,
+        value,
+        adjusted,
+        alpha=1 - confidence,
+        hypotheses=questions,
+        intervals=hypotheses(np.ones_like(tested)),
+    )
+    rows = []
+    columns = (alone, adjusted, enough, limits.low, limits.high)
+    for row, one, corrected, many, low, high in zip(groups, *(column.tolist() for column in columns), strict=True):
+        verdict = _verdict(row, corrected, many, confidence)
+        if math.isnan(corrected):
+            few = f"{_FEWEST} samples of the group, and of its rest, are needed for a test"
+            one = corrected = Undefined(few if verdict == TOO_FEW else row.sigma.reason or "σ has no interval")
+        has_interval = not math.isnan(row.sigma_alone.low + row.sigma_alone.high)
+        sigma = replace(row.sigma, low=low, high=high) if has_interval else row.sigma
+        rows.append(replace(row, sigma=sigma, p=one, p_adjusted=corrected, verdict=verdict))
+    return tuple(rows)
+
+
+def _verdict(row: PreciseGroup, adjusted: float, enough: bool, confidence: float) -> Verdict:
+    if not row.sigma.is_defined:
+        return NOT_COMPARABLE
+    if not enough:
+        return TOO_FEW
+    if math.isnan(adjusted):
+        return NOT_COMPARABLE
+    if adjusted < 1 - confidence:
+        return LESS_ROBUST if row.sigma.value < 0 else MORE_ROBUST
+    return NO_DIFFERENCE
+
+
+def _times(other: float, spent: float) -> str:
+    """How this compares, in words that are right on either side of 1."""
+    ratio = other / spent if spent > 0 else float("inf")
+    return f"{ratio:.1f}× less than" if ratio >= 1 else f"{1 / ratio:.1f}× more than"
+
+
+def _spelled(target: str) -> str:
+    return "the population" if target == POPULATION else target
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_METHOD = (
+    "Group means of the reference estimate, adjusted by the cheap one where that reduces cost (a control variate with "
+    "cross-fitted predictions, known as prediction-powered inference). Intervals and p-values by Hall’s "
+    "transformation and Student’s t for the logarithm of each group’s mean over that of its rest; p-values are "
+    "corrected by Holm over the groups, and the intervals of σ by Bonferroni, so that the two agree. Samples for the "
+    "reference were drawn at random. How many was planned in rounds, until every group was as precise as asked or no "
+    "sample was left that would help. At least 250 samples of a group were looked at, where there are so many: fewer "
+    "may not contain any of its far samples."
+)
+_POLL = (
+    "The samples that were measured were drawn at random and stand for the others, as in an opinion poll. What is not "
+    "known because not all were measured is in the intervals."
+)
+_TRUST = (
+    "The numbers are those of the reference estimate, as if it had been made of every sample. Where both estimates are "
+    "known one sees how far the cheap one is off, and it is corrected by that everywhere. If it is poor, the intervals "
+    "become longer, but the result does not become wrong: nothing is taken from it unchecked."
+)
+_CORRELATION = "The closer the correlation is to 1, the better the cheap estimate predicts the reference. "
+_MISCLASSIFIED = "Misclassified samples have distance 0 and need no search."
+
+
+def _section(result: PrecisionResult) -> Section:
+    headline, *more = result.summary()
+    rows = by_sigma(result.groups)
+    capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
+    how = f"{result.reference}, with {result.cheap}" if result.cheap else result.reference
+    size = f"{result.size:,} samples in {len(rows):,} group{'' if len(rows) == 1 else 's'}"
+    asked = f"to ± {precision_points(result.precision)}"
+    about = (how, result.bound.words, f"{result.norm} norm", size, asked, capped and f"distances {capped}")
+    trust = [*([_TRUST] if result.cheap else []), _POLL, _MISCLASSIFIED]
+    return Section(
+        title=f"By {plain(result.partition)}",
+        about=" · ".join(filter(None, about)),
+        answer=headline,
+        sentences=(*more, result.saving),
+        findings=tuple(result.finding(row) for row in rows),
+        cautions=tuple(result.warnings()),
+        notes=tuple(result.remarks()),
+        tables=(_groups_table(result, rows, capped),),
+        figures=(
+            sigma_intervals(
+                result.groups,
+                result.confidence,
+                strip=result.precision,
+                alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
+            ),
+        ),
+        further=(Section("What each group took", tables=(_costs_table(result, rows),)),),
+        explanations=(
+            Explanation("Why so few samples are enough", " ".join(trust)),
+            Explanation(SIGMA, SIGMA_MEANING),
+            *verdicts_explained(),
+            *bounds_explained([result.bound]),
+        ),
+        method=_METHOD,
+    )
+
+
+def _groups_table(result: PrecisionResult, rows: list[PreciseGroup], capped: str) -> Table:
+    level, decimals = f"{level_text(result.confidence)} interval", decimals_of([row.robustness for row in rows])
+    alone = (
+        " The line “alone” is the interval of σ that this group would have if no other had been looked at; the "
+        "precision that was asked for is that of this interval."
+    )
+    cells = [
+        (
+            group_cell(row.group),
+            Cell(row.verdict),
+            share(row.sigma, signed=True, alone=row.sigma_alone if len(rows) > 2 else None),
+            p_cell(row.p_adjusted),
+            Cell("yes" if row.met else "no", reached(row, result)),
+            length(row.robustness, decimals),
+            count(row.size),
+            *([count(row.cheap_samples)] if result.cheap else []),
+            count(row.reference_samples),
+        )
+        for row in rows
+    ]
+    return Table(
+        columns=(
+            GROUP,
+            VERDICT,
+            Column("σ", "relative to rest", interval=level),
+            Column("p", "adjusted"),
+            Column("as precise", "as asked", hidden=True, interval="reached"),
+            Column("mean distance", capped, hidden=True),
+            SAMPLES,
+            *([Column("cheap", "estimate", hidden=True)] if result.cheap else []),
+            Column("reference", "estimate", hidden=True),
+        ),
+        rows=tuple(cells),
+        marks=tuple(MARKS[row.verdict] for row in rows),
+        caption=(
+            f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ hold "
+            "for all groups at once, as p does: they exclude 0 exactly where the verdict is “less robust” or “more "
+            f"robust”.{alone if len(rows) > 2 else ''} Distances in {result.norm}."
+        ),
+        label=f"Groups of {plain(result.partition)}",
+    )
+
+
+def _costs_table(result: PrecisionResult, rows: list[PreciseGroup]) -> Table:
+    def rounded(value: float, digits: int) -> Cell:
+        return Cell(f"{value:,.{digits}f}" if math.isfinite(value) else "–")
+
+    cheap = bool(result.cheap)
+    return Table(
+        columns=(
+            GROUP,
+            SAMPLES,
+            *((Column("cheap", "estimate"), Column("correlation")) if cheap else ()),
+            Column("reference", "estimate"),
+            Column("reference alone", "would need"),
+        ),
+        rows=tuple(
+            (
+                group_cell(row.group),
+                count(row.size),
+                *((count(row.cheap_samples), rounded(row.correlation, 2)) if cheap else ()),
+                count(row.reference_samples),
+                rounded(row.plain_samples, 0),
+            )
+            for row in rows
+        ),
+        caption=(
+            f"{_CORRELATION if cheap else ''}The last column: on how many samples, drawn at random, the reference "
+            "alone would have been as precise; where that is more than the group has, it could not have been."
+        ),
+        label=f"What each group of {plain(result.partition)} took",
+    )
+
+
+def reached(row: PreciseGroup, result: PrecisionResult) -> str:
+    """Return half the width of the interval that was asked to be short, which is that of the group alone.
+
+    In points of σ; where there is one group, of its mean, relative to it.
+    """
+    estimate = row.sigma_alone if len(result.groups) > 1 else row.robustness
+    half = (estimate.high - estimate.low) / 2
+    if len(result.groups) == 1 and estimate.value > 0:
+        half /= estimate.value
+    return f"± {precision_points(half)}" if math.isfinite(half) else "no interval"
+
+
+def precision_points(half: float) -> str:
+    """Half a width in percentage points.
+
+    >>> precision_points(0.03), precision_points(0.125)
+    ('3.0 points', '12 points')
+    """
+    return percent(half).replace(" %", " points")

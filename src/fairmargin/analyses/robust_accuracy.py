@@ -1,0 +1,652 @@
+"""Robust accuracy at a radius, group by group: who was wrong already, who was fooled, who withstood.
+
+An attack that finds nothing does not prove that there is nothing: robust accuracy is at most what is shown.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.analyses.cells import GROUP, MARKS, SAMPLES, VERDICT, count, group_cell, p_cell, share
+from fairmargin.analyses.explanations import VERDICT as VERDICTS_TOPIC
+from fairmargin.analyses.figures import interval_range
+from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.core.arrays import Bools, Floats, Ints, as_bools, same_length
+from fairmargin.core.bound import Bound
+from fairmargin.core.codec import Format
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.core.radius import as_radii, spelled_radius
+from fairmargin.errors import InputError
+from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.contrast import Contrasts, Family, verdict_of
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    Estimate,
+    Verdict,
+)
+from fairmargin.inference.measures import error_split
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import (
+    binomial_interval,
+    effective_size,
+    mean_share,
+    share_contrasts,
+    share_spread,
+    variation,
+    worst_share,
+)
+from fairmargin.inference.spread import largest_gap, variance
+from fairmargin.presentation.formatting import (
+    at_most,
+    level_text,
+    limit_text,
+    listed,
+    p_value,
+    percent,
+    plain,
+    points,
+    quoted,
+    table_percent,
+)
+from fairmargin.presentation.section import Bars, Cell, Column, Explanation, Intervals, Section, Table
+
+_NEAR_THE_END = 0.05  # of 0 or 1: a variance of shares has hardly any room there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Who was wrong already, who was fooled, and who withstood: size = wrong + fooled + withstood, exactly.
+
+    >>> counts = Counts(size=10, wrong=2, fooled=3)
+    >>> counts.withstood, counts.natural_error, counts.boundary_error, counts.robust_error
+    (5, 0.2, 0.3, 0.5)
+    """
+
+    size: int
+    wrong: int  # misclassified without any attack
+    fooled: int  # correct, until attacked
+
+    def contradiction(self) -> str:
+        """Return why these cannot be counts; empty if they can."""
+        return "" if self.wrong + self.fooled <= self.size else "its counts do not add up"
+
+    @property
+    def withstood(self) -> int:
+        """Correct, and the attack found nothing against it."""
+        return self.size - self.wrong - self.fooled
+
+    @property
+    def natural_error(self) -> float:
+        """The share that is wrong already."""
+        return self.wrong / self.size
+
+    @property
+    def boundary_error(self) -> float:
+        """The share that is correct, but no longer under attack."""
+        return self.fooled / self.size
+
+    @property
+    def robust_error(self) -> float:
+        """Natural and boundary error together, from the counts."""
+        return (self.wrong + self.fooled) / self.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUnderAttack(Counts):
+    """One group, and how it compares with the rest."""
+
+    group: str
+    natural_accuracy: Estimate
+    robust_accuracy: Estimate  # p_adv, the share that withstood
+    gap_to_rest: Estimate  # robust accuracy of the group minus that of everyone else
+    p: float
+    p_adjusted: float  # corrected for the number of groups
+    verdict: Verdict
+    reason: str  # why there is no verdict; empty where there is one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EveryoneUnderAttack(Counts):
+    """The partition as a whole. Variances and gaps are debiased, and their intervals can hold 0.
+
+    Parameters
+    ----------
+    natural_accuracy, robust_accuracy
+        Of all samples.
+    mean_accuracy
+        The unweighted mean of the groups' robust accuracies.
+    vcra, vca
+        The population variance over groups of robust accuracy, and of natural accuracy.
+    gap
+        Largest minus smallest robust accuracy of a group.
+    variation
+        The coefficient of variation √VCRA / mean. VCRA is forced to 0 as accuracy nears 0 or 1; this is not at 0.
+    worst_group, worst_accuracy
+        The group of least robust accuracy.
+    p_equal
+        That no group differs at all: the smallest corrected p.
+    """
+
+    natural_accuracy: Estimate
+    robust_accuracy: Estimate
+    mean_accuracy: Estimate
+    vcra: Estimate
+    vca: Estimate
+    gap: Estimate
+    variation: Estimate
+    worst_group: str
+    worst_accuracy: Estimate
+    p_equal: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobustAccuracy(GroupTable[GroupUnderAttack]):
+    """What an attack at a radius did to every group of a partition.
+
+    An attack that finds nothing does not prove that there is nothing: robust accuracy is at most what is shown, and
+    its `bound` says so. `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip.
+
+    Parameters
+    ----------
+    radius, smallest_radius
+        Equal, unless samples have radii of their own: then the largest and the smallest.
+    bound
+        On which side of the truth robust accuracy lies: UPPER for attacks, LOWER for certificates.
+    control, clustered, method
+        As in an audit: what was held constant, whether samples were taken as clusters, how intervals were made.
+
+    `plain_gap`, `plain_vcra` and `plain_vca` are of the observed accuracies, as papers print them; `overall` has the
+    same without what noise adds.
+    """
+
+    FORMAT: ClassVar[Format] = Format(2, "robust accuracy", "Run `fairmargin attack` again, or `fm.robust_accuracy`")
+
+    partition: str
+    attack: str
+    norm: Norm
+    radius: float
+    smallest_radius: float
+    groups: tuple[GroupUnderAttack, ...]
+    overall: EveryoneUnderAttack
+    bound: Bound
+    confidence: float
+    control: str = ""
+    clustered: bool = False
+    method: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def plain_vcra(self) -> float:
+        """(1/L) Σ (p_i − p̄)² of the observed robust accuracies, as papers print it: noise makes it too large."""
+        return float(np.var([row.robust_accuracy.value for row in self.groups]))
+
+    @property
+    def plain_vca(self) -> float:
+        """The same of natural accuracy."""
+        return float(np.var([row.natural_accuracy.value for row in self.groups]))
+
+    @property
+    def plain_gap(self) -> float:
+        """Largest minus smallest of the observed robust accuracies: noise makes it too large."""
+        shares = [row.robust_accuracy.value for row in self.groups]
+        return max(shares) - min(shares)
+
+    @property
+    def title(self) -> str:
+        """What was done, to how many samples."""
+        what = f"{self.partition}: {self.attack} at radius {self.radius_text} in {self.norm}"
+        return f"{what}, {self.overall.size:,} samples"
+
+    @property
+    def radius_text(self) -> str:
+        """The radius as one says it."""
+        if self.smallest_radius != self.radius:
+            return f"{spelled_radius(self.smallest_radius)} to {spelled_radius(self.radius)}"
+        return spelled_radius(self.radius)
+
+    def sentences(self) -> list[str]:
+        """Return what is left of everyone and of the worst group, a finding for each group, and the warnings."""
+        rows = sorted(self, key=lambda row: row.robust_accuracy.value)
+        return [self.headline, *self.summary(), *(self.finding(row) for row in rows), *self.warnings]
+
+    @property
+    def headline(self) -> str:
+        """Of which groups fewer samples withstand than of the rest, in a sentence."""
+        of = {verdict: [quoted(row.group) for row in self if row.verdict == verdict] for verdict in _MEANINGS}
+        where = f"{self.attack} at radius {self.radius_text}"
+        for verdict, which in ((LESS_ROBUST, "fewer"), (MORE_ROBUST, "more")):
+            if of[verdict]:
+                return f"Under {where}, {which} samples of {listed(of[verdict])} withstand than of the rest."
+        if of[NO_DIFFERENCE]:
+            return f"Under {where}, no significant difference between the groups of {quoted(self.partition)} was found."
+        return f"The groups of {quoted(self.partition)} could not be compared."
+
+    def summary(self) -> list[str]:
+        """Return what is to be said of the partition as a whole."""
+        whole, hedge = self.overall, at_most(self.bound)
+        p = "" if math.isnan(whole.p_equal) else f" All groups equal: {p_value(whole.p_equal)}."
+        # The interval of the worst group is another one than in its row.
+        which = " (this interval is for whichever group is truly the worst)" if len(self.groups) > 1 else ""
+        natural, boundary, robust = (
+            table_percent(error, signed=False)
+            for error in (whole.natural_error, whole.boundary_error, whole.robust_error)
+        )
+        return [
+            f"All samples: natural error {natural} + boundary error {boundary} = robust error {robust}; robust "
+            f"accuracy {hedge}{share_text(whole.robust_accuracy)}.",
+            f"Mean over groups {hedge}{share_text(whole.mean_accuracy)}; worst group {quoted(whole.worst_group)}, "
+            f"{hedge}{share_text(whole.worst_accuracy)}{which}.",
+            f"{self.gap_text}; VCRA {whole.vcra} (with its noise, {self.plain_vcra:.4g}); VCA {whole.vca} "
+            f"({self.plain_vca:.4g}); coefficient of variation {whole.variation}.{p}",
+        ]
+
+    def section(self) -> Section:
+        """Return who was wrong already, who was fooled and who withstood, of every group and of all."""
+        return _section(self)
+
+    @property
+    def gap_text(self) -> str:
+        """Largest minus smallest robust accuracy: as the table shows it, and what is left of it without noise.
+
+        The largest of several noisy numbers minus the smallest is too large on average, even where all groups are
+        equal.
+        """
+        gap = self.overall.gap
+        if not gap.is_defined:
+            return f"Gap {share_text(gap)}"
+        return (
+            f"Gap in these samples {table_percent(self.plain_gap, signed=False)}; without its noise {share_text(gap)}"
+        )
+
+    def finding(self, row: GroupUnderAttack) -> str:
+        """Return a group's verdict; it says "at most" where an attack may have overlooked something."""
+        name = plain(row.group)
+        size = f"{at_most(row.robust_accuracy.bound)}{share_text(row.robust_accuracy)} withstand the attack"
+        if row.verdict in (TOO_FEW, NOT_COMPARABLE):
+            return f"{name}: {size}; {row.verdict} ({row.reason})."
+        than = "than the rest" if row.verdict in (LESS_ROBUST, MORE_ROBUST) else "from the rest"
+        gap = row.gap_to_rest
+        change = f"{points(gap.value)} points [{', '.join(limit_text(end, points) for end in (gap.low, gap.high))}]"
+        return f"{name}: {row.verdict} {than}; {size}, {change} against the rest ({p_value(row.p_adjusted)})."
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one row per group, every number in a column of its own."""
+        about = {"partition": self.partition, "attack": self.attack, "norm": self.norm.value, "radius": self.radius}
+        counts = ("group", "size", "wrong", "fooled", "natural_error", "boundary_error", "robust_error")
+        return [
+            {
+                **about,
+                **columns_of(row, (*counts, "natural_accuracy", "robust_accuracy", "gap_to_rest", "p", "p_adjusted")),
+                "bound": row.robust_accuracy.bound.value,
+                "verdict": row.verdict,
+                "finding": self.finding(row),
+            }
+            for row in self.groups
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for other programs, also of the observed accuracies as papers print them."""
+        plain_values = {"plain_vcra": self.plain_vcra, "plain_vca": self.plain_vca, "plain_gap": self.plain_gap}
+        return {**GroupTable.to_dict(self), **plain_values}
+
+
+def share_text(estimate: Estimate) -> str:
+    """Return a share and its interval, in percent."""
+    if not estimate.is_defined:
+        return f"undefined ({estimate.reason})" if estimate.reason else "undefined"
+    value, low, high = (table_percent(each, signed=False) for each in (estimate.value, estimate.low, estimate.high))
+    return value if math.isnan(estimate.low) else f"{value} [{low}, {high}]"
+
+
+def accuracy_under_attack(
+    correct: npt.ArrayLike,
+    robust: npt.ArrayLike,
+    partition: Partition,
+    settings: AuditSettings | None = None,
+    *,
+    attack: str,
+    norm: Norm | str,
+    radius: Any,
+    bound: Bound | str = Bound.UPPER,
+) -> RobustAccuracy:
+    """Robust accuracy of every group, with intervals, tests and a verdict in words.
+
+    Per group robust error = natural + boundary error, exactly. p_adv has Clopper and Pearson's exact interval; VCRA,
+    VCA, the largest gap and the coefficient of variation are debiased, with intervals that can hold 0; groups are
+    compared with their rests by permutation, corrected by Holm.
+
+    Parameters
+    ----------
+    correct
+        Whether each sample is classified as its label says.
+    robust
+        Whether it still is when attacked; True only where `correct` is.
+    partition
+        The groups.
+    settings
+        Confidence, control, clusters and limits, as for an audit.
+    attack, norm, radius
+        What was done: a name, the norm, and the radius (0.1, "4/255") or one a sample.
+    bound
+        UPPER for attacks, which may have overlooked something; LOWER for certificates; EXACT where all is known.
+
+    References
+    ----------
+    X. Ma, Z. Wang, W. Liu, "On the Tradeoff Between Robustness and Fairness", 2022 (p_adv, VCRA).
+
+    >>> correct, robust = [True] * 90 + [False] * 10, [True] * 45 + [False] * 55
+    >>> groups = Partition.by("sex", ["F", "M"] * 50)
+    >>> found = accuracy_under_attack(correct, robust, groups, attack="pgd", norm="linf", radius="4/255")
+    >>> found.overall.wrong, found.overall.fooled, found.overall.withstood
+    (10, 45, 45)
+    >>> found["F"].verdict
+    'no significant difference'
+    """
+    chosen = settings or AuditSettings()
+    if math.isfinite(chosen.up_to):
+        raise InputError("`up_to` caps distances, and robust accuracy at a radius has none: leave it out.")
+    error_split(correct, robust)  # says so if they contradict each other
+    hits, withstood = as_bools(correct, "correct"), as_bools(robust, "robust")
+    same_length(correct=hits, partition=partition)
+    if chosen.control is not None:
+        same_length(correct=hits, control=chosen.control)
+    side, radii = Bound.parse(bound), as_radii(radius, len(hits))
+    cluster = chosen.cluster_codes(len(hits))
+    sizes = np.array([_effective(mask, cluster) for _, mask in partition])
+    contrasts = share_contrasts(withstood.astype(np.float64), partition, chosen, cluster)
+    rows = _rows(hits, withstood, partition, sizes, contrasts, chosen, side)
+    overall = _overall(hits, withstood, rows, sizes, chosen, side, cluster)
+    return RobustAccuracy(
+        partition=partition.name,
+        attack=attack,
+        norm=Norm.parse(norm),
+        radius=float(radii.max()),
+        smallest_radius=float(radii.min()),
+        groups=rows,
+        overall=overall,
+        bound=side,
+        confidence=chosen.confidence,
+        control="" if chosen.control is None else chosen.control.name,
+        clustered=cluster is not None,
+        method=_method(chosen, contrasts, cluster),
+        warnings=_warnings(rows, overall, side),
+    )
+
+
+def _rows(
+    hits: Bools,
+    withstood: Bools,
+    partition: Partition,
+    sizes: Floats,
+    contrasts: Contrasts,
+    settings: AuditSettings,
+    bound: Bound,
+) -> tuple[GroupUnderAttack, ...]:
+    family = Family.of(contrasts, settings.alpha)
+    adjusted = family.adjusted
+    rows = []
+    for i, (label, mask) in enumerate(partition):
+        verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
+        robust, gap = _share(withstood[mask], sizes[i], settings, bound), _gap(i, label, contrasts, family.gap, bound)
+        rows.append(
+            GroupUnderAttack(
+                group=label,
+                size=int(mask.sum()),
+                wrong=int((~hits[mask]).sum()),
+                fooled=int((hits & ~withstood)[mask].sum()),
+                natural_accuracy=_share(hits[mask], sizes[i], settings, Bound.EXACT),
+                robust_accuracy=robust,
+                gap_to_rest=gap,
+                p=float(contrasts.p[i]),
+                p_adjusted=float(adjusted[i]),
+                verdict=verdict,
+                reason=_reason(verdict, i, gap, contrasts, settings),
+            )
+        )
+    return tuple(rows)
+
+
+def _overall(
+    hits: Bools,
+    withstood: Bools,
+    rows: tuple[GroupUnderAttack, ...],
+    sizes: Floats,
+    settings: AuditSettings,
+    bound: Bound,
+    cluster: Ints | None,
+) -> EveryoneUnderAttack:
+    everyone = _effective(np.ones(len(hits), dtype=np.bool_), cluster)
+    natural = np.array([row.natural_accuracy.value for row in rows])
+    robust = np.array([row.robust_accuracy.value for row in rows])
+    return EveryoneUnderAttack(
+        size=len(hits),
+        wrong=int((~hits).sum()),
+        fooled=int((hits & ~withstood).sum()),
+        natural_accuracy=_share(hits, everyone, settings, Bound.EXACT),
+        robust_accuracy=_share(withstood, everyone, settings, bound),
+        mean_accuracy=mean_share(robust, sizes, settings, bound),
+        vcra=share_spread(robust, sizes, variance, settings, bound),
+        vca=share_spread(natural, sizes, variance, settings, Bound.EXACT),
+        gap=share_spread(robust, sizes, largest_gap, settings, bound),
+        variation=share_spread(robust, sizes, variation, settings, bound),
+        worst_group=rows[int(robust.argmin())].group,
+        worst_accuracy=worst_share(robust, sizes, settings, bound),
+        p_equal=min((row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)), default=math.nan),
+    )
+
+
+def _share(hits: Bools, size: float, settings: AuditSettings, bound: Bound) -> Estimate:
+    """Exact binomial; with clusters, as if those of a cluster were copies of each other."""
+    share = float(hits.mean())
+    return Estimate(share, *binomial_interval(share * size, size, settings.confidence), bound)
+
+
+def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
+    value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
+    if contrasts.rest_units[i] == 0:
+        return Estimate.undefined(f"there is no sample outside group {label!r}", bound - bound)
+    if contrasts.dropped[i] == 1:
+        return Estimate.undefined(f"no stratum has two samples of group {label!r} and two others", bound - bound)
+    return Estimate(value, low, high, bound - bound)
+
+
+def _effective(mask: Bools, cluster: Ints | None) -> float:
+    if cluster is None:
+        return float(mask.sum())
+    return effective_size(np.unique(cluster[mask], return_counts=True)[1].astype(np.float64))
+
+
+def _method(settings: AuditSettings, contrasts: Contrasts, cluster: Ints | None) -> str:
+    gaps = "exact limits of both sides combined by squares" if cluster is None else "bootstrap-t of whole clusters"
+    return (
+        f"{level_text(settings.confidence)} intervals: accuracies exact binomial; gaps to the rest by {gaps}, for all "
+        "groups at once (Bonferroni), excluding 0 exactly where the corrected p is significant; spread over groups by "
+        f"inverting a test that allows 0, with {settings.resamples:,} draws. p-values: {contrasts.way}, corrected by "
+        "Holm's method over the groups."
+    )
+
+
+def _reason(verdict: Verdict, i: int, gap: Estimate, contrasts: Contrasts, settings: AuditSettings) -> str:
+    """Say why a group has no verdict; empty where it has one."""
+    if verdict == TOO_FEW:
+        what = "clusters" if settings.cluster is not None else "samples"
+        few = int(min(contrasts.units[i], contrasts.rest_units[i]))
+        whose = "it has" if contrasts.units[i] <= contrasts.rest_units[i] else "its rest has"
+        return f"{whose} {few:,} {what}; {settings.smallest_group} are needed for a verdict"
+    if verdict == NOT_COMPARABLE:
+        return gap.reason or "too many samples lie in strata that lack one side"
+    return ""
+
+
+def _warnings(rows: tuple[GroupUnderAttack, ...], overall: EveryoneUnderAttack, bound: Bound) -> tuple[str, ...]:
+    """What a reader must know before quoting a number."""
+    warnings = []
+    if bound is Bound.UPPER:
+        warnings.append(
+            "An attack that finds nothing proves nothing: robust accuracy is at most what is shown. A gap between such "
+            "numbers orders nothing by itself, since the attack may be weaker on one group: check with a stronger one."
+        )
+    if bound is Bound.LOWER:
+        warnings.append(
+            "A certificate that fails proves nothing: robust accuracy is at least what is shown. A gap between such "
+            "numbers orders nothing by itself, since the certificate may be looser for one group: check with an attack."
+        )
+    mean = overall.mean_accuracy.value
+    if len(rows) > 1 and not _NEAR_THE_END <= mean <= 1 - _NEAR_THE_END:
+        warnings.append(
+            f"Groups have a robust accuracy of {percent(mean)} on average, where variances over groups are forced "
+            "towards 0: a small VCRA says little here. Read the worst group and the coefficient of variation, or "
+            f"choose a {'smaller' if mean < 0.5 else 'larger'} radius."
+        )
+    return tuple(warnings)
+
+
+# What console and report show --------------------------------------------------------------------------------------
+
+
+_READING = (
+    "A sample is wrong already if it is misclassified as it is (natural error), fooled if it is classified correctly "
+    "but no longer when perturbed by up to the radius (boundary error), and withstands otherwise. Both errors together "
+    "are the robust error; what is left is the robust accuracy. An attack that finds nothing does not prove that there "
+    "is nothing: the true robust accuracy is at most what is shown."
+)
+_MEANINGS = {
+    LESS_ROBUST: "Fewer samples of the group withstand than of the rest, by more than chance explains.",
+    MORE_ROBUST: "More samples of the group withstand than of the rest, by more than chance explains.",
+    NO_DIFFERENCE: "The difference could be chance. This is no proof of equality.",
+    TOO_FEW: "The group, or its rest, has fewer independent samples than a verdict takes. Nothing is claimed.",
+    NOT_COMPARABLE: "There is no one to compare with.",
+}
+
+
+def _section(result: RobustAccuracy) -> Section:
+    first = result.summary()[0]
+    rows = sorted(result, key=lambda row: row.robust_accuracy.value)
+    where = f"{result.attack} at radius {result.radius_text}"
+    size = f"{result.overall.size:,} samples in {len(rows):,} group{'' if len(rows) == 1 else 's'}"
+    return Section(
+        title=f"Under attack, by {plain(result.partition)}",
+        about=f"{where} · {result.norm} norm · {size}",
+        answer=result.headline,
+        sentences=tuple(result.summary()),
+        findings=tuple(result.finding(row) for row in rows),
+        cautions=result.warnings,
+        tables=(_groups_table(result, rows),),
+        figures=(
+            Bars(
+                title="Wrong already, fooled, withstood.",
+                x_label="share of the group’s samples",
+                labels=tuple(row.group for row in rows),
+                parts=("wrong already", "fooled", "withstood"),
+                shares=tuple((row.natural_error, row.boundary_error, row.withstood / row.size) for row in rows),
+                caption=f"What {where} did to every group, the one with least robust accuracy first.",
+                alt=f"Shares of each group that were wrong already, fooled, and withstood. {first}",
+            ),
+            robust_accuracy_intervals(result),
+        ),
+        explanations=(
+            Explanation("Robust accuracy", _READING),
+            *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
+        ),
+        method=result.method,
+    )
+
+
+def _groups_table(result: RobustAccuracy, rows: list[GroupUnderAttack]) -> Table:
+    level, hedge = f"{level_text(result.confidence)} interval", at_most(result.bound).strip()
+    return Table(
+        columns=(
+            GROUP,
+            VERDICT,
+            Column("robust accuracy", hedge, interval=level),
+            Column("gap to rest", "in points", hidden=True),
+            Column("p", "adjusted"),
+            Column("natural error", hidden=True),
+            Column("+ boundary", hidden=True),
+            Column("= robust error", hidden=True),
+            SAMPLES,
+        ),
+        rows=tuple(
+            (
+                group_cell(row.group),
+                Cell(row.verdict),
+                share(row.robust_accuracy, signed=False),
+                share(row.gap_to_rest, signed=True, unit=""),
+                p_cell(row.p_adjusted),
+                *(
+                    Cell(table_percent(error, signed=False))
+                    for error in (row.natural_error, row.boundary_error, row.robust_error)
+                ),
+                count(row.size),
+            )
+            for row in rows
+        ),
+        marks=tuple(MARKS[row.verdict] for row in rows),
+        caption=(
+            f"The group with least robust accuracy first. Below a value stands its {level}; that of the gap holds for "
+            "all groups at once, as p does."
+        ),
+        label=f"Groups of {plain(result.partition)} under attack",
+    )
+
+
+def robust_accuracy_intervals(result: RobustAccuracy) -> Intervals:
+    """Return the robust accuracy of every group with its interval, the smallest first."""
+    rows = sorted(result, key=lambda row: row.robust_accuracy.value)
+    return Intervals(
+        title="What is left under attack.",
+        x_label=f"robust accuracy at radius {result.radius_text}",
+        ranges=tuple(
+            interval_range(row.group, row.robust_accuracy, row.verdict, share_text(row.robust_accuracy)) for row in rows
+        ),
+        reference=result.overall.robust_accuracy.value,
+        caption=f"The line is the robust accuracy of all samples. Bars are {level_text(result.confidence)} intervals.",
+        alt=f"Each group’s robust accuracy with its interval. {result.summary()[0]}",
+    )
+
+
+def attacks_together(results: Sequence[RobustAccuracy]) -> Section:
+    """Return one row for each of several attacks and radii."""
+    return Section(
+        title="All attacks",
+        tables=(
+            Table(
+                columns=(
+                    Column("attack", kind="text"),
+                    Column("groups", kind="text"),
+                    Column("norm", kind="text", hidden=True),
+                    Column("radius"),
+                    Column("robust accuracy"),
+                    Column("worst group", kind="text"),
+                    Column("its accuracy"),
+                    Column("gap", "in these samples", hidden=True),
+                    Column("gap", "without its noise", hidden=True),
+                ),
+                rows=tuple(
+                    (
+                        Cell(plain(each.attack)),
+                        Cell(plain(each.partition)),
+                        Cell(str(each.norm)),
+                        Cell(each.radius_text),
+                        Cell(table_percent(each.overall.robust_accuracy.value, signed=False)),
+                        Cell(plain(each.overall.worst_group)),
+                        Cell(table_percent(each.overall.worst_accuracy.value, signed=False)),
+                        Cell(table_percent(each.plain_gap, signed=False)),
+                        Cell(table_percent(each.overall.gap.value, signed=False)),
+                    )
+                    for each in results
+                ),
+                caption="Robust accuracy under every attack, at every radius.",
+                label="All attacks",
+            ),
+        ),
+    )

@@ -1,0 +1,254 @@
+"""Sentences that audits and audits to a precision share: whom noise or an attacker reaches first, and who differs."""
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from fairmargin.core.bound import Bound
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    VERDICTS,
+    Estimate,
+    Verdict,
+)
+from fairmargin.presentation.formatting import (
+    level_text,
+    limits_text,
+    listed,
+    number,
+    p_value,
+    percent,
+    plain,
+    quoted,
+    radius_of,
+    radius_words,
+    shows_digits,
+    signed_percent,
+)
+
+
+class Row(Protocol):
+    """A group against its rest."""
+
+    @property
+    def group(self) -> str:
+        """The name of the group."""
+
+    @property
+    def sigma(self) -> Estimate:
+        """Its mean distance relative to that of its rest, minus 1."""
+
+    @property
+    def p_adjusted(self) -> float:
+        """The corrected p-value."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict."""
+
+
+class Result(Protocol):
+    """All groups of a partition against their rests."""
+
+    @property
+    def partition(self) -> str:
+        """The name of the partition."""
+
+    @property
+    def groups(self) -> Sequence[Row]:
+        """The rows."""
+
+    @property
+    def bound(self) -> Bound:
+        """On which side of the truth the distances lie."""
+
+    @property
+    def confidence(self) -> float:
+        """The confidence of the intervals."""
+
+    @property
+    def up_to(self) -> float:
+        """The radius at which distances were capped; `inf` if they were not."""
+
+
+_Row = TypeVar("_Row", bound=Row)
+_JUDGED = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE)
+
+
+def by_sigma(rows: Sequence[_Row]) -> list[_Row]:
+    """Sort groups, least robust first; those without a σ last."""
+    return sorted(rows, key=lambda row: row.sigma.value if row.sigma.is_defined else math.inf)
+
+
+def finding(result: Result, row: Row, reason: str) -> str:
+    """Return a group's verdict as a sentence that names the kind of bound it rests on.
+
+    Parameters
+    ----------
+    result, row
+        A partition and one of its groups.
+    reason
+        Why there is no verdict, where there is none.
+    """
+    name = plain(row.group)
+    if row.verdict not in _JUDGED:
+        return f"{name}: {row.verdict} ({reason})."
+    than = "from the rest" if row.verdict == NO_DIFFERENCE else "than the rest"
+    sigma, size = row.sigma, f"σ undefined: {row.sigma.reason}"
+    if sigma.is_defined and math.isnan(sigma.high):
+        size = f"σ = {signed_percent(sigma.value)}, no interval: {sigma.reason}"
+    elif sigma.is_defined:
+        whose = " for all groups at once" if len(result.groups) > 2 else ""
+        limits = limits_text(sigma.low, sigma.high, signed_percent)
+        size = f"σ = {signed_percent(sigma.value)}, {level_text(result.confidence)} interval{whose} {limits}"
+    radius = f" This holds {radius_words(result.up_to)}." if math.isfinite(result.up_to) else ""
+    return f"{name}: {row.verdict} {than}, by {result.bound.words} ({size}; {p_value(row.p_adjusted)}).{radius}"
+
+
+def comparison(sigma: float, bound: Bound = Bound.EXACT) -> str:
+    """Return σ in words.
+
+    >>> comparison(-0.31), comparison(0.12), comparison(-0.31, Bound.LOWER)
+    ('31 % closer', '12 % farther', '31 % smaller')
+    """
+    if percent(abs(sigma)) == "0 %":
+        return "equal" if bound is Bound.LOWER else "equally far"
+    less, more = ("smaller", "larger") if bound is Bound.LOWER else ("closer", "farther")
+    return f"{percent(abs(sigma))} {less if sigma < 0 else more}"
+
+
+def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) -> str:
+    """Return the interval of a σ in words.
+
+    >>> interval(Estimate(-0.31, -0.36, -0.25, Bound.NEITHER), 0.95)
+    '95 % interval 25 % to 36 %'
+    >>> interval(Estimate(-0.31, -0.36, 0.02, Bound.NEITHER), 0.95)
+    '95 % interval 36 % closer to 2.0 % farther'
+    """
+    low, high, level = estimate.low, estimate.high, level_text(confidence)
+    if math.isnan(low) or math.isnan(high):
+        return "no interval"
+    if low < 0 < high:
+        return f"{level} interval {comparison(low, bound)} to {comparison(high, bound)}"
+    near, far = sorted((abs(low), abs(high)))
+    nearest = percent(near) if near == 0 or shows_digits(percent(near)) else "just above 0 %"
+    return f"{level} interval {nearest} to {percent(far)}"
+
+
+def headline(result: Result, control: str = "") -> str:
+    """Return the finding of one partition in a sentence: whom noise or an attacker reaches first, if anyone.
+
+    `control` is the name of the partition that was held constant.
+    """
+    rows = by_sigma(result.groups)
+    less = [row for row in rows if row.verdict == LESS_ROBUST]
+    more = [row for row in reversed(rows) if row.verdict == MORE_ROBUST]
+    if less:
+        return _first_reached(result, less[0], control)
+    if more:
+        return (
+            f"No group is significantly easier to reach than the rest, but {quoted(more[0].group)} is harder to reach: "
+            f"{_distance_words(result, more[0], control)}."
+        )
+    if any(row.verdict == NO_DIFFERENCE for row in rows):
+        radius = f" {radius_of(result.up_to)}" if math.isfinite(result.up_to) else ""
+        return f"No significant difference between the groups of {quoted(result.partition)} was found{radius}."
+    return f"The groups of {quoted(result.partition)} could not be compared."
+
+
+def summary(result: Result, control: str = "") -> list[str]:
+    """Return the headline, then what else there is to say about the partition."""
+    rows = by_sigma(result.groups)
+    of = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICTS}
+    of[MORE_ROBUST].reverse()
+    sentences = [headline(result, control)]
+    less, more = of[LESS_ROBUST][1:], of[MORE_ROBUST] if of[LESS_ROBUST] else of[MORE_ROBUST][1:]
+    if less:
+        sentences.append(f"Also significantly less robust: {_with_sigma(less, result.bound)}.")
+    if more:
+        also = "Significantly more robust" if of[LESS_ROBUST] else "Also significantly more robust"
+        sentences.append(f"{also}: {_with_sigma(more, result.bound)}.")
+    if of[NO_DIFFERENCE]:
+        sentences.append(_undecided(of[NO_DIFFERENCE], len(rows)))
+    unjudged: tuple[tuple[Verdict, str], ...] = (
+        (TOO_FEW, "too few samples"),
+        (NOT_COMPARABLE, "the table names the reason"),
+    )
+    for verdict, why in unjudged:
+        if of[verdict]:
+            names = listed([quoted(row.group) for row in of[verdict]])
+            sentences.append(f"Not judged ({why}): {names}.")
+    return sentences
+
+
+def _first_reached(result: Result, row: Row, control: str) -> str:
+    name = quoted(row.group)
+    opening = {
+        Bound.EXACT: f"Noise or an attacker reaches {name} first",
+        Bound.UPPER: f"Noise or an attacker reaches {name} first, as far as this attack can tell",
+        Bound.LOWER: f"{name} has the weakest guarantee",
+        Bound.NEITHER: f"Judged by a proxy, noise or an attacker reaches {name} first",
+    }[result.bound]
+    return f"{opening}: {_distance_words(result, row, control)}."
+
+
+def _distance_words(result: Result, row: Row, control: str) -> str:
+    sigma, bound = row.sigma, result.bound
+    rest = f"everyone else’s at equal {quoted(control)}" if control else "everyone else’s"
+    how = comparison(sigma.value, bound) if sigma.is_defined else _farther(bound)
+    what = f"its certified radii are {how} than {rest}"
+    if bound is not Bound.LOWER:
+        towards = "to" if sigma.value < 0 else "from"
+        what = f"its samples lie {how} {towards} the boundary than {rest}"
+    radius = f", {radius_of(result.up_to)}," if math.isfinite(result.up_to) else ""
+    if not sigma.is_defined:
+        return f"on average{radius} {what}, {_ALL_ZERO[bound is Bound.LOWER]} ({p_value(row.p_adjusted)})"
+    return f"on average{radius} {what} ({interval(sigma, result.confidence, bound)}, {p_value(row.p_adjusted)})"
+
+
+# σ of a group with a verdict is undefined only if the mean of its rest is 0.
+_ALL_ZERO = ("whose distances are all 0", "which are all 0")
+
+
+def _farther(bound: Bound) -> str:
+    return "larger" if bound is Bound.LOWER else "farther"
+
+
+def than_the_rest(row: Row, bound: Bound) -> str:
+    """Return how a group with a verdict compares with its rest."""
+    if row.sigma.is_defined:
+        return f"{comparison(row.sigma.value, bound)} than the rest"
+    return f"{_farther(bound)} than the rest, {_ALL_ZERO[False]}"
+
+
+def _with_sigma(rows: Sequence[Row], bound: Bound) -> str:
+    return listed(
+        [
+            f"{quoted(row.group)} ({comparison(row.sigma.value, bound)})" if row.sigma.is_defined else quoted(row.group)
+            for row in rows
+        ]
+    )
+
+
+def _undecided(rows: Sequence[Row], of_all: int) -> str:
+    which = f"For {len(rows)} of {of_all} groups the difference could be chance"
+    ends = [abs(end) for row in rows for end in (row.sigma.low, row.sigma.high)]
+    if all(map(math.isnan, ends)):
+        return f"{which}."
+    allow = "the interval allows a difference" if len(rows) == 1 else "their intervals allow differences"
+    return f"{which}; {allow} of {f'up to {percent(max(ends))}' if all(map(math.isfinite, ends)) else 'any size'}."
+
+
+def cap_note(up_to: float, reason: str = "") -> str:
+    """Say what it means that distances were capped; empty if they were not."""
+    if math.isinf(up_to):
+        return ""
+    why = f" Why: {reason.rstrip('.')}." if reason else ""
+    return (
+        f"Distances are capped at {number(up_to)}: means are of min(distance, {number(up_to)}), and differences beyond "
+        f"that radius are not seen.{why}"
+    )

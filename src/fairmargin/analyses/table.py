@@ -1,0 +1,108 @@
+"""What all results share: one row per group of a partition, read by position or name, printed, tabulated and kept."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import pandas as pd
+
+from fairmargin.core import codec
+from fairmargin.errors import InputError
+from fairmargin.inference.estimate import Estimate
+from fairmargin.presentation.section import Section
+
+
+class GroupRow(Protocol):
+    """A row of a result: what was found of one group."""
+
+    @property
+    def group(self) -> str:
+        """The name of the group."""
+
+
+Row = TypeVar("Row", bound=GroupRow)
+
+
+class GroupTable(Generic[Row]):
+    """Behaviour of a frozen dataclass with a `partition` and a tuple of `groups`. It has no fields of its own.
+
+    A result declares `groups` again with the type of its rows, from which it is read back.
+    """
+
+    __slots__ = ()
+
+    FORMAT: ClassVar[codec.Format]
+    partition: str
+    groups: tuple[Row, ...]
+
+    @property
+    def title(self) -> str:
+        """What the result is about, in half a sentence."""
+        raise NotImplementedError
+
+    def sentences(self) -> list[str]:
+        """Return everything that a reader should know, as sentences that are computed from the numbers."""
+        raise NotImplementedError
+
+    def section(self) -> Section:
+        """Return what console and report show: sentences, tables and the data of figures."""
+        raise NotImplementedError
+
+    def finding(self, row: Row) -> str:
+        """Return what was found of one group, as a sentence."""
+        raise NotImplementedError
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows of `to_frame`, every number in a column of its own."""
+        raise NotImplementedError
+
+    def contradiction(self) -> str:
+        """Return why this cannot be what was written; empty if it can."""
+        return "" if self.groups else "there are no groups"
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.groups)
+
+    def __getitem__(self, group: str) -> Row:
+        for row in self.groups:
+            if row.group == group:
+                return row
+        names = ", ".join(repr(row.group) for row in self.groups)
+        raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per group, every number in a column of its own."""
+        return pd.DataFrame(self.records())
+
+    def to_json(self) -> str:
+        """Return a JSON text from which `from_json` makes the same value again."""
+        return codec.to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the value that `to_json` wrote."""
+        return codec.from_json(cls, text)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for other programs: every field, each group's finding, and the sentences."""
+        content: dict[str, Any] = codec.encode(self)
+        for row, plain in zip(self.groups, content["groups"], strict=True):
+            plain["finding"] = self.finding(row)
+        return {"format": self.FORMAT.version, **content, "sentences": self.sentences()}
+
+    def __str__(self) -> str:
+        return "\n".join([self.title, *(f"  {sentence}" for sentence in self.sentences())])
+
+    def _repr_html_(self) -> str:
+        return self.to_frame().to_html(index=False)
+
+
+def columns_of(row: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return fields of a row as columns; an estimate takes three, its value and both limits."""
+    columns: dict[str, Any] = {}
+    for name in names:
+        value = getattr(row, name)
+        if isinstance(value, Estimate):
+            columns |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+        else:
+            columns[name] = value
+    return columns

@@ -1,0 +1,228 @@
+"""Options: frozen models whose fields are command-line options, keys of study files and Python arguments at once.
+
+A field's name, type, default and docstring are the only declaration of an option. `fairmargin.cli.options` makes
+command-line options of them, `fairmargin.study.study` reads and writes them as TOML.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from fairmargin.core.radius import parse_radius
+from fairmargin.core.suggestion import suggest
+from fairmargin.errors import NOT_GIVEN, InputError
+
+_Kind = TypeVar("_Kind", bound="Options")
+_EXPECTED = {
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_parsing_size": "must be a whole number of fewer digits",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be a text",
+    "missing": "is missing",
+}
+
+
+class Options(BaseModel):
+    """Base of all options: frozen, without unknown fields, documented by the docstring below each field."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
+        ser_json_inf_nan="strings",
+        arbitrary_types_allowed=True,
+    )
+    panel: ClassVar[str] = "Options"
+    """Heading under which `--help` lists the fields."""
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise input_error(error, type(self)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class OnCommandLine:
+    """How a field appears on the command line, where its type does not say so.
+
+    Parameters
+    ----------
+    repeat
+        The option may be given several times, once per value; otherwise several values are separated by commas.
+    hidden
+        There is no such option: the field is for study files and Python only.
+    metavar
+        Placeholder of the value in `--help`.
+    """
+
+    repeat: bool = False
+    hidden: bool = False
+    metavar: str = ""
+
+
+def _texts(value: Any) -> Any:
+    """Split a text at its commas; leave a list as it is."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _listed(value: Any) -> Any:
+    """Turn one value into a list of it."""
+    return tuple(value) if isinstance(value, list | tuple) else () if value in ("", None) else (value,)
+
+
+def _numbers(value: Any) -> Any:
+    try:
+        return tuple(float(Fraction(part)) if "/" in str(part) else float(part) for part in _texts(value))
+    except (ValueError, TypeError, ZeroDivisionError):
+        raise InputError("must be numbers with commas between them, as in 0.485,0.456,0.406") from None
+
+
+def _bounds(value: Any) -> Any:
+    if value in ("", None):
+        return None
+    try:
+        low, high = (float(part) for part in _texts(value))
+    except (ValueError, TypeError):
+        raise InputError("must be two numbers, low,high, as in 0,1 or -inf,inf") from None
+    return low, high
+
+
+def _crossed(value: Any) -> Any:
+    """Read each text "race,sex" as two columns; a flat list of names is one intersection."""
+    given = _listed(value)
+    if given and all(isinstance(part, str) and "," not in part for part in given) and not isinstance(value, str):
+        given = (given,)
+    found = tuple(_texts(part) for part in given)
+    for names in found:
+        if len(set(names)) < max(2, len(names)):
+            raise InputError("must name two or more different columns, as in race,sex", given=",".join(names))
+    return found
+
+
+def _radii(value: Any) -> Any:
+    found = tuple(dict.fromkeys(_radius(part) for part in _listed(value)))
+    if 0 in found:
+        raise InputError("must be above 0: at 0 nothing is attacked, and robust accuracy is accuracy")
+    return found
+
+
+def _number(value: Any) -> Any:
+    """Read fractions such as 4/255; refuse truth values, which Python takes for 0 and 1."""
+    if isinstance(value, bool):
+        raise InputError("must be a number")
+    if isinstance(value, str) and "/" in value:
+        return _radius(value)
+    return value
+
+
+def _radius(value: Any) -> float:
+    """Return a radius; an error of it is about the option that holds it, whatever its name."""
+    try:
+        return parse_radius(value)
+    except InputError as error:
+        raise InputError(error.problem, given=error.given) from None
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise InputError("must be a whole number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Number = Annotated[float, BeforeValidator(_number)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_texts), OnCommandLine(metavar="NAME,…")]
+"""Several names, separated by commas on the command line."""
+Numbers = Annotated[tuple[float, ...], BeforeValidator(_numbers), OnCommandLine(metavar="NUMBER,…")]
+Listed = Annotated[tuple[str, ...], BeforeValidator(_listed), OnCommandLine(repeat=True)]
+"""Several texts; on the command line the option is repeated."""
+Crosses = Annotated[
+    tuple[tuple[str, ...], ...], BeforeValidator(_crossed), OnCommandLine(repeat=True, metavar="NAME,NAME")
+]
+Bounds = Annotated[tuple[float, float] | None, BeforeValidator(_bounds), OnCommandLine(metavar="LOW,HIGH")]
+Radius = Annotated[float, BeforeValidator(_radius), OnCommandLine(metavar="RADIUS")]
+Radii = Annotated[tuple[float, ...], BeforeValidator(_radii), OnCommandLine(repeat=True, metavar="RADIUS")]
+
+
+def validated(kind: type[_Kind], fields: Mapping[str, Any]) -> _Kind:
+    """Return options of that kind from plain values; raise an `InputError` that names the field.
+
+    >>> class Example(Options):
+    ...     steps: Whole = 1
+    >>> validated(Example, {"step": 2})
+    Traceback (most recent call last):
+    ...
+    fairmargin.errors.InputError: `step` is unknown. Did you mean 'steps'?
+    >>> validated(Example, {"steps": "two"})
+    Traceback (most recent call last):
+    ...
+    fairmargin.errors.InputError: `steps` must be a whole number; given 'two'.
+    """
+    for name in fields:
+        if name not in kind.model_fields:
+            raise InputError(f"is unknown. {_meant(str(name), kind.model_fields)}", field=str(name))
+    return kind(**fields)
+
+
+def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
+    """Return the first problem that pydantic found as an `InputError` about its field."""
+    problem = error.errors()[0]
+    place = [str(part) for part in problem["loc"] if not isinstance(part, int)]
+    names = [part for part in place if part.replace("_", "").isalnum() and part.islower()]
+    if problem["type"] == "extra_forbidden":  # its name may be any text
+        names = [*(name for name in names if name != place[-1]), place[-1]]
+    field = ".".join(names[:2])
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        if cause.field:
+            return cause.within(field) if field else cause
+        if cause.problem[:1].isupper():  # a whole sentence
+            return cause
+        given = problem["input"] if cause.given is NOT_GIVEN else cause.given
+        return InputError(cause.problem, field=field, given=given, others=cause.others)
+    given = problem["input"]
+    match problem["type"]:
+        case "extra_forbidden":
+            return InputError(f"is unknown. {_meant(names[-1], _fields_at(kind, names[:-1]))}", field=field)
+        case "literal_error":
+            return InputError(f"must be one of {_choices(problem['ctx']['expected'])}", field=field, given=given)
+        case "greater_than_equal":
+            return InputError(f"must be {problem['ctx']['ge']} or more", field=field, given=given)
+        case "missing":
+            return InputError("is missing", field=field)
+        case kind_of_problem if kind_of_problem in _EXPECTED:
+            return InputError(_EXPECTED[kind_of_problem], field=field, given=given)
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return InputError(message[:1].lower() + message[1:], field=field, given=given)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Return which field may have been meant, or which there are."""
+    question, _, others = suggest(name, known).partition("There are: ")
+    return question.strip() or f"There are: {others.rstrip('.')}"
+
+
+def _choices(expected: str) -> str:
+    """Return pydantic's list of choices without quotes and the empty text, which means "not given"."""
+    choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ", ").split(",")]
+    return ", ".join(filter(None, choices))
+
+
+def _fields_at(kind: type[BaseModel], path: list[str]) -> list[str]:
+    """Return the names of the fields of the model at a path of fields."""
+    for name in path:
+        annotation = kind.model_fields[name].annotation if name in kind.model_fields else None
+        kinds = [each for each in (annotation, *get_args(annotation)) if isinstance(each, type)]
+        kind = next((each for each in kinds if issubclass(each, BaseModel)), kind)
+    return list(kind.model_fields)

@@ -1,0 +1,1 @@
+"""Statistics of groups: estimates with intervals, tests and corrections. Loads no torch."""

@@ -1,0 +1,211 @@
+"""How many samples the cheap and the reference estimator measure in each group, for the least compute.
+
+A group's squared error is  drawn2/n + pool2/N − known,  with n samples measured by the reference out of N by the cheap
+estimator. For a given error the cost n·c_r + N·c_c is least where n/N = √(drawn2/c_r) / √(pool2/c_c) (Neyman's
+allocation for two phases; W. Cochran, "Sampling techniques", 1977, chapter 12).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from fairmargin.core.arrays import Bools, Floats, Ints
+from fairmargin.inference.control_variate import Means
+from fairmargin.inference.log_contrast import rest_means
+
+_FREEDOM = 40  # degrees that a planned interval is thought to have
+_NEARLY = 1.02  # times the least squared error there can be is as good: a hundredth of the width
+_STEP = 1.25  # by which a further round divides the squared error of a group at least
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Errors:
+    """What each group's squared error is made of; one entry a group.
+
+    Parameters
+    ----------
+    mean
+        The group's mean distance.
+    drawn2, pool2, known
+        The squared error is drawn2/n + pool2/N − known.
+    sizes
+        The most that N can be.
+    able
+        The share of the samples that the reference would be asked about.
+    """
+
+    mean: Floats
+    drawn2: Floats
+    pool2: Floats
+    known: Floats
+    sizes: Ints
+    able: Floats
+
+    @classmethod
+    def of(cls, means: Means, sizes: Ints, *, finite: bool) -> "Errors":
+        """From what some samples have shown, drawn by size where that is better.
+
+        Thirty samples tell a variance to a quarter or so: each group's own is averaged with what is usual in all.
+        """
+        known = means.spread2 / sizes if finite else np.zeros(len(sizes))
+        spread2, drawn2 = np.nan_to_num(means.spread2), np.nan_to_num(np.fmin(means.equal2, means.sized2))
+        drawn2 = spread2 * _towards_usual(drawn2, spread2, means.measured)
+        # So that with the reference on every correct sample of the pool, however drawn, the pool's own error is left.
+        pool2 = np.maximum(0.0, spread2 - drawn2 / np.maximum(means.share, 1e-12))
+        return cls(np.nan_to_num(means.mean), drawn2, pool2, np.nan_to_num(known), sizes, means.share)
+
+    @classmethod
+    def of_reference_alone(cls, means: Means, sizes: Ints, *, finite: bool) -> "Errors":
+        """The same without any cheap estimator: plain random samples."""
+        spread2 = np.nan_to_num(means.spread2)
+        nothing = np.zeros(len(sizes))
+        return cls(
+            np.nan_to_num(means.mean), spread2, nothing, spread2 / sizes if finite else nothing, sizes, nothing + 1
+        )
+
+    def at(self, reference: Floats, pool: Floats) -> Floats:
+        """The squared errors with so many samples of each kind."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first = np.where(self.drawn2 > 0, self.drawn2 / reference, 0.0)
+            second = np.where(self.pool2 > 0, self.pool2 / pool, 0.0)
+        return np.maximum(0.0, first + second - self.known)
+
+    @property
+    def least(self) -> Floats:
+        """The squared errors with everything measured."""
+        return self.at(np.maximum(1.0, self.able * self.sizes), self.sizes.astype(np.float64))
+
+
+def _towards_usual(drawn2: Floats, spread2: Floats, measured: Ints) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = np.where(spread2 > 0, drawn2 / spread2, 0.0)
+    seen = (spread2 > 0) & (measured > 0)
+    usual = float(own[seen].mean()) if seen.any() else 0.0
+    return np.asarray((measured * own + 30 * usual) / (measured + 30))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allocation:
+    """How many samples of each group each estimator measures, and what that costs."""
+
+    reference: Ints
+    pool: Ints
+    cost: float
+
+    def at_least(self, other: "Allocation") -> "Allocation":
+        """Nowhere less than another one, whose samples are measured already."""
+        reference, pool = np.maximum(self.reference, other.reference), np.maximum(self.pool, other.pool)
+        return Allocation(reference, pool, max(self.cost, other.cost))
+
+    def exceeds(self, other: "Allocation") -> bool:
+        """Whether it asks for any sample more than another one."""
+        return bool((self.reference > other.reference).any() or (self.pool > other.pool).any())
+
+
+def allocate(
+    errors: Errors,
+    *,
+    precision: float,
+    confidence: float,
+    finite: bool,
+    costs: tuple[float, float],
+    least: Ints,
+    safety: float,
+) -> Allocation:
+    """The samples that make every group's σ as precise as asked; all there are where that is not enough.
+
+    Parameters
+    ----------
+    precision, confidence
+        Half the width of every group's interval, and its confidence.
+    costs
+        Of a sample: by the cheap estimator, by the reference.
+    least
+        Reference samples of each group at least, if there are so many.
+    safety
+        By which factor variances may turn out larger than they seem.
+    """
+    allowed = _allowed(errors, precision / math.sqrt(safety), confidence, finite)
+    reference, pool = np.zeros(len(errors.mean)), np.zeros(len(errors.mean))
+    for g in range(len(errors.mean)):
+        reference[g], pool[g] = _cheapest(errors, g, float(allowed[g]), costs, int(least[g]))
+    counts = np.ceil(reference - 1e-9).astype(np.int64), np.ceil(pool - 1e-9).astype(np.int64)
+    return Allocation(*counts, float(costs[1] * counts[0].sum() + costs[0] * counts[1].sum()))
+
+
+def can_shrink(errors: Errors, plan: Allocation) -> Bools:
+    """Return which groups have samples left that would make their intervals noticeably shorter."""
+    now = errors.at(plan.reference.astype(np.float64), plan.pool.astype(np.float64))
+    return np.asarray(now > np.maximum(_NEARLY * errors.least, 1e-12 * errors.mean**2))
+
+
+def one_step_further(errors: Errors, plan: Allocation, which: Bools, costs: tuple[float, float]) -> Allocation:
+    """Return the cheapest plan with squared errors a fifth smaller in some groups, as far as they have samples."""
+    now = errors.at(plan.reference.astype(np.float64), plan.pool.astype(np.float64))
+    allowed = np.maximum(now / _STEP, _NEARLY * errors.least)
+    reference, pool = plan.reference.copy(), plan.pool.copy()
+    for g in np.flatnonzero(which):
+        found = _cheapest(errors, int(g), float(allowed[g]), costs, int(plan.reference[g]))
+        reference[g], pool[g] = (math.ceil(count - 1e-9) for count in found)
+    return Allocation(reference, pool, plan.cost).at_least(plan)
+
+
+def _allowed(errors: Errors, precision: float, confidence: float, finite: bool) -> Floats:
+    """Each group's squared error v for which all intervals are short enough.
+
+    The interval of group h is short enough if Σ_g A[h, g] v_g ≤ b_h: its own error, and its rest's. Every group gets
+    the same share of what its own interval would allow it alone. (Prices for each interval would find the least cost;
+    tried on networks, they took a pilot's noise for truth, and what was measured was dearer and wider.) A group that
+    cannot have so small an error gets nearly the least it can have, and the others make up for it in their rest.
+    """
+    floor = _NEARLY * errors.least
+    weights, room = _constraints(errors.mean, errors.sizes, precision, confidence, finite)
+    alone = np.maximum(room, 0.0) * errors.mean**2
+    whole, allowed = np.zeros(len(room), dtype=np.bool_), floor
+    for _ in range(len(room) + 1):
+        left = (room - weights @ np.where(whole, floor, 0.0))[~whole]
+        moving = (weights @ np.where(whole, 0.0, alone))[~whole]
+        share = float((left / np.maximum(moving, 1e-300)).min()) if len(left) else 0.0
+        allowed = np.where(whole, floor, max(0.0, share) * alone)
+        short = ~whole & (allowed < floor)
+        if not short.any():
+            break
+        whole |= short
+    return np.where(errors.mean > 0, np.maximum(allowed, floor), np.inf)
+
+
+def _constraints(mean: Floats, sizes: Ints, precision: float, confidence: float, finite: bool) -> tuple[Floats, Floats]:
+    """A and b of Σ_g A[h, g] v_g ≤ b_h; where there is no interval, because a mean is 0, nothing is asked."""
+    z2 = stats.t.ppf((1 + confidence) / 2, _FREEDOM) ** 2
+    if len(mean) == 1:
+        return np.ones((1, 1)), np.where(mean > 0, precision**2 / z2 * mean**2, 1.0)
+    nothing = np.zeros_like(mean)
+    rest = rest_means(mean, nothing, nothing, nothing + np.inf, sizes, finite=finite)
+    there = (mean > 0) & (rest.mean > 0)
+    own, others = np.where(there, mean, 1.0), np.where(there, rest.mean, 1.0)
+    share = np.where(np.eye(len(mean), dtype=np.bool_), 0.0, sizes) / (sizes.sum() - sizes)[:, None]
+    weights = np.diag(1 / own**2) + (share / others[:, None]) ** 2
+    room = precision**2 / z2 * (others / own) ** 2 - rest.error2 / others**2
+    return np.where(there[:, None], weights, 0.0), np.where(there, room, 1.0)
+
+
+def _cheapest(errors: Errors, g: int, allowed: float, costs: tuple[float, float], least: int) -> tuple[float, float]:
+    """Reference samples and pool of one group for the least cost."""
+    size, able = float(errors.sizes[g]), float(errors.able[g])
+    drawn2, pool2 = float(errors.drawn2[g]), float(errors.pool2[g])
+    limit = allowed + float(errors.known[g])
+    most = max(1.0, able * size)
+    if math.isinf(limit) or (pool2 <= 0 and drawn2 <= 0):
+        return min(least, most), min(size, max(1.0, least / max(able, 1e-12)))
+    if limit <= 0:
+        return most, size
+    unit = (math.sqrt(drawn2 * costs[1]) + math.sqrt(pool2 * costs[0])) / limit
+    pool = unit * math.sqrt(pool2 / costs[0]) if costs[0] > 0 else size
+    reference = unit * math.sqrt(drawn2 / costs[1])
+    if pool > size:
+        pool, room = size, limit - pool2 / size
+        reference = drawn2 / room if room > 0 else most
+    reference = min(max(reference, least), most)
+    return reference, min(size, max(pool, reference / able if able > 0 else size))

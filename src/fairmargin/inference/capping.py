@@ -1,0 +1,205 @@
+"""Decide whether groups can be compared when all distances are capped at one radius.
+
+Unreached samples force a common cap: the shortest search that failed, see `common_cap`. One short search can thereby
+make nearly all distances equal, and a comparison of them would be one of caps.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.core.undefined import Undefined
+from fairmargin.errors import InputError
+from fairmargin.inference.estimate import NOT_COMPARABLE, Estimate
+from fairmargin.presentation.formatting import percent
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+MOST_CUT = 0.2  # share of the finite distances above 0 that a forced cap may cut on either side of a comparison
+
+_Row = TypeVar("_Row", bound="DataclassInstance")
+# What a capped mean still says of one group alone. Every other number of a row compares groups.
+_ALONE = (
+    "accuracy", "robustness", "unreached", "band", "dropped", "before", "after", "plain_samples", "correlation"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a cap does to a comparison of groups.
+
+    Parameters
+    ----------
+    up_to
+        The radius at which all distances are capped; `inf` if they are not.
+    reasons
+        One per group: why it cannot be compared; empty if it can.
+    remedy
+        What to do about it; empty if every group can be compared.
+    """
+
+    up_to: float
+    reasons: tuple[str, ...]
+    remedy: str = ""
+
+    @property
+    def warning(self) -> str:
+        """The reason and the remedy for the partition as a whole; empty if every group can be compared."""
+        if not any(self.reasons):
+            return ""
+        count = f"{sum(map(bool, self.reasons)):,} of {len(self.reasons):,} groups cannot be compared"
+        return (
+            f"{count}: the cap that unreached samples force on all distances cuts more than {percent(MOST_CUT)} of the "
+            f"finite distances above 0. {self.remedy}"
+        )
+
+
+def forced_cut(several: Sequence[Distances], partition: Partition, cap: float, asked: float) -> Cut:
+    """Find the groups of whose finite distances, or of whose rest's, a forced cap cuts more than 20 %.
+
+    The share is of the finite distances above 0: those of misclassified samples are 0 and can never be cut, so that
+    they would hide a cap that makes all others equal. It is taken on both sides of each comparison, so that a small
+    group whose distances are all cut is noticed too.
+
+    Parameters
+    ----------
+    several
+        The distances that are compared: of one audit, or before and after.
+    partition
+        The groups.
+    cap
+        The radius at which all distances are capped.
+    asked
+        The radius that the user asked for; `inf` if none. A radius that was asked for is never objected to.
+    """
+    if math.isfinite(asked) or math.isinf(cap):
+        return Cut(cap, ("",) * len(partition.labels))
+    found = [_found(distances) for distances in several]
+    shares = np.array([_shares(each, partition, cap) for each in found]).max(axis=0)
+    reasons = tuple(_reason(float(own), float(rest), cap, alone=len(shares) == 1) for own, rest in shares)
+    if not any(reasons):
+        return Cut(cap, reasons)
+    return Cut(cap, reasons, _remedy(several, max(_enough(each, partition) for each in found)))
+
+
+def within_cap(rows: tuple[_Row, ...], cut: Cut) -> tuple[_Row, ...]:
+    """Withhold the verdict of each group of whose distances the cap cuts too much.
+
+    Such a group is "not comparable", and every number in its row that compares groups is undefined.
+    """
+    pairs = zip(rows, cut.reasons, strict=True)
+    return tuple(_without(row, reason, cut) if reason else row for row, reason in pairs)
+
+
+def without_spread(overall: _Row, cut: Cut) -> _Row:
+    """Replace what compares all groups with each other if one of them cannot be compared."""
+    if not any(cut.reasons):
+        return overall
+    values = {field.name: getattr(overall, field.name) for field in fields(overall) if field.name not in _ALONE}
+    reason = f"a forced cap cuts more than {percent(MOST_CUT)} of some group's finite distances above 0"
+    changed: dict[str, Any] = {n: _undefined(v, reason) for n, v in values.items() if isinstance(v, Estimate)}
+    return replace(overall, **changed)
+
+
+def cut_words(distances: Distances, cap: float, what: str = "") -> str:
+    """Say how many of the finite distances above 0 a cap cuts; empty if none."""
+    found = _found(distances)
+    cut, known = int((found > cap).sum()), int((~np.isnan(found)).sum())
+    beyond = f"{cap:.4g}, {what}" if what else f"{cap:.4g}"
+    return f"{cut:,} of {known:,} finite distances above 0 ({percent(cut / known)}) lie beyond {beyond}" if cut else ""
+
+
+def _without(row: _Row, reason: str, cut: Cut) -> _Row:
+    changed: dict[str, Any] = {}
+    for field in fields(row):
+        value = getattr(row, field.name)
+        if field.name not in _ALONE and isinstance(value, (Estimate, float)):
+            changed[field.name] = _undefined(value, reason)
+    changed |= {"verdict": NOT_COMPARABLE} | ({"met": False} if hasattr(row, "met") else {})
+    if hasattr(row, "reason"):
+        changed["reason"] = f"{reason}. {cut.remedy}".rstrip(".")
+    return replace(row, **changed)
+
+
+def _undefined(value: Estimate | float, reason: str) -> Estimate | float:
+    return Estimate.undefined(reason, value.bound) if isinstance(value, Estimate) else Undefined(reason)
+
+
+def _found(distances: Distances) -> Floats:
+    """Return the finite distances above 0, and NaN for other samples."""
+    return np.where((distances.values > 0) & ~distances.unreached, distances.values, np.nan)
+
+
+def _shares(found: Floats, partition: Partition, cap: float) -> list[tuple[float, float]]:
+    """Return the share that the cap cuts of every group's and its rest's distances."""
+    return [(_share(found[own], cap), _share(found[~own], cap)) for _, own in partition]
+
+
+def _share(found: Floats, cap: float) -> float:
+    known = int((~np.isnan(found)).sum())
+    return int((found > cap).sum()) / known if known else 0.0
+
+
+def _reason(own: float, rest: float, cap: float, *, alone: bool) -> str:
+    if max(own, rest) <= MOST_CUT:
+        return ""
+    whose = f"{percent(own)} of the" if alone else f"{percent(own)} of the group's and {percent(rest)} of the rest's"
+    return (
+        f"the cap of {cap:.4g}, which unreached samples force on all distances, cuts {whose} finite distances above 0; "
+        f"more than {percent(MOST_CUT)} is too much"
+    )
+
+
+def _enough(found: Floats, partition: Partition) -> float:
+    """Return the smallest cap that cuts no more than 20 % of any group's distances."""
+    known = [found[mask & ~np.isnan(found)] for _, mask in partition]
+    return max((float(np.quantile(each, 1 - MOST_CUT, method="higher")) for each in known if each.size), default=0.0)
+
+
+def _remedy(several: Sequence[Distances], enough: float) -> str:
+    searched = np.concatenate([d.tried[d.unreached] for d in several if d.tried is not None] or [np.empty(0)])
+    short = searched[(searched > 0) & (searched < enough)]
+    which = "Some samples are unreached, and nothing says how far the search for them looked"
+    if short.size:
+        whom = f"{len(short):,} unreached sample{'' if len(short) == 1 else 's'}"
+        which = f"The search for {whom} looked only as far as {short.min():.4g}"
+        which += f" to {short.max():.4g}" if short.max() > short.min() else ""
+    return (
+        f"{which}. Search as far as {enough:.4g} (more steps, or a larger radius), leave those samples out, or set "
+        "`up_to=` (--up-to) to the radius up to which robustness matters."
+    )
+
+
+def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
+    """The radius at which every distance is capped, and why: the user's, or one forced by unreached samples.
+
+    Unreached samples are known only to lie beyond what was tried. The cap is the smaller of the largest distance found
+    and the shortest search that failed, so that min(r, cap) is known for everyone. Whether such a cap leaves enough to
+    compare, `forced_cut` says.
+    """
+    missing = distances.unreached
+    if not missing.any():
+        return up_to, cut_words(distances, up_to, "the radius asked for")
+    share = f"{missing.sum():,} of {len(missing):,} samples ({percent(float(missing.mean()))}) have no finite distance"
+    searched = np.empty(0) if distances.tried is None else distances.tried[missing]
+    shortest = float(searched[searched > 0].min(initial=np.inf))  # NaN: not recorded
+    if math.isfinite(up_to):
+        known = "" if up_to <= shortest else f", although the search for them looked only as far as {shortest:.4g}"
+        cut = cut_words(distances, up_to)
+        return up_to, f"{share} and count as {up_to:.4g}, the radius asked for{known}{cut and f'; {cut}'}"
+    found = float(distances.values[~missing].max(initial=0.0))
+    cap = min(c for c in (found, shortest) if c > 0)
+    if not math.isfinite(cap):
+        raise InputError(
+            f"{missing.sum():,} of {len(missing):,} samples have no finite distance, the others are 0, and nothing "
+            "says how far the search looked. Set `up_to=` (--up-to) to the radius up to which robustness matters."
+        )
+    cut = cut_words(distances, cap, "the shortest search that found nothing")
+    return cap, f"{share}, so that every distance is capped at {cap:.4g}, the same for all groups{cut and f'; {cut}'}"

@@ -1,0 +1,153 @@
+"""A group against its rest: what is known of each, the verdict, and intervals that hold for all groups at once.
+
+Corrected p-values and simultaneous intervals never disagree.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmargin.core.arrays import Bools, Floats
+from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Verdict
+from fairmargin.inference.hall import Studentised
+from fairmargin.inference.permutation import holm, hypotheses
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
+
+LimitsAt = Callable[[float], Limits]  # limits at level 1 − α, for an α not above the settings's
+
+MOST_DROPPED = 0.2  # share of samples in strata without a counterpart, above which groups are not comparable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupMeans:
+    """Rob(P) of every group, with what is needed for statements about all groups at once."""
+
+    mean: Floats
+    error2: Floats
+    limits: Limits
+    resampled: Floats  # (resamples, groups)
+    units: Floats  # independent samples or clusters of each group
+    log_means: Studentised  # ln Rob(P) of every group
+    log_overall: Studentised  # log of the unweighted mean over the groups with two units or more, one entry
+    log_overall_t: Floats  # its studentised bootstrap deviations, (resamples, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contrasts:
+    """Every group against its rest. `gap_at` and `sigma_at` give limits at other levels, for all groups at once."""
+
+    gap: Floats
+    gap_limits: Limits
+    gap_at: LimitsAt
+    sigma: Floats
+    sigma_limits: Limits
+    sigma_at: LimitsAt
+    dropped: Floats  # share of samples in strata that lack one side
+    units: Floats
+    rest_units: Floats
+    p: Floats  # NaN where nothing was tested
+    way: str  # how the test was made, in words
+
+
+def raw_p(permuted: Floats, closed_form: Floats, bootstrapped: Floats, tested: Bools, alpha: float) -> Floats:
+    """Return the p-value of each group before correction: the largest of three tests, NaN where nothing was tested.
+
+    The permutation test is exact when groups are exchangeable, but rejects too often when a small, skewed group has the
+    same mean as a rest of another shape; the closed form allows for that. The bootstrap counts only where it does not
+    reject at `alpha`, since its resamples do not reach smaller levels: a group whose own interval contains 0 is never
+    significant.
+    """
+    largest = np.fmax(np.fmax(permuted, closed_form), np.where(bootstrapped >= alpha, bootstrapped, 0.0))
+    return np.where(tested, largest, np.nan)
+
+
+def outer(one: Limits, other: Limits) -> Limits:
+    """Return the outer limits of two intervals; NaN gives way."""
+    return Limits(np.fmin(one.low, other.low), np.fmax(one.high, other.high))
+
+
+def is_testable(units: Floats, rest_units: Floats, dropped: Floats, settings: AuditSettings) -> Bools:
+    """Whether both sides are large enough, and comparable."""
+    large = (units >= settings.smallest_group) & (rest_units >= settings.smallest_group)
+    return np.asarray(large & (dropped <= MOST_DROPPED))
+
+
+def simultaneous_limits(
+    limits_at: Callable[[float], Limits],
+    value: Floats,
+    adjusted: Floats,
+    *,
+    alpha: float,
+    hypotheses: int,
+    intervals: int,
+) -> Limits:
+    """Return Bonferroni limits that exclude 0 exactly where Holm's corrected p-value is below `alpha`.
+
+    Holm's step-down correction rejects at least as often as Bonferroni's. Where it rejects, the side of the interval
+    that faces 0 ends just beyond 0 at the latest. Where it does not reject although the Bonferroni interval excludes 0,
+    because another test decided the p-value or because the group was not tested (NaN), the interval is extended to 0.
+
+    p-values are corrected for the tested groups only, but a group without a test has an interval too, which can miss
+    the truth. Its level allows for all intervals.
+
+    Parameters
+    ----------
+    limits_at
+        Limits at level 1 − its argument.
+    value
+        Estimates whose sign a rejection confirms.
+    adjusted
+        p-values corrected by Holm's method, NaN where nothing was tested.
+    hypotheses, intervals
+        How many questions the tested groups are, and how many all groups are.
+    """
+    limits, untested = limits_at(alpha / max(hypotheses, 1)), np.isnan(adjusted)
+    if untested.any():
+        wider = limits_at(alpha / max(intervals, 1))
+        limits = Limits(np.where(untested, wider.low, limits.low), np.where(untested, wider.high, limits.high))
+    with np.errstate(invalid="ignore"):
+        rejected = adjusted < alpha
+        low = np.where(rejected, limits.low, np.minimum(limits.low, 0.0))
+        high = np.where(rejected, limits.high, np.maximum(limits.high, 0.0))
+        beyond = JUST_BEYOND_ZERO * np.minimum(np.abs(value), 1.0)
+        low = np.where(rejected & (value > 0), np.fmax(low, beyond), low)
+        high = np.where(rejected & (value < 0), np.fmin(high, -beyond), high)
+        # Rounding must not put a value outside of its own interval.
+        return Limits(np.minimum(low, value), np.maximum(high, value))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Family:
+    """Corrected p-values of all groups against their rests, and the intervals that agree with them."""
+
+    adjusted: Floats  # by Holm's method; NaN where nothing was tested
+    sigma: Limits
+    gap: Limits
+
+    @classmethod
+    def of(cls, contrasts: Contrasts, alpha: float) -> "Family":
+        """Correct the p-values of contrasts and make their simultaneous intervals."""
+        tested = ~np.isnan(contrasts.p)
+        count, everyone = hypotheses(tested), hypotheses(np.ones_like(tested))
+        adjusted = holm(contrasts.p, count)
+        sigma, gap = (
+            simultaneous_limits(limits_at, value, adjusted, alpha=alpha, hypotheses=count, intervals=everyone)
+            for limits_at, value in ((contrasts.sigma_at, contrasts.sigma), (contrasts.gap_at, contrasts.gap))
+        )
+        return cls(adjusted, sigma, gap)
+
+
+def verdict_of(i: int, contrasts: Contrasts, adjusted: float, settings: AuditSettings) -> Verdict:
+    """One of the five verdicts, for group number `i`."""
+    if contrasts.rest_units[i] == 0:
+        return NOT_COMPARABLE
+    if min(contrasts.units[i], contrasts.rest_units[i]) < settings.smallest_group:
+        return TOO_FEW
+    if contrasts.dropped[i] > MOST_DROPPED:
+        return NOT_COMPARABLE
+    if adjusted < settings.alpha:
+        return LESS_ROBUST if contrasts.gap[i] < 0 else MORE_ROBUST
+    return NO_DIFFERENCE

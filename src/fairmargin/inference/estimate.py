@@ -1,0 +1,56 @@
+"""Numbers with intervals, and the words for verdicts."""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from fairmargin.core.bound import Bound
+from fairmargin.presentation.formatting import limit_text
+
+LESS_ROBUST: Final = "less robust"
+MORE_ROBUST: Final = "more robust"
+NO_DIFFERENCE: Final = "no significant difference"
+TOO_FEW: Final = "too few samples"
+NOT_COMPARABLE: Final = "not comparable"
+Verdict = Literal["less robust", "more robust", "no significant difference", "too few samples", "not comparable"]
+VERDICTS: Final[tuple[Verdict, ...]] = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE)
+
+_ROUNDING = 1e-9  # limits of a group without spread differ from its mean by rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its confidence interval and the direction of its measurement error.
+
+    The interval speaks of sampling; `bound` of the estimator. NaN means undefined, and `reason` says why.
+    """
+
+    value: float
+    low: float
+    high: float
+    bound: Bound
+    reason: str = ""
+
+    @classmethod
+    def undefined(cls, reason: str, bound: Bound) -> "Estimate":
+        """An estimate of something that does not exist here."""
+        return cls(math.nan, math.nan, math.nan, bound, reason)
+
+    def contradiction(self) -> str:
+        """Return why no analysis can have made this; empty if one can."""
+        numbers = (self.value, self.low, self.high)
+        slack = _ROUNDING * max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
+        if self.value < self.low - slack or self.value > self.high + slack or self.low > self.high + slack:
+            return f"the value {self.value} and its interval from {self.low} to {self.high} contradict each other"
+        return ""
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether there is a value at all."""
+        return not math.isnan(self.value)
+
+    def __str__(self) -> str:
+        if not self.is_defined:
+            return f"undefined ({self.reason})" if self.reason else "undefined"
+        low, high = (limit_text(end, lambda value: f"{value:.4g}", abs(self.value)) for end in (self.low, self.high))
+        return f"{self.value:.4g} [{low}, {high}]"

@@ -1,0 +1,163 @@
+"""Compare every group of a partition with its rest, by the method that suits the clusters.
+
+The usual and fast case, in which every independent unit lies in one group and one stratum, is worked out here; clusters
+that span groups are left to `crossing`.
+"""
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.partition import Partition
+from fairmargin.inference import crossing, hall
+from fairmargin.inference.bootstrap import (
+    Limits,
+    Resampled,
+    bootstrap_p,
+    gap_and_sigma_limits,
+    gap_from_sides,
+    mean_limits,
+    resample,
+)
+from fairmargin.inference.contrast import Contrasts, GroupMeans, is_testable, outer, raw_p
+from fairmargin.inference.hall import Studentised
+from fairmargin.inference.permutation import permutation_test
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.units import (
+    UNITS,
+    Cells,
+    Sides,
+    combined_freedom,
+    common_mix,
+    group_means,
+    kurtosis_freedom,
+    make_cells,
+    rest_of,
+    third_cumulants,
+    two_sides,
+)
+
+
+def draw(cells: Cells, settings: AuditSettings) -> Resampled:
+    """The resamples from which both means and contrasts take their limits."""
+    moments = cells.moments()
+    mix = common_mix(moments).mix
+    observed = two_sides(moments, rest_of(moments), mix)
+    return resample(cells, mix, observed, resamples=settings.resamples, seed=settings.seed)
+
+
+def means(cells: Cells, drawn: Resampled, settings: AuditSettings) -> GroupMeans:
+    """Rob(P) of every group; `cells` has one stratum."""
+    moments = cells.moments()
+    mean, error2 = group_means(moments)
+    alone = np.ones((cells.groups, 1))
+    third, freedom = third_cumulants(cells, alone)[0], kurtosis_freedom(cells, alone)[0]
+    return GroupMeans(
+        mean=mean,
+        error2=error2,
+        limits=mean_limits(cells, drawn, settings.confidence),
+        resampled=drawn.mean,
+        units=moments[:, 0, UNITS],
+        log_means=log_mean(mean, error2, third, freedom),
+        log_overall=log_overall(mean, error2, third, freedom),
+        log_overall_t=drawn.log_overall_t,
+    )
+
+
+def log_mean(mean: Floats, error2: Floats, third: Floats, freedom: Floats) -> Studentised:
+    """Studentise the logarithm of a mean with a given squared error and third cumulant."""
+    none = np.zeros_like(mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return hall.log_ratio(np.log(mean), error2 / mean**2, none, none, third / mean**3, freedom)
+
+
+def log_overall(mean: Floats, error2: Floats, third: Floats, freedom: Floats) -> Studentised:
+    """Studentise the logarithm of the unweighted mean of the groups whose error is known."""
+    known = ~np.isnan(error2)
+    mean, error2, third, freedom = (part[known] for part in (mean, error2, third, freedom))
+    groups = max(len(mean), 1)
+    total = error2.sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        joint = np.where(total > 0, total**2 / np.sum(error2**2 / freedom), np.inf)
+    parts = (mean.sum() / groups, total / groups**2, third.sum() / groups**3, joint)
+    return log_mean(*(np.array([float(part)]) for part in parts))
+
+
+def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contrasts:
+    """Every group against its rest, inside strata if there are several."""
+    moments = cells.moments()
+    rest = rest_of(moments)
+    common = common_mix(moments)
+    observed = two_sides(moments, rest, common.mix)
+    units, rest_units = moments[..., UNITS].sum(-1), rest[..., UNITS].sum(-1)
+    gap_limits, sigma_limits = gap_and_sigma_limits(cells, common.mix, observed, drawn, settings.confidence)
+    tested = is_testable(units, rest_units, common.dropped, settings)
+    test = permutation_test(cells, common.mix, tested, alpha=settings.alpha, seed=settings.seed)
+    own_log, rest_log, ratio = _studentised(cells, common.mix, observed)
+
+    def sigma_at(alpha: float) -> Limits:
+        log = ratio.limits(alpha)
+        with np.errstate(over="ignore"):
+            return outer(sigma_limits, Limits(np.expm1(log.low), np.expm1(log.high)))
+
+    def gap_at(alpha: float) -> Limits:
+        own, others = (side.limits(alpha) for side in (own_log, rest_log))
+        with np.errstate(over="ignore"):
+            sides = [Limits(np.exp(side.low), np.exp(side.high)) for side in (own, others)]
+        return outer(gap_limits, gap_from_sides(observed, *sides))
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sigma = np.asarray(observed.own / observed.rest - 1)
+        bootstrapped = bootstrap_p(ratio.value / ratio.error, drawn.log_ratio_t)
+    what = "samples" if cells.are_single else "clusters"
+    where = "inside strata" if cells.strata > 1 else "between groups"
+    return Contrasts(
+        gap=observed.gap,
+        gap_limits=gap_limits,
+        gap_at=gap_at,
+        sigma=sigma,
+        sigma_limits=sigma_limits,
+        sigma_at=sigma_at,
+        dropped=common.dropped,
+        units=units,
+        rest_units=rest_units,
+        p=raw_p(test.p, ratio.p(), bootstrapped, tested, settings.alpha),
+        way=f"studentised permutation test, {what} permuted {where}, at most {test.most:,} permutations",
+    )
+
+
+def _studentised(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentised, Studentised, Studentised]:
+    """The log of each group's mean, of its rest's mean, and of their ratio, each with its bias and skewness."""
+    third, rest_third = third_cumulants(cells, mix)
+    freedom, rest_freedom = kurtosis_freedom(cells, mix)
+    own = log_mean(observed.own, observed.own_error2, third, freedom)
+    rest = log_mean(observed.rest, observed.rest_error2, rest_third, rest_freedom)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = hall.log_ratio(
+            observed.log_ratio,
+            own.error**2,
+            rest.error**2,
+            np.zeros_like(observed.own),
+            third / observed.own**3 - rest_third / observed.rest**3,
+            combined_freedom(own.error**2, freedom, rest.error**2, rest_freedom),
+        )
+    return own, rest, ratio
+
+
+def compare_groups(
+    values: Floats, partition: Partition, settings: AuditSettings, cluster: Ints | None
+) -> tuple[GroupMeans, Contrasts]:
+    """Each group's mean, and each group against its rest, by the machinery that suits the clusters."""
+    plain = make_cells(values, partition, None, cluster)
+    cells = plain if settings.control is None else make_cells(values, partition, settings.control, cluster)
+    drawn = None if plain is None else draw(plain, settings)
+    if plain is None or drawn is None:
+        assert cluster is not None  # single samples never span groups
+        found = crossing.means(crossing.cluster_sums(values, partition, None, cluster), settings)
+    else:
+        found = means(plain, drawn, settings)
+    if cells is None:
+        assert cluster is not None
+        return found, crossing.contrasts(crossing.cluster_sums(values, partition, settings.control, cluster), settings)
+    if cells is not plain or drawn is None:
+        drawn = draw(cells, settings)
+    return found, contrasts(cells, drawn, settings)

@@ -1,0 +1,111 @@
+"""Settings of a comparison of groups, declared once for Python, the command line and study files."""
+
+import math
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import field_validator, model_validator
+
+from fairmargin.core.arrays import Ints
+from fairmargin.core.options import Number, Options, Whole
+from fairmargin.core.partition import MISSING, Partition, label_text
+from fairmargin.errors import InputError
+
+
+class CompareOptions(Options):
+    """Numbers that decide how groups are compared."""
+
+    panel: ClassVar[str] = "Comparing"
+
+    confidence: Number = 0.95
+    """Confidence of every interval; 1 − confidence is the level of the tests."""
+    up_to: Number = math.inf
+    """Average min(distance, up_to)."""
+    smallest_group: Whole = 30
+    """Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples"."""
+    resamples: Whole = 2_000
+    """Number of bootstrap resamples and of permutations."""
+
+    @field_validator("confidence")
+    @classmethod
+    def _check_confidence(cls, value: float) -> float:
+        if not 0.5 <= value < 1:
+            raise InputError("must lie in [0.5, 1), for instance 0.95")
+        return value
+
+    @field_validator("up_to")
+    @classmethod
+    def _check_up_to(cls, value: float) -> float:
+        if not value > 0:
+            raise InputError("must be a radius above 0")
+        return value
+
+    @field_validator("smallest_group")
+    @classmethod
+    def _check_smallest_group(cls, value: int) -> int:
+        if value < 2:
+            raise InputError("must be at least 2: one sample has no spread")
+        return value
+
+    @field_validator("resamples")
+    @classmethod
+    def _check_resamples(cls, value: int) -> int:
+        if value < 200:
+            raise InputError("must be at least 200, for a quantile of 2.5 %")
+        return value
+
+
+class AuditSettings(CompareOptions):
+    """Settings of `fairmargin.audit`: how groups are compared.
+
+    Parameters
+    ----------
+    confidence
+        Confidence of every interval; 1 − confidence is the level of the tests.
+    up_to
+        Average min(distance, up_to).
+    smallest_group
+        Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples".
+    resamples
+        Number of bootstrap resamples and of permutations.
+    control
+        A second partition, usually the class: groups are compared inside its strata and standardised to a common mix.
+    cluster
+        An id per sample, where samples are not independent (the same person twice): clusters are resampled and permuted
+        whole.
+    seed
+        The same seed gives the same numbers.
+
+    >>> AuditSettings(confidence=0.75).alpha
+    0.25
+    >>> AuditSettings(confidence=95)
+    Traceback (most recent call last):
+    ...
+    fairmargin.errors.InputError: `confidence` must lie in [0.5, 1), for instance 0.95; given 95.
+    """
+
+    control: Partition | None = None
+    cluster: Any = None
+    seed: Whole = 0
+
+    @model_validator(mode="after")
+    def _check_seed(self) -> Self:
+        if self.seed < 0:
+            raise InputError("must not be negative", field="seed", given=self.seed)
+        return self
+
+    @property
+    def alpha(self) -> float:
+        """Level of the tests."""
+        return 1 - self.confidence
+
+    def cluster_codes(self, samples: int) -> Ints | None:
+        """Return the clusters as numbers 0, 1, …; a sample whose id is missing is a cluster of its own."""
+        if self.cluster is None:
+            return None
+        ids = self.cluster.tolist() if hasattr(self.cluster, "tolist") else list(self.cluster)
+        if len(ids) != samples:
+            raise InputError(f"`cluster` has {len(ids):,} ids but there are {samples:,} samples.")
+        codes: dict[Any, int] = {}
+        keys = (("missing", i) if label_text(unit) == MISSING else unit for i, unit in enumerate(ids))
+        return np.array([codes.setdefault(key, len(codes)) for key in keys], dtype=np.int64)

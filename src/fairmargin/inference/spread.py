@@ -1,0 +1,232 @@
+"""Intervals for variances and extremes over groups, which sampling noise alone makes positive.
+
+A plain bootstrap of a variance, of max − min or of the worst group excludes a true 0 always: it adds noise to numbers
+that already hold noise. Here a test is inverted instead. For a hypothesis "the groups differ as observed, c times
+as much" (c = 0: not at all) the statistic's distribution is simulated; the interval holds every c that the observed
+statistic does not contradict. It can start at 0, and does whenever equality of the groups cannot be ruled out.
+
+`variance_range` bounds the variance of numbers of which each is only known to lie in an interval.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats
+from fairmargin.inference.bootstrap import Limits, interval
+from fairmargin.inference.contrast import GroupMeans, outer
+
+Statistic = Callable[[Floats], Floats]  # of (…, groups), over the last axis
+
+_FARTHEST = 1e6  # times what was observed, or the noise if that is larger
+_HALVINGS = 40
+
+
+def variance(means: Floats) -> Floats:
+    """Population variance over the groups."""
+    return np.asarray(np.var(means, axis=-1))
+
+
+def relative_variance(means: Floats) -> Floats:
+    """Population variance over the squared mean."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.var(means, axis=-1) / np.mean(means, axis=-1) ** 2)
+
+
+def largest_gap(means: Floats) -> Floats:
+    """Largest minus smallest."""
+    return np.asarray(np.max(means, axis=-1) - np.min(means, axis=-1))
+
+
+def debiased_variance(means: Floats, error2: Floats) -> float:
+    """The variance over groups less what their squared standard errors add to it on average; never below 0."""
+    groups = len(means)
+    return max(0.0, float(np.var(means) - (groups - 1) / groups * np.mean(error2)))
+
+
+def spread_interval(
+    means: Floats, noise: Floats, simulate: Callable[[Floats], Floats], statistic: Statistic, confidence: float
+) -> tuple[float, float, float]:
+    """Median-unbiased value and confidence limits of a statistic of the groups' true means.
+
+    Parameters
+    ----------
+    means
+        The observed means, one per group.
+    noise
+        Their standard errors.
+    simulate
+        Draws observed means, shape (draws, groups), when the true means are the ones given.
+    statistic
+        Zero when all means are equal, growing with their differences.
+    """
+    center = means.mean()
+    seen = float(statistic(means))
+    direction = _direction(means - center, noise)
+
+    def true_means(c: float) -> Floats:
+        return np.asarray(center + c * direction)
+
+    def chance_of_less(c: float, bar: float) -> float:
+        drawn = statistic(simulate(true_means(c)))
+        # Ties count half: the statistic of small counts is coarse.
+        return float(np.mean(drawn < bar) + 0.5 * np.mean(drawn == bar))
+
+    def solve(level: float, bar: float) -> float:
+        """The c at which a statistic below the bar has that chance; 0 if it has less even without any difference."""
+        if chance_of_less(0.0, bar) <= level:
+            return 0.0
+        low, high = 0.0, 1.0
+        while chance_of_less(high, bar) > level and high < _FARTHEST:
+            low, high = high, 2 * high
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if chance_of_less(middle, bar) > level else (low, middle)
+            if high - low < 1e-4 * high:
+                break
+        return high
+
+    tail = (1 - confidence) / 2
+    # Groups that agree better than chance would have it do not prove that they are equal: the upper limit is never
+    # below what an ordinary sample of equal groups would give.
+    usual = float(np.median(statistic(simulate(true_means(0.0)))))
+    c_low, c_middle, c_high = solve(1 - tail, seen), solve(0.5, seen), solve(tail, max(seen, usual))
+    value, low, high = (float(statistic(true_means(c))) for c in (c_middle, c_low, c_high))
+    return value, low, high
+
+
+def _direction(differences: Floats, noise: Floats) -> Floats:
+    """How the groups differ in the hypotheses: as observed, but at least as much as the noise.
+
+    Observed differences that are exactly 0 point nowhere; then neighbours are pulled apart by their noise.
+    """
+    size, expected = math.sqrt(np.mean(differences**2)), math.sqrt(np.mean(noise**2))
+    if size <= 1e-9 * expected:
+        signs = np.where(np.arange(len(noise)) % 2 == 0, 1.0, -1.0)
+        return np.asarray(signs * noise - np.mean(signs * noise))
+    return np.asarray(differences * max(1.0, expected / size))
+
+
+def shifted_errors(resampled: Floats, means: Floats, sizes: Floats) -> Callable[[Floats], Floats]:
+    """A simulator that adds the bootstrap's deviations to given true means, widened by √(n/(n−1))."""
+    inflate = np.sqrt(sizes / np.maximum(sizes - 1, 1))
+    deviations = (resampled - means) * inflate
+    # A resample of clusters that lost a whole group has no mean for it.
+    deviations = deviations[np.isfinite(deviations).all(axis=1)]
+    return lambda truth: truth + deviations
+
+
+def overall_limits(means: GroupMeans, confidence: float) -> Limits:
+    """Return limits of the unweighted mean over the groups: the outer ones of the bootstrap-t and of Hall's method.
+
+    Both work on the log scale. Groups with one unit are left out.
+    """
+    log = means.log_overall
+    limits = outer(
+        interval(log.value, log.error, means.log_overall_t, log.freedom, confidence), log.limits(1 - confidence)
+    )
+    with np.errstate(over="ignore"):
+        return Limits(np.exp(limits.low), np.exp(limits.high))
+
+
+def worst_limits(means: GroupMeans, confidence: float, *, one_is_less_robust: bool) -> tuple[float, float]:
+    """Return limits of the smallest true mean of a group.
+
+    Below: the smallest of the groups' lower limits, since only the limit of the truly worst group can fail. Above: the
+    smallest of upper limits that hold for all groups at once (Bonferroni). Of many groups, the one whose samples happen
+    to lack their far tail has the smallest limit, and its own spread does not show that. So unless a group is
+    significantly less robust than its rest, the limit is not below that of the mean over all groups, which the smallest
+    mean never exceeds.
+    """
+    above = means.log_means.limits((1 - confidence) / len(means.mean))
+    # A group whose samples all lie at 0, or that has one sample, bounds nothing from above.
+    with np.errstate(over="ignore"):
+        high = np.fmax(np.exp(above.high), means.limits.high)
+    smallest = float(np.where((means.mean > 0) & np.isfinite(high), high, np.inf).min())
+    if not one_is_less_robust:
+        smallest = float(np.fmax(smallest, overall_limits(means, confidence).high[0]))
+    return float(np.where(np.isnan(means.limits.low), 0.0, means.limits.low).min()), smallest
+
+
+EXACT_UP_TO = 16  # groups; beyond, 2^k corners are too many
+_BOX_HALVINGS = 200
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def variance_range(low: Floats, high: Floats) -> tuple[float, float]:
+    """Return limits of the population variance of numbers r with low ≤ r ≤ high.
+
+    Guarantee: no r of the box has a variance outside the limits. Both limits are attained, except that the upper one is
+    only a bound if there are more than 16 numbers. Rounding errors are bounded and added on the safe side.
+
+    The least variance is a convex problem. The largest is attained at a corner, since a variance is convex; to find
+    that corner is NP-hard (the partition problem), so that all corners are tried for few numbers, see `upper_bound` for
+    many.
+
+    >>> least, largest = variance_range(np.array([1.0, 3.0]), np.array([2.0, 4.0]))
+    >>> round(least, 9), round(largest, 9)
+    (0.25, 2.25)
+    >>> round(variance_range(np.array([0.8, 0.3, 0.5]), np.array([0.9, 1.1, 0.9]))[1], 9)  # of 0.9, 0.3, 0.9
+    0.08
+    """
+    if len(low) == 1 or float(low.min()) == float(high.max()):
+        return 0.0, 0.0
+    largest = largest_at_corners(low, high) if len(low) <= EXACT_UP_TO else upper_bound(low, high)
+    # A difference of floats has a relative error of eps/2, and a mean of k squares one of about k·eps/2. The largest
+    # variance is at least width²/8k, so that 4·(k + 8)·eps covers what rounding the shifted ends can change.
+    return _least(low, high), float(np.nextafter(largest * (1 + 4 * (len(low) + 8) * _EPS), np.inf))
+
+
+def largest_at_corners(low: Floats, high: Floats) -> float:
+    """Return the largest variance over all 2^k corners of the box, up to rounding."""
+    low, high = low - low.min(), high - low.min()
+    at_high = np.arange(2 ** len(low))[:, None] >> np.arange(len(low)) & 1
+    return float(np.var(np.where(at_high == 1, high, low), axis=1).max())
+
+
+def upper_bound(low: Floats, high: Floats) -> float:
+    """Return a number that the variance exceeds nowhere in the box, up to rounding.
+
+    var(r) = min over t of mean (r − t)², so that max over r of var(r) ≤ mean over i of max over r_i of (r_i − t)² for
+    *every* t. That is convex in t, and the best t is found by halving; an inexact t gives a valid, larger bound. The
+    best one is at most k/(k − 1) times the largest variance: at the best t, numbers whose both ends are equally far
+    from t can be drawn at random so that their mean is t on average, and the variance of that mean is at most 1/k of
+    the bound.
+    """
+    low, high = low - low.min(), high - low.min()
+    middle, half = (low + high) / 2, (high - low) / 2
+    below, above = 0.0, float(high.max())
+    for _ in range(_BOX_HALVINGS):
+        t = (below + above) / 2
+        if float((np.sign(t - middle) * (np.abs(t - middle) + half)).sum()) > 0:
+            above = t
+        else:
+            below = t
+    t = (below + above) / 2
+    return float(np.mean(np.maximum((low - t) ** 2, (high - t) ** 2)))
+
+
+def _least(low: Floats, high: Floats) -> float:
+    """Return a lower bound of the variance, exact up to rounding.
+
+    var(r) = min over t of mean (r − t)², so that the best r are the numbers of the intervals nearest to a common t,
+    where the pulls of all intervals cancel. As t is not exact, the tangent plane of the variance at that r is
+    minimised over the box: a convex function lies above its tangents.
+    """
+    if low.max() <= high.min():
+        return 0.0  # one number lies in all intervals
+    low, high = low - low.min(), high - low.min()
+    below, above = 0.0, float(high.max())
+    for _ in range(_BOX_HALVINGS):
+        middle = (below + above) / 2
+        if float((middle - np.clip(middle, low, high)).sum()) > 0:
+            above = middle
+        else:
+            below = middle
+    nearest = np.clip(middle, low, high)
+    slope = nearest - nearest.mean()
+    tangent = float(np.mean(slope**2) + 2 * np.mean(np.minimum(slope * (low - nearest), slope * (high - nearest))))
+    width = float(high.max())
+    rounding = 8 * (len(low) + 8) * _EPS * width  # of the ends and of the mean, with room to spare
+    return max(0.0, tangent - rounding * (float(np.abs(slope).mean()) + rounding))

@@ -1,0 +1,1 @@
+"""Carries out studies: loads cases, measures them as engine tasks, and calls the analyses."""

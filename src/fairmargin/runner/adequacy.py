@@ -1,0 +1,153 @@
+"""Check whether attacks were strong enough: some samples of each group, measured again at other budgets."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from fairmargin.analyses.adequacy import TOLERANCE, Evidence, nothing_to_settle, settle
+from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.data.dataset import Dataset
+from fairmargin.distances.adequacy import chosen_of, content_keys, has_budget, rising
+from fairmargin.distances.combine import tightest
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.engine.task import Task
+from fairmargin.inference.capping import forced_cut
+from fairmargin.models.protocol import Differentiable
+from fairmargin.models.referenced import References
+from fairmargin.runner.cases import Case
+from fairmargin.runner.measurer import Measured, Measurer, ShardPlan, Slice, plans_of, shards_of
+from fairmargin.study.options import AuditOptions
+from fairmargin.study.record import StoredResult
+
+
+def adequacy_of_case(
+    options: AuditOptions,
+    case: Case,
+    estimators: Mapping[str, DistanceEstimator],
+    measured: Mapping[str, Measured],
+    audits: Sequence[tuple[StoredResult, Any]],
+    measure: Measurer,
+) -> Iterator[tuple[StoredResult, Any]]:
+    """Yield the adequacy of every estimator for every partition, on one sample of rows that serves all partitions."""
+    caps = {(stored.about.estimator, stored.about.partition): result.up_to for stored, result in audits}
+    every = {name: found.distances for name, found in measured.items()}
+    some: _Some | None = None
+    for name, known in every.items():
+        estimator = estimators.get(name)
+        if known.bound is not Bound.UPPER:
+            for partition in case.partitions:
+                result = nothing_to_settle(known.bound, known.norm, partition.name, name, TOLERANCE)
+                yield _stored(case, name, partition, measured[name]), result
+        elif estimator is not None and has_budget(estimator):
+            some = some or _chosen_rows(options, case, measure)
+            evidence = _evidence(case, name, estimator, known.take(some.chosen), some, measure)
+            evidence = replace(evidence, others=_beside(name, every, some.chosen))
+            for partition, own in zip(case.partitions, some.of_each, strict=True):
+                at = np.searchsorted(some.chosen, own)
+                cap = usable_cap(known, partition, caps[name, partition.name], options.up_to)
+                result = settle(
+                    evidence.take(at),
+                    partition.take(own),
+                    estimator=name,
+                    sizes=partition.sizes,
+                    confidence=options.confidence,
+                    up_to=cap,
+                )
+                yield _stored(case, name, partition, measured[name]), result
+
+
+def usable_cap(known: Distances, partition: Partition, cap: float, asked: float) -> float:
+    """Return the audit's cap, or none if it cuts so much that every attack would seem strong enough."""
+    return math.inf if any(forced_cut([known], partition, cap, asked).reasons) else cap
+
+
+def _stored(case: Case, name: str, partition: Partition, measured: Measured) -> StoredResult:
+    about = case.about.model_copy(update={"partition": partition.name, "estimator": name})
+    key = sha256(f"adequacy {name} {partition.name} {' '.join(measured.keys)}".encode()).hexdigest()
+    return StoredResult(kind="adequacy", about=about, shards=(measured.keys,), key=key)
+
+
+def _beside(name: str, every: Mapping[str, Distances], chosen: Ints) -> Distances | None:
+    """Return the least that the other attacks of the run found in the same norm; None if there is none."""
+    own = every[name]
+    others = [
+        known.take(chosen)
+        for other, known in every.items()
+        if other != name and (known.bound, known.norm, known.subject) == (Bound.UPPER, own.norm, own.subject)
+    ]
+    return tightest(*others) if others else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Some:
+    """The rows that are looked at, and which of them serve each partition, by ascending position among all."""
+
+    chosen: Ints
+    of_each: tuple[Ints, ...]
+    dataset: Dataset
+    positions: Ints
+
+
+def _chosen_rows(options: AuditOptions, case: Case, measure: Measurer) -> _Some:
+    _, dataset, positions = case.measured
+    keys = content_keys(
+        dataset.x,
+        positions,
+        case.seed,
+        lambda done, total: measure.progress("choosing samples to check the attack on", done, total),
+    )
+    # The least keys of each group: samples that serve one partition tend to serve the others too.
+    of_each = tuple(chosen_of(keys, partition, options.adequacy_samples) for partition in case.partitions)
+    chosen = np.unique(np.concatenate(of_each))
+    return _Some(chosen, of_each, dataset.take(chosen), positions[chosen])
+
+
+def _evidence(
+    case: Case, name: str, estimator: DistanceEstimator, audited: Distances, some: _Some, measure: Measurer
+) -> Evidence:
+    """Return all that is measured of the chosen rows, in one go; the audited budget is not measured again."""
+    model, _, _ = case.measured
+    ladder = rising(estimator)
+
+    def plans(each: DistanceEstimator, references: References | None) -> list[ShardPlan]:
+        return plans_of(model, some.dataset, some.positions, each, case.seed, references)
+
+    requests = {str(i): plans(each, case.references) for i, each in enumerate(ladder.estimators) if each != estimator}
+    # Slopes and noise are looked at in the model itself: of another subject they say nothing.
+    if isinstance(model, Differentiable) and audited.subject == "model":
+        from fairmargin.distances.masking import without_references
+
+        nowhere = without_references(tuple(map(int, some.dataset.x.shape[1:])))
+        requests["unaided"] = plans(estimator, nowhere)
+        requests["slopes"] = [_look(model, some, estimator.norm, None, case.seed)]
+        requests["noise"] = [_look(model, some, estimator.norm, audited.values, case.seed)]
+    found = measure.carry_out(list(requests.values()), f"checking {name}")
+    named = {key: each.distances for key, each in zip(requests, found, strict=True)}
+    runs = tuple(named.pop(str(i), audited) for i in range(len(ladder.estimators)))
+    return Evidence(runs, ladder.names, ladder.audited, **named)
+
+
+def _look(model: Differentiable, some: _Some, norm: Norm, attacked: Floats | None, seed: int) -> ShardPlan:
+    """Plan to look at slopes; or, given what an attack found, at what noise finds."""
+    from fairmargin.distances.masking import REVISION, measure_noise, measure_slopes
+
+    what = "slopes" if attacked is None else "noise"
+    parts: dict[str, Any] = {"model": model.fingerprint(), "look": what, "revision": REVISION, "norm": norm.value}
+    if attacked is not None:
+        parts["attacked"] = sha256(np.ascontiguousarray(attacked, dtype="<f8").tobytes()).hexdigest()
+    tasks: list[Task[Distances]] = []
+    for start, stop, key in shards_of(model, some.dataset, seed, parts):
+        here, positions = Slice(some.dataset.x, start, stop), some.positions[start:stop]
+        if attacked is None:
+            tasks.append(Task(key, measure_slopes, (model, norm, here, positions)))
+        else:
+            tasks.append(Task(key, measure_noise, (model, norm, here, positions, attacked[start:stop], seed)))
+    return ShardPlan(tuple(tasks), {"look": what, "norm": norm.value, "seed": seed})

@@ -1,0 +1,260 @@
+"""`fairmargin.audit_model`: one call from a model, samples and groups to the record of an audit."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Progress, silent
+from fairmargin.data.dataset import Dataset
+from fairmargin.data.overlap import overlap, overlap_warning
+from fairmargin.data.samples import as_samples
+from fairmargin.distances.catalog import spelled
+from fairmargin.distances.measure import check_samples
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.engine.catalog import parse_engine
+from fairmargin.engine.task import Engine
+from fairmargin.errors import InputError
+from fairmargin.inference.settings import AuditSettings, CompareOptions
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.referenced import as_references
+from fairmargin.report.page import write_report
+from fairmargin.runner.cases import Case
+from fairmargin.runner.run import run
+from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ModelOptions
+from fairmargin.study.record import RunRecord
+from fairmargin.study.run_folder import RunFolder
+from fairmargin.study.study import GIVEN, Study
+
+_CLUSTER = "cluster"
+
+
+def audit_model(
+    model: Any,
+    X: Any,  # noqa: N803 - as in scikit-learn
+    y: Any,
+    *,
+    groups: Any,
+    estimator: str | DistanceEstimator | Sequence[str | DistanceEstimator] | None = None,
+    norm: str | None = None,
+    cross: bool = False,
+    settings: AuditSettings | None = None,
+    training_data: Any = None,
+    references: Any = None,
+    max_samples: int | None = None,
+    seed: int = 0,
+    out: Path | str | None = None,
+    engine: str | Engine = "serial",
+    progress: bool | Progress = True,
+) -> RunRecord:
+    """Measure how far each sample lies from the decision boundary, and compare groups: an audit in one call.
+
+    Parameters
+    ----------
+    model
+        Anything that `as_classifier` accepts: a scikit-learn model, a torch network, `(weight, bias)`, …
+    X
+        Samples: an array, or a data frame, whose columns are put in the model's order.
+    y
+        One label per sample.
+    groups
+        Who belongs to which group: a column (a Series, an array or a `Partition`), or a frame or dict of several.
+    estimator
+        How distances are measured, by name ("plumb", "deepfool:steps=20") or as an object; several in a list. By
+        default `exact_linear` for linear models, else `plumb`.
+    norm
+        "l1", "l2" or "linf", for estimators that name none.
+    cross
+        Also compare the intersections of all columns of `groups`.
+    settings
+        How groups are compared: confidence, control, clusters, …
+    training_data
+        The samples that the model was trained on, to warn of samples that are among them.
+    references
+        Samples for searches that find nothing by themselves; by default some of `X`.
+    max_samples
+        Audit a random part of the samples, at most so many.
+    seed
+        The same seed gives the same numbers.
+    out
+        A run folder, as the command `fairmargin audit --out` writes it; in memory if left out.
+    engine
+        "serial", "processes:workers=2", or an engine.
+    progress
+        Whether to show a bar where someone watches, or a function that is called with (what, done, total).
+
+    Returns
+    -------
+    RunRecord
+        `record["sex"]` is the `AuditResult` of that partition; an array without a name is "group".
+
+    >>> rng = np.random.default_rng(0)
+    >>> X, sex = rng.normal(size=(200, 2)), np.repeat(["F", "M"], 100)
+    >>> record = audit_model(([3.0, 4.0], 0.0), X, (X @ [3, 4] > 0).astype(int), groups=pd.Series(sex, name="sex"))
+    >>> record["sex"]["F"].verdict
+    'no significant difference'
+    """
+    chosen = settings or AuditSettings(seed=seed)
+    if not isinstance(chosen, AuditSettings):
+        raise InputError(
+            f"`settings` must be an AuditSettings, such as fm.AuditSettings(confidence=0.9); given {chosen!r}."
+        )
+    if chosen.seed not in (0, seed):
+        raise InputError(f"`settings` has the seed {chosen.seed}, and `seed` is {seed}: give `seed={chosen.seed}`.")
+    classifier = as_classifier(model)
+    named = in_model_order(classifier, X)
+    samples = as_samples(named)
+    dataset = Dataset(samples, np.asarray(y), domain=classifier.domain, name="the samples")
+    partitions = _partitions(groups, len(dataset), cross)
+    control, cluster = chosen.control, chosen.cluster
+    notes = []
+    if max_samples is not None and max_samples < len(dataset):
+        if max_samples < 1:
+            raise InputError("must be at least 1", field="max_samples", given=max_samples)
+        rows = np.sort(np.random.RandomState(seed).permutation(len(dataset))[:max_samples])
+        notes.append(
+            f"A random part of the samples was audited: {max_samples:,} of {len(dataset):,}, drawn with seed {seed}."
+        )
+        dataset, partitions = dataset.take(rows), tuple(each.take(rows) for each in partitions)
+        control = None if control is None else control.take(rows)
+        cluster = None if cluster is None else np.asarray(cluster)[rows]
+    checked = check_samples(classifier, dataset.x, dataset.y)
+    if training_data is not None:
+        trained = as_samples(in_model_order(classifier, training_data, "training_data"))
+        known = Dataset(trained, np.zeros(trained.shape[0], dtype=int), name="the training data")
+        notes.append(overlap_warning(overlap(dataset, known), table=len(dataset.x.shape) == 2))
+    shape = tuple(map(int, dataset.x.shape[1:]))
+    fixed = None
+    if references is not None:
+        given = in_model_order(classifier, references, "references")
+        fixed = as_references(given, shape, checked.model.domain)
+    columns: dict[str, Any] = {each.name: _column(each) for each in partitions}
+    options = GroupOptions(
+        group=tuple(each.name for each in partitions),
+        control="" if control is None else control.name,
+        cluster="" if cluster is None else _CLUSTER,
+    )
+    columns |= {} if control is None else {control.name: _column(control)}
+    columns |= {} if cluster is None else {_CLUSTER: np.asarray(cluster)}
+    numbers = {name: getattr(chosen, name) for name in CompareOptions.model_fields}
+    study = Study(
+        data=DataOptions(data=f"{GIVEN} ({dataset.fingerprint[:12]})"),
+        model=ModelOptions(model=f"{GIVEN} ({checked.model.fingerprint()[:12]})"),
+        groups=options,
+        audit=AuditOptions(estimator=_names(estimator), norm=norm or "", **numbers),
+        seed=seed,
+    )
+    case = Case(
+        model=type(model).__name__,
+        data=f"{len(dataset):,} samples given in Python",
+        fingerprint=dataset.fingerprint,
+        columns=columns,
+        partitions=partitions,
+        groups=options,
+        control=control,
+        cluster=cluster,
+        seed=seed,
+        notes=(*filter(None, notes), *checked.notes),
+        domain=checked.model.domain.fingerprint(),
+        classifier=checked.model,
+        dataset=dataset,
+        positions=checked.positions,
+        references=fixed,
+    )
+    with _shown(progress) as told:
+        runs = parse_engine(engine) if isinstance(engine, str) else engine
+        folder = None if out is None else RunFolder(Path(out))
+        record, _ = run(study, folder, runs, case=case, progress=told)
+        if folder is not None:
+            write_report(folder.report, record)
+    return record
+
+
+def _names(estimator: str | DistanceEstimator | Sequence[str | DistanceEstimator] | None) -> tuple[str, ...]:
+    """Return estimators as a study names them."""
+    if estimator is None:
+        return ()
+    several = (estimator,) if isinstance(estimator, str) or not isinstance(estimator, Sequence) else tuple(estimator)
+    names = []
+    for each in several:
+        name = each if isinstance(each, str) else spelled(each) if isinstance(each, DistanceEstimator) else ""
+        if not name:
+            raise InputError(
+                f"`estimator` must be a name such as 'plumb' or an estimator of fm.ESTIMATORS; given {each!r}. "
+                "Distances by another estimator are audited with fm.audit(fm.measure(…), partition)."
+            )
+        names.append(name)
+    return tuple(names)
+
+
+def _partitions(groups: Any, samples: int, cross: bool) -> tuple[Partition, ...]:
+    """Return the groups as partitions, each of as many samples as there are."""
+    found = list(_each_partition(groups))
+    for each in found:
+        if len(each) != samples:
+            raise InputError(f"`groups` has {len(each):,} values of {each.name!r}, but there are {samples:,} samples.")
+    if cross:
+        if len(found) < 2:
+            raise InputError("`cross` intersects the columns of `groups`, which has one only. Give a frame of several.")
+        first, *others = found
+        for other in others:
+            first = first & other
+        found.append(first)
+    return tuple(found)
+
+
+def _each_partition(groups: Any) -> Iterator[Partition]:
+    if isinstance(groups, Partition):
+        yield groups
+    elif isinstance(groups, pd.DataFrame | Mapping):
+        for name in groups:
+            column = groups[name]
+            yield column if isinstance(column, Partition) else Partition.by(str(name), column)
+        if not len(groups.keys()):
+            raise InputError("`groups` has no columns: name at least one.")
+    elif isinstance(groups, str) or not hasattr(groups, "__len__"):
+        raise InputError(
+            "must be one value per sample: a Series, an array, a Partition, or a frame of columns",
+            field="groups",
+            given=groups,
+        )
+    elif isinstance(groups, list | tuple) and groups and all(isinstance(each, Partition) for each in groups):
+        yield from groups
+    else:
+        yield Partition.by(str(getattr(groups, "name", None) or "group"), groups)
+
+
+def _column(partition: Partition) -> Any:
+    """Return a partition as a column that keeps the order of its labels."""
+    return pd.Series(pd.Categorical.from_codes(partition.membership, categories=pd.Index(partition.labels)))
+
+
+@contextmanager
+def _shown(progress: bool | Progress) -> Iterator[Progress]:
+    """Yield the caller's function, a bar on standard error where someone watches, or nothing."""
+    if callable(progress):
+        yield progress
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not progress or not console.is_terminal:
+        yield silent
+        return
+    from rich.markup import escape
+    from rich.progress import Progress as Bars
+
+    with Bars(console=console, transient=True) as bars:
+        known: dict[str, Any] = {}
+
+        def told(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = bars.add_task(escape(what), total=total)
+            bars.update(known[what], completed=done, total=total)
+
+        yield told

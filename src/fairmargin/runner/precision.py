@@ -1,0 +1,372 @@
+"""An audit to a precision: a cheap estimator on many samples, the reference on as few as it takes."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairmargin.analyses.precision import POPULATION, THESE_SAMPLES, PreciseGroup, PrecisionResult, judged
+from fairmargin.core.arrays import Ints, same_length
+from fairmargin.core.distances import Distances, concatenate
+from fairmargin.core.partition import Partition, check_partition
+from fairmargin.core.progress import Progress, silent
+from fairmargin.data.dataset import Dataset
+from fairmargin.data.samples import Samples, as_samples, take_rows
+from fairmargin.distances.adequacy import content_keys
+from fairmargin.distances.catalog import describe
+from fairmargin.distances.measure import (
+    check_estimator,
+    check_samples,
+    measure_shard,
+    shard_size,
+    with_references,
+)
+from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.engine.local import Serial
+from fairmargin.errors import InputError
+from fairmargin.inference.capping import forced_cut, within_cap
+from fairmargin.inference.control_variate import FAR_SHARE, SAMPLES
+from fairmargin.inference.estimate import Estimate
+from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.feature_order import in_model_order
+from fairmargin.models.linear_network import served
+from fairmargin.models.protocol import Classifier
+from fairmargin.models.referenced import References, as_references
+from fairmargin.runner.cases import Case
+from fairmargin.runner.costs import passes_of
+from fairmargin.runner.measurer import Measurer, plans_of
+from fairmargin.runner.precision_plan import PrecisionPlan
+from fairmargin.study.options import AuditOptions
+from fairmargin.study.record import StoredResult
+from fairmargin.study.run_folder import RunFolder
+
+_COSTS = "costs"
+_MUCH = 0.1  # of a group's squared error from one sample is worth a word
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """A model and the samples that it is measured on, all checked."""
+
+    model: Classifier
+    x: Samples
+    positions: Ints
+    references: References | None = None
+
+
+def audit_to_precision(
+    model: object,
+    x: Any,
+    y: Any,
+    partition: Partition,
+    plan: PrecisionPlan | None = None,
+    *,
+    references: Any = None,
+    store: Path | str | None = None,
+    progress: Progress | None = None,
+) -> PrecisionResult:
+    """How robust each group is, and how it compares with the rest, to a given precision for the least compute.
+
+    The reference estimator measures some samples of each group, a cheap one more of them; what the cheap one says is
+    corrected by what the reference finds, so that a bad cheap estimator costs precision but never misleads. A pilot
+    tells how well they agree, and from that how many samples each has to measure. Further rounds follow until every
+    group is as precise as asked, or until no sample is left that would help. A group whose far samples cannot be known
+    from the samples there are is reported as not precise, with the reason.
+
+    Guarantee: intervals cover as stated for large samples, see `docs/inference.md`; which samples are measured and
+    what is found depends on their content, not on their order. With a `store`, nothing is measured twice.
+
+    Parameters
+    ----------
+    model, x, y, references
+        As for `measure`.
+    partition
+        The groups.
+    plan
+        Precision, estimators and target.
+    store
+        A folder in which every measurement is kept as it comes; an interrupted audit goes on from there.
+    progress
+        Called with what is being done, how much is done, of how much.
+
+    References
+    ----------
+    A. Angelopoulos et al., "Prediction-powered inference", Science 2023; see `fairmargin.inference.control_variate`.
+
+    >>> from fairmargin.distances.ddn import DDN
+    >>> x = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> sex = Partition.by("sex", ["F", "M"] * 500)
+    >>> asked = PrecisionPlan(precision=0.2, reference=DDN(steps=20))
+    >>> found = audit_to_precision(([3.0, 4.0], 0.0), x, (x @ [3, 4] > 0).astype(int), sex, asked)
+    >>> found.met, found["F"].reference_samples
+    (True, 250)
+    """
+    chosen = plan or PrecisionPlan()
+    if not isinstance(chosen, PrecisionPlan):
+        raise InputError(f"`plan` must be a PrecisionPlan, such as `fm.PrecisionPlan(0.05)`; given {chosen!r}.")
+    check_partition(partition)
+    classifier = as_classifier(model)
+    samples = as_samples(in_model_order(classifier, x))
+    for estimator in chosen.estimators():
+        check_estimator(served(classifier, estimator.needs, tuple(map(int, samples.shape[1:]))), estimator)
+    same_length(x=samples, partition=partition)
+    checked = check_samples(classifier, samples, y)
+    classifier, positions = checked.model, checked.positions
+    fixed = None
+    if references is not None:
+        fixed = as_references(
+            in_model_order(classifier, references, "references"), tuple(map(int, samples.shape[1:])), classifier.domain
+        )
+    subject, tell = Subject(classifier, samples, positions, fixed), progress or silent
+    folder = None if store is None else RunFolder(Path(store))
+    with folder.store.lock() if folder else nullcontext():
+        measure = None if folder is None else Measurer(folder, Serial(), tell)
+        found = precise(subject, partition, chosen, measure, tell)
+    return replace(found, notes=(*found.notes, *checked.warnings))
+
+
+def precise_case(
+    options: AuditOptions, case: Case, estimators: Mapping[str, DistanceEstimator], measure: Measurer
+) -> Iterator[tuple[StoredResult, PrecisionResult]]:
+    """Yield an audit to a precision for every partition of a case."""
+    (name,) = estimators
+    plan = precision_plan(options, case, estimators)
+    model, dataset, positions = case.measured
+    measure.note(*(getattr(estimator, "caution", "") for estimator in plan.estimators()))
+    subject = Subject(model, dataset.x, positions, case.references)
+    for partition in case.partitions:
+        about = case.about.model_copy(update={"partition": partition.name, "estimator": name})
+        parts = (
+            f"precision {name} {options.model_dump_json()} {partition.name} {dataset.fingerprint} {model.fingerprint()}"
+        )
+        key = sha256(parts.encode() + partition.membership.astype("<i8").tobytes()).hexdigest()
+        result = precise(subject, partition, plan, measure, measure.progress)
+        yield StoredResult(kind="precision", about=about, key=key), result
+
+
+def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, DistanceEstimator]) -> PrecisionPlan:
+    """Return what is asked of an audit to a precision; refuse estimators that the model cannot serve."""
+    (reference,) = estimators.values()
+    plan = PrecisionPlan(
+        precision=options.precision,
+        reference=reference,
+        target=THESE_SAMPLES if options.target == "samples" else POPULATION,
+        confidence=options.confidence,
+        up_to=options.up_to,
+        seed=case.seed,
+    )
+    model, dataset, _ = case.measured
+    for estimator in plan.estimators():
+        asked = served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:])))
+        check_estimator(asked, estimator, _name(estimator))
+    return plan
+
+
+def precise(
+    subject: Subject, partition: Partition, plan: PrecisionPlan, measure: Measurer | None, progress: Progress
+) -> PrecisionResult:
+    """Audit what is loaded and checked; with a measurer, by its engine, keeping every measurement."""
+    estimators = plan.estimators()
+    names = [_name(each) for each in estimators]
+    keys = content_keys(
+        subject.x,
+        subject.positions,
+        -1 - plan.seed,  # drawn by other numbers than those that an estimator's own randomness comes from
+        lambda done, total: progress("drawing samples", done, total),
+    )
+    trial = np.sort(np.argsort(keys, kind="stable")[: subject.model.tile if subject.model.tile > 1 else 64])
+    costs = tuple(_cost(subject, each, trial, plan.seed, measure, progress) for each in estimators)
+
+    def ask(which: int, rows: Ints) -> Distances:
+        what = f"measuring {names[which]}"
+        if measure is None:
+            return _by_shards(subject, estimators[which], rows, plan.seed, progress, what)
+        return _by_tasks(subject, estimators[which], rows, plan.seed, measure, what)
+
+    question = Question(plan.precision, plan.confidence, plan.is_finite, plan.pilot, plan.up_to, costs)
+    answer = to_precision(ask, partition, keys, question)
+    found = _result(answer, partition, plan, question, names, len(trial))
+    everyone = Partition("all", ("all",), np.zeros(len(answer.reference), dtype=np.int64))
+    cut = forced_cut([answer.reference], everyone, answer.up_to, plan.up_to)
+    if not cut.remedy:
+        return found
+    every = replace(cut, reasons=cut.reasons * len(found.groups))
+    return replace(found, groups=within_cap(found.groups, every), notes=(every.warning, *found.notes))
+
+
+def _by_shards(
+    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, progress: Progress, what: str
+) -> Distances:
+    """Measure some samples without keeping anything, by any estimator, also one of the user's own."""
+    model = _asked(subject, estimator)
+    size = shard_size(model, math.prod(subject.x.shape[1:]), len(rows))
+    parts = []
+    progress(what, 0, len(rows))
+    for start in range(0, len(rows), size):
+        some = rows[start : start + size]
+        parts.append(measure_shard(model, estimator, take_rows(subject.x, some), subject.positions[some], seed))
+        progress(what, min(start + size, len(rows)), len(rows))
+    return concatenate(parts)
+
+
+def _by_tasks(
+    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, measure: Measurer, what: str
+) -> Distances:
+    some = Dataset(take_rows(subject.x, rows), subject.positions[rows], domain=subject.model.domain)
+    plans = plans_of(subject.model, some, subject.positions[rows], estimator, seed, subject.references)
+    return measure.carry_out([plans], what)[0].distances
+
+
+def _cost(
+    subject: Subject,
+    estimator: DistanceEstimator,
+    trial: Ints,
+    seed: int,
+    measure: Measurer | None,
+    progress: Progress,
+) -> float:
+    """Return passes per sample by a trial on one tile, which the run remembers."""
+    model = _asked(subject, estimator)
+    x, positions = take_rows(subject.x, trial), subject.positions[trial]
+    if measure is None:
+        return passes_of(model, estimator, x, positions, seed)
+    content = np.ascontiguousarray(content_keys(x, positions, seed)).astype("<u8").tobytes()
+    parts = f"{describe(estimator)} {type(estimator).revision} {model.fingerprint()} {model.tile}"
+    key = sha256(parts.encode() + content).hexdigest()
+    known = measure.run.remembered(_COSTS)
+    if isinstance(known.get(key), int | float):
+        return float(known[key])
+    progress("trying what an estimator costs", 0, 1)
+    found = passes_of(model, estimator, x, positions, seed)
+    measure.run.remember(_COSTS, {**known, key: found})
+    progress("trying what an estimator costs", 1, 1)
+    return found
+
+
+def _asked(subject: Subject, estimator: DistanceEstimator) -> Classifier:
+    """Return the model as the estimator is given it."""
+    model = served(subject.model, estimator.needs, tuple(map(int, subject.x.shape[1:])))
+    return with_references(model, subject.references, estimator)
+
+
+def _name(estimator: DistanceEstimator) -> str:
+    try:
+        settings = describe(estimator)
+    except InputError:  # someone's own: it has no name in the catalog
+        return type(estimator).__name__
+    steps = settings.get("steps")
+    return str(settings["name"]) if steps is None else f"{settings['name']}:steps={steps}"
+
+
+def _result(
+    answer: Answer, partition: Partition, plan: PrecisionPlan, question: Question, names: list[str], trial: int
+) -> PrecisionResult:
+    means, contrast, sizes = answer.means, answer.contrast, partition.sizes
+    bound, groups = answer.reference.bound, []
+    for g, label in enumerate(partition.labels):
+        mean = float(means.mean[g])
+        known = means.spread2[g] / sizes[g] if plan.is_finite else 0.0
+        error2 = means.error2[g] + known
+        reason = ""
+        if mean == 0:
+            reason = f"no sample of group {label!r} that was looked at has a distance above 0"
+        elif not plan.is_finite and sizes.sum() < SAMPLES:
+            reason = (
+                f"there are {sizes.sum():,} samples, and {SAMPLES} are needed to know whether a few percent of them "
+                "lie far away"
+            )
+        robustness = Estimate(mean, float(contrast.mean_low[g]), float(contrast.mean_high[g]), bound, reason)
+        sigma = Estimate(
+            float(contrast.sigma[g]), float(contrast.sigma_low[g]), float(contrast.sigma_high[g]), bound / bound, reason
+        )
+        if mean == 0:
+            robustness = Estimate(0.0, 0.0, math.nan, bound, reason)
+            sigma = Estimate(-1.0, -1.0, math.nan, bound / bound, reason)
+        if len(sizes) == 1:
+            sigma = Estimate.undefined(f"there is no sample outside group {label!r}", bound / bound)
+        groups.append(
+            PreciseGroup(
+                group=label,
+                size=int(sizes[g]),
+                robustness=robustness,
+                sigma=sigma,
+                sigma_alone=sigma,
+                cheap_samples=0 if answer.cheap is None else int(means.pool[g]),
+                reference_samples=int(means.measured[g]),
+                plain_samples=float(means.spread2[g] / error2) if error2 > 0 else float(sizes[g]),
+                correlation=float(means.correlation[g]),
+                met=bool(answer.met[g]),
+                unmet=_why_unmet(g, answer, sizes, plan, reason),
+            )
+        )
+    costs = question.costs
+    return PrecisionResult(
+        partition=partition.name,
+        groups=judged(groups, contrast.p, contrast.sigma_limits, plan.confidence),
+        precision=plan.precision,
+        confidence=plan.confidence,
+        target=plan.target,
+        reference=names[REFERENCE],
+        cheap="" if answer.cheap is None else names[answer.cheap],
+        bound=bound,
+        norm=answer.reference.norm,
+        spent=float(np.dot(np.array(answer.asked) + trial, costs)),
+        plain_cost=costs[REFERENCE] * sum(row.plain_samples for row in groups),
+        full_cost=costs[REFERENCE] * float(sizes.sum()),
+        rounds=answer.rounds,
+        up_to=answer.up_to,
+        notes=_notes(answer, groups, names, plan),
+    )
+
+
+def _notes(answer: Answer, groups: list[PreciseGroup], names: list[str], plan: PrecisionPlan) -> tuple[str, ...]:
+    notes = []
+    if answer.cheap is None and len(names) > 1:
+        cheap = " nor ".join(names[:-1])
+        notes.append(f"The pilot found that {cheap} does not pay: {names[-1]} was run on a plain random part.")
+    short = [row for row in groups if not row.met]
+    for why in dict.fromkeys(row.unmet for row in short):
+        which = [row for row in short if row.unmet == why]
+        listed = ", ".join(row.group for row in which)
+        notes.append(f"{listed}: not to ±{plan.precision:g}{_reached(which)}. {why}.")
+    if answer.cap_reason:
+        notes.append(answer.cap_reason[0].upper() + answer.cap_reason[1:] + ".")
+    return tuple(notes)
+
+
+def _reached(groups: list[PreciseGroup]) -> str:
+    """How far it came, rounded up: what was missed by a hair must not read as met."""
+    widths = [(row.sigma_alone.high - row.sigma_alone.low) / 2 for row in groups]
+    known = [width for width in widths if math.isfinite(width)]
+    return f"; reached ±{math.ceil(1000 * max(known)) / 1000:g}" if known else ""
+
+
+def _why_unmet(g: int, answer: Answer, sizes: Ints, plan: PrecisionPlan, reason: str) -> str:
+    """Say why a group is not as precise as asked; empty if it is."""
+    if answer.met[g]:
+        return ""
+    if reason:
+        return reason[0].upper() + reason[1:]
+    width = float(answer.contrast.half_width[g])
+    if math.isnan(width):
+        return "Its mean, or that of its rest, has no interval"
+    if not plan.is_finite and sizes[g] < SAMPLES:
+        return (
+            f"With fewer than {SAMPLES} samples of a group, {FAR_SHARE:.0%} that lie far away can be missed; the "
+            "interval assumes that they are no more common in this group than in the others. More samples of it would "
+            "help"
+        )
+    if width <= plan.precision:
+        return (
+            "A few far samples carry most of its error, and its interval is short only because its mean came out low; "
+            "more samples of it may show a larger one"
+        )
+    largest = float(answer.means.largest[g])
+    one = f"; a single one makes up {largest:.0%} of its squared error" if largest > _MUCH else ""
+    return f"Its samples are used up: none is left that would shorten the interval by more than 1 %{one}"

@@ -1,0 +1,253 @@
+"""Load what a training begins with: samples, validation data kept apart, and a network."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from fairmargin.core.arrays import Bools, Ints
+from fairmargin.core.domain import Domain
+from fairmargin.core.partition import Partition
+from fairmargin.core.progress import Progress, silent
+from fairmargin.core.suggestion import suggest
+from fairmargin.data.card import SPLITS
+from fairmargin.data.catalog import DATASETS
+from fairmargin.data.dataset import Dataset
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.architectures.catalog import ARCHITECTURES, build_architecture
+from fairmargin.models.loading import load_model
+from fairmargin.models.normalized import Normalized
+from fairmargin.models.torch_model import from_torch
+from fairmargin.models.weights import load_weights
+from fairmargin.runner.cases import load_data
+from fairmargin.study.options import DataOptions, GroupOptions, ModelOptions, TrainOptions
+from fairmargin.study.study import ARCHITECTURE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingData:
+    """Samples of a training: to train on, and to look at between epochs.
+
+    Parameters
+    ----------
+    training, validation
+        Samples with labels as the positions of classes, where these are named.
+    outputs
+        Number of scores that the network gives.
+    """
+
+    training: Dataset
+    validation: Dataset | None
+    outputs: int
+
+
+def load_training_data(
+    data: DataOptions, groups: GroupOptions, train: TrainOptions, progress: Progress = silent
+) -> TrainingData:
+    """Load the samples to train on; validation data are a fixed share of them, or data of their own.
+
+    Of a named dataset the training split is taken unless another is asked for.
+    """
+    split = data.split or ("train" if data.data in DATASETS else "all")
+    data = data.model_copy(update={"split": split})
+    whole = prepared(load_data(data, groups, progress=progress), groups, data.class_names)
+    if len(np.unique(whole.y)) < 2:
+        only = whole.labels[0]
+        raise InputError(
+            f"The data have one class only, {only!s}: there is nothing to tell apart. Check the label column."
+        )
+    _check_labels(whole)
+    named = len(whole.class_names) or len(data.class_names)
+    outputs = named or (int(whole.y.max()) + 1 if whole.y.dtype.kind in "iu" else len(np.unique(whole.y)))
+    share = train.share
+    if share is None:
+        return TrainingData(whole, load_beside(data, groups, train.validation.strip(), whole, progress), outputs)
+    if not share:
+        return TrainingData(whole, None, outputs)
+    kept = held_out(whole.y, whole.partition(groups_name(groups, data.label)), share)
+    if not kept.any():
+        raise InputError(
+            f"{{validation}} {train.validation} keeps a part of every class apart, and no class has 2 samples: there "
+            f"are {len(whole):,} samples of as many classes. Raise {{per_group}}, write {{validation}} 0, or check the "
+            "label column.",
+            others=("validation", "per_group"),
+        )
+    return TrainingData(whole.take(~kept), whole.take(kept), outputs)
+
+
+def groups_name(groups: GroupOptions, label: str = "") -> str:
+    """Return the name of the partition that a training method speaks of; the class if none is named."""
+    if groups.cross:
+        return " & ".join(groups.cross[0])
+    named = groups.group[0] if groups.group else "class"
+    return "class" if named == label else named
+
+
+def _check_labels(dataset: Dataset) -> None:
+    """Refuse labels that are measured, not named: with hardly two alike there are no classes to tell apart."""
+    y = dataset.y
+    if y.dtype.kind != "f":
+        return
+    fractions, values = y[y % 1 != 0], len(np.unique(y))
+    if fractions.size and 2 * values > len(y):
+        raise InputError(
+            f"The label is a number that was measured ({fractions[0]:g}, for instance; {values:,} different ones among "
+            f"{len(y):,} samples), and a network tells classes apart. Check --label, or make classes of it first: "
+            "above and below a threshold, say."
+        )
+
+
+def load_beside(
+    data: DataOptions,
+    groups: GroupOptions,
+    place: str,
+    training: Dataset,
+    progress: Progress = silent,
+    *,
+    per_group: int = 0,
+) -> Dataset:
+    """Load further data of the same kind: another split of the dataset, or another file, with the same classes."""
+    known = data.data in DATASETS
+    if place in SPLITS and not known:
+        raise InputError(f"{data.data} has no split {place!r}: a file has none. Give a file of its own.")
+    if not place or (place not in SPLITS and not Path(place).exists()):
+        words = f"a split ({', '.join(SPLITS)}) or " if known else ""
+        raise InputError(f"There is no file {place!r}. Expected {words}a file or folder; looked in {Path.cwd()}.")
+    where = {"split": place} if place in SPLITS else {"data": place, "split": "all", "root": ""}
+    further = load_data(data.model_copy(update={**where, "per_group": per_group}), groups, progress=progress)
+    found = prepared(further, groups, training.class_names)
+    if found.x.shape[1:] != training.x.shape[1:] or found.feature_names != training.feature_names:
+        raise InputError(
+            f"{place} has {_features(found)}, but the training data have {_features(training)}. They must be the same, "
+            "in the same order: choose the columns with --features."
+        )
+    return found
+
+
+def prepared(dataset: Dataset, groups: GroupOptions, class_names: tuple[str, ...] = ()) -> Dataset:
+    """Return data as they are trained on: labels as positions where they are names, crossed groups as an attribute.
+
+    Images that come without limits lie in [0, 1], as for an audit.
+    """
+    y, names = dataset.y, dataset.class_names
+    if y.dtype.kind in "US":
+        names = class_names or tuple(map(str, np.unique(y)))
+        y = _positions(y, names)
+    attributes = dict(dataset.attributes)
+    if groups.cross:
+        first, *others = (dataset.partition(name) for name in groups.cross[0])
+        for other in others:
+            first = first & other
+        attributes[groups_name(groups)] = np.array(first.labels)[first.membership]
+    pixels = len(dataset.x.shape) == 4 and not dataset.domain.is_bounded
+    domain = Domain(0, 1, dataset.domain.scale) if pixels else dataset.domain
+    same = y is dataset.y
+    return Dataset(
+        dataset.x,
+        y,
+        attributes,
+        domain,
+        dataset.name,
+        dataset.fingerprint if same else "",
+        dataset.feature_names,
+        dataset.notes,
+        names,
+    )
+
+
+def held_out(y: npt.NDArray[Any], groups: Partition, share: float) -> Bools:
+    """Return a mask of the samples kept for validation: the share of every class and of every group in it.
+
+    Guarantee: a class of two samples or more has one on each side, and its part is the share, rounded; the seed is
+    fixed, so that trainings of different seeds are validated on the same samples.
+
+    >>> y = np.repeat([0, 1], 50)
+    >>> kept = held_out(y, Partition.by("class", y), 0.1)
+    >>> np.bincount(y[kept]).tolist()
+    [5, 5]
+    """
+    # RandomState, not Generator: numpy promises that its stream never changes.
+    order: Ints = np.random.RandomState(0).permutation(len(y))
+    kept = np.zeros(len(y), dtype=np.bool_)
+    for label in np.unique(y):
+        members = order[y[order] == label]
+        members = members[np.argsort(groups.membership[members], kind="stable")]
+        count = min(max(round(share * len(members)), 1), len(members) - 1)
+        # At even steps through the groups, one after the other: each gives its share.
+        kept[members[((np.arange(count) + 0.5) * len(members) / max(count, 1)).astype(np.int64)]] = True
+    return kept
+
+
+def build_network(options: ModelOptions, place: str, data: TrainingData, seed: int) -> nn.Module:
+    """Return the network before its first step, by the seed, with its normalisation as the first layer.
+
+    Parameters
+    ----------
+    options
+        The network; with weights it starts warm.
+    place
+        Name of the data, for sentences.
+    data
+        What is trained on.
+    seed
+        Seed of the initial weights.
+    """
+    shape = tuple(map(int, data.training.x.shape[1:]))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if options.model.startswith(ARCHITECTURE):
+            name = options.model.removeprefix(ARCHITECTURE)
+            _check_pictures(name, place, data.training)
+            network: object = build_architecture(name, shape, data.outputs)
+            if options.weights:
+                assert isinstance(network, nn.Module)
+                load_weights(network, Path(options.weights), trust=options.trust_model, user="the data")
+        else:
+            network = load_model(options.model, trust=options.trust_model, weights=options.weights)
+    if not isinstance(network, nn.Module):
+        raise ModelError(
+            f"{options.model!r} is a `{type(network).__name__}`; what is trained is a torch network. Name one, or a "
+            "function that makes it."
+        )
+    mean, std, device = options.mean or None, options.std or None, options.device or None
+    return from_torch(network, classes=range(data.outputs), mean=mean, std=std, device=device).module
+
+
+def _check_pictures(name: str, place: str, dataset: Dataset) -> None:
+    """Refuse a network for images where samples are rows of numbers: columns that stand side by side are no picture.
+
+    Datasets of the catalog may be pictures in rows: their card says so.
+    """
+    features = dataset.x.shape[1:]
+    if len(features) != 1 or name not in ARCHITECTURES or not ARCHITECTURES[name].images:
+        return
+    if place in DATASETS and DATASETS[place].card.flattened:
+        return
+    raise ModelError(
+        f"`{name}` takes images, and {place} holds rows of {features[0]:,} numbers: neighbours in a table are no "
+        "neighbours in a picture. Take `logistic`, or a network of your own (--model path/to/file.py:make); if the "
+        "rows are pictures, save them as an array `x` of the shape (samples, channels, height, width)."
+    )
+
+
+def weights_of(module: nn.Module) -> nn.Module:
+    """Return the network whose weights are kept: without the normalisation around it."""
+    inner = module.model if isinstance(module, Normalized) else module
+    assert isinstance(inner, nn.Module)
+    return inner
+
+
+def _positions(y: npt.NDArray[Any], names: tuple[str, ...]) -> Ints:
+    at = {name: position for position, name in enumerate(names)}
+    unknown = [label for label in map(str, np.unique(y)) if label not in at]
+    if unknown:
+        raise InputError(f"Label {unknown[0]!r} is none of the classes. {suggest(unknown[0], names)}")
+    return np.array([at[str(label)] for label in y], dtype=np.int64)
+
+
+def _features(dataset: Dataset) -> str:
+    return ", ".join(dataset.feature_names) if dataset.feature_names else f"samples of shape {dataset.x.shape[1:]}"

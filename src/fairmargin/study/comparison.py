@@ -1,0 +1,128 @@
+"""Two runs on the same samples, paired."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fairmargin.analyses.comparison import Comparison, compare
+from fairmargin.core.arrays import Ints
+from fairmargin.core.suggestion import suggest
+from fairmargin.errors import InputError
+from fairmargin.study.check import settings_of
+from fairmargin.study.record import About, RunRecord, StoredResult
+from fairmargin.study.run_folder import RunFolder
+
+_SHOWN = 3  # ids named in a sentence
+
+
+def compare_runs(
+    before: tuple[RunFolder, RunRecord], after: tuple[RunFolder, RunRecord], partitions: tuple[str, ...] = ()
+) -> list[tuple[About, Comparison]]:
+    """Compare every estimator and partition that both runs have, sample by sample.
+
+    Samples of imported distances are paired by their ids if both runs have them, otherwise by position.
+    """
+    (first, old), (second, new) = before, after
+    if old.provenance.samples != new.provenance.samples:
+        raise InputError(
+            f"{first.path} ({old.provenance.data}) and {second.path} ({new.provenance.data}) were not measured on the "
+            "same samples, so that they cannot be paired. Audit both models on the same data."
+        )
+    if old.provenance.domain != new.provenance.domain:
+        raise InputError(
+            f"{first.path} and {second.path} were measured with different bounds or scales (--bounds, --scale), so "
+            "that their distances are in different units. Audit both models with the same."
+        )
+    for folder, record in before, after:
+        _refuse_without_audit(folder, record)
+    order, note = (None, "") if old.provenance.samples else _order_of(first, second)
+    found = []
+    for left, right in _pairs(old, new, partitions):
+        earlier, later = first.distances(left.shards[0]), second.distances(right.shards[0])
+        name = left.about.partition
+        groups, other = (
+            folder.partition(name, int(stored.settings.get("merge_below", 0)))
+            for folder, stored in ((first, left), (second, right))
+        )
+        if order is not None:
+            later, other = later.take(order), other.take(order)
+        if groups.labels != other.labels or not np.array_equal(groups.membership, other.membership):
+            raise InputError(
+                f"The groups of {name!r} differ between {first.path} and {second.path}: not the same samples."
+            )
+        settings = settings_of(first, left).model_copy(update={"control": None})
+        result = compare(earlier, later, groups, settings)
+        found.append((left.about, _with_notes(result, str(left.settings.get("control", "")), note)))
+    return found
+
+
+def _refuse_without_audit(folder: RunFolder, record: RunRecord) -> None:
+    if any(each.kind == "audit" for each in record.results):
+        return
+    if any(each.kind == "precision" for each in record.results):
+        raise InputError(
+            f"{folder.path} holds an audit to a precision, which measures some samples only, so that they cannot be "
+            "paired with another run's. Audit without --precision first."
+        )
+    raise InputError(f"{folder.path} holds no audit. Compare takes the run folders of two audits.")
+
+
+def _with_notes(comparison: Comparison, control: str, pairing: str) -> Comparison:
+    notes = [pairing] if pairing else []
+    if control:
+        notes.append(
+            f"The runs were audited within each {control}; here each sample is compared with itself over all of them, "
+            "so that σ is not the audit's."
+        )
+    return replace(comparison, warnings=(*comparison.warnings, *notes))
+
+
+def _pairs(old: RunRecord, new: RunRecord, partitions: tuple[str, ...]) -> list[tuple[StoredResult, StoredResult]]:
+    """Return the audits that both runs have, by estimator and partition."""
+    before, after = (
+        {(r.about.estimator, r.about.partition): r for r in record.results if r.kind == "audit"}
+        for record in (old, new)
+    )
+    estimators = [name for name in dict.fromkeys(e for e, _ in before) if name in {e for e, _ in after}]
+    if not estimators:
+        names = list(dict.fromkeys(e for e, _ in before))
+        raise InputError(
+            f"The runs have no estimator in common: {', '.join(names)} before. "
+            f"{suggest(names[0], list(dict.fromkeys(e for e, _ in after)))}"
+        )
+    known = [dict.fromkeys(p for _, p in side) for side in (before, after)]
+    for name in partitions:
+        for side in known:
+            if name not in side:
+                raise InputError(f"The runs have no partition {name!r} in common. {suggest(name, side)}")
+    common = partitions or tuple(name for name in known[0] if name in known[1])
+    if not common:
+        raise InputError(f"The runs have no partition in common: {', '.join(known[0])} and {', '.join(known[1])}.")
+    return [(before[e, p], after[e, p]) for e in estimators for p in common]
+
+
+def _order_of(before: RunFolder, after: RunFolder) -> tuple[Ints | None, str]:
+    """Return the position in `after` of every sample of `before`; None with a note if ids are lacking."""
+    old, new = before.ids(), after.ids()
+    lacking = [str(run.path) for run, ids in ((before, old), (after, new)) if ids is None]
+    if old is None or new is None:
+        note = (
+            f"Samples are paired by position, since {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} "
+            "no ids: a file in another order gives wrong results. Audit both files with --id COLUMN to pair by ids."
+        )
+        return None, note
+    missing, extra = np.setdiff1d(old, new), np.setdiff1d(new, old)
+    if missing.size or extra.size:
+        lack = [f"{run.path} lacks {_listed(ids)}" for run, ids in ((after, missing), (before, extra)) if ids.size]
+        raise InputError(
+            f"{before.path} and {after.path} do not have the same ids: {', and '.join(lack)}. Ids are compared as "
+            "texts, so that 7, 7.0 and 007 differ. Audit both models on the same samples."
+        )
+    sorted_new = np.argsort(new)
+    return sorted_new[np.searchsorted(new, old, sorter=sorted_new)], ""
+
+
+def _listed(ids: npt.NDArray[np.str_]) -> str:
+    some = ", ".join(repr(str(each)) for each in ids[:_SHOWN])
+    return f"{len(ids):,} of the other's ids ({some}{', …' if len(ids) > _SHOWN else ''})"

@@ -1,0 +1,382 @@
+"""The options of a study. Each field is an option of the command line, a key of study files and a Python argument."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
+
+from fairmargin.core.options import (
+    Bounds,
+    Crosses,
+    Listed,
+    Names,
+    Number,
+    Numbers,
+    OnCommandLine,
+    Options,
+    Radii,
+    Radius,
+    Whole,
+)
+from fairmargin.errors import InputError
+from fairmargin.inference.settings import CompareOptions
+from fairmargin.study.paper_settings import STEPS, settings_of, settings_sentence
+from fairmargin.study.schedule import Schedule, parse_schedule
+
+
+def _schedule(value: Any) -> Any:
+    if isinstance(value, Schedule):
+        return value
+    if not isinstance(value, str):
+        raise InputError("must be a text such as 'cosine' or 'steps:0.5,0.75'")
+    return parse_schedule(value)
+
+
+Count = Annotated[Whole, Field(ge=0)]
+Rate = Annotated[Schedule, BeforeValidator(_schedule), PlainSerializer(str, return_type=str)]
+
+
+class DataOptions(Options):
+    """The samples: a dataset of the catalog, a file, or a folder of images."""
+
+    panel: ClassVar[str] = "Data"
+
+    data: str = ""
+    """Name of a dataset (`fairmargin data`), a file .npz, .csv or .parquet, or a folder or zip of images."""
+    root: str = ""
+    """Folder or archive of a named dataset's files."""
+    split: Literal["", "all", "train", "test"] = ""
+    """Part of a named dataset: all, train or test; all if left out, or train for a training."""
+    task: str = ""
+    """What is predicted, for datasets with several tasks."""
+    size: Count = 0
+    """Width and height to which images are resized; 0: as they are."""
+    label: str = ""
+    """Column of a table that holds the class."""
+    features: Names = ()
+    """Feature columns of a table; all but label and group columns if left out."""
+    scale: Literal["", "std", "none"] = ""
+    """Length of a step: std (of each feature; the default of tables) or none."""
+    bounds: Bounds = None
+    """Where inputs may lie: low,high, for instance 0,1."""
+    labels: str = ""
+    """Table (.csv, .parquet) with labels and attributes of a folder of images; without it, subfolders are classes."""
+    image_column: str = ""
+    """Column of `labels` with the names of the image files; "file" if left out."""
+    class_names: Names = ()
+    """Classes in the order of a network's outputs, where labels are names; sorted if left out."""
+    per_group: Count = 0
+    """Maximum number of samples of each value of the first group column; 0: all."""
+    training_data: str = ""
+    """Data the model was trained on (a file, or NAME:SPLIT), to warn of samples that are part of it."""
+
+
+class ModelOptions(Options):
+    """The classifier."""
+
+    panel: ClassVar[str] = "Model"
+
+    model: str = ""
+    """A file (.npz with weight and bias, .onnx, .skops, .joblib, .pkl, .pt, .pt2), an import path (package.module:name
+    or path/to/file.py:name), or arch:NAME with weights. See `fairmargin list architectures`."""
+    weights: str = ""
+    """Weights of a torch network: .safetensors, or a checkpoint of tensors (.pt, .pth, .th, .ckpt)."""
+    mean: Numbers = ()
+    """Means by which the network's inputs are normalised: 0.485,0.456,0.406, or one number.
+    Distances stay in the data's units."""
+    std: Numbers = ()
+    """Standard deviations by which the network's inputs are normalised."""
+    trust_model: bool = False
+    """Read model files that can run code (.joblib, .pkl, .pt2, whole torch modules). Only if you made them yourself."""
+    device: str = ""
+    """Device of a network: cpu, cuda, …; a GPU if there is one."""
+    tile: Count = 0
+    """Number of samples that a network processes at once; 0: 64. Fewer where memory is short."""
+
+    @model_validator(mode="after")
+    def _check_normalisation(self) -> Self:
+        if bool(self.mean) != bool(self.std):
+            given, other, example = ("mean", "std", "1") if self.mean else ("std", "mean", "0")
+            raise InputError(
+                f"is given without {{{other}}}: give both ({{{other}}} {example})", field=given, others=(other,)
+            )
+        return self
+
+
+class ImportOptions(Options):
+    """Distances measured elsewhere."""
+
+    panel: ClassVar[str] = "Distances measured elsewhere"
+
+    distances: str = ""
+    """Table of distances (.csv, .parquet, .npz), or a run folder."""
+    distance_column: str = ""
+    """Column with the distance; of a run folder with several estimators, the estimator."""
+    correct_column: str = ""
+    """Column that says whether the sample is classified correctly."""
+    id: str = ""
+    """Column with an id of its own for every sample, by which `compare` pairs two runs."""
+    bound: Literal["", "exact", "upper", "lower", "neither"] = ""
+    """Side of the truth on which the distances lie: exact, upper (attacks), lower (certificates), neither."""
+
+
+class GroupOptions(Options):
+    """The groups that are compared."""
+
+    panel: ClassVar[str] = "Groups"
+
+    group: Listed = ()
+    """Column whose values are the groups; may be repeated. The class if left out."""
+    cross: Crosses = ()
+    """Columns to intersect: race,sex; may be repeated."""
+    merge_below: Count = 0
+    """Merge groups smaller than this into "other"."""
+    control: str = ""
+    """Compare groups inside the values of this column, usually the class."""
+    cluster: str = ""
+    """Column with an id per person, where samples are not independent."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that groups, controls or clusters, each once."""
+        named = [*self.group, *(name for cross in self.cross for name in cross), self.control, self.cluster]
+        return tuple(dict.fromkeys(name for name in named if name))
+
+
+class AuditOptions(CompareOptions):
+    """What an audit measures, and how it compares groups."""
+
+    panel: ClassVar[str] = "Measuring"
+
+    estimator: Listed = ()
+    """NAME or NAME:key=value,…, as in plumb:steps=20; may be repeated. See `fairmargin list estimators`."""
+    norm: Literal["", "l1", "l2", "linf"] = ""
+    """Norm of estimators that name none, or of imported distances."""
+    adequacy: bool = False
+    """Also check whether attacks were strong enough: some samples of each group at a quarter to four times the steps,
+    with alarms for masked gradients. Can be added to a finished run."""
+    adequacy_samples: Annotated[Whole, Field(ge=10)] = 64
+    """Maximum number of samples of each group that the check of adequacy looks at; 10 or more."""
+    precision: Number = 0.0
+    """Measure no more samples than it takes to know every group's σ to ± this, as in 0.03: a cheap estimator on many,
+    `estimator` on few. Prints what that saved."""
+    target: Literal["", "population", "samples"] = ""
+    """What the precision is about: population (the samples were drawn from it) or samples (these alone)."""
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _check_precision(cls, value: object) -> object:
+        number = float(value) if isinstance(value, int | float | str) and str(value).strip() else value
+        if isinstance(value, str | int) and number == 0 and not isinstance(value, bool):
+            raise InputError("must lie between 0 and 1, as in 0.03. Leave it out for a full audit")
+        if isinstance(number, float) and number and not 0 < number < 1:
+            raise InputError("is half the width of σ's interval and must lie between 0 and 1, as in 0.03")
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        default = type(self).model_fields["adequacy_samples"].default
+        if not self.adequacy and self.adequacy_samples != default:
+            raise InputError(
+                "goes with {adequacy} and has no effect here: leave it out, or add {adequacy}",
+                field="adequacy_samples",
+                others=("adequacy",),
+            )
+        if self.target and not self.precision:
+            raise InputError(
+                "goes with {precision} and has no effect here: leave it out, or add {precision}",
+                field="target",
+                others=("precision",),
+            )
+        if self.precision and len(self.estimator) > 1:
+            raise InputError(
+                "takes one {estimator}, the reference; it finds a cheap one by itself",
+                field="precision",
+                others=("estimator",),
+            )
+        if self.precision and self.adequacy:
+            raise InputError(
+                "does not go with {precision} yet: leave one of them out", field="adequacy", others=("precision",)
+            )
+        return self
+
+
+class AttackOptions(CompareOptions):
+    """The attacks at fixed radii."""
+
+    panel: ClassVar[str] = "Attacking"
+
+    attack: Listed = ()
+    """NAME or NAME:key=value,…, as in pgd:steps=40,norm=l2; may be repeated. pgd if left out. See `fairmargin list
+    attacks`."""
+    radius: Radii = ()
+    """How far the attack may go, as in 4/255 or 0.5; may be repeated."""
+    up_to: Annotated[Number, OnCommandLine(hidden=True)] = float("inf")
+    """Not used by attacks, whose radius is the cap."""
+
+
+class EpochAuditOptions(AuditOptions):
+    """Audits of a network as it was at some epochs of its training."""
+
+    panel: ClassVar[str] = "Auditing epochs"
+
+    audit_epochs: Names = ()
+    """Audit the network as it was at these epochs: first,middle,last,best, or numbers of kept epochs."""
+    audit_on: str = ""
+    """On what: a split, a file, or validation; the split test if left out."""
+    audit_per_group: Count = 0
+    """Maximum number of audited samples of each group; 0: all."""
+
+
+class DescentOptions(Options):
+    """Settings of a descent: steps, batches, what is watched and what is kept."""
+
+    panel: ClassVar[str] = "Steps"
+
+    rate: Number = 0.01
+    """Learning rate."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """Optimizer: sgd or adam."""
+    momentum: Number = 0.9
+    """Momentum of sgd."""
+    weight_decay: Number = 0.0
+    """Pull of the weights to 0."""
+    batch: Whole = 128
+    """Number of samples of a step."""
+    schedule: Rate = Schedule()
+    """How the rate changes: constant, cosine, or steps:0.5,0.75, a tenth after each of these shares of the epochs."""
+    augmentation: Literal["none", "flip", "crop_flip"] = "none"
+    """Augmentation of images: none, flip (left and right), or crop_flip (also moved by up to 4 pixels)."""
+    average: Number = 0.0
+    """Decay of a moving average of the weights, as in 0.999; 0: none. The average is what is validated and kept."""
+    watch_samples: Whole = 200
+    """Maximum number of validation samples of each group that are looked at between epochs."""
+    patience: Whole = 0
+    """Stop after this many epochs in which the worst group did not become better on validation data; 0: never."""
+    keep_every: Whole = 0
+    """Keep the weights of every so many epochs, besides the first, middle, last and best; 0: only these."""
+
+    @field_validator("rate")
+    @classmethod
+    def _check_positive(cls, value: float) -> float:
+        if not 0 < value < float("inf"):
+            raise InputError("must be a positive number")
+        return value
+
+    @field_validator("weight_decay", "momentum", "average")
+    @classmethod
+    def _check_not_negative(cls, value: float) -> float:
+        if not 0 <= value < float("inf"):
+            raise InputError("must be a number, 0 or more")
+        return value
+
+    @field_validator("momentum", "average")
+    @classmethod
+    def _check_below_one(cls, value: float) -> float:
+        if value >= 1:
+            raise InputError("must lie below 1")
+        return value
+
+    @field_validator("batch", "watch_samples")
+    @classmethod
+    def _check_at_least_one(cls, value: int) -> int:
+        if value < 1:
+            raise InputError("must be a whole number, 1 or more")
+        return value
+
+    @field_validator("patience", "keep_every")
+    @classmethod
+    def _check_count(cls, value: int) -> int:
+        if value < 0:
+            raise InputError("must be a whole number, 0 or more")
+        return value
+
+    def descent(self) -> dict[str, Any]:
+        """Return the settings of the descent by name."""
+        return {name: getattr(self, name) for name in DescentOptions.model_fields}
+
+
+class TrainOptions(DescentOptions):
+    """How a network is trained.
+
+    >>> options = TrainOptions(method="fat", settings_of="ma", epochs=12)
+    >>> options.epochs, options.rate, str(options.schedule)
+    (12, 0.1, 'steps:0.5,0.6667')
+    """
+
+    panel: ClassVar[str] = "Training"
+
+    arch: str = ""
+    """Architecture by its name, see `fairmargin list architectures`; the same as `model` = arch:NAME."""
+    method: str = "erm"
+    """Name of a training method; see `fairmargin list methods`."""
+    set: Listed = ()
+    """field=value of the method, as in weight=0.5 or radius=4/255; may be repeated."""
+    settings_of: str = ""
+    """Epochs, rate, batch and schedule of a paper: nanda, tran, tran-faces, ma or mousavi. Options given beside it
+    win."""
+    beside: Annotated[tuple[str, ...] | None, OnCommandLine(hidden=True)] = None
+    """Names of the fields that were given beside `settings_of`."""
+    epochs: Whole = 0
+    """How often each sample is seen."""
+    validation: str = "0.1"
+    """Data kept apart and looked at between epochs: a share of each class, a split, a file, or 0 for none."""
+    watch: str = ""
+    """Attack on validation data, NAME or NAME:key=value,…; pgd:steps=10 in the method's norm if left out."""
+    watch_radius: Annotated[Radius | None, OnCommandLine(metavar="RADIUS")] = None
+    """Radius of that attack, as in 4/255; the method's own if left out. 0: no attack."""
+    threads: Annotated[Whole, Field(ge=1)] = 1
+    """Number of threads of the training. It is fixed because the last bits of the weights depend on it."""
+    log: Listed = ()
+    """Also log to tensorboard or mlflow; may be repeated."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_from_paper(cls, given: Any) -> Any:
+        """Fill in what a paper says; what was given beside it stays, also when it is read back from a record."""
+        if not isinstance(given, Mapping) or not given.get("settings_of"):
+            return given
+        known = settings_of(str(given["settings_of"])).fields
+        own = given.get("beside")
+        own = tuple(name for name in STEPS if name in given) if own is None else own
+        return {**{name: value for name, value in known.items() if name not in own}, **given, "beside": own}
+
+    @field_validator("epochs")
+    @classmethod
+    def _check_epochs(cls, value: int) -> int:
+        if value < 1:
+            raise InputError("must be 1 or more")
+        return value
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if not self.epochs:
+            raise InputError(
+                "How long is to be trained? Give {epochs}, or {settings_of} a paper.", others=("epochs", "settings_of")
+            )
+        if self.share == 0 and self.patience:
+            raise InputError(
+                "watches validation data, and {validation} 0 leaves none. Leave one of them out",
+                field="patience",
+                others=("validation",),
+            )
+        return self
+
+    @property
+    def share(self) -> float | None:
+        """The share of the training data that is kept for validation; None where validation has data of its own."""
+        try:
+            share = float(self.validation)
+        except ValueError:
+            return None
+        if not 0 <= share < 1:
+            raise InputError(
+                "is a share of the training data, from 0 to below 1", field="validation", given=self.validation
+            )
+        return share
+
+    @property
+    def settings_sentence(self) -> str:
+        """What was taken from a paper, in words; empty if nothing was."""
+        values = {name: getattr(self, name) for name in STEPS}
+        return settings_sentence(self.settings_of, self.beside or (), values) if self.settings_of else ""

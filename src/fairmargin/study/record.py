@@ -1,0 +1,251 @@
+"""The record of a run: everything it was asked, everything it computed, and how."""
+
+import platform
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
+
+from fairmargin.core.suggestion import suggest
+from fairmargin.errors import InputError
+from fairmargin.study.study import Study
+from fairmargin.version import __version__
+
+_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
+_BY_PARTITION = ("audit", "precision", "robust_accuracy", "comparison")
+"""Kinds of results that `record["sex"]` may mean, the first that the run has."""
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("confidence", "up_to", "alpha"), float),
+    **dict.fromkeys(("smallest_group", "resamples", "seed", "merge_below"), int),
+    **dict.fromkeys(("control", "cluster"), str),
+    "radii": list,
+}
+"""Of the settings of a result."""
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class Provenance(_Stored):
+    """How a run came about."""
+
+    command: str = ""
+    """The command line, if there was one."""
+    created: str = ""
+    """Date and time in UTC."""
+    model: str = ""
+    """The model, for the report."""
+    data: str = ""
+    """The samples, for the report."""
+    samples: str = ""
+    """Fingerprint of the samples; empty for imported distances."""
+    domain: str = ""
+    """Fingerprint of the bounds and scale of inputs."""
+    classifier: str = ""
+    """Fingerprint of the model; empty for imported distances."""
+    references: str = ""
+    """Fingerprint of the samples that searches fell back on; empty where nothing searched by gradients."""
+    versions: dict[str, str] = {}
+    """Versions of all that numbers depend on."""
+
+    @property
+    def source(self) -> tuple[str, str, str]:
+        """What distances depend on besides the options: results of another source do not belong together."""
+        return self.classifier, self.samples, self.domain
+
+
+class About(_Stored):
+    """What a result is about."""
+
+    partition: str = ""
+    """The partition whose groups are compared."""
+    estimator: str = ""
+    """The estimator, or several between which a bracket lies."""
+    attack: str = ""
+    """The attack, or several together."""
+    radius: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None = None
+    """Radius of the attack."""
+    model: str = ""
+    """The model, where a run has several."""
+    data: str = ""
+    """The data, where a run has several."""
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = None
+    """Seed of a training, where a run has several."""
+    epoch: str = ""
+    """Epoch of a training by number, with the names by which it was asked: "20 (last, best)"."""
+
+    def __str__(self) -> str:
+        said = [self.model, self.data, self.estimator or self.attack]
+        said += [f"radius {self.radius:.4g}"] if self.radius is not None else []
+        said += [f"seed {self.seed}"] if self.seed is not None else []
+        said += [f"epoch {self.epoch}"] if self.epoch else []
+        return ", ".join(filter(None, [*said, f"by {self.partition}" if self.partition else ""]))
+
+
+class StoredResult(_Stored):
+    """A result of a run: its kind, what it is about, and where it lies."""
+
+    kind: str
+    """Name in `fairmargin.analyses.catalog.RESULTS`."""
+    about: About
+    shards: tuple[tuple[str, ...], ...] = ()
+    """Keys of the shards of every `Distances` that the result follows from."""
+    key: Annotated[str, Field(pattern="^[0-9A-Za-z_-]*$")] = ""
+    """The result is in results/<key>.json."""
+    settings: dict[str, Any] = {}
+    """Arguments of the analysis that neither the study nor `about` names."""
+
+    @field_validator("settings")
+    @classmethod
+    def _check_settings(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        for name, value in settings.items():
+            if not _is(_KINDS.get(name, object), value):
+                raise ValueError(f"{name} is {value!r}"[:100])
+        return settings
+
+
+class RunRecord(_Stored):
+    """Everything a run was asked and everything it computed; `fm.audit_model` returns it, a run folder stores it.
+
+    `record["sex"]` is the result for the groups of that partition. If several estimators or attacks were asked,
+    `record.select(partition="sex", estimator="plumb")` names one.
+    """
+
+    version: Literal[1] = 1
+    """Version of this format."""
+    status: Literal["running", "finished", "failed"] = "running"
+    """A run that was interrupted stays "running"; the same command continues it."""
+    study: Study
+    """What was asked."""
+    provenance: Provenance = Provenance()
+    """How the run came about."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the reader about data, model and measurement."""
+    failures: tuple[str, ...] = ()
+    """What could not be computed, and why."""
+    results: tuple[StoredResult, ...] = ()
+    """What was computed, in the order in which it is shown."""
+
+    _load: Callable[[StoredResult], Any] | None = PrivateAttr(None)
+
+    def reading(self, load: Callable[[StoredResult], Any]) -> "RunRecord":
+        """Return the record with a function that reads a result when it is first needed."""
+        found = self.model_copy()
+        found._load = load
+        return found
+
+    def result(self, stored: StoredResult) -> Any:
+        """Return a result."""
+        if self._load is None:
+            raise InputError("This record was read without its results. Read the run folder, with RunFolder(…).read().")
+        return self._load(stored)
+
+    def of_kind(self, *kinds: str) -> Iterator[tuple[StoredResult, Any]]:
+        """Yield every result of these kinds, with what it is about."""
+        for stored in self.results:
+            if stored.kind in kinds:
+                yield stored, self.result(stored)
+
+    def __getitem__(self, partition: str) -> Any:
+        return self.select(partition=partition)
+
+    def select(
+        self,
+        *,
+        partition: str | None = None,
+        estimator: str | None = None,
+        attack: str | None = None,
+        radius: float | None = None,
+        epoch: str | int | None = None,
+        kind: str | None = None,
+    ) -> Any:
+        """Return the one result that is meant.
+
+        Parameters
+        ----------
+        partition
+            The groups, for instance "sex" or "race & sex"; may be left out if there is one partition.
+        estimator, attack, radius
+            What was measured, as in `record.results`; the name without settings will do.
+        epoch
+            Epoch of a training, by number or name: 1, "first", "best".
+        kind
+            Kind of the result, for instance "audit" or "bracket"; by default the groups compared by distances, or else
+            by robust accuracy.
+        """
+        kinds = (kind,) if kind else tuple(k for k in _BY_PARTITION if any(r.kind == k for r in self.results))[:1]
+        among = [each for each in self.results if each.kind in kinds]
+        if not among:
+            what = f"of kind {kind!r}" if kind else "by groups"
+            raise InputError(f"The run has no result {what}. {_there_are(r.kind for r in self.results)}")
+        for name, wanted in (("partition", partition), ("estimator", estimator), ("attack", attack)):
+            if wanted is None:
+                continue
+            values = dict.fromkeys(str(getattr(each.about, name)) for each in among)
+            same = [each for each in among if getattr(each.about, name) == wanted]
+            same = same or [each for each in among if str(getattr(each.about, name)).partition(":")[0] == wanted]
+            if not same:
+                raise InputError(f"The run has no {name} {wanted!r}. {suggest(str(wanted), values)}")
+            among = same
+        if radius is not None:
+            among = [
+                each for each in among if each.about.radius is not None and abs(each.about.radius - radius) < 1e-12
+            ]
+            if not among:
+                raise InputError(f"The run has no attack at radius {radius:g}.")
+        if epoch is not None:
+            named = [(each, each.about.epoch.replace("(", "").replace(")", "").replace(",", "")) for each in among]
+            if not any(str(epoch) in words.split() for _, words in named):
+                raise InputError(
+                    f"The run has no epoch {str(epoch)!r}. {_there_are(each.about.epoch for each in among)}"
+                )
+            among = [each for each, words in named if str(epoch) in words.split()]
+        if len(among) > 1:
+            some = "; ".join(str(each.about) for each in among[:4])
+            raise InputError(
+                f"{len(among)} results are meant ({some}{' …' if len(among) > 4 else ''}). Name one: "
+                "record.select(partition=…, estimator=…)."
+            )
+        return self.result(among[0])
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Names of the partitions, in the order in which they were asked."""
+        return tuple(dict.fromkeys(each.about.partition for each in self.results if each.about.partition))
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(
+            f"{kind} by {by}" for kind, by in dict.fromkeys((r.kind, r.about.partition) for r in self.results)
+        )
+        return f"RunRecord({self.status}; {kinds or 'no results'})"
+
+    __str__ = __repr__
+
+
+def _is(kind: type, value: Any) -> bool:
+    """Whether a value of a setting is of its kind; a list is one of numbers."""
+    if kind is list:
+        return isinstance(value, list | tuple) and all(_is(float, each) for each in value)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, kind)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of all that numbers depend on."""
+    found = {"fairmargin": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _there_are(names: Any) -> str:
+    known = ", ".join(dict.fromkeys(names))
+    return f"It has: {known}." if known else "It has none yet."

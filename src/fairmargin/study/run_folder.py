@@ -1,0 +1,416 @@
+"""A run on disk.
+
+RUN/record.json         everything the run was asked and everything it computed, without the results themselves
+RUN/results/KEY.json    the results
+RUN/samples.parquet     columns that group, control or cluster the samples, and ids of imported samples
+RUN/shards/             distances, written as they are measured
+RUN/KIND.csv            the results of each kind as a table
+RUN/report.html         the page
+RUN/checksums.json      checksums of record, samples and results
+"""
+
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pydantic import ValidationError
+
+from fairmargin.analyses.catalog import RESULTS
+from fairmargin.core.distances import Distances, concatenate
+from fairmargin.core.partition import MISSING, Partition
+from fairmargin.core.suggestion import suggest
+from fairmargin.errors import InputError, StoreError
+from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text, cannot_write
+from fairmargin.store.checksums import check_seal, seal, stamped, unstamped
+from fairmargin.store.folder import Store
+from fairmargin.store.memory import MemoryStore
+from fairmargin.store.received import read_plain, refuse_links
+from fairmargin.store.table import write_csv
+from fairmargin.study.record import RunRecord, StoredResult
+from fairmargin.study.study import differing
+
+RECORD, SAMPLES, REPORT = "record.json", "samples.parquet", "report.html"
+OLD_MANIFEST = "manifest.json"
+"""What a run folder of version 0.1 says of the shards that make up each measurement."""
+_OLD = ("study.json", "attack_study.json", "training_run.json")
+_IDS = " id"  # the leading space keeps it apart from columns of a table, whose names are stripped
+
+
+class Run(Protocol):
+    """Where a run keeps its shards and results: a folder, or memory."""
+
+    @property
+    def store(self) -> Store | MemoryStore:
+        """The shards."""
+        ...
+
+    def kept(self, stored: StoredResult) -> Any:
+        """Return a result that was computed before; None if there is none."""
+        ...
+
+    def keep(self, stored: StoredResult, result: Any) -> None:
+        """Keep a result."""
+        ...
+
+    def remembered(self, name: str) -> dict[str, Any]:
+        """Return what was noted under a name, which is lost without harm."""
+        ...
+
+    def remember(self, name: str, content: Mapping[str, Any]) -> None:
+        """Note something under a name."""
+        ...
+
+
+class RunMemory:
+    """A run without a folder."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self._results: dict[str, Any] = {}
+        self._notes: dict[str, dict[str, Any]] = {}
+
+    def kept(self, stored: StoredResult) -> Any:
+        """Return a result that was computed before; None if there is none."""
+        return self._results.get(stored.key)
+
+    def keep(self, stored: StoredResult, result: Any) -> None:
+        """Keep a result."""
+        self._results[stored.key] = result
+
+    def remembered(self, name: str) -> dict[str, Any]:
+        """Return what was noted under a name."""
+        return self._notes.get(name, {})
+
+    def remember(self, name: str, content: Mapping[str, Any]) -> None:
+        """Note something under a name."""
+        self._notes[name] = dict(content)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """What a run folder keeps of the samples, so that a run can be compared without its data.
+
+    Parameters
+    ----------
+    columns
+        Columns by which samples are grouped.
+    clusters
+        Name of the column of cluster ids, which has too many values to be groups; empty if there is none.
+    ids
+        An id per sample, where distances were imported with ids.
+    """
+
+    columns: Mapping[str, Any]
+    clusters: str = ""
+    ids: npt.NDArray[np.str_] | None = None
+
+    def frame(self) -> pd.DataFrame:
+        """Return the columns as the folder stores them."""
+        found = pd.DataFrame(
+            {
+                name: np.asarray(column) if name == self.clusters else _labels(column)
+                for name, column in self.columns.items()
+            }
+        )
+        return found if self.ids is None else found.assign(**{_IDS: self.ids.astype(object)})
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of a run. Every reading error is a sentence that says what to do."""
+
+    path: Path
+
+    @classmethod
+    def existing(cls, path: Path | str) -> "RunFolder":
+        """Return a run that must be there, finished or not."""
+        folder = cls(Path(path))
+        Store.open(folder.path, create=False)
+        folder._refuse_old()
+        if not os.path.lexists(folder.path / RECORD):
+            raise StoreError(f"{path} holds no run yet: its command did not finish. Run it again with --out {path}.")
+        return folder
+
+    @property
+    def report(self) -> Path:
+        """Place of the page."""
+        return self.path / REPORT
+
+    @property
+    def store(self) -> Store:
+        """The shards."""
+        return Store.open(self.path, create=True)
+
+    def open_for(self, record: RunRecord) -> None:
+        """Make the folder unless it is there; refuse one that holds another run, or other files.
+
+        The record of a finished run stays until the new one is written: a run that is interrupted destroys nothing.
+        Otherwise the record says that the run did not finish.
+        """
+        self._refuse_old()
+        old = self.record() if self.store else None
+        if old is not None:
+            self._refuse_other(old, record)
+        if old is None or old.status != "finished":
+            self._write_record(record)
+
+    @contextmanager
+    def claimed(self, record: RunRecord) -> Iterator["RunFolder"]:
+        """Be the only writer of this folder, which belongs to one model on one dataset; see `open_for`."""
+        self._refuse_old()
+        store = self.store
+        with store.lock():
+            self.open_for(record)
+            yield self
+
+    def _refuse_old(self) -> None:
+        grid = self.path / "study.toml"
+        if grid.exists() and not (self.path / RECORD).exists():
+            raise StoreError(
+                f"{self.path} holds a study of many networks, not an audit. Write its report again: "
+                f"fairmargin run {grid} --out {self.path}."
+            )
+        for name in _OLD:
+            if (self.path / name).exists() and not (self.path / RECORD).exists():
+                readable = (self.path / OLD_MANIFEST).is_file()
+                hint = f" Its distances can still be read: fairmargin audit --distances {self.path} --group COLUMN."
+                raise StoreError(
+                    f"{self.path} was written by an older version of Fairmargin ({name}) and cannot be continued. "
+                    f"Choose another --out.{hint if readable else ''}"
+                )
+
+    def _refuse_other(self, old: RunRecord, new: RunRecord) -> None:
+        names = differing(old.study, new.study)
+        if names:
+            raise StoreError(f"{self.path} holds another run: it differs in {', '.join(names)}. Choose another --out.")
+
+    def kept(self, stored: StoredResult) -> Any:
+        """Return a result that was computed before; None if it is not there, or is damaged."""
+        try:
+            return self._read_result(stored)
+        except (OSError, ValueError):
+            return None
+
+    def keep(self, stored: StoredResult, result: Any) -> None:
+        """Keep a result."""
+        folder = self.path / "results"
+        refuse_links([folder])
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise cannot_write(folder, error) from error
+        atomic_write_text(folder / f"{stored.key}.json", stamped(result.to_json()))
+
+    def remembered(self, name: str) -> dict[str, Any]:
+        """Return what was noted under a name; nothing if it is damaged."""
+        try:
+            content = json.loads(read_plain(self.path / f"{name}.json"))
+        except (FileNotFoundError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def remember(self, name: str, content: Mapping[str, Any]) -> None:
+        """Note something under a name."""
+        atomic_write_text(self.path / f"{name}.json", json.dumps(dict(content), indent=1, sort_keys=True) + "\n")
+
+    def finish(self, record: RunRecord, samples: Samples) -> RunRecord:
+        """Write the record of a run, together with what an earlier run of another kind left here; return both.
+
+        An audit replaces the results of an earlier audit, and attacks those of earlier attacks. What was found for
+        another model or other samples of the same names is removed.
+        """
+        frame, old = samples.frame(), self.record()
+        if old is not None and old.provenance.source == record.provenance.source:
+            record, frame = self._with_others(record, frame, old)
+        record = record.reading(self._result)
+        self.write_samples(frame)
+        self._write_record(record)
+        for kind in RESULTS:
+            if any(each.kind == kind for each in record.results):
+                write_csv(self.path / f"{kind}.csv", table_of(record, kind))
+            else:
+                (self.path / f"{kind}.csv").unlink(missing_ok=True)
+        self._remove_other_results(record)
+        seal(self.path, self._sealed(record))
+        return record
+
+    def _with_others(self, record: RunRecord, frame: pd.DataFrame, old: RunRecord) -> tuple[RunRecord, pd.DataFrame]:
+        """Return record and samples with the parts of an earlier run that this one did not ask for."""
+        asked = record.study
+        others = {
+            part: options for part in PARTS if getattr(asked, part) is None and (options := getattr(old.study, part))
+        }
+        kept = tuple(each for each in old.results if part_of(each.kind) in others)
+        try:
+            before = self._samples()
+            for each in kept:
+                self._read_result(each)
+        except (OSError, ValueError):  # damaged: the command that asked for them computes them again
+            return record, frame
+        if not kept or (len(before) != len(frame) and not frame.empty):
+            return record, frame
+        study = asked.model_copy(update=others)
+        added = before[[name for name in before.columns if name not in frame.columns]]
+        record = record.model_copy(update={"study": study, "results": (*record.results, *kept)})
+        return record, before if frame.empty else pd.concat([frame, added], axis=1)
+
+    def _remove_other_results(self, record: RunRecord) -> None:
+        """Remove results of which the record says nothing."""
+        known = {f"{each.key}.json" for each in record.results}
+        for path in (self.path / "results").glob("*.json"):
+            if path.name not in known:
+                path.unlink(missing_ok=True)
+
+    def _write_record(self, record: RunRecord) -> None:
+        content = {"version": record.version, "status": record.status}
+        content |= record.model_dump(mode="json", exclude_defaults=True)
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        atomic_write_text(self.path / RECORD, text + "\n")
+
+    def read(self) -> RunRecord:
+        """Return the record, whose results are read when they are needed."""
+        record = self.record()
+        if record is None:
+            raise StoreError(f"{self.path} has no {RECORD}: its command did not finish. Run the same command again.")
+        return record
+
+    def check_seal(self, record: RunRecord) -> None:
+        """Refuse a run whose files are not what was written."""
+        check_seal(self.path, self._sealed(record))
+
+    def _sealed(self, record: RunRecord) -> tuple[str, ...]:
+        return (RECORD, SAMPLES, *sorted({f"results/{each.key}.json" for each in record.results}))
+
+    def record(self) -> RunRecord | None:
+        """Return the record, finished or not; None if there is none."""
+        try:
+            content = json.loads(read_plain(self.path / RECORD))
+            return RunRecord.model_validate(content).reading(self._result)
+        except FileNotFoundError:
+            return None
+        except StoreError:
+            raise
+        except ValidationError as error:
+            problem = error.errors()[0]
+            where = ".".join(map(str, problem["loc"]))
+            raise self._damaged(RECORD, ValueError(f"{where}: {problem['msg']}")) from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise self._damaged(RECORD, error) from None
+
+    def _result(self, stored: StoredResult) -> Any:
+        try:
+            return self._read_result(stored)
+        except FileNotFoundError:
+            raise StoreError(
+                f"{self.path} lacks results/{stored.key}.json. Run the same command again, which keeps what was "
+                "measured."
+            ) from None
+        except StoreError:
+            raise
+        except (OSError, ValueError) as error:
+            raise self._damaged(f"results/{stored.key}.json", error) from None
+
+    def _read_result(self, stored: StoredResult) -> Any:
+        if stored.kind not in RESULTS:
+            raise InputError(f"Unknown kind of result {stored.kind!r}. {suggest(stored.kind, RESULTS)}")
+        folder = self.path / "results"
+        refuse_links([folder])
+        kind: Any = RESULTS[stored.kind]
+        return kind.from_json(unstamped(read_plain(folder / f"{stored.key}.json").decode()))
+
+    def write_samples(self, frame: pd.DataFrame) -> None:
+        """Keep the columns of the samples, see `Samples.frame`."""
+        content = io.BytesIO()
+        frame.to_parquet(content)
+        atomic_write_bytes(self.path / SAMPLES, content.getvalue())
+
+    def partition(self, name: str, merge_below: int = 0) -> Partition:
+        """Return groups by a column, or by an intersection written "a & b"; small ones are merged."""
+        frame = self._samples()
+        parts = [name] if name in frame.columns else [part.strip() for part in name.split(" & ")]
+        first, *others = (Partition.by(part, self._column(frame, part)) for part in parts)
+        for other in others:
+            first = first & other
+        return first.merge(smaller_than=merge_below) if merge_below else first
+
+    def ids(self) -> npt.NDArray[np.str_] | None:
+        """Return the ids of the samples; None if the run has none."""
+        frame = self._samples()
+        return frame[_IDS].to_numpy(dtype=np.str_) if _IDS in frame.columns else None
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return one column of the samples."""
+        return np.asarray(self._column(self._samples(), name))
+
+    def columns(self) -> dict[str, Any]:
+        """Return all columns by which samples are grouped."""
+        frame = self._samples()
+        return {str(name): frame[name] for name in frame.columns if name != _IDS}
+
+    def distances(self, keys: Iterable[str]) -> Distances:
+        """Return the distances in these shards."""
+        store = Store.open(self.path, create=False)
+        return concatenate([store.read(key) for key in keys])
+
+    def _column(self, frame: pd.DataFrame, name: str) -> "pd.Series[Any]":
+        if name not in frame.columns:
+            known = frame.columns.drop(_IDS, errors="ignore")
+            raise InputError(f"The run in {self.path} has no column {name!r}. {suggest(name, known)}")
+        return frame[name]
+
+    def _samples(self) -> pd.DataFrame:
+        try:
+            return pd.read_parquet(io.BytesIO(read_plain(self.path / SAMPLES)))
+        except StoreError:
+            raise
+        except FileNotFoundError:
+            raise StoreError(f"{self.path} has no {SAMPLES}: its command did not finish. Run it again.") from None
+        except Exception as error:
+            raise self._damaged(SAMPLES, error) from None
+
+    def _damaged(self, name: str, error: Exception) -> StoreError:
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        return StoreError(
+            f"{self.path / name} is damaged ({reason}). Run the same command again, which keeps what was measured."
+        )
+
+
+def table_of(record: RunRecord, kind: str) -> pd.DataFrame:
+    """Return every group of every result of a kind, one row each: what the gate reads."""
+    frames = []
+    for stored, result in record.of_kind(kind):
+        frame = result.to_frame()
+        about = stored.about.model_dump(exclude_defaults=True)
+        added = {name: value for name, value in about.items() if name not in frame.columns}
+        norm = {} if "norm" in frame.columns or not hasattr(result, "norm") else {"norm": result.norm.value}
+        frames.append(frame.assign(**added, **norm))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+PARTS = ("train", "audit", "attack")
+"""Parts of a study that compute results."""
+
+
+def part_of(kind: str) -> str:
+    """Return the part of a study that computes results of a kind.
+
+    >>> part_of("robust_accuracy"), part_of("bracket"), part_of("training")
+    ('attack', 'audit', 'train')
+    """
+    return {"robust_accuracy": "attack", "training": "train"}.get(kind, "audit")
+
+
+def _labels(column: Any) -> "pd.Series[Any]":
+    """Return labels as a partition names and orders them; missing stays missing."""
+    partition = Partition.by("column", column)
+    kind = pd.CategoricalDtype([label for label in partition.labels if label != MISSING])
+    names = np.array([None if label == MISSING else label for label in partition.labels], dtype=object)
+    return pd.Series(names[partition.membership], dtype=kind)

@@ -1,0 +1,217 @@
+"""The study: everything that decides a run's results, in one frozen value."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from fairmargin.core.options import Options, Whole
+from fairmargin.errors import InputError
+from fairmargin.study.options import (
+    AttackOptions,
+    AuditOptions,
+    DataOptions,
+    EpochAuditOptions,
+    GroupOptions,
+    ImportOptions,
+    ModelOptions,
+    TrainOptions,
+)
+from fairmargin.study.schedule import Schedule
+
+ARCHITECTURE = "arch:"
+"""What precedes the name of an architecture in place of a model's file."""
+
+GIVEN = "given in Python"
+"""What a study holds in place of a model or data that were passed as objects, followed by their fingerprint."""
+
+
+class RunOptions(Options):
+    """Options of every run that decide its numbers and its title."""
+
+    panel: ClassVar[str] = "Run"
+
+    seed: Annotated[Whole, Field(ge=0)] = 0
+    """The same seed gives the same numbers."""
+    title: str = ""
+    """Title of the report."""
+
+
+class Study(RunOptions):
+    """What a run computes: an audit, attacks, or both, of one model on one dataset, or of imported distances.
+
+    With `train`, the model is trained on `data` first, and an audit is one of its epochs.
+
+    >>> Study(imported=ImportOptions(distances="table.csv"), groups=GroupOptions(group="sex"), audit=AuditOptions())
+    Study(imported: table.csv, by sex; audit)
+    """
+
+    data: DataOptions = DataOptions()
+    model: ModelOptions = ModelOptions()
+    imported: ImportOptions = ImportOptions()
+    groups: GroupOptions = GroupOptions()
+    train: TrainOptions | None = None
+    audit: AuditOptions | EpochAuditOptions | None = None
+    attack: AttackOptions | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_architecture(cls, given: Any) -> Any:
+        """Say where the network comes from in one place: the model "arch:NAME" for the architecture NAME."""
+        train = given.get("train") if isinstance(given, Mapping) else None
+        if not isinstance(train, TrainOptions) or not train.arch:
+            return given
+        model = given.get("model", ModelOptions())
+        if model.model:
+            raise InputError("Give {arch}, or {model} for a network of your own, not both.", others=("arch", "model"))
+        named = model.model_copy(update={"model": f"{ARCHITECTURE}{train.arch}"})
+        return {**given, "model": named, "train": train.model_copy(update={"arch": ""})}
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if self.train is not None:
+            self._check_training()
+            return self
+        imported, data, model = self.imported.distances, self.data.data, self.model.model
+        if imported and (model or data):
+            raise InputError(
+                "goes without {model} and {data}: give either distances measured elsewhere, or a model with data",
+                field="distances",
+                others=("model", "data"),
+            )
+        if not imported and not (model and data):
+            missing = ("model",) if data else ("data",) if model else ("model", "data", "distances")
+            text = "{model} with {data}, or {distances}" if len(missing) == 3 else f"{{{missing[0]}}}"
+            if self.audit is None:  # distances alone cannot be attacked
+                text = text.removesuffix(", or {distances}")
+            raise InputError(f"What to measure is missing: give {text}.", others=missing)
+        self._refuse_idle()
+        if self.attack is not None and imported:
+            raise InputError("Attacks need a model and data; distances alone cannot be attacked.")
+        if self.audit is not None and self.audit.precision:
+            for name in ("control", "cluster"):
+                if getattr(self.groups, name):
+                    raise InputError(
+                        "does not go with {precision} yet: leave one of them out", field=name, others=("precision",)
+                    )
+        return self
+
+    def _check_training(self) -> None:
+        """Refuse what does not go with a training."""
+        if not self.model.model:
+            raise InputError(
+                "What is to be trained? Give {arch}, as in {arch} lenet5, or {model} path/to/file.py:make.",
+                others=("arch", "model"),
+            )
+        if not self.data.data:
+            raise InputError(
+                "What is to be trained on? Give {data}: a dataset's name, a file, or a folder of images.",
+                others=("data",),
+            )
+        self._refuse_idle()
+        groups = self.groups
+        if groups.group and groups.cross:
+            group, crossed = groups.group[0], groups.cross[0]
+            rest = "" if group in crossed else f", or cross all of them: {{cross}} {_safe(','.join((*crossed, group)))}"
+            raise InputError(
+                f"{{group}} {_safe(group)} and {{cross}} {_safe(','.join(crossed))} both name the groups, and a "
+                f"training has one partition. Leave one of them out{rest}.",
+                others=("group", "cross"),
+            )
+        for name in ("group", "cross"):
+            if len(getattr(groups, name)) > 1:
+                raise InputError("names several partitions, and a training has one: give it once", field=name)
+        if groups.merge_below:
+            raise InputError("does not go with a training: leave it out", field="merge_below")
+        if self.data.training_data:
+            raise InputError("does not go with a training: leave it out", field="training_data")
+        asked = self.audit
+        if asked is not None and not (isinstance(asked, EpochAuditOptions) and asked.audit_epochs):
+            raise InputError(
+                "What to audit is said, but not when: add {audit_epochs}, for instance first,middle,last.",
+                others=("audit_epochs",),
+            )
+        if self.attack is not None:
+            raise InputError("Attacks do not go with a training: attack the network that it leaves.")
+
+    def _refuse_idle(self) -> None:
+        """Refuse options of the source that is not used."""
+        measured: tuple[Options, ...] = (self.data, self.model)
+        idle: tuple[Options, ...] = measured if self.imported.distances else (self.imported,)
+        extra = ("estimator", "adequacy", "precision", "target") if self.imported.distances else ()
+        named = [(each, name) for each in idle for name in type(each).model_fields]
+        named += [(self.audit, name) for name in extra if self.audit is not None]
+        for options, name in named:
+            if getattr(options, name) != type(options).model_fields[name].default:
+                others = ("distances",) if not self.imported.distances else ("model", "data")
+                text = "{distances}" if others == ("distances",) else "{model} with {data}"
+                raise InputError(f"goes with {text} and has no effect here: leave it out", field=name, others=others)
+
+    @property
+    def measures(self) -> bool:
+        """Whether distances are measured here, rather than imported."""
+        return not self.imported.distances
+
+    @property
+    def key(self) -> str:
+        """Hash of everything the study says."""
+        text = json.dumps(self.plain(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def plain(self) -> dict[str, Any]:
+        """Return what differs from the defaults as plain values; `Study(**plain)` is the study again."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    def __repr__(self) -> str:
+        source = (
+            f"imported: {self.imported.distances}" if not self.measures else f"{self.model.model} on {self.data.data}"
+        )
+        by = ", ".join([*self.groups.group, *(" & ".join(names) for names in self.groups.cross)]) or "class"
+        parts = [name for name in ("train", "audit", "attack") if getattr(self, name) is not None]
+        asked = " and ".join(parts) or "nothing"
+        return f"Study({source}, by {by}; {asked})"
+
+    __str__ = __repr__
+
+
+SOURCE = ("data", "model", "imported", "train", "seed")
+"""Parts of a study that decide what is measured. A run folder belongs to one source; everything else may change."""
+
+_INERT = {"data": {"training_data"}, "model": {"device", "trust_model"}, "train": {"settings_of", "beside", "log"}}
+
+
+def differing(old: Study, new: Study) -> list[str]:
+    """Return the fields of the source that differ between two studies, with both values."""
+    found = []
+    for section in ("model", "data", "imported"):
+        before, after = getattr(old, section), getattr(new, section)
+        for name in type(before).model_fields:
+            if name not in _INERT.get(section, ()) and getattr(before, name) != getattr(after, name):
+                found.append(f"{name} ({getattr(before, name)!r}, now {getattr(after, name)!r})")
+    found = found if old.seed == new.seed else [*found, f"seed ({old.seed}, now {new.seed})"]
+    return [*found, *_differing_trainings(old, new)]
+
+
+def _differing_trainings(old: Study, new: Study) -> list[str]:
+    if old.train is None or new.train is None:
+        kinds = [f"a {'training' if study.train else 'finished model'}" for study in (old, new)]
+        return [] if old.train is new.train else [f"what is measured ({kinds[0]}, now {kinds[1]})"]
+    pairs: list[tuple[Options, Options, str]] = [(old.groups, new.groups, name) for name in ("group", "cross")]
+    names = [name for name in TrainOptions.model_fields if name not in _INERT["train"]]
+    pairs += [(old.train, new.train, name) for name in names]
+    return [
+        f"{name} ({_text(getattr(before, name))}, now {_text(getattr(after, name))})"
+        for before, after, name in pairs
+        if getattr(before, name) != getattr(after, name)
+    ]
+
+
+def _text(value: Any) -> str:
+    return str(value) if isinstance(value, int | float | Schedule) else repr(value)
+
+
+def _safe(text: str) -> str:
+    """Return a text whose braces survive `str.format`."""
+    return text.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,701 @@
+import json
+import math
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from fairmargin.analyses.audit import AuditResult, audit
+from fairmargin.core.arrays import Floats
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.errors import InputError
+from fairmargin.inference.capping import common_cap
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    VERDICTS,
+    Estimate,
+)
+from fairmargin.inference.measures import accuracy_by_group, sigma
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import binomial_interval, kolmogorov_band
+from tests.oracles import overall_robustness, robustness, robustness_variance
+
+QUICK = AuditSettings(resamples=400)
+
+
+def quick(**changes: Any) -> AuditSettings:
+    """The quick settings, with some of them changed."""
+    return AuditSettings(resamples=400, **changes)
+
+
+def distances_of(values: object, bound: Bound = Bound.EXACT, **more: object) -> Distances:
+    return Distances(values, np.asarray(values) > 0, bound, Norm.L2, **more)  # type: ignore[arg-type]
+
+
+def groups_of(*sizes: int, labels: str = "abcdefghij") -> Partition:
+    return Partition("g", list(labels[: len(sizes)]), np.repeat(np.arange(len(sizes)), sizes))
+
+
+def gammas(*means: float, size: int = 60, seed: int = 0, shape: float = 4.0) -> Floats:
+    """`size` distances around each mean; about a tenth are 0."""
+    rng = np.random.default_rng(seed)
+    values = [rng.gamma(shape, mean / shape, size) * (rng.random(size) < 0.9) for mean in means]
+    return np.concatenate(values)
+
+
+def width(estimate: Estimate) -> float:
+    return estimate.high - estimate.low
+
+
+def verdicts(result: AuditResult) -> list[str]:
+    return [row.verdict for row in result]
+
+
+THREE = audit(distances_of(gammas(0.5, 1.0, 2.0)), groups_of(60, 60, 60), QUICK)
+
+
+# Verdicts. -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_clearly_weaker_group_is_less_robust_and_a_clearly_stronger_one_more() -> None:
+    assert THREE["a"].verdict == LESS_ROBUST
+    assert THREE["c"].verdict == MORE_ROBUST
+
+
+def test_groups_of_one_population_do_not_differ() -> None:
+    result = audit(distances_of(gammas(1.0, 1.0, 1.0)), groups_of(60, 60, 60), QUICK)
+    assert verdicts(result) == [NO_DIFFERENCE] * 3
+
+
+def test_every_verdict_is_one_of_the_five_and_begins_its_finding() -> None:
+    for row in THREE:
+        assert row.verdict in VERDICTS
+        assert THREE.finding(row).startswith(f"{row.group}: {row.verdict}")
+        assert THREE.finding(row).endswith(".")
+
+
+def test_a_finding_holds_sigma_its_interval_and_p() -> None:
+    row = THREE["c"]
+    value, low, high = (f"+{100 * number:.0f} %" for number in (row.sigma.value, row.sigma.low, row.sigma.high))
+    numbers = f"σ = {value}, 95 % interval for all groups at once {low} to {high}; p < 0.001"
+    assert THREE.finding(row) == f"c: more robust than the rest, by exact distances ({numbers})."
+
+
+def test_a_verdict_of_difference_comes_with_an_interval_of_the_gap_on_that_side() -> None:
+    assert THREE["a"].gap_to_rest.high < 0 < THREE["c"].gap_to_rest.low
+    assert THREE["a"].sigma.high < 0 < THREE["c"].sigma.low
+
+
+def test_p_of_equality_is_the_smallest_corrected_p() -> None:
+    assert THREE.overall.p_equal == min(row.p_adjusted for row in THREE)
+
+
+def test_below_the_smallest_group_there_is_no_verdict_and_no_p() -> None:
+    result = audit(distances_of(gammas(1.0, 5.0)[31:]), groups_of(29, 60), QUICK)
+    assert verdicts(result) == [TOO_FEW, TOO_FEW]
+    assert result.finding(result["a"]) == "a: too few samples (it has 29 samples; 30 are needed for a verdict)."
+    assert result.finding(result["b"]) == "b: too few samples (its rest has 29 samples; 30 are needed for a verdict)."
+    assert all(math.isnan(p) for row in result for p in (row.p, row.p_adjusted))
+    assert math.isnan(result.overall.p_equal)
+
+
+def test_thirty_samples_are_enough_for_a_verdict() -> None:
+    assert verdicts(audit(distances_of(gammas(1.0, 5.0)[30:]), groups_of(30, 60), QUICK)) == [LESS_ROBUST, MORE_ROBUST]
+
+
+def test_the_smallest_group_can_be_chosen() -> None:
+    plan = quick(smallest_group=5)
+    assert audit(distances_of(gammas(1.0, 9.0)[50:]), groups_of(10, 60), plan)["a"].verdict == LESS_ROBUST
+
+
+def test_small_groups_do_not_cost_the_others_a_correction() -> None:
+    values = gammas(1.0, 1.2, 1.4)
+    with_small = audit(distances_of(np.append(values, [1.0, 1.2])), groups_of(60, 60, 60, 2), QUICK)
+    assert with_small["d"].verdict == TOO_FEW
+    smallest = min(row.p for row in with_small if not math.isnan(row.p))
+    assert with_small.overall.p_equal == pytest.approx(3 * smallest)
+
+
+# Two groups. ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_groups_mirror_each_other() -> None:
+    result = audit(distances_of(gammas(1.0, 1.3)), groups_of(60, 60), QUICK)
+    a, b = result
+    assert a.p == b.p == a.p_adjusted == b.p_adjusted
+    assert (1 + a.sigma.value) * (1 + b.sigma.value) == pytest.approx(1)
+    assert (1 + a.sigma.low) * (1 + b.sigma.high) == pytest.approx(1)
+    assert a.gap_to_rest.value == pytest.approx(-b.gap_to_rest.value)
+    assert a.gap_to_rest.low == pytest.approx(-b.gap_to_rest.high)
+    assert {a.verdict, b.verdict} in ({LESS_ROBUST, MORE_ROBUST}, {NO_DIFFERENCE})
+
+
+# The numbers are those of the metrics. -------------------------------------------------------------------------------
+
+
+def test_point_values_are_those_of_the_metrics() -> None:
+    distances, partition = distances_of(gammas(0.5, 1.0, 2.0)[40:]), groups_of(20, 60, 60)
+    result = audit(distances, partition, QUICK)
+    for name, expected in (
+        ("robustness", robustness(distances, partition)),
+        ("sigma", sigma(distances, partition)),
+        ("accuracy", accuracy_by_group(distances, partition)),
+    ):
+        assert {row.group: getattr(row, name).value for row in result} == pytest.approx(expected)
+    assert result.overall.robustness.value == pytest.approx(overall_robustness(distances, partition))
+    assert result.overall.worst_group == min(partition.labels, key=robustness(distances, partition).get)
+    assert result.overall.variance.value == pytest.approx(robustness_variance(distances, partition), rel=0.1)
+    assert result.overall.size == 140
+
+
+def test_point_values_up_to_a_radius_are_those_of_the_metrics() -> None:
+    distances, partition = distances_of(gammas(0.5, 1.0)), groups_of(60, 60)
+    result = audit(distances, partition, quick(up_to=0.8))
+    expected = sigma(distances, partition, up_to=0.8)
+    assert {row.group: row.sigma.value for row in result} == pytest.approx(expected)
+    assert result.up_to == 0.8
+    assert result.cap_reason == "36 of 108 finite distances above 0 (33 %) lie beyond 0.8, the radius asked for"
+
+
+def test_accuracy_has_the_exact_binomial_interval_and_the_curve_kolmogorovs_band() -> None:
+    row = THREE["a"]
+    hits = round(row.accuracy.value * 60)
+    assert (row.accuracy.low, row.accuracy.high) == pytest.approx(binomial_interval(hits, 60, 0.95))
+    assert row.band == kolmogorov_band(60, 0.95)
+    assert row.curve.area() == pytest.approx(row.robustness.value)
+    assert row.curve.at(0.0) == pytest.approx(row.accuracy.value)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_interval_holds_its_value_and_stays_where_it_can_be(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(5, 60, 4)
+    values = np.concatenate([rng.lognormal(0, 1, n) * (rng.random(n) < 0.7) for n in sizes])
+    result = audit(distances_of(values), groups_of(*sizes), quick(smallest_group=5))
+    for row in result:
+        for estimate in (row.accuracy, row.robustness, row.sigma, row.gap_to_rest):
+            assert estimate.low <= estimate.value <= estimate.high
+        assert row.robustness.low > 0
+        assert row.sigma.low > -1
+        assert 0 < row.p <= row.p_adjusted <= 1
+    overall = result.overall
+    for estimate in (overall.accuracy, overall.robustness, overall.variance, overall.largest_gap):
+        assert 0 <= estimate.low <= estimate.value <= estimate.high
+    assert overall.worst_robustness.low <= overall.worst_robustness.value <= overall.worst_robustness.high
+
+
+def test_more_confidence_makes_intervals_wider() -> None:
+    distances, partition = distances_of(gammas(1.0, 1.2)), groups_of(60, 60)
+    widths = [width(audit(distances, partition, quick(confidence=c))["a"].sigma) for c in (0.8, 0.95, 0.99)]
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 3
+
+
+def test_the_unit_of_length_changes_neither_sigma_nor_p() -> None:
+    values = gammas(1.0, 1.3)
+    one, other = (audit(distances_of(f * values), groups_of(60, 60), QUICK)["a"] for f in (1.0, 1000.0))
+    assert (other.sigma.value, other.sigma.low) == pytest.approx((one.sigma.value, one.sigma.low))
+    assert other.p == pytest.approx(one.p, rel=0.05)
+    assert other.robustness.high == pytest.approx(1000 * one.robustness.high)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_many_normal_distances_have_the_textbooks_intervals(confidence: float) -> None:
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(10, 1, 400), rng.normal(11, 2, 300)
+    row = audit(distances_of(np.append(a, b)), groups_of(400, 300), AuditSettings(confidence=confidence))["a"]
+    welch = stats.ttest_ind(a, b, equal_var=False).confidence_interval(confidence)
+    student = stats.t.interval(confidence, 399, a.mean(), stats.sem(a))
+    slack = 0.05 * (welch.high - welch.low)
+    assert (row.gap_to_rest.low, row.gap_to_rest.high) == pytest.approx((welch.low, welch.high), abs=slack)
+    assert (row.sigma.low, row.sigma.high) == pytest.approx((welch.low / b.mean(), welch.high / b.mean()), abs=0.003)
+    assert (row.robustness.low, row.robustness.high) == pytest.approx(student, abs=slack)
+
+
+def test_groups_that_happen_to_have_equal_means_are_not_known_to_be_equal() -> None:
+    result = audit(distances_of(np.tile(gammas(1.0), 2)), groups_of(60, 60), QUICK)
+    assert result["a"].gap_to_rest.high > 0.1  # the gap itself is not known better
+    assert result.overall.largest_gap.high > 0.1
+
+
+# The same again. -----------------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_result_to_the_last_digit() -> None:
+    distances, partition = distances_of(gammas(0.8, 1.0, 1.2)), groups_of(60, 60, 60)
+    one, other = (audit(distances, partition, quick(seed=5)).to_json() for _ in range(2))
+    assert one == other
+
+
+def test_another_seed_changes_intervals_a_little_and_values_not_at_all() -> None:
+    distances, partition = distances_of(gammas(0.8, 1.0, 1.2)), groups_of(60, 60, 60)
+    one, other = (audit(distances, partition, AuditSettings(seed=s)) for s in (1, 2))
+    for a, b in zip(one, other, strict=True):
+        assert (a.sigma.value, a.robustness.value) == (b.sigma.value, b.robustness.value)
+        assert (a.sigma_alone.low, a.sigma_alone.high) != (b.sigma_alone.low, b.sigma_alone.high)
+        assert (a.sigma_alone.low, a.sigma_alone.high) == pytest.approx(
+            (b.sigma_alone.low, b.sigma_alone.high), abs=0.05
+        )
+
+
+def test_the_order_of_the_samples_does_not_change_values() -> None:
+    values, partition = gammas(0.6, 1.0, 1.6), groups_of(60, 60, 60)
+    order = np.random.default_rng(1).permutation(180)
+    one = audit(distances_of(values), partition, QUICK)
+    other = audit(distances_of(values[order]), partition.take(order), QUICK)
+    for a, b in zip(one, other, strict=True):
+        assert (b.group, b.size, b.verdict) == (a.group, a.size, a.verdict)
+        for name in ("accuracy", "robustness", "sigma", "gap_to_rest"):
+            assert getattr(b, name).value == pytest.approx(getattr(a, name).value, rel=1e-12)
+        assert width(b.sigma) == pytest.approx(width(a.sigma), rel=0.25)
+
+
+def test_the_order_of_the_labels_does_not_change_a_groups_row() -> None:
+    values = gammas(0.6, 1.0, 1.6)
+    one = audit(distances_of(values), Partition("g", ["a", "b", "c"], np.repeat([0, 1, 2], 60)), AuditSettings())
+    other = audit(distances_of(values), Partition("g", ["c", "a", "b"], np.repeat([1, 2, 0], 60)), AuditSettings())
+    assert [row.group for row in other] == ["c", "a", "b"]
+    for row in one:
+        twin = other[row.group]
+        assert twin.verdict == row.verdict
+        assert twin.robustness.value == pytest.approx(row.robustness.value, rel=1e-12)
+        assert twin.sigma.value == pytest.approx(row.sigma.value, rel=1e-12)
+        assert width(twin.sigma) == pytest.approx(width(row.sigma), rel=0.15)
+        assert twin.p == pytest.approx(row.p, rel=0.5, abs=1e-3)
+
+
+def test_an_audit_leaves_its_input_and_the_global_random_state_alone() -> None:
+    values = gammas(1.0, 1.2)
+    before, state = values.copy(), np.random.get_state()[1].tolist()
+    audit(distances_of(values), groups_of(60, 60), QUICK)
+    assert (values == before).all()
+    assert np.random.get_state()[1].tolist() == state
+
+
+# Groups at the edge. -------------------------------------------------------------------------------------------------
+
+
+def test_a_single_group_has_robustness_but_nothing_to_be_compared_with() -> None:
+    result = audit(distances_of(gammas(1.0)), groups_of(60), QUICK)
+    row = result["a"]
+    assert row.robustness.low < row.robustness.value < row.robustness.high
+    assert row.sigma.reason == row.gap_to_rest.reason == "there is no sample outside group 'a'"
+    assert not row.sigma.is_defined
+    assert row.verdict == NOT_COMPARABLE
+    assert result.finding(row) == "a: not comparable (there is no sample outside the group)."
+    assert not result.overall.largest_gap.is_defined
+    assert result.overall.largest_gap.reason == "fewer than two groups have two independent samples"
+    assert AuditResult.from_json(result.to_json())["a"].sigma.reason == row.sigma.reason
+
+
+def test_a_group_of_one_sample_has_a_mean_but_no_interval() -> None:
+    result = audit(distances_of(np.append(gammas(1.0, 1.0), 3.0)), groups_of(60, 60, 1), QUICK)
+    row = result["c"]
+    assert row.robustness.value == 3.0
+    assert math.isnan(row.robustness.low)
+    assert row.robustness.reason == "group 'c' has 1 independent sample; an interval needs at least 2"
+    assert row.verdict == TOO_FEW
+    assert math.isnan(row.sigma.low)
+    assert result["a"].sigma.is_defined
+    assert result.overall.variance.is_defined  # of the groups that have an interval
+    json.loads(result.to_json())
+
+
+def test_a_group_of_one_sample_has_a_sigma_without_an_interval() -> None:
+    distances, partition = distances_of(np.append(gammas(1.0, 1.0), 3.0)), groups_of(60, 60, 1)
+    row = audit(distances, partition, QUICK)["c"]
+    assert row.sigma.value == pytest.approx(sigma(distances, partition)["c"])
+    assert row.gap_to_rest.value == pytest.approx(3.0 - distances.values[:120].mean())
+    assert "1 sample" in row.sigma.reason
+
+
+WHOLE = np.tile([1.0, 3.0], 30)  # with 60 zeros the mean is 1 without any rounding
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.append(WHOLE, WHOLE), gammas(1.0, 1.0)],
+)
+def test_a_group_that_is_always_misclassified_is_less_robust_by_everything(values: Floats) -> None:
+    result = audit(distances_of(np.append(values, np.zeros(120))), groups_of(60, 60, 120), QUICK)
+    row = result["c"]
+    assert row.verdict == LESS_ROBUST
+    assert (row.robustness.value, row.sigma.value, row.accuracy.value) == (0.0, -1.0, 0.0)
+    assert row.sigma.reason == "no sample of group 'c' has a distance above 0"
+    assert result.overall.worst_group == "c"
+    assert result["a"].sigma.low <= result["a"].sigma.value <= result["a"].sigma.high
+
+
+@pytest.mark.parametrize("values", [WHOLE, gammas(1.0)])
+def test_sigma_against_a_rest_that_is_always_misclassified_is_undefined(values: Floats) -> None:
+    result = audit(distances_of(np.append(values, np.zeros(60))), groups_of(60, 60), QUICK)
+    assert result["a"].sigma.reason == "the rest of group 'a' has robustness 0"
+    assert result["a"].verdict == MORE_ROBUST
+    assert "σ undefined: the rest of group 'a' has robustness 0" in result.finding(result["a"])
+    assert result["a"].gap_to_rest.low > 0
+
+
+def test_no_finding_says_nan() -> None:
+    result = audit(distances_of(np.append(WHOLE, np.zeros(60))), groups_of(60, 60), QUICK)
+    assert not any("nan" in sentence for sentence in result.sentences())
+
+
+def test_a_model_that_is_always_wrong_is_audited_without_a_verdict_of_difference() -> None:
+    result = audit(distances_of(np.zeros(120)), groups_of(60, 60), QUICK)
+    assert verdicts(result) == [NO_DIFFERENCE] * 2
+    for row in result:
+        assert row.p == 1.0
+        assert row.sigma.reason == f"the rest of group {row.group!r} has robustness 0"
+        assert row.robustness.value == row.accuracy.value == 0.0
+    assert result.overall.variance.reason == "every group has robustness 0"
+    assert AuditResult.from_json(result.to_json()).to_json() == result.to_json()
+
+
+def test_constant_distances_do_not_differ() -> None:
+    result = audit(distances_of(np.full(120, 0.3)), groups_of(60, 60), QUICK)
+    assert verdicts(result) == [NO_DIFFERENCE] * 2
+    assert result["a"].sigma.value == pytest.approx(0, abs=1e-12)
+
+
+# Unreached samples. --------------------------------------------------------------------------------------------------
+
+FOUND = gammas(1.0, 1.2)
+MISSED = np.where(np.arange(120) % 40 == 7, np.inf, FOUND)  # 3 of 120
+FARTHEST = float(MISSED[np.isfinite(MISSED)].max())
+
+
+def test_unreached_samples_cap_every_distance_at_the_largest_found() -> None:
+    result = audit(distances_of(MISSED, Bound.UPPER), groups_of(60, 60), QUICK)
+    assert result.up_to == FARTHEST
+    assert result["a"].robustness.value == pytest.approx(np.minimum(MISSED, FARTHEST)[:60].mean())
+    assert [row.unreached for row in result] == pytest.approx([2 / 60, 1 / 60])
+    assert result["a"].curve.at(1e9) == pytest.approx(2 / 60)
+
+
+def test_unreached_samples_cap_every_distance_at_the_shortest_failed_search() -> None:
+    tried = np.where(np.isinf(MISSED), [0.9, 0.7] * 60, np.nan)
+    result = audit(distances_of(MISSED, Bound.UPPER, tried=tried), groups_of(60, 60), QUICK)
+    assert result.up_to == 0.7
+    assert result["b"].robustness.value == pytest.approx(np.minimum(MISSED, 0.7)[60:].mean())
+
+
+def test_a_search_beyond_the_largest_distance_found_does_not_raise_the_cap() -> None:
+    cap, _ = common_cap(distances_of(MISSED, tried=np.full(120, 100.0)), math.inf)
+    assert cap == FARTHEST
+
+
+def test_searches_that_were_not_recorded_do_not_lower_the_cap() -> None:
+    cap, _ = common_cap(distances_of(MISSED, tried=np.full(120, np.nan)), math.inf)
+    assert cap == FARTHEST
+
+
+def test_the_reason_of_the_cap_states_the_share_and_the_radius() -> None:
+    _, reason = common_cap(distances_of(MISSED), math.inf)
+    assert reason.startswith("3 of 120 samples (2.5 %) have no finite distance")
+    assert f"capped at {FARTHEST:.4g}, the same for all groups" in reason
+    assert audit(distances_of(MISSED), groups_of(60, 60), QUICK).cap_reason == reason
+
+
+def test_the_users_radius_comes_first_and_the_share_is_shown() -> None:
+    result = audit(distances_of(MISSED), groups_of(60, 60), quick(up_to=0.5))
+    assert result.up_to == 0.5
+    assert "3 of 120 samples (2.5 %) have no finite distance and count as 0.5" in result.cap_reason
+    assert result["a"].robustness.value == pytest.approx(np.minimum(MISSED, 0.5)[:60].mean())
+
+
+def test_without_unreached_samples_nothing_is_capped() -> None:
+    assert common_cap(distances_of(FOUND, tried=np.full(120, 0.1)), math.inf) == (math.inf, "")
+
+
+def test_nothing_but_unreached_samples_is_capped_at_what_was_tried() -> None:
+    result = audit(distances_of(np.full(80, np.inf), tried=np.full(80, 2.0)), groups_of(40, 40), QUICK)
+    assert result.up_to == 2.0
+    assert result["a"].robustness.value == 2.0
+    assert verdicts(result) == [NO_DIFFERENCE] * 2
+
+
+def test_without_any_known_radius_the_user_is_asked_for_one() -> None:
+    values = np.where(np.arange(80) < 20, np.inf, 0.0)
+    with pytest.raises(InputError, match=r"20 of 80 samples have no finite distance.*Set `up_to=` \(--up-to\)"):
+        audit(distances_of(values), groups_of(40, 40), QUICK)
+    assert audit(distances_of(values), groups_of(40, 40), quick(up_to=1.0))["a"].robustness.value == 0.5
+
+
+def test_a_users_radius_beyond_what_was_tried_is_warned_of() -> None:
+    distances = distances_of(MISSED, tried=np.full(120, 0.7))
+    result = audit(distances, groups_of(60, 60), quick(up_to=5.0))
+    assert result.warnings or result.cap_reason
+
+
+# Control. ------------------------------------------------------------------------------------------------------------
+
+
+def simpson(effect: float = 1.0) -> tuple[Distances, Partition, Partition]:
+    """Group a is mostly in the hard class, b in the easy one; inside a class a's distances are `effect` times b's."""
+    rng = np.random.default_rng(2)
+    hard = np.repeat([True, False, True, False], [80, 20, 20, 80])
+    values = np.where(hard, 1.0, 3.0) * rng.gamma(9, 1 / 9, 200)
+    values[:100] *= effect
+    return distances_of(values), groups_of(100, 100), Partition.by("class", np.where(hard, "hard", "easy"))
+
+
+def test_a_mere_mix_of_classes_vanishes_inside_strata() -> None:
+    distances, partition, control = simpson()
+    assert verdicts(audit(distances, partition, QUICK)) == [LESS_ROBUST, MORE_ROBUST]
+    result = audit(distances, partition, quick(control=control))
+    assert verdicts(result) == [NO_DIFFERENCE] * 2
+    assert abs(result["a"].sigma.value) < 0.1
+    assert result["a"].sigma.low < 0 < result["a"].sigma.high
+    assert result.control == "class"
+    assert "permuted inside strata" in result.method
+
+
+def test_a_difference_that_the_mix_hides_is_found_inside_strata() -> None:
+    distances, partition, control = simpson(effect=1.5)
+    assert audit(distances, partition, QUICK)["a"].sigma.value < 0
+    row = audit(distances, partition, quick(control=control))["a"]
+    assert row.verdict == MORE_ROBUST
+    assert row.sigma.value == pytest.approx(0.5, abs=0.15)
+
+
+def test_sigma_under_control_compares_means_in_the_overall_mix() -> None:
+    distances, partition, control = simpson(effect=1.2)
+    row = audit(distances, partition, quick(control=control))["a"]
+    a, hard = partition.membership == 0, control.membership == control.labels.index("hard")
+    own, rest = (
+        0.5 * distances.values[side & hard].mean() + 0.5 * distances.values[side & ~hard].mean() for side in (a, ~a)
+    )
+    assert row.sigma.value == pytest.approx(own / rest - 1)
+    assert row.gap_to_rest.value == pytest.approx(own - rest)
+    assert row.robustness.value == pytest.approx(distances.values[a].mean())  # Rob(P) itself is not standardised
+
+
+def test_a_control_with_one_class_changes_nothing() -> None:
+    distances, partition = distances_of(gammas(1.0, 1.3)), groups_of(60, 60)
+    plain = audit(distances, partition, QUICK)
+    controlled = audit(distances, partition, quick(control=Partition.by("class", ["x"] * 120)))
+    assert controlled.to_frame().equals(plain.to_frame())
+
+
+@pytest.mark.parametrize(("alone", "verdict"), [(20, NO_DIFFERENCE), (25, NOT_COMPARABLE)])
+def test_above_a_fifth_of_samples_without_a_counterpart_groups_are_not_comparable(alone: int, verdict: str) -> None:
+    values = gammas(1.0, 1.0, size=100, seed=3)
+    control = Partition.by("class", ["rare"] * alone + ["common"] * (200 - alone))
+    result = audit(distances_of(values), groups_of(100, 100), quick(control=control))
+    row = result["a"]
+    assert row.verdict == verdict
+    assert row.dropped == pytest.approx(alone / 100)
+    if verdict == NOT_COMPARABLE:
+        said = "a: not comparable (25 % of the samples lie in strata of 'class' that lack one side)."
+        assert result.finding(row) == said
+        assert math.isnan(row.p)
+
+
+def test_groups_without_a_common_class_have_no_sigma() -> None:
+    control = Partition.by("class", ["x"] * 60 + ["y"] * 60)
+    result = audit(distances_of(gammas(1.0, 2.0)), groups_of(60, 60), quick(control=control))
+    assert verdicts(result) == [NOT_COMPARABLE] * 2
+    assert result["a"].sigma.reason == "no stratum has two samples of group 'a' and two others"
+    assert result["a"].robustness.is_defined
+
+
+# Clusters. -----------------------------------------------------------------------------------------------------------
+
+
+def test_copies_of_each_sample_as_clusters_add_no_certainty() -> None:
+    values, people = gammas(1.0, 1.25, size=50), np.repeat(np.arange(100), 4)
+    once = audit(distances_of(values), groups_of(50, 50), QUICK)
+    copies = distances_of(np.repeat(values, 4))
+    clustered = audit(copies, groups_of(200, 200), quick(cluster=people))
+    careless = audit(copies, groups_of(200, 200), QUICK)
+    assert clustered.clustered
+    for name in ("sigma", "gap_to_rest", "robustness", "accuracy"):
+        one, other, short = (getattr(result["a"], name) for result in (once, clustered, careless))
+        assert other.value == pytest.approx(one.value)
+        assert width(other) == pytest.approx(width(one), rel=0.05)
+        assert width(short) < 0.65 * width(one)
+    assert clustered["a"].band == pytest.approx(once["a"].band)
+    assert clustered["a"].p == pytest.approx(once["a"].p, rel=0.5)
+    assert careless["a"].p < once["a"].p / 5
+
+
+def test_clusters_are_counted_and_not_samples_for_a_verdict() -> None:
+    people = np.repeat(np.arange(24), 10)
+    result = audit(distances_of(gammas(1.0, 9.0, size=120)), groups_of(120, 120), quick(cluster=people))
+    assert verdicts(result) == [TOO_FEW] * 2
+    assert result.finding(result["a"]).startswith("a: too few samples (it has 12 independent clusters;")
+
+
+def test_a_sample_whose_cluster_is_missing_is_a_cluster_of_its_own() -> None:
+    distances, partition = distances_of(gammas(1.0, 1.3)), groups_of(60, 60)
+    alone = audit(distances, partition, quick(cluster=[None, float("nan")] * 60))
+    plain = audit(distances, partition, QUICK)
+    assert alone["a"].sigma.low == pytest.approx(plain["a"].sigma.low)
+    assert AuditSettings(cluster=[None, "x", None, "x"]).cluster_codes(4).tolist() == [0, 1, 2, 1]  # type: ignore[union-attr]
+
+
+def test_pandas_missing_marker_is_a_missing_cluster_too() -> None:
+    codes = AuditSettings(cluster=pd.Series([1, None, 1, None], dtype="Int64")).cluster_codes(4)
+    assert codes is not None
+    assert codes.tolist() == [0, 1, 0, 2]
+
+
+def paired(effect: float, seed: int = 4) -> tuple[Distances, Partition, np.ndarray]:
+    """Fifty people photographed young and old: very different people, nearly the same effect in each."""
+    rng = np.random.default_rng(seed)
+    level = rng.lognormal(0, 1, 50)
+    values = np.concatenate([level, effect * level]) * rng.gamma(100, 1 / 100, 100)
+    return distances_of(values), groups_of(50, 50), np.tile(np.arange(50), 2)
+
+
+def test_clusters_that_span_groups_are_compared_within_themselves() -> None:
+    distances, ages, people = paired(1.3)
+    careless = audit(distances, ages, QUICK)
+    result = audit(distances, ages, quick(cluster=people))
+    assert verdicts(careless) == [NO_DIFFERENCE] * 2
+    assert verdicts(result) == [LESS_ROBUST, MORE_ROBUST]
+    assert "clusters span groups or strata: sign-flip test of whole clusters" in result.method
+    assert result["b"].sigma.value == pytest.approx(careless["b"].sigma.value)
+    assert width(result["b"].sigma) < 0.3 * width(careless["b"].sigma)
+    assert result["b"].sigma.low < 0.3 < result["b"].sigma.high
+
+
+def test_clusters_that_span_groups_without_an_effect_do_not_differ() -> None:
+    distances, ages, people = paired(1.0)
+    result = audit(distances, ages, quick(cluster=people))
+    assert verdicts(result) == [NO_DIFFERENCE] * 2
+    assert result["a"].p == pytest.approx(result["b"].p)
+
+
+def test_clusters_that_span_strata_can_be_controlled() -> None:
+    distances, ages, people = paired(1.3)
+    control = Partition.by("class", np.arange(100) % 2)
+    result = audit(distances, ages, quick(cluster=people // 2, control=control))
+    assert result.control == "class"
+    assert result["b"].sigma.value == pytest.approx(0.3, abs=0.1)
+
+
+def test_a_single_cluster_over_everything_is_too_few() -> None:
+    result = audit(distances_of(gammas(1.0, 2.0)), groups_of(60, 60), quick(cluster=["one"] * 120))
+    assert verdicts(result) == [TOO_FEW] * 2
+    assert result["a"].robustness.reason == "group 'a' has 1 independent sample; an interval needs at least 2"
+
+
+def test_a_single_cluster_over_everything_causes_no_warning_of_numpy() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        audit(distances_of(gammas(1.0, 2.0)), groups_of(60, 60), quick(cluster=["one"] * 120))
+
+
+# What the verdict rests on. ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bound", Bound)
+@pytest.mark.parametrize("means", [(0.5, 1.0), (1.0, 1.0)])
+def test_every_finding_names_the_kind_of_bound(bound: Bound, means: tuple[float, float]) -> None:
+    result = audit(distances_of(gammas(*means), bound), groups_of(60, 60), QUICK)
+    assert all(f", by {bound.words} (" in result.finding(row) for row in result)
+    assert bound.words in str(result)
+
+
+@pytest.mark.parametrize("bound", Bound)
+def test_every_estimate_carries_the_direction_of_its_error(bound: Bound) -> None:
+    result = audit(distances_of(gammas(0.5, 1.0), bound), groups_of(60, 60), QUICK)
+    relative = Bound.EXACT if bound is Bound.EXACT else Bound.NEITHER
+    row, overall = result["a"], result.overall
+    assert row.robustness.bound is overall.robustness.bound is overall.worst_robustness.bound is bound
+    assert row.sigma.bound is row.gap_to_rest.bound is relative
+    assert overall.variance.bound is overall.relative_variance.bound is overall.largest_gap.bound is relative
+    assert row.accuracy.bound is overall.accuracy.bound is Bound.EXACT
+
+
+@pytest.mark.parametrize(
+    ("bound", "word"), [(Bound.UPPER, "upper bounds"), (Bound.LOWER, "lower bounds"), (Bound.NEITHER, "a proxy")]
+)
+def test_a_difference_between_bounds_is_warned_of(bound: Bound, word: str) -> None:
+    result = audit(distances_of(gammas(0.5, 1.0), bound), groups_of(60, 60), QUICK)
+    assert [word in warning for warning in result.warnings] == [True]
+
+
+def test_exact_distances_need_no_warning() -> None:
+    assert audit(distances_of(gammas(0.5, 1.0)), groups_of(60, 60), QUICK).warnings == ()
+
+
+@pytest.mark.parametrize("bound", [Bound.UPPER, Bound.LOWER])
+def test_bounds_without_a_difference_need_no_warning(bound: Bound) -> None:
+    assert audit(distances_of(gammas(1.0, 1.0), bound), groups_of(60, 60), QUICK).warnings == ()
+
+
+def test_one_very_weak_group_that_makes_all_others_look_strong_is_warned_of() -> None:
+    result = audit(distances_of(gammas(0.1, 1.0, 1.0, 1.0)), groups_of(60, 60, 60, 60), QUICK)
+    assert verdicts(result)[0] == LESS_ROBUST
+    assert MORE_ROBUST in verdicts(result)[1:]
+    (warning,) = result.warnings
+    assert warning.startswith("Group 'a' is so much weaker that it lowers the rest of every other group")
+    assert all(repr(row.group) in warning for row in result if row.verdict == MORE_ROBUST)
+
+
+@pytest.mark.parametrize("means", [(0.8, 1.0, 1.0, 1.9), (1.0, 1.0, 1.0, 1.0), (0.1, 2.0)])
+def test_without_such_a_group_there_is_no_such_warning(means: tuple[float, ...]) -> None:
+    result = audit(distances_of(gammas(*means)), groups_of(*[60] * len(means)), QUICK)
+    assert result.warnings == ()
+
+
+def test_the_result_says_what_was_audited() -> None:
+    distances = Distances([1.0, 2.0] * 40, [True] * 80, Bound.LOWER, Norm.LINF, subject="smoothed(0.25)")
+    result = audit(distances, groups_of(40, 40), QUICK)
+    assert (result.partition, result.subject, result.norm, result.bound) == (
+        "g",
+        "smoothed(0.25)",
+        Norm.LINF,
+        Bound.LOWER,
+    )
+    assert (result.control, result.clustered, result.confidence) == ("", False, 0.95)
+    assert "400 resamples" in result.method
+    assert "Holm" in result.method
+
+
+# What is refused. ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"confidence": 95}, "`confidence` must lie in [0.5, 1), for instance 0.95; given 95"),
+        ({"confidence": 1.0}, "`confidence` must lie in [0.5, 1)"),
+        ({"confidence": math.nan}, "`confidence` must lie in [0.5, 1)"),
+        ({"up_to": 0.0}, "`up_to` must be a radius above 0; given 0.0"),
+        ({"up_to": math.nan}, "`up_to` must be a radius above 0"),
+        ({"smallest_group": 1}, "`smallest_group` must be at least 2"),
+        ({"resamples": 10}, "`resamples` must be at least 200"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_is_refused(options: dict, sentence: str) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        AuditSettings(**options)
+
+
+def test_groups_of_another_length_are_refused() -> None:
+    with pytest.raises(InputError, match="`partition` has 3 entries but `distances` has 2"):
+        audit(distances_of([1.0, 2.0]), groups_of(1, 2))
+
+
+def test_a_control_of_another_length_is_refused() -> None:
+    with pytest.raises(InputError, match="`control` has 3 entries but `distances` has 2"):
+        audit(distances_of([1.0, 2.0]), groups_of(1, 1), AuditSettings(control=groups_of(1, 2)))
+
+
+def test_clusters_of_another_length_are_refused() -> None:
+    with pytest.raises(InputError, match="`cluster` has 3 ids but there are 2 samples"):
+        audit(distances_of([1.0, 2.0]), groups_of(1, 1), AuditSettings(cluster=[1, 2, 3]))

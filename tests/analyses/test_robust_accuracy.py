@@ -1,0 +1,343 @@
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import fisher_exact
+
+from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_attack
+from fairmargin.core.bound import Bound
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.errors import InputError
+from fairmargin.inference.measures import accuracy_by_group
+from fairmargin.inference.permutation import permutation_test
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.shares import binomial_interval, share_contrasts, share_spread, variation, worst_share
+from fairmargin.inference.spread import largest_gap, variance
+from fairmargin.inference.units import common_mix, make_cells
+from tests.oracles import accuracy_gap, accuracy_variance, error_split_by_group
+
+QUICK = AuditSettings(resamples=200)
+SIMULATIONS = 200
+
+
+def ten_groups(size: int) -> Partition:
+    return Partition("class", [str(i) for i in range(10)], np.repeat(np.arange(10), size))
+
+
+def attacked(correct, robust, groups: Partition, plan: AuditSettings = QUICK, **more) -> RobustAccuracy:
+    about = {"attack": "pgd", "norm": "linf", "radius": "4/255"} | more
+    return accuracy_under_attack(correct, robust, groups, plan, **about)
+
+
+def drawn(shares, size: int, seed: int):
+    """Samples that are correct in nine of ten cases, and withstand as their group's share says."""
+    rng = np.random.default_rng(seed)
+    correct = rng.random(len(shares) * size) < 0.9
+    robust = correct & (rng.random(len(correct)) < np.repeat(shares, size) / 0.9)
+    return correct, robust
+
+
+# Counts. -------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=2, max_size=30))
+def test_natural_and_boundary_error_add_up_to_the_robust_one_exactly(samples) -> None:
+    state, group = np.array(samples).T  # 0 wrong, 1 fooled, 2 withstood
+    groups = Partition.by("g", group)
+    found = attacked(state > 0, state > 1, groups)
+    for row, (label, mask) in zip(found, groups, strict=True):
+        assert row.group == label
+        assert (row.wrong, row.fooled, row.withstood) == tuple(np.bincount(state[mask], minlength=3))
+        assert Fraction(row.wrong, row.size) + Fraction(row.fooled, row.size) == 1 - Fraction(row.withstood, row.size)
+        assert row.natural_error + row.boundary_error == pytest.approx(row.robust_error, abs=1e-15)
+    for name in ("size", "wrong", "fooled", "withstood"):
+        assert getattr(found.overall, name) == sum(getattr(row, name) for row in found)
+
+
+def test_every_number_is_what_counting_by_hand_gives() -> None:
+    # F: 4 samples, 1 wrong, 1 fooled; M: 6 samples, 0 wrong, 1 fooled.
+    sex = Partition.by("sex", ["F"] * 4 + ["M"] * 6)
+    correct = [False, True, True, True, True, True, True, True, True, True]
+    robust = [False, False, True, True, False, True, True, True, True, True]
+    found = attacked(correct, robust, sex)
+    women, men = found
+    assert (women.natural_error, women.boundary_error, women.robust_error) == (0.25, 0.25, 0.5)
+    assert (men.natural_error, men.boundary_error, men.robust_error) == (0, 1 / 6, 1 / 6)
+    assert (women.robust_accuracy.low, women.robust_accuracy.high) == binomial_interval(2, 4, 0.95)
+    assert women.gap_to_rest.value == pytest.approx(1 / 2 - 5 / 6)
+    assert found.overall.robust_error == 0.3
+    assert found.overall.mean_accuracy.value == pytest.approx((1 / 2 + 5 / 6) / 2)
+    assert found.plain_vcra == pytest.approx((1 / 6) ** 2)
+    assert found.plain_vca == pytest.approx((1 / 8) ** 2)
+    assert (found.overall.worst_group, found.overall.worst_accuracy.value) == ("F", 0.5)
+    assert (found.attack, found.norm, found.radius, found.smallest_radius) == ("pgd", Norm.LINF, 4 / 255, 4 / 255)
+    assert {row.verdict for row in found} == {"too few samples"}
+
+
+def test_it_agrees_with_the_plain_functions_of_the_metrics() -> None:
+    groups = ten_groups(60)
+    correct, robust = drawn(np.linspace(0.2, 0.7, 10), 60, seed=1)
+    found = attacked(correct, robust, groups)
+    splits, accuracies = error_split_by_group(correct, robust, groups), accuracy_by_group(robust, groups)
+    for row in found:
+        assert row.natural_error == pytest.approx(splits[row.group][0])
+        assert row.boundary_error == pytest.approx(splits[row.group][1])
+        assert row.robust_accuracy.value == pytest.approx(accuracies[row.group])
+    assert found.plain_vcra == pytest.approx(accuracy_variance(robust, groups))
+    assert found.overall.vcra.value < found.plain_vcra  # the noise is taken off
+    assert found.plain_gap == pytest.approx(accuracy_gap(robust, groups))
+    assert found.overall.gap.low < found.overall.gap.value < found.plain_gap < found.overall.gap.high
+
+
+# What is claimed. ----------------------------------------------------------------------------------------------------
+
+
+def test_an_attack_bounds_robust_accuracy_from_above_and_says_so() -> None:
+    correct, robust = drawn(np.full(10, 0.5), 40, seed=2)
+    found = attacked(correct, robust, ten_groups(40))
+    assert found["3"].robust_accuracy.bound is Bound.UPPER
+    assert found["3"].natural_accuracy.bound is Bound.EXACT
+    assert found.overall.worst_accuracy.bound is Bound.UPPER
+    assert found["3"].gap_to_rest.bound is found.overall.vcra.bound is found.overall.gap.bound is Bound.NEITHER
+    assert found.overall.vca.bound is Bound.EXACT
+    assert "at most" in found.finding(found["3"])
+    assert "robust accuracy at most" in str(found)
+    assert "An attack that finds nothing proves nothing" in found.warnings[0]
+
+
+def test_a_certificate_says_at_least_and_what_is_exact_says_neither() -> None:
+    correct, robust = drawn(np.full(10, 0.5), 40, seed=2)
+    certified = attacked(correct, robust, ten_groups(40), bound="lower")
+    assert "at least" in certified.finding(certified["3"])
+    exact = attacked(correct, robust, ten_groups(40), bound="exact")
+    assert "at most" not in str(exact)
+    assert exact.overall.vcra.bound is Bound.EXACT
+    assert exact.warnings == ()
+
+
+def test_where_hardly_anyone_is_left_a_small_variance_is_called_forced() -> None:
+    correct, robust = drawn(np.full(10, 0.01), 40, seed=3)
+    assert any("forced towards 0" in warning for warning in attacked(correct, robust, ten_groups(40)).warnings)
+    nobody = attacked(correct, np.zeros(400, dtype=bool), ten_groups(40))
+    assert not nobody.overall.variation.is_defined
+    assert nobody.overall.worst_accuracy.value == 0
+
+
+# What is inferred. ---------------------------------------------------------------------------------------------------
+
+
+def test_the_variance_of_ten_equal_groups_is_compatible_with_none_as_often_as_it_says() -> None:
+    rng, sizes = np.random.default_rng(4), np.full(10, 50.0)
+    shares = rng.binomial(50, 0.4, (SIMULATIONS, 10)) / 50
+    held = sum(share_spread(row, sizes, variance, QUICK, Bound.UPPER).low == 0 for row in shares)
+    assert 0.93 * SIMULATIONS <= held < SIMULATIONS
+    assert all(np.var(row) > 0 for row in shares)  # which is what a plain number would have claimed
+
+
+@pytest.mark.parametrize("statistic", [largest_gap, variation])
+def test_other_spreads_of_ten_equal_groups_are_compatible_with_none(statistic) -> None:
+    shares = np.random.default_rng(14).binomial(50, 0.4, (20, 10)) / 50
+    held = sum(share_spread(row, np.full(10, 50.0), statistic, QUICK, Bound.UPPER).low == 0 for row in shares)
+    assert held >= 18
+
+
+def test_equal_groups_raise_no_more_alarms_than_promised() -> None:
+    rng, groups = np.random.default_rng(5), Partition("g", ["a", "b", "c"], np.repeat([0, 1, 2], [30, 40, 50]))
+    found = [share_contrasts((rng.random(120) < 0.2).astype(float), groups, QUICK, None).p for _ in range(SIMULATIONS)]
+    alarms = (3 * np.min(found, axis=1) < 0.05).sum()
+    assert alarms <= 0.09 * SIMULATIONS  # 5 % and three standard errors
+
+
+def test_the_worst_groups_interval_holds_it_as_often_as_it_says() -> None:
+    rng, truth, sizes = np.random.default_rng(6), np.array([0.35, 0.4, 0.4, 0.5, 0.8]), np.full(5, 80.0)
+    shares = rng.binomial(80, truth, (SIMULATIONS, 5)) / 80
+    limits = [worst_share(row, sizes, QUICK, Bound.EXACT) for row in shares]
+    assert sum(each.low <= 0.35 <= each.high for each in limits) >= 0.93 * SIMULATIONS
+
+
+def test_a_real_gap_is_found_with_its_group_and_its_size() -> None:
+    shares = np.full(10, 0.6)
+    shares[3] = 0.3
+    found = attacked(*drawn(shares, 120, seed=7), ten_groups(120))
+    weak = found["3"]
+    assert weak.verdict == "less robust"
+    assert weak.p_adjusted < 0.001
+    assert weak.gap_to_rest.low < -0.3 < weak.gap_to_rest.high < 0
+    assert found.overall.p_equal < 0.001
+    assert found.overall.vcra.low > 0
+    assert found.overall.vcra.low <= 0.0081 <= found.overall.vcra.high  # the variance of the shares drawn from
+    assert found.overall.gap.low > 0
+    assert found.overall.vca.low == 0  # natural accuracy is the same for all
+    assert found.overall.worst_group == "3"
+    assert "less robust than the rest" in found.finding(weak)
+
+
+def test_the_exact_p_is_what_drawing_permutations_comes_to() -> None:
+    groups = Partition("g", ["a", "b", "c"], np.repeat([0, 1, 2], [40, 60, 100]))
+    values = (np.random.default_rng(8).random(200) < np.repeat([0.75, 0.5, 0.55], [40, 60, 100])).astype(float)
+    cells = make_cells(values, groups, None, None)
+    mix = common_mix(cells.moments()).mix
+    simulated = permutation_test(cells, mix, np.ones(3, dtype=bool), alpha=0.05, seed=0).p
+    assert share_contrasts(values, groups, QUICK, None).p == pytest.approx(simulated, rel=0.35, abs=0.003)
+
+
+def test_a_group_far_below_the_rest_is_found_also_where_hardly_anyone_errs() -> None:
+    # 20 of 65 against 67 of 654: a studentised statistic found a group without errors more surprising than this.
+    robust = np.concatenate([np.arange(65) >= 20, np.arange(654) >= 67])
+    partition = Partition.by("digit", ["8"] * 65 + ["rest"] * 654)
+    found = attacked(robust, robust, partition)
+    one_sided = fisher_exact([[45, 20], [587, 67]], alternative="less").pvalue
+    assert found["8"].p == pytest.approx(2 * one_sided)
+    assert found["8"].verdict == "less robust"
+
+
+def test_a_gap_between_groups_that_all_withstand_is_not_known_to_be_zero() -> None:
+    groups = Partition.by("sex", ["F"] * 40 + ["M"] * 40)
+    found = attacked(np.ones(80), np.ones(80), groups)
+    assert found["F"].gap_to_rest.value == 0
+    assert found["F"].gap_to_rest.low < -0.05
+    assert found["F"].gap_to_rest.high > 0.05
+    assert found["F"].verdict == "no significant difference"
+    assert found.overall.gap.low == 0 < found.overall.gap.high <= 1
+
+
+def test_copies_of_a_sample_in_one_cluster_prove_no_more_than_the_sample() -> None:
+    correct, robust = drawn(np.full(10, 0.5), 40, seed=9)
+    once = attacked(correct, robust, ten_groups(40))
+    cluster = np.repeat(np.arange(400), 3)
+    thrice = attacked(
+        np.repeat(correct, 3), np.repeat(robust, 3), ten_groups(120), AuditSettings(resamples=200, cluster=cluster)
+    )
+    for one, three in zip(once, thrice, strict=True):
+        assert three.robust_accuracy.low == pytest.approx(one.robust_accuracy.low)
+        assert three.robust_accuracy.high == pytest.approx(one.robust_accuracy.high)
+    assert thrice.overall.vcra.high == pytest.approx(once.overall.vcra.high, rel=1e-6)
+    assert thrice.clustered
+
+
+def test_a_gap_that_the_class_explains_disappears_inside_the_classes() -> None:
+    rng = np.random.default_rng(10)
+    sex = rng.random(2000) < 0.5
+    hard = rng.random(2000) < np.where(sex, 0.8, 0.2)
+    robust = rng.random(2000) < np.where(hard, 0.2, 0.8)
+    groups = Partition.by("sex", np.where(sex, "F", "M"))
+    plain = attacked(np.ones(2000), robust, groups)
+    inside = attacked(np.ones(2000), robust, groups, AuditSettings(resamples=200, control=Partition.by("class", hard)))
+    assert plain["F"].verdict == "less robust"
+    assert inside["F"].verdict == "no significant difference"
+    assert abs(inside["F"].gap_to_rest.value) < 0.06 < abs(plain["F"].gap_to_rest.value)
+    assert inside.control == "class"
+
+
+def test_one_group_alone_is_described_and_not_compared() -> None:
+    found = attacked([True, True, False], [True, False, False], Partition.by("all", ["a"] * 3))
+    assert found["a"].verdict == "not comparable"
+    assert found["a"].robust_accuracy.value == pytest.approx(1 / 3)
+    assert math.isnan(found.overall.p_equal)
+    assert "one group alone" in found.overall.vcra.reason
+
+
+# Reading and writing. ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "groups", [ten_groups(8), Partition("all", ["x"], np.zeros(80, dtype=int))], ids=["ten", "one"]
+)
+def test_it_round_trips_through_json_without_loss(groups: Partition) -> None:
+    found = attacked(*drawn(np.full(10, 0.5), 8, seed=11), groups)
+    again = RobustAccuracy.from_json(found.to_json())
+    assert again.to_json() == found.to_json()
+    assert str(again) == str(found)
+    assert RobustAccuracy.from_json(json.dumps(found.to_dict())).to_json() == found.to_json()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda c: c.pop("format"), "no robust accuracy"),
+        (lambda c: c.update(format=99), "format 99"),
+        (lambda c: c.update(groups=[]), "damaged"),
+        (lambda c: c["groups"][0].update(wrong=1000), "do not add up"),
+        (lambda c: c["groups"][0].update(verdict="guilty"), "guilty"),
+        (lambda c: c.update(norm="l7"), "damaged"),
+    ],
+)
+def test_damaged_json_is_refused_in_a_sentence(change, said: str) -> None:
+    content = attacked(*drawn(np.full(10, 0.5), 8, seed=11), ten_groups(8)).to_dict()
+    change(content)
+    with pytest.raises(InputError, match=said):
+        RobustAccuracy.from_json(json.dumps(content))
+
+
+def test_the_frame_has_a_row_a_group_and_a_column_a_number() -> None:
+    found = attacked(*drawn(np.full(10, 0.5), 40, seed=12), ten_groups(40))
+    frame = found.to_frame()
+    assert list(frame["group"]) == [str(i) for i in range(10)]
+    assert (frame["natural_error"] + frame["boundary_error"]).tolist() == pytest.approx(frame["robust_error"].tolist())
+    assert {"robust_accuracy", "robust_accuracy_low", "gap_to_rest_high", "p_adjusted", "bound"} <= set(frame.columns)
+    assert set(frame["attack"]) == {"pgd"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"correct": [True] * 3}, "4 entries"),
+        ({"robust": [True, True, True, True]}, "said to withstand"),
+        ({"groups": Partition.by("g", ["a", "b"])}, "2 entries"),
+        ({"radius": -1}, "must not be negative"),
+        ({"radius": [0.1, 0.2]}, "`radius` has 2 numbers but there are 4 samples"),
+        ({"plan": AuditSettings(up_to=1.0)}, "`up_to` caps distances"),
+        ({"correct": [], "robust": []}, "empty"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(changes, said: str) -> None:
+    usual = {
+        "correct": [True, True, False, True],
+        "robust": [True, False, False, False],
+        "groups": Partition.by("g", ["a", "b", "a", "b"]),
+    }
+    with pytest.raises(InputError, match=said):
+        attacked(**usual | changes)
+
+
+def test_radii_of_samples_are_shown_as_a_range() -> None:
+    groups = Partition.by("g", ["a", "b", "a", "b"])
+    found = attacked(np.ones(4), np.ones(4), groups, radius=[0.1, 0.2, 0.3, 8 / 255])
+    assert (found.smallest_radius, found.radius) == (8 / 255, 0.3)
+    assert "8/255 to 0.3" in str(found)
+
+
+def test_the_gap_of_the_table_stands_beside_the_one_without_its_noise() -> None:
+    correct = np.ones(80, dtype=bool)
+    robust = np.array([True] * 30 + [False] * 10 + [True] * 10 + [False] * 30)
+    found = attacked(correct, robust, Partition.by("g", ["a"] * 40 + ["b"] * 40))
+    assert found.plain_gap == 0.5
+    assert found.overall.gap.value < 0.5
+    said = str(found)
+    assert f"Gap in these samples 50.0 %; without its noise {100 * found.overall.gap.value:.1f} % [" in said
+    assert "this interval is for whichever group is truly the worst" in said
+    assert found.to_dict()["plain_gap"] == 0.5
+    assert found.to_dict()["overall"]["gap"]["value"] == found.overall.gap.value
+    assert "−50.0 points" in found.finding(found["b"])
+    assert "-" not in found.finding(found["b"])
+
+
+def test_a_single_group_has_no_gap_and_one_interval() -> None:
+    said = str(attacked([True] * 9, [True] * 4 + [False] * 5, Partition.by("g", ["a"] * 9)))
+    assert "Gap undefined (one group alone has no spread)" in said
+    assert "whichever" not in said
+
+
+def test_the_limits_of_the_variation_are_in_order_where_shares_are_far_apart() -> None:
+    shares, sizes = np.array([29 / 30, 0.0, 0.505]), np.array([30.0, 30.0, 200.0])
+    for seed in range(5):
+        found = share_spread(
+            shares, sizes, variation, AuditSettings(confidence=0.5, resamples=200, seed=seed), Bound.UPPER
+        )
+        assert found.low <= found.value <= found.high

@@ -1,0 +1,166 @@
+"""Populations with far samples and known truth, on which audits to a precision are tried out.
+
+`python -m tests.inference.precision_scenarios 2000 [far|ordinary]` prints the tables of docs/inference.md.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
+
+ACCURACY = 0.9
+_RARE = 0.01  # of the groups: too few to say what is covered
+Cheap = Callable[[np.random.Generator, Floats, Floats], Floats]  # from distances without and with far samples
+
+# What the cheap estimator makes of the base distances b and of the reference's distances r.
+SEES: Cheap = lambda rng, b, r: r * rng.lognormal(0, 0.25, len(r))  # noqa: E731
+BLIND: Cheap = lambda rng, b, r: b * rng.lognormal(0, 0.25, len(r))  # noqa: E731
+POOR: Cheap = lambda rng, b, r: b * rng.lognormal(0, 1.0, len(r))  # noqa: E731
+USELESS: Cheap = lambda rng, b, r: rng.gamma(1, 1, len(r))  # noqa: E731
+CURVED: Cheap = lambda rng, b, r: b**2 * rng.lognormal(0, 0.3, len(r))  # noqa: E731
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Groups of one shape, of which some contain far samples."""
+
+    sizes: tuple[int, ...]
+    cheap: Cheap = SEES
+    times: float = 10.0  # how many times as far the far samples lie
+    share: float = 0.02  # of the samples of a group that has far ones
+    groups: int | None = None  # the first so many groups have far samples; None: all
+    finite: bool = False
+    precision: float = 0.2
+    shape: str = "gamma"
+    pilot: int = 30
+
+    def draw(self, seed: int) -> tuple[Answer, Floats]:
+        """One audit, and the true mean of each group."""
+        rng = np.random.default_rng([seed, 5])
+        count = len(self.sizes)
+        group = np.repeat(np.arange(count), self.sizes)
+        n = len(group)
+        has_far = np.arange(count) < (count if self.groups is None else self.groups)
+        base = rng.gamma(2, 0.5, n) if self.shape == "gamma" else rng.lognormal(-0.5, 1.0, n)
+        share = np.where(has_far, self.share, 0.0)
+        r = base * np.where(rng.random(n) < share[group], self.times, 1.0)
+        correct = rng.random(n) < ACCURACY
+        r, c = np.where(correct, r, 0.0), np.where(correct, self.cheap(rng, base, r), 0.0)
+
+        def ask(which: int, rows: Ints) -> Distances:
+            values = r if which == REFERENCE else c
+            return Distances(values[rows], correct[rows], "upper" if which == REFERENCE else "neither", "l2")
+
+        partition = Partition("group", [f"g{g}" for g in range(count)], group)
+        keys = rng.integers(0, 2**63, n).astype(np.uint64)
+        asked = Question(self.precision, 0.95, self.finite, self.pilot, np.inf, (3.0, 100.0))
+        answer = to_precision(ask, partition, keys, asked)
+        truth = np.bincount(group, weights=r) / self.sizes if self.finite else ACCURACY * (1 + share * (self.times - 1))
+        return answer, truth
+
+
+def sigma_of(truth: Floats, sizes: tuple[int, ...]) -> Floats:
+    """Each group's σ from the means."""
+    size = np.array(sizes, dtype=float)
+    total = truth @ size
+    return truth / ((total - truth * size) / (size.sum() - size)) - 1
+
+
+FEW, MANY, UNEQUAL = (2_000,) * 2, (1_000,) * 10, (100, 300, 1_000, 1_000, 3_000)
+FAR: dict[str, Scenario] = {}
+for _times in (10.0, 33.0):
+    FAR |= {
+        f"{_times:.0f} times as far, {title}": replace(scenario, times=_times)
+        for title, scenario in {
+            "two groups, the cheap estimator sees it": Scenario(FEW, SEES),
+            "two groups, the cheap one does not see it": Scenario(FEW, BLIND),
+            "two groups, poor cheap estimator": Scenario(FEW, POOR),
+            "two groups, useless cheap estimator": Scenario(FEW, USELESS),
+            "two groups of 20,000, to ±0.1": Scenario((20_000,) * 2, SEES, precision=0.1),
+            "ten groups": Scenario(MANY, BLIND),
+            "ten groups of 60": Scenario((60,) * 10, BLIND),
+            "unequal groups": Scenario(UNEQUAL, BLIND),
+            "unequal groups, seen by the cheap estimator": Scenario(UNEQUAL, SEES),
+            "two groups of 300, these samples": Scenario((300,) * 2, BLIND, finite=True),
+            "two groups, these samples": Scenario(FEW, BLIND, finite=True),
+            "ten groups, these samples, seen by the cheap estimator": Scenario(MANY, SEES, finite=True),
+            "in one of two groups": Scenario(FEW, BLIND, groups=1),
+            "in one of ten groups": Scenario(MANY, BLIND, groups=1),
+        }.items()
+    }
+THREE = (3_000,) * 3
+ORDINARY = {
+    f"{title}, to ±{precision:g}": replace(scenario, precision=precision, times=1.0)
+    for title, scenario in {
+        "well correlated": Scenario(THREE, SEES),
+        "badly correlated": Scenario(THREE, POOR),
+        "not correlated": Scenario(THREE, USELESS),
+        "curved": Scenario(THREE, CURVED),
+        "lognormal, well correlated": Scenario(THREE, SEES, shape="lognormal"),
+        "well correlated, these samples": Scenario((1_000,) * 10, SEES, finite=True),
+    }.items()
+    for precision in (0.2, 0.1, 0.05)
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """Over all audits: how many intervals hold the truth, and what that took."""
+
+    covered: float  # of all intervals there are
+    lowest: float  # the same, of the group with the lowest share
+    covered_met: float  # of the intervals that are reported as precise as asked
+    met: float  # the share of groups that are
+    references: float  # per group
+    rounds: float
+
+
+def tried(scenario: Scenario, audits: int, first: int = 0) -> Found:
+    """Audit again and again, with the seeds `first` and following."""
+    rows = []
+    for seed in range(first, first + audits):
+        answer, truth = scenario.draw(seed)
+        sigma, contrast = sigma_of(truth, scenario.sizes), answer.contrast
+        low, high = contrast.sigma_low - 1e-9, contrast.sigma_high + 1e-9  # of what is known exactly
+        given = np.isfinite(low) & np.isfinite(high)
+        rows.append((given, given & (low <= sigma) & (sigma <= high), answer.met))
+        rows[-1] += (np.full(len(given), answer.asked[-1] / len(given)), np.full(len(given), answer.rounds))
+    given, inside, met, asked, rounds = (np.array(column) for column in zip(*rows, strict=True))
+    with np.errstate(invalid="ignore"):
+        return Found(
+            float(inside.sum() / given.sum()),
+            float((inside.sum(axis=0) / given.sum(axis=0)).min()),
+            float((inside & met).sum() / met.sum()),
+            float(met.mean()),
+            float(asked.mean()),
+            float(rounds.mean()),
+        )
+
+
+def _table(scenarios: dict[str, Scenario], audits: int) -> None:
+    print("| scenario | covered | lowest group | covered where met | met | reference samples per group | rounds |")
+    print("|---|---|---|---|---|---|---|")
+    for title, scenario in scenarios.items():
+        one = tried(scenario, audits)
+        if one.met < _RARE:
+            covered_met = "–"
+        else:
+            covered_met = f"{one.covered_met:.1%}"
+        cells = (f"{one.covered:.1%}", f"{one.lowest:.1%}", covered_met, f"{one.met:.0%}", f"{one.references:,.0f}")
+        print(f"| {title} | {' | '.join(cells)} | {one.rounds:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+    what = sys.argv[2] if len(sys.argv) > 2 else "all"
+    print(f"{number:,} audits per row, nominal 95 %\n")
+    if what in ("all", "far"):
+        _table(FAR, number)
+    if what in ("all", "ordinary"):
+        _table(ORDINARY, number)

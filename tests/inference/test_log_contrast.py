@@ -1,0 +1,63 @@
+"""p-values of groups to a precision: they agree with the intervals, and are rarely small where nothing differs."""
+
+import math
+
+import numpy as np
+
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.core.partition import Partition
+from fairmargin.inference.log_contrast import log_contrast
+from fairmargin.inference.permutation import holm, hypotheses
+from fairmargin.inference.rounds import REFERENCE, Question, to_precision
+
+
+def test_p_is_below_alpha_exactly_where_the_interval_excludes_0():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        mean, sizes = rng.gamma(20, 0.05, 4), rng.integers(30, 500, 4)
+        error2, freedom = (0.1 * rng.random(4)) ** 2, rng.uniform(4, 200, 4)
+        third = error2**1.5 * rng.normal(size=4)
+        found = log_contrast(mean, error2, third, freedom, sizes, finite=False, confidence=0.9)
+        excludes = (found.sigma_low > 0) | (found.sigma_high < 0)
+        np.testing.assert_array_equal(found.p < 0.1, excludes)
+
+
+def test_what_is_known_without_error_differs_surely_or_not_at_all():
+    found = log_contrast(
+        np.array([1.0, 1.0, 2.0]),
+        np.zeros(3),
+        np.zeros(3),
+        np.full(3, np.inf),
+        np.array([50, 50, 50]),
+        finite=True,
+        confidence=0.95,
+    )
+    assert found.p.tolist() == [0.0, 0.0, 0.0]
+    nothing, sizes = np.zeros(2), np.array([50, 50])
+    same = log_contrast(np.ones(2), nothing, nothing, nothing + np.inf, sizes, finite=True, confidence=0.95)
+    assert same.p.tolist() == [1.0, 1.0]
+
+
+def test_where_nothing_differs_a_false_verdict_is_rare():
+    """Of 120 audits of four equal groups one expects 6 with any verdict at all; more than 13 is beyond chance."""
+    false = sum(_smallest(seed) < 0.05 for seed in range(120))
+    assert 1 <= false <= 13
+
+
+def _smallest(seed: int) -> float:
+    """The smallest corrected p of an audit in which all groups come from one distribution."""
+    rng, sizes = np.random.default_rng(seed), [400, 150, 60, 300]
+    count = sum(sizes)
+    correct, cheap = rng.random(count) < 0.85, rng.gamma(2, 1, count)
+    dear = cheap * np.exp(0.3 * rng.normal(size=count))
+    values = {REFERENCE: dear * correct, 0: cheap * correct}
+
+    def ask(which, rows):
+        return Distances(values[which][rows], correct[rows], Bound.UPPER, Norm.L2)
+
+    groups = Partition.by("group", np.repeat(list("abcd"), sizes))
+    keys = rng.integers(0, 2**63, count).astype(np.uint64)
+    p = to_precision(ask, groups, keys, Question(0.2, 0.95, False, 30, math.inf, (1.0, 40.0))).contrast.p
+    return float(holm(p, hypotheses(np.isfinite(p))).min())

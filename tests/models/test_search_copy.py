@@ -1,0 +1,332 @@
+import pickle
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fairmargin.distances.deepfool import DeepFool
+from fairmargin.distances.measure import measure
+from fairmargin.errors import ModelError
+from fairmargin.models import torch_model
+from fairmargin.models.as_classifier import as_classifier
+from fairmargin.models.folding import folded
+from fairmargin.models.loading import load_model
+from fairmargin.models.normalized import Normalized
+from fairmargin.models.search_copy import ORIGINAL, SearchCopy, copied
+from fairmargin.perturbation.closest import Closest
+from fairmargin.training.threads import threads
+
+SHARED = Path(__file__).parents[3] / "shared"
+FOLD, LAST, BOTH = SearchCopy(fold=True), SearchCopy(channels_last=True), SearchCopy(fold=True, channels_last=True)
+X = np.random.default_rng(0).random((70, 3, 8, 8), dtype=np.float32)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small networks on several threads of a busy machine spend their time waiting for each other."""
+    with threads(1):
+        yield
+
+
+def lively(module, seed=0):
+    """Statistics as after training: with those of a fresh BatchNorm folding would have nothing to do."""
+    generator = torch.Generator().manual_seed(seed)
+    for part in module.modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm):
+            for tensor in (part.running_mean, part.running_var, part.weight, part.bias):
+                if tensor is not None:
+                    tensor.data.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
+    return module
+
+
+class Block(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return torch.relu(self.norm(self.conv(x)) + x)
+
+
+def residual(seed=0):
+    torch.manual_seed(seed)
+    parts = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), Block(8), nn.AvgPool2d(2), Block(8)]
+    return lively(nn.Sequential(*parts, nn.Flatten(), nn.Linear(128, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 4)))
+
+
+def scores(module, x):
+    with torch.no_grad():
+        return module(torch.as_tensor(x))
+
+
+@pytest.mark.parametrize("way", [FOLD, LAST, BOTH])
+@pytest.mark.parametrize("wrap", [lambda net: net, lambda net: Normalized(net, (0.4, 0.5, 0.6), (0.2, 0.3, 0.4))])
+def test_a_faster_copy_gives_the_same_scores(way, wrap):
+    net = wrap(residual()).eval()
+    assert torch.allclose(scores(copied(net, way), X), scores(net, X), atol=1e-5)
+
+
+def test_folding_leaves_no_batch_norm_and_channels_last_lays_weights_out_anew():
+    copy = copied(residual(), BOTH)
+    assert not [part for part in copy.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
+    convolutions = [part for part in copy.modules() if isinstance(part, nn.Conv2d)]
+    assert len(convolutions) == 3
+    assert all(part.weight.is_contiguous(memory_format=torch.channels_last) for part in convolutions)
+
+
+@pytest.mark.parametrize("way", [FOLD, LAST, BOTH])
+def test_the_module_itself_is_untouched(way):
+    net = residual().train()
+    net(torch.as_tensor(X)).sum().backward()
+    lively(net)
+    before = {name: part.clone() for name, part in net.state_dict().items()}
+    strides = [part.stride() for part in net.parameters()]
+    gradients = [part.grad.clone() for part in net.parameters()]
+    scores(copied(net, way), X)
+    assert all(part.training for part in net.modules())
+    assert all(part.requires_grad for part in net.parameters())
+    assert strides == [part.stride() for part in net.parameters()]
+    assert all(torch.equal(part, before[name]) for name, part in net.state_dict().items())
+    assert all(torch.equal(part.grad, gradient) for part, gradient in zip(net.parameters(), gradients, strict=True))
+
+
+def test_nothing_to_do_is_the_module_itself():
+    net = residual()
+    assert copied(net, ORIGINAL) is net
+
+
+class SharedLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 1)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(3), nn.BatchNorm2d(3)])
+
+    def forward(self, x):
+        return self.norms[1](self.conv(self.norms[0](self.conv(x))))
+
+
+class ReadLayer(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x) + self[0].weight.sum()
+
+
+class TwiceUsed(nn.Sequential):
+    def forward(self, x):
+        before = self[0](x)
+        return self[1](before) + before
+
+
+def hooked():
+    net = nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3))
+    net[0].register_forward_hook(lambda module, given, result: result * 2)
+    return net
+
+
+def hooked_classifier():
+    return nn.Sequential(hooked(), nn.Flatten(), nn.Linear(192, 3))
+
+
+def without_statistics():
+    return nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3, track_running_stats=False))
+
+
+def before_the_layer():
+    return nn.Sequential(nn.BatchNorm2d(3), nn.Conv2d(3, 3, 1))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        SharedLayer,
+        lambda: ReadLayer(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3)),
+        lambda: TwiceUsed(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3)),
+        hooked,
+        without_statistics,
+        before_the_layer,
+        lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 3, 1)), nn.BatchNorm2d(3)),
+    ],
+)
+def test_folds_only_where_that_is_right(make):
+    with pytest.raises(ModelError, match="no BatchNorm follows"):
+        folded(lively(make()).eval())
+
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.last = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.Linear(192, 3)
+
+    def forward(self, x):
+        x = self.norm(self.conv(x))
+        return self.last((x if x.sum() > 0 else -x).flatten(1))
+
+
+class Viewing(nn.Module):
+    """Takes for granted how images lie in memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.last = nn.Conv2d(3, 4, 3, padding=1), nn.Linear(256, 3)
+
+    def forward(self, x):
+        return self.last(self.conv(x).view(len(x), -1))
+
+
+def test_says_that_a_module_cannot_be_traced():
+    with pytest.raises(ModelError, match="its steps cannot be traced"):
+        copied(Branching(), FOLD)
+
+
+def grey():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(144, 3))
+
+
+def flat():
+    return lively(nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)))
+
+
+def dropping():
+    return nn.Sequential(residual(), Dropping())
+
+
+class Dropping(nn.Module):
+    """Asks another random number at each call: what is traced would hold the first one for ever."""
+
+    def forward(self, x):
+        return x * (1 + float(torch.rand(())))
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "expected"),
+    [
+        (residual, (3, 8, 8), BOTH),
+        (grey, (1, 8, 8), ORIGINAL),
+        (flat, (64,), FOLD),
+        (lambda: nn.Linear(64, 3), (64,), ORIGINAL),
+        (lambda: residual().double(), (3, 8, 8), ORIGINAL),
+        (Branching, (3, 8, 8), LAST),
+        (Viewing, (3, 8, 8), ORIGINAL),
+        (dropping, (3, 8, 8), ORIGINAL),
+        (hooked_classifier, (3, 8, 8), LAST),
+    ],
+)
+def test_the_copy_follows_from_a_rule_and_falls_back_where_it_is_impossible_or_wrong(make, shape, expected):
+    torch.manual_seed(0)
+    model = as_classifier(make())
+    assert model.search_copy(shape) == expected
+    assert model.search_copy(shape) == expected  # as kept
+
+
+@pytest.mark.parametrize("last", [nn.Linear(4, 1), nn.Sequential(nn.Linear(4, 2), nn.Softmax(dim=1))])
+def test_a_network_with_one_output_or_probabilities_is_searched_by_a_copy_too(last):
+    model = as_classifier(nn.Sequential(residual(), last)).looked_at(X)
+    assert model.search_copy((3, 8, 8)) == BOTH
+
+
+def test_the_choice_of_a_copy_changes_neither_the_module_nor_the_random_state():
+    net = residual().train()
+    before, state = {name: part.clone() for name, part in net.state_dict().items()}, torch.get_rng_state()
+    assert as_classifier(net).search_copy((3, 8, 8)) == BOTH
+    assert net.training
+    assert all(part.requires_grad for part in net.parameters())
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(part, before[name]) for name, part in net.state_dict().items())
+
+
+def test_predictions_make_no_copy(monkeypatch):
+    monkeypatch.setattr(torch_model, "chosen", None)
+    assert len(as_classifier(residual()).predict(X)) == len(X)
+
+
+def test_another_process_makes_the_copy_that_was_chosen_here(monkeypatch):
+    model = as_classifier(residual())
+    chosen_here = model.search_copy((3, 8, 8))
+    there = pickle.loads(pickle.dumps(model))
+    monkeypatch.setattr(torch_model, "chosen", None)
+    assert there.search_copy((3, 8, 8)) == chosen_here == BOTH
+    with there.network((3, 8, 8)) as network:
+        rows = torch.as_tensor(np.resize(X, (network.tile, *X.shape[1:]))).flatten(1)
+        found = network.scores(rows)
+    with model.network((3, 8, 8)) as network:
+        assert torch.equal(network.scores(rows), found)
+
+
+def test_threads_come_back():
+    before = torch.get_num_threads()
+    with threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    with pytest.raises(ZeroDivisionError), threads(before + 1):
+        1 / 0
+    assert torch.get_num_threads() == before
+
+
+def test_measures_a_sample_the_same_alone_or_in_any_order_with_a_faster_copy():
+    model = as_classifier(residual(), mean=0.5, std=0.3)
+    assert model.search_copy((3, 8, 8)) == BOTH
+    y = model.predict(X)
+    whole = measure(model, X, y, DeepFool(steps=8)).values
+    order = np.random.default_rng(1).permutation(len(X))
+    assert np.isfinite(whole).sum() > 20
+    np.testing.assert_array_equal(measure(model, X[order], y[order], DeepFool(steps=8)).values, whole[order])
+    for i in (0, 17):
+        assert measure(model, X[i : i + 1], y[i : i + 1], DeepFool(steps=8)).values == whole[i]
+
+
+def test_bits_do_not_depend_on_threads():
+    values = []
+    for count in (1, 2):
+        model = as_classifier(residual())
+        with threads(count):
+            values.append(measure(model, X[:9], model.predict(X[:9]), DeepFool(steps=2)).values)
+    np.testing.assert_array_equal(*values)
+
+
+def test_every_input_found_with_a_faster_copy_fools_the_module_itself(monkeypatch):
+    model, kept, of = as_classifier(residual()), [], Closest.of
+    monkeypatch.setattr(Closest, "of", lambda *given: kept.append(of(*given)) or kept[-1])
+    y = model.predict(X)
+    values = measure(model, X, y, DeepFool(steps=8)).values
+    found = np.isfinite(values)
+    assert found.sum() > 20
+    points = kept[0].point.numpy().reshape(X.shape)
+    assert (model.predict(points)[found] != y[found]).all()
+    np.testing.assert_allclose(
+        np.linalg.norm((points - X).reshape(len(X), -1), axis=1)[found], values[found], rtol=1e-5
+    )
+
+
+def test_a_copy_that_is_wrong_finds_no_false_distances(monkeypatch):
+    """The module has the last word: with a useless copy distances are upper bounds still, or inf."""
+    right = as_classifier(residual())
+    y = right.predict(X[:20])
+    truth = measure(right, X[:20], y, DeepFool(steps=20)).values
+    wrong = residual(seed=5).eval()
+    monkeypatch.setattr(torch_model, "chosen", lambda *_: (FOLD, wrong))
+    found = measure(as_classifier(residual()), X[:20], y, DeepFool(steps=20)).values
+    assert not np.array_equal(found, truth)
+    assert (found > 0.3 * truth).all()
+    assert (found[np.isfinite(found)] > 0).all()
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not (SHARED / "weights").is_dir(), reason="needs ../shared with the public weights")
+def test_the_public_resnet_20_folds_and_measures_a_sample_the_same_alone():
+    weights = str(SHARED / "weights" / "cifar10-resnet20-12fca82f.th")
+    net = load_model("arch:resnet20", weights=weights, shape=(3, 32, 32), classes=10)
+    model = as_classifier(net, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
+    assert model.search_copy((3, 32, 32)) == BOTH
+    x = np.random.default_rng(0).random((3, 3, 32, 32), dtype=np.float32)
+    y = model.predict(x)
+    copy = copied(model.module, BOTH)
+    assert not [part for part in copy.modules() if isinstance(part, nn.BatchNorm2d)]
+    whole = measure(model, x, y, DeepFool(steps=1, rivals=1)).values
+    assert measure(model, x[2:], y[2:], DeepFool(steps=1, rivals=1)).values == whole[2]
+    assert torch.allclose(scores(copy, x), scores(model.module.eval(), x), atol=1e-3)
+
+
+def test_a_network_of_named_parts_keeps_their_order_when_folded():
+    net = nn.Sequential(OrderedDict(a=nn.Conv2d(3, 2, 1), b=nn.BatchNorm2d(2), c=nn.Flatten(), d=nn.Linear(128, 2)))
+    assert [name for name, _ in folded(lively(net).eval()).named_children()] == ["a", "c", "d"]

@@ -1,0 +1,272 @@
+"""What every kind of result promises: it can be kept, refuses damage, tabulates its rows and speaks in sentences."""
+
+import json
+import re
+from dataclasses import fields
+from functools import cache
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from fairmargin.analyses.adequacy import Evidence, settle
+from fairmargin.analyses.audit import audit
+from fairmargin.analyses.bracket import bracket
+from fairmargin.analyses.catalog import RESULTS, read_result
+from fairmargin.analyses.certified import certify_groups
+from fairmargin.analyses.comparison import compare
+from fairmargin.analyses.epochs import compare_epochs
+from fairmargin.analyses.power import power
+from fairmargin.analyses.robust_accuracy import accuracy_under_attack
+from fairmargin.analyses.training import EpochRow, TrainingCourse
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.errors import InputError
+from fairmargin.inference.settings import AuditSettings
+from fairmargin.report.draw import draw
+from fairmargin.report.page import render
+from tests.report.precise_examples import precise_group, precise_result
+
+PLAIN = ("F", "M", "rare")
+HOSTILE = ("<script>alert(1)</script>", "two\nlines\u202e", "a & b")
+SIZES = (60, 60, 2)
+SETTINGS = AuditSettings(resamples=200)
+
+
+def groups(names):
+    return Partition('hair "colour"', list(names), np.repeat([0, 1, 2], SIZES))
+
+
+def distances(bound="upper", factor=1.0, subject="model"):
+    rng = np.random.default_rng(0)
+    values = rng.gamma(4, 1.0, sum(SIZES)) * np.repeat([0.5, 1.0, 1.0], SIZES) * factor
+    values[::20] = 0.0
+    return Distances(values, values > 0, bound, "l2", subject)
+
+
+def adequacy_of(names):
+    runs = tuple(distances(factor=factor) for factor in (1.2, 1.0, 0.9))
+    noise = distances(factor=0.5)
+    return settle(Evidence(runs, ("25 steps", "50 steps", "100 steps"), 1, noise=noise), groups(names))
+
+
+def precision_of(names):
+    return precise_result([precise_group(name) for name in names], partition='hair "colour"')
+
+
+def robust_accuracy_of(names):
+    found = distances()
+    return accuracy_under_attack(
+        found.correct, found.values > 1, groups(names), SETTINGS, attack="pgd", norm="l2", radius=1
+    )
+
+
+MADE_BY = {
+    "audit": lambda names: audit(distances(), groups(names), SETTINGS),
+    "precision": precision_of,
+    "robust_accuracy": robust_accuracy_of,
+    "bracket": lambda names: bracket(distances("lower", 0.9), distances(), groups(names), SETTINGS),
+    "certified": lambda names: certify_groups(
+        distances("lower", subject="smoothed(0.25)"), groups(names), [0.5, 1.0], alpha=0.001
+    ),
+    "adequacy": adequacy_of,
+    "comparison": lambda names: compare(distances(), distances(factor=1.3), groups(names), SETTINGS),
+    "power": lambda names: power(distances(), groups(names), SETTINGS),
+    "training": lambda names: TrainingCourse(
+        "epoch",
+        tuple(EpochRow(name, 1.5 / n, 0.1, 0.25 * n, "8", 0.125 * n, 0.5, 0.25) for n, name in enumerate(names, 1)),
+        by='hair "colour"',
+        best=names[1],
+        stopped="Stopped after epoch 3 of 9: on validation data the worst group has not become better since epoch 2.",
+    ),
+    "epochs": lambda names: compare_epochs(
+        {"1 (first)": MADE_BY["audit"](names), "3": audit(distances(factor=2), groups(names), SETTINGS)}
+    ),
+}
+ROWS = {"certified": lambda found: len(found.radii), "adequacy": lambda found: len(found.budgets)}  # per group
+
+every_kind = pytest.mark.parametrize("kind", RESULTS)
+
+
+@cache
+def made(kind, names=PLAIN):
+    return MADE_BY[kind](names)
+
+
+def test_the_catalog_lists_every_result_that_this_suite_can_make():
+    assert list(RESULTS) == list(MADE_BY)
+    assert {RESULTS.name_of(made(kind)) for kind in RESULTS} == set(RESULTS)
+
+
+# Kept and read back
+
+
+@every_kind
+@pytest.mark.parametrize("names", [PLAIN, HOSTILE], ids=["plain", "hostile"])
+def test_a_result_survives_a_round_trip_through_json(kind, names):
+    found = made(kind, names)
+    again = read_result(kind, found.to_json())
+    assert type(again) is type(found)
+    assert again.to_json() == found.to_json()
+    assert again.sentences() == found.sentences()
+    assert again.to_frame().equals(found.to_frame())
+
+
+@every_kind
+def test_any_field_that_is_missing_is_named(kind):
+    for field in fields(made(kind)):
+        content = json.loads(made(kind).to_json())
+        del content[field.name]
+        with pytest.raises(InputError, match=rf"This .* is damaged: '{field.name}'\. .*\.$"):
+            read_result(kind, json.dumps(content))
+
+
+@every_kind
+@pytest.mark.parametrize("junk", [None, "word", [], 7, {"undefined": 3}], ids=repr)
+def test_damaged_groups_are_refused_in_a_sentence(kind, junk):
+    for place in ("groups", 0), ("groups",):
+        content = json.loads(made(kind).to_json())
+        inside = content
+        for key in place[:-1]:
+            inside = inside[key]
+        inside[place[-1]] = junk
+        with pytest.raises(InputError, match=r"This .* is damaged: .+\."):
+            read_result(kind, json.dumps(content))
+
+
+@every_kind
+def test_a_number_in_a_text_is_refused(kind):
+    content = json.loads(made(kind).to_json())
+    row = content["groups"][0]
+    row = row.get("mean") if kind == "certified" else row
+    name = next(name for name, value in row.items() if isinstance(value, int | float) and not isinstance(value, bool))
+    row[name] = str(row[name])
+    with pytest.raises(InputError, match="is not a number"):
+        read_result(kind, json.dumps(content))
+
+
+@every_kind
+def test_the_text_of_another_kind_or_another_version_is_refused(kind):
+    name = RESULTS[kind].FORMAT.name
+    with pytest.raises(InputError, match=rf"This is no {name} written by `{RESULTS[kind].__name__}\.to_json`"):
+        read_result(kind, "{}")
+    content = {**json.loads(made(kind).to_json()), "format": 99}
+    with pytest.raises(InputError, match=rf"This {name} has format 99; this version of Fairmargin reads format \d"):
+        read_result(kind, json.dumps(content))
+
+
+# Tabulated and told
+
+
+@every_kind
+def test_the_table_has_a_row_for_every_group(kind):
+    found = made(kind)
+    frame = found.to_frame()
+    assert len(frame) == len(found.groups) * ROWS.get(kind, lambda _: 1)(found)
+    assert list(dict.fromkeys(frame["group"])) == [row.group for row in found] == list(PLAIN)
+    assert set(frame["partition"]) == {found.partition}
+    assert found["M"] is found.groups[1]
+    with pytest.raises(InputError, match="has no group 'x'; it has 'F', 'M', 'rare'"):
+        found["x"]
+
+
+@every_kind
+def test_everything_that_is_said_is_a_sentence_without_nan(kind):
+    found = made(kind)
+    for sentence in found.sentences():
+        assert sentence[:1] == sentence[:1].strip() != ""
+        assert sentence.endswith(".")
+        assert not re.search(r"\b(nan|inf|None)\b", sentence), sentence
+        assert not re.search(r"\d%|[ (\[]-\d", sentence), f"two ways to write numbers: {sentence}"
+    assert [found.finding(row) in found.sentences() for row in found] == [True] * 3
+    assert str(found).splitlines() == [found.title, *(f"  {sentence}" for sentence in found.sentences())]
+
+
+@every_kind
+def test_programs_get_the_sentences_that_people_read(kind):
+    found = made(kind)
+    content = found.to_dict()
+    assert content["sentences"] == found.sentences()
+    assert [row["finding"] for row in content["groups"]] == [found.finding(row) for row in found]
+    assert read_result(kind, json.dumps(content, allow_nan=False)).to_json() == found.to_json()
+
+
+class Tags(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.seen, self.text = set(), ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.add(tag)
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@every_kind
+def test_hostile_names_are_harmless_in_a_notebook_and_in_sentences(kind):
+    found = made(kind, HOSTILE)
+    page = Tags(found._repr_html_())
+    assert page.seen <= {"table", "thead", "tbody", "tr", "th", "td", "div", "style"}
+    assert HOSTILE[0] in page.text
+    for sentence in found.sentences():
+        assert sentence.isprintable(), sentence
+
+
+# Shown
+
+
+def texts_of(section):
+    """Return every text of a section that a person may see."""
+    yield from (section.title, section.about, section.answer, section.method)
+    yield from (*section.sentences, *section.findings, *section.cautions, *section.notes)
+    for table in section.tables:
+        yield from (table.caption, table.label)
+        yield from (text for column in table.columns for text in (column.name, column.detail, column.interval))
+        yield from (text for row in table.rows for cell in row for text in (cell.text, cell.interval, cell.note))
+    for figure in section.figures:
+        yield from (figure.title, figure.caption, figure.alt, figure.x_label)
+    for each in section.explanations:
+        yield from (each.topic, each.term, each.text)
+    for part in section.further:
+        yield from texts_of(part)
+
+
+@every_kind
+def test_a_section_shows_no_nan_and_one_way_to_write_numbers(kind):
+    for text in texts_of(made(kind).section()):
+        assert not re.search(r"\b(nan|inf|None)\b", text), text
+        assert not re.search(r"\d%|[ (\[]-\d", text), f"two ways to write numbers: {text}"
+
+
+@every_kind
+def test_a_section_has_a_row_for_every_group_and_says_what_sentences_say(kind):
+    found, section = made(kind), made(kind).section()
+    table = section.tables[0]
+    if kind != "training":  # which shows the last and the best epoch only
+        assert sorted(row[0].text for row in table.rows) == sorted(PLAIN)
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert not table.marks or len(table.marks) == len(table.rows)
+    assert len(section.findings) == len(found.groups)
+    said = [section.answer, *section.sentences, *section.findings, *section.cautions, *section.notes]
+    assert set(found.sentences()) <= set(said)
+
+
+@every_kind
+def test_the_page_of_a_result_begins_with_the_answer_and_escapes_names(kind):
+    section = made(kind, HOSTILE).section()
+    html = render("A page", [section])
+    assert HOSTILE[0] not in html
+    assert HOSTILE[0] in unescape(html)
+    if section.answer:
+        body = Tags(html).text.replace("\u00a0", " ")
+        assert 0 < body.index(section.answer) < body.index("How to read this")
+
+
+@every_kind
+def test_every_figure_can_be_drawn_and_is_described_for_those_who_do_not_see_it(kind):
+    for figure in made(kind).section().figures:
+        assert figure.alt.endswith(".")
+        assert len(draw(figure).data) > 0
