@@ -9,6 +9,7 @@ import typer
 
 from fairmargin.cli.console import errors, output, plain_table, print_json, shown
 from fairmargin.cli.options import Engine, Json, Quiet
+from fairmargin.cli.plan import duration
 from fairmargin.cli.training_console import training_progress
 from fairmargin.presentation.formatting import table_percent
 
@@ -134,19 +135,6 @@ def summary(times: "tuple[PlannedTime, ...]") -> str:
     kinds, done = Counter(each.task.kind for each in times), sum(each.done for each in times)
     parts = [f"{count:,} {_NOUNS[kind]}{'' if count == 1 else 's'}" for kind, count in kinds.items()]
     return f"{', '.join(parts)}; {'all' if done == len(times) else f'{done:,} of {len(times):,}'} done already."
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that fits.
-
-    >>> duration(0.2), duration(75), duration(9000)
-    ('under 1 s', '1 min', '2.5 h')
-    """
-    if seconds < 1:
-        return "under 1 s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def show_grid(grid: "Grid") -> None:
