@@ -1,27 +1,27 @@
-# Everything a newcomer, a developer and CI run. `make` alone lists the targets.
+# Commands for users, developers and CI. `make` without arguments lists the targets.
 #
-# The environment is .venv, made with PYTHON (3.11 or newer) and the versions of constraints.txt. A stamp file in it
-# remembers what is installed, so that a second run starts at once.
+# The targets create the virtual environment .venv with PYTHON (3.11 or newer) and the versions of constraints.txt. Stamp
+# files in .venv record what is installed, so that it is installed only once.
 #
-# torch: constraints.txt asks for one version of any build. Where a CPU wheel of it is at hand (pip's find-links),
-# pip takes that. From PyPI, Linux gets the CUDA build: it works as well, but is several gigabytes. To have the CPU
-# build from PyTorch's own index instead, set PIP_EXTRA_INDEX_URL to it (the address is on pytorch.org, "Get Started").
+# constraints.txt pins the version of torch, but not the build. On Linux, PyPI provides the CUDA build, which works but
+# takes several gigabytes. To install the CPU build, set PIP_EXTRA_INDEX_URL to the index of PyTorch (see "Get Started"
+# on pytorch.org), or provide a CPU wheel with pip's find-links.
 
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check install -qq -c constraints.txt
-INPUTS := pyproject.toml constraints.txt
+INPUTS := pyproject.toml papers/pyproject.toml constraints.txt
 
-# The one made for the torch of constraints.txt, without its dependencies: PyPI's is built for CUDA, and its networks
-# (all that the tests ask for) work beside a CPU build once an operator is declared, which the tests do.
+# The version that matches torch in constraints.txt, installed without dependencies. The build on PyPI is for CUDA. The
+# tests use only its networks, which work with a CPU build of torch after the tests have declared an operator.
 TORCHVISION := 0.28.0
 
-# Libraries that the tests compare us with, without their dependencies too: torchattacks asks for a requests of 2021,
-# adv-lib for visdom, which it needs for plots only (tests/peers.py stands in for it).
+# Libraries with which the tests compare results, installed without dependencies: torchattacks requires an old version of
+# requests, and adv-lib requires visdom, which it uses for plots only (tests/peers.py replaces it).
 PEERS := adv-lib==0.2.8 torchattacks==3.5.1 adversarial-robustness-toolbox==1.20.1 six setuptools tqdm ppi-python==0.2.3
 
-# The benchmark's own environment: the core, and the peers as they are released.
+# Separate environment of the benchmarks, with this package and the released versions of other libraries.
 BENCH_VENV := .venv-bench
 BENCH_BIN  := $(BENCH_VENV)/bin
 BENCH      := $(BENCH_VENV)/.installed
@@ -63,7 +63,7 @@ bench: bench-resampling bench-distances bench-audits bench-training ## Measure a
 bench-resampling: $(BENCH)
 	@$(BENCH_BIN)/python benchmarks/resampling.py
 
-# Arguments: make bench-distances BENCH_ARGS="resnet20 --only ours". What was measured lies in benchmarks/measured.json.
+# Arguments: make bench-distances BENCH_ARGS="resnet20 --only ours". Measurements are stored in benchmarks/measured.json.
 bench-distances: $(BENCH)
 	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.run $(BENCH_ARGS)
 
@@ -80,16 +80,16 @@ bench-training: $(BENCH)
 bench-tuning: $(BENCH)
 	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.tuning $(BENCH_ARGS)
 
-# Names of lazy modules are looked up first: pdoc reads a module's dictionary, where they appear only after that.
+# Lazily imported names are accessed first, because pdoc reads the dictionary of the module, which lacks them until then.
 docs: $(DOCS) ## Write the API pages to site/
-	@$(BIN)/python -c 'import fairmargin; from pdoc.__main__ import cli; \
-	[setattr(fairmargin, name, getattr(fairmargin, name)) for name in fairmargin.__all__]; \
-	cli(["--docformat", "numpy", "--math", "--output-directory", "site", "fairmargin"])'
+	@$(BIN)/python -c 'import fairmargin, fairmargin_papers.theory; from pdoc.__main__ import cli; \
+	[setattr(module, name, getattr(module, name)) for module in (fairmargin, fairmargin_papers.theory) for name in module.__all__]; \
+	cli(["--docformat", "numpy", "--math", "--output-directory", "site", "fairmargin", "fairmargin_papers"])'
 	@echo "The pages start at $(CURDIR)/site/index.html."
 
-# torch is named first: the newest one would bring its CUDA packages along. Change TORCH here to move to another.
+# torch is installed first, because the newest version would install CUDA packages. Change TORCH to use another version.
 TORCH := 2.13.0
-constraints: ## Write constraints.txt anew, with the newest versions that fit
+constraints: ## Update constraints.txt to the newest compatible versions
 	@$(call python-is-fit)
 	@echo "resolving in a fresh environment (minutes)…"
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT \
@@ -102,32 +102,32 @@ constraints: ## Write constraints.txt anew, with the newest versions that fit
 	  && cp "$$scratch/constraints.txt" constraints.txt
 	@git --no-pager diff --stat -- constraints.txt
 
-clean: ## Remove everything that these targets made, .venv too
+clean: ## Remove all files that these targets created, including .venv
 	rm -rf $(VENV) $(BENCH_VENV) site fairmargin-demo benchmarks/out build dist .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests papers -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# ---- the environment -------------------------------------------------------------------------------------------------
+# ---- Environment -------------------------------------------------------------------------------------------------
 
 $(CORE): $(INPUTS) | $(BIN)/python
 	@echo "installing (about a minute, once)…"
 	@$(PIP) -e .
 	@touch $@
 
-# The tools come on top of the core, so this serves `make demo` too.
+# Includes everything that `make demo` needs.
 $(DEV): $(INPUTS) | $(BIN)/python
 	@echo "installing with the tools for development (about two minutes, once)…"
-	@$(PIP) -e ".[dev]"
-	@$(PIP) --no-deps torchvision==$(TORCHVISION) || echo "No torchvision $(TORCHVISION) here: tests of its networks will be skipped."
-	@$(PIP) --no-deps $(PEERS) || echo "Not all of $(PEERS) are here: tests against them will be skipped."
+	@$(PIP) -e ".[dev]" -e papers
+	@$(PIP) --no-deps torchvision==$(TORCHVISION) || echo "torchvision $(TORCHVISION) could not be installed: tests of its networks will be skipped."
+	@$(PIP) --no-deps $(PEERS) || echo "Some of $(PEERS) could not be installed: tests that compare with them will be skipped."
 	@touch $(CORE) $@
 
 $(DOCS): $(INPUTS) | $(BIN)/python
 	@echo "installing with pdoc (about a minute, once)…"
-	@$(PIP) -e ".[docs]"
+	@$(PIP) -e ".[docs]" -e papers
 	@touch $(CORE) $@
 
-# foolbox brings eagerpy and GitPython along, torchvision needs pillow; the others come without what they ask for (see PEERS).
+# foolbox is installed with its dependencies; the other libraries without them (see PEERS). torchvision needs pillow.
 $(BENCH): $(INPUTS) | $(BENCH_BIN)/python
 	@echo "installing the benchmark's environment (about two minutes, once)…"
 	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq -c constraints.txt -e ".[bench,image]" foolbox
@@ -144,19 +144,19 @@ $(BIN)/python:
 
 define python-is-fit
 	command -v $(PYTHON) >/dev/null || { \
-	  echo "There is no '$(PYTHON)' here. Install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3"; exit 1; }; \
+	  echo "'$(PYTHON)' was not found. Install Python 3.11 or newer, or give its path: make PYTHON=/path/to/python3"; exit 1; }; \
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Fairmargin needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
-	       "Name another one: make PYTHON=python3.12"; exit 1; }; \
+	       "Choose another version: make PYTHON=python3.12"; exit 1; }; \
 	$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "'$(PYTHON)' lacks the modules venv and ensurepip. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 endef
 
-# The browser tests look for the same names (tests/stories/conftest.py); without a browser they skip and say why.
+# The browser tests search for the same names (tests/stories/conftest.py), and are skipped if there is no browser.
 chromium:
 	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
 	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
-	  echo "No Chromium here, so the browser tests will be skipped. Install one to run them."; exit 0; \
+	  echo "Chromium was not found, so the browser tests will be skipped. Install one to run them."; exit 0; \
 	fi; \
 	echo "installing Debian's chromium for the browser tests (about a minute, once)…"; \
 	export DEBIAN_FRONTEND=noninteractive; \

@@ -21,11 +21,10 @@ from torch import nn
 
 import fairmargin as fm
 from fairmargin.core.keys import sample_keys
-from fairmargin.distances.smoothing import Smoothing
-from fairmargin.distances.smoothing_plan import certified_radius, planned_draws
-from fairmargin.distances.smoothing_votes import FINAL, polling
+from fairmargin.distances.smoothing.estimator import Smoothing, certified_radius, planned_draws
+from fairmargin.distances.smoothing.votes import FINAL, polling
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.weights import load_weights
+from fairmargin.models.reading.weights import load_weights
 
 TUNING = 100  # images before these, on which the price and the prior of the plan were chosen
 SIGMA, SAMPLES, DRAWS, REPLAYS, TRAINING_IMAGES = 0.25, 100, 10_000, 400, 25_600

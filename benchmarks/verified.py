@@ -16,7 +16,7 @@ from benchmarks.distances.models import load_subject
 
 import fairmargin as fm
 from fairmargin.core.norm import Norm
-from fairmargin.distances.plumb import Plumb
+from fairmargin.distances.plumb.estimator import Plumb
 from fairmargin.distances.verified import METHODS, Verified
 
 

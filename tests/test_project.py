@@ -41,7 +41,7 @@ BROUGHT_BY = {"PIL": "pillow", "sklearn": "scikit-learn"}
 NOT_OURS = {"foolbox", "_typeshed"}
 
 
-# Imported by name in training/loggers.py.
+# Imported by name in training/loop/loggers.py.
 BY_NAME = {"tensorboard", "mlflow-skinny"}
 OF_USERS = {name: extra for name, extra in EXTRAS.items() if name not in ("dev", "docs", "bench")}
 
@@ -76,6 +76,13 @@ def test_every_module_that_the_package_imports_is_declared(module, when_loaded):
 @pytest.mark.parametrize("extra", sorted(OF_USERS))
 def test_every_extra_is_of_libraries_that_the_package_imports(extra):
     assert declared(OF_USERS[extra]) <= {distribution(module) for module in imported_modules()} | BY_NAME
+
+
+def test_torchvision_is_installed_for_tests_only():
+    assert "torchvision" not in declared(
+        [*PROJECT["dependencies"], *(each for extra in EXTRAS.values() for each in extra)]
+    )
+    assert "--no-deps torchvision==$(TORCHVISION)" in read("Makefile")
 
 
 def test_the_oldest_typer_that_is_allowed_works_with_the_pinned_click():

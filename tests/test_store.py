@@ -52,7 +52,7 @@ def assert_same(left: Distances, right: Distances) -> None:
 # What is written is what is read
 
 
-def test_a_shard_comes_back_bit_for_bit(store: Store) -> None:
+def test_a_shard_is_read_as_it_was_written(store: Store) -> None:
     about = {"estimator": "ddn", "steps": 100, "nested": {"tile": [64, None, True, 0.1]}}
     store.write(KEY, EXAMPLE, about)
     assert_same(store.read(KEY), EXAMPLE)
@@ -65,7 +65,7 @@ searched = st.floats(min_value=0.0) | st.just(math.nan)
 
 @given(st.lists(st.tuples(numbers, st.booleans(), searched), min_size=1, max_size=50), st.booleans(), st.text())
 @settings(deadline=None, max_examples=60)
-def test_any_distances_come_back_bit_for_bit(
+def test_any_distances_are_read_as_they_were_written(
     rows: list[tuple[float, bool, float]], with_tried: bool, subject: str
 ) -> None:
     try:
@@ -99,13 +99,13 @@ def test_a_shard_keeps_the_classes_to_keep_under_its_checksum(keep: tuple[object
             decode(KEY, bytes(sink.getvalue()))
 
 
-def test_labels_that_are_no_plain_values_cannot_be_stored() -> None:
+def test_labels_that_are_not_plain_values_cannot_be_stored() -> None:
     with pytest.raises(InputError, match="plain values"):
         encode(KEY, replace(EXAMPLE, keep=[np.datetime64("2020-01-01")]), {})
 
 
 def test_a_shard_of_an_older_version_has_an_unknown_estimator() -> None:
-    """Such a shard lacks the entry, and its checksum was made without it."""
+    """Such a shard has no such entry, and its checksum does not include it."""
     table = pq.read_table(pa.BufferReader(encode(KEY, EXAMPLE, {})))
     meta = {name.decode(): text.decode() for name, text in table.schema.metadata.items()}
     del meta["estimator"], meta["checksum"]
@@ -117,7 +117,7 @@ def test_a_shard_of_an_older_version_has_an_unknown_estimator() -> None:
     assert back.estimator == ""
 
 
-def test_a_shard_is_plain_parquet_that_others_can_read(store: Store) -> None:
+def test_a_shard_is_a_parquet_file_that_other_programs_can_read(store: Store) -> None:
     store.write(KEY, EXAMPLE, {})
     table = pq.read_table(shard_file(store))
     assert table.column_names == ["value", "correct", "tried"]
@@ -133,7 +133,7 @@ def test_a_shard_written_twice_is_replaced(store: Store) -> None:
     assert list(store.keys()) == [KEY]
 
 
-def test_what_is_kept_about_a_shard_must_be_plain(store: Store) -> None:
+def test_about_must_consist_of_plain_values(store: Store) -> None:
     with pytest.raises(InputError, match="plain values"):
         store.write(KEY, EXAMPLE, {"model": object()})
     assert not store.has(KEY)
@@ -157,21 +157,21 @@ def test_a_key_changes_with_any_part(one: dict[str, object], other: dict[str, ob
     assert (shard_key(one) == shard_key(other)) == same  # type: ignore[arg-type]
 
 
-def test_a_key_tells_true_from_one_and_text_from_numbers() -> None:
+def test_a_key_distinguishes_true_from_one_and_texts_from_numbers() -> None:
     assert len({shard_key({"a": part}) for part in (1, 1.0, True, "1", None, "None")}) == 6
 
 
-def test_a_key_is_the_one_under_which_earlier_versions_stored() -> None:
+def test_keys_equal_those_of_earlier_versions() -> None:
     parts = {"seed": 0, "steps": 40.0, "model": "ä", "exact": True, "none": None}
     assert shard_key(parts) == "fab8cb3757194acf369216209e196f195b54a9644507f9c718d435667f4159a2"
 
 
-def test_a_key_refuses_parts_that_have_no_one_spelling() -> None:
+def test_a_key_refuses_parts_without_a_canonical_form() -> None:
     with pytest.raises(InputError, match=r"Part 'x' .* of type ndarray"):
         shard_key({"x": np.zeros(2)})  # type: ignore[dict-item]
 
 
-def test_a_key_that_would_leave_the_folder_is_refused(store: Store) -> None:
+def test_a_key_that_is_a_path_outside_of_the_folder_is_refused(store: Store) -> None:
     with pytest.raises(InputError, match="64 hexadecimal digits"):
         store.has("../../etc/passwd")
 
@@ -179,7 +179,7 @@ def test_a_key_that_would_leave_the_folder_is_refused(store: Store) -> None:
 # Damage
 
 
-def test_a_flipped_byte_never_goes_unnoticed(store: Store) -> None:
+def test_a_changed_byte_is_always_detected(store: Store) -> None:
     store.write(KEY, EXAMPLE, {"estimator": "ddn"})
     path, noticed = shard_file(store), 0
     whole = path.read_bytes()
@@ -205,7 +205,7 @@ def test_a_shard_whose_numbers_were_edited_fails_its_checksum(store: Store) -> N
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
-def test_a_truncated_shard_is_named_and_its_repair_told(store: Store, share: float) -> None:
+def test_a_truncated_shard_gives_an_error_with_its_path_and_advice(store: Store, share: float) -> None:
     store.write(KEY, EXAMPLE, {})
     content = shard_file(store).read_bytes()
     shard_file(store).write_bytes(content[: int(share * len(content))])
@@ -215,7 +215,7 @@ def test_a_truncated_shard_is_named_and_its_repair_told(store: Store, share: flo
     assert not store.verified(KEY)
 
 
-def test_a_shard_under_a_foreign_name_is_refused(store: Store) -> None:
+def test_a_shard_under_another_key_is_refused(store: Store) -> None:
     other = shard_key({"name": "b"})
     store.write(other, EXAMPLE, {})
     shard_file(store).parent.mkdir(exist_ok=True)
@@ -224,7 +224,7 @@ def test_a_shard_under_a_foreign_name_is_refused(store: Store) -> None:
         store.read(KEY)
 
 
-def test_a_damaged_shard_set_aside_makes_room_for_a_new_one(store: Store) -> None:
+def test_a_damaged_shard_can_be_set_aside_and_replaced(store: Store) -> None:
     store.write(KEY, EXAMPLE, {})
     shard_file(store).write_bytes(b"nonsense")
     aside = store.set_aside(KEY)
@@ -235,7 +235,7 @@ def test_a_damaged_shard_set_aside_makes_room_for_a_new_one(store: Store) -> Non
     assert store.verified(KEY)
 
 
-def test_a_missing_shard_is_said_to_be_missing(store: Store) -> None:
+def test_a_missing_shard_gives_an_error(store: Store) -> None:
     assert not store.has(KEY)
     assert not store.verified(KEY)
     with pytest.raises(StoreError, match="has no shard"):
@@ -271,7 +271,7 @@ def killed_writer(folder: Path, shards: int) -> None:
         writer.wait()
 
 
-def test_a_killed_writer_leaves_no_half_shard_and_no_lock(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_no_incomplete_shard_and_no_lock(tmp_path: Path) -> None:
     for shards in (2, 7, 13):
         killed_writer(tmp_path, shards)
         store = Store.open(tmp_path, create=False)
@@ -281,7 +281,7 @@ def test_a_killed_writer_leaves_no_half_shard_and_no_lock(tmp_path: Path) -> Non
             assert not list(tmp_path.glob("shards/*/.*"))
 
 
-def test_a_half_written_file_is_ignored_and_removed_under_the_lock(store: Store) -> None:
+def test_an_incomplete_file_is_ignored_and_deleted_by_the_next_writer(store: Store) -> None:
     store.write(KEY, EXAMPLE, {})
     stale = shard_file(store).with_name(f".{KEY}.parquet.123-abcd.tmp")
     stale.write_bytes(b"half")
@@ -292,7 +292,7 @@ def test_a_half_written_file_is_ignored_and_removed_under_the_lock(store: Store)
     assert store.verified(KEY)
 
 
-def test_a_second_writer_is_refused_and_told_who_the_first_is(store: Store) -> None:
+def test_a_second_writer_gets_an_error_that_names_the_first(store: Store) -> None:
     refusal = rf"pid {os.getpid()}, host .* wait for it, or choose another --out"
     with store.lock(), pytest.raises(StoreError, match=refusal), Store.open(store.folder, create=True).lock():
         pytest.fail("two writers at once")
@@ -309,7 +309,7 @@ def test_a_reader_needs_no_lock(store: Store) -> None:
 # Opening
 
 
-def test_a_store_opened_again_has_what_was_written(store: Store) -> None:
+def test_a_reopened_store_has_all_shards(store: Store) -> None:
     store.write(KEY, EXAMPLE, {})
     again = Store.open(store.folder, create=True)
     assert_same(again.read(KEY), EXAMPLE)
@@ -325,7 +325,7 @@ def test_a_run_of_another_format_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense"])
 def test_a_store_label_that_says_nothing_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "store.json").write_text(text)
-    with pytest.raises(StoreError, match="not a run of Fairmargin's"):
+    with pytest.raises(StoreError, match="was not written by Fairmargin or is damaged"):
         Store.open(tmp_path, create=True)
 
 
@@ -337,16 +337,16 @@ def test_a_folder_without_a_run_is_refused_unless_one_may_be_created(tmp_path: P
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a letter")
-    with pytest.raises(StoreError, match="is a file; a run is kept in a folder"):
+    with pytest.raises(StoreError, match="is a file, but a run is stored in a folder"):
         Store.open(tmp_path / "run", create=True)
     with pytest.raises(StoreError, match=r"a part of this path is a file"):
         Store.open(tmp_path / "run" / "deeper", create=True)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc as a folder that nobody can write to")
-def test_an_unwritable_folder_is_explained() -> None:
+def test_a_folder_that_cannot_be_written_gives_an_error() -> None:
     with pytest.raises(StoreError, match=r"Cannot write /proc/fairmargin: .+\."):
         Store.open(Path("/proc/fairmargin"), create=True)
 
@@ -354,7 +354,7 @@ def test_an_unwritable_folder_is_explained() -> None:
 # Atomic text
 
 
-def test_text_is_written_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_text_is_written_completely_without_temporary_files(tmp_path: Path) -> None:
     atomic_write_text(tmp_path / "report.html", "σ(P)")
     atomic_write_text(tmp_path / "report.html", "second")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
@@ -374,7 +374,7 @@ def test_a_failed_write_keeps_the_older_file(tmp_path: Path, monkeypatch: pytest
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_link_is_replaced_and_its_target_is_left_alone(tmp_path: Path) -> None:
+def test_a_link_is_replaced_and_its_target_does_not_change(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("precious")
     for name, target in (("link", "target"), ("dangling", "nowhere"), ("folder", ".")):
         (tmp_path / name).symlink_to(tmp_path / target)
@@ -392,11 +392,11 @@ def test_a_hard_link_keeps_its_content(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_text() == "precious"
 
 
-def test_a_temporary_name_that_is_taken_is_not_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_with_the_temporary_name_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "target").write_text("precious")
     monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
     (tmp_path / f".report.html.{os.getpid()}-guessed.tmp").symlink_to(tmp_path / "target")
-    with pytest.raises(StoreError, match="in the way"):
+    with pytest.raises(StoreError, match="a file of that name exists"):
         atomic_write_text(tmp_path / "report.html", "text")
     assert (tmp_path / "target").read_text() == "precious"
 
@@ -405,6 +405,6 @@ def test_a_temporary_name_that_is_taken_is_not_written_through(tmp_path: Path, m
     ("name", "sentence"),
     [("", "it is a folder"), ("nowhere/report.html", "its folder does not exist"), ("x" * 300, "name is too long")],
 )
-def test_text_that_cannot_be_written_is_explained(tmp_path: Path, name: str, sentence: str) -> None:
+def test_text_that_cannot_be_written_gives_an_error(tmp_path: Path, name: str, sentence: str) -> None:
     with pytest.raises(StoreError, match=sentence):
         atomic_write_text(tmp_path / name, "text")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import fairmargin as fm
 from fairmargin.models.normalized import IMAGENET_MEAN, IMAGENET_STD, Normalized
-from fairmargin.models.weights import load_weights
+from fairmargin.models.reading.weights import load_weights
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"

@@ -1,4 +1,4 @@
-"""Fairmargin: is a classifier equally hard to fool for everyone?
+"""Measure whether a classifier is equally hard to fool for everyone.
 
 >>> import fairmargin as fm
 >>> fm.Norm.L2.dual
@@ -12,18 +12,19 @@ from fairmargin.version import __version__
 
 if TYPE_CHECKING:
     from fairmargin import data as data
-    from fairmargin import metrics as metrics
-    from fairmargin import theory as theory
     from fairmargin.analyses.adequacy import Adequacy as Adequacy
     from fairmargin.analyses.audit import AuditResult as AuditResult
     from fairmargin.analyses.audit import audit as audit
     from fairmargin.analyses.bracket import Bracket as Bracket
     from fairmargin.analyses.bracket import bracket as bracket
+    from fairmargin.analyses.certified import Certified as Certified
+    from fairmargin.analyses.certified import certify_groups as certify_groups
     from fairmargin.analyses.comparison import Comparison as Comparison
     from fairmargin.analyses.comparison import compare as compare
     from fairmargin.analyses.power import power as power
     from fairmargin.analyses.precision import PrecisionResult as PrecisionResult
     from fairmargin.analyses.robust_accuracy import RobustAccuracy as RobustAccuracy
+    from fairmargin.analyses.robust_accuracy import accuracy_under_attack as accuracy_under_attack
     from fairmargin.attacks.catalog import ATTACKS as ATTACKS
     from fairmargin.attacks.robust_accuracy import robust_accuracy as robust_accuracy
     from fairmargin.core.bound import Bound as Bound
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
     from fairmargin.core.domain import Domain as Domain
     from fairmargin.core.norm import Norm as Norm
     from fairmargin.core.partition import Partition as Partition
+    from fairmargin.core.undefined import Undefined as Undefined
     from fairmargin.data.catalog import DATASETS as DATASETS
     from fairmargin.data.catalog import load as load
     from fairmargin.data.dataset import Dataset as Dataset
-    from fairmargin.data.foreign import from_torch as from_torch
-    from fairmargin.data.huggingface import from_huggingface as from_huggingface
-    from fairmargin.data.image_folder import load_images as load_images
+    from fairmargin.data.formats.huggingface import from_huggingface as from_huggingface
+    from fairmargin.data.formats.image_folder import load_images as load_images
+    from fairmargin.data.formats.torch_dataset import from_torch as from_torch
     from fairmargin.data.overlap import overlap as overlap
     from fairmargin.distances.adequacy import adequacy as adequacy
     from fairmargin.distances.catalog import ESTIMATORS as ESTIMATORS
@@ -56,8 +58,8 @@ if TYPE_CHECKING:
     from fairmargin.report import figures as plot  # noqa: F401
     from fairmargin.report.page import write_report as write_report
     from fairmargin.runner.audit_model import audit_model as audit_model
+    from fairmargin.runner.precision import PrecisionPlan as PrecisionPlan
     from fairmargin.runner.precision import audit_to_precision as audit_to_precision
-    from fairmargin.runner.precision_plan import PrecisionPlan as PrecisionPlan
     from fairmargin.study.record import RunRecord as RunRecord
     from fairmargin.training.catalog import METHODS as METHODS
     from fairmargin.training.plan import TrainingPlan as TrainingPlan
@@ -74,6 +76,7 @@ _DEFINED_IN = {
     "AuditResult": "fairmargin.analyses.audit",
     "Bound": "fairmargin.core.bound",
     "Bracket": "fairmargin.analyses.bracket",
+    "Certified": "fairmargin.analyses.certified",
     "Comparison": "fairmargin.analyses.comparison",
     "DATASETS": "fairmargin.data.catalog",
     "Dataset": "fairmargin.data.dataset",
@@ -85,7 +88,7 @@ _DEFINED_IN = {
     "METHODS": "fairmargin.training.catalog",
     "Norm": "fairmargin.core.norm",
     "Partition": "fairmargin.core.partition",
-    "PrecisionPlan": "fairmargin.runner.precision_plan",
+    "PrecisionPlan": "fairmargin.runner.precision",
     "PrecisionResult": "fairmargin.analyses.precision",
     "Processes": "fairmargin.engine.local",
     "RobustAccuracy": "fairmargin.analyses.robust_accuracy",
@@ -94,7 +97,9 @@ _DEFINED_IN = {
     "Tightest": "fairmargin.distances.combine",
     "TrainingPlan": "fairmargin.training.plan",
     "TrainingResult": "fairmargin.training.train",
+    "Undefined": "fairmargin.core.undefined",
     "RunRecord": "fairmargin.study.record",
+    "accuracy_under_attack": "fairmargin.analyses.robust_accuracy",
     "adequacy": "fairmargin.distances.adequacy",
     "as_classifier": "fairmargin.models.as_classifier",
     "audit": "fairmargin.analyses.audit",
@@ -102,11 +107,12 @@ _DEFINED_IN = {
     "audit_to_precision": "fairmargin.runner.precision",
     "bracket": "fairmargin.analyses.bracket",
     "build_architecture": "fairmargin.models.architectures.catalog",
+    "certify_groups": "fairmargin.analyses.certified",
     "compare": "fairmargin.analyses.comparison",
-    "from_huggingface": "fairmargin.data.huggingface",
-    "from_torch": "fairmargin.data.foreign",
+    "from_huggingface": "fairmargin.data.formats.huggingface",
+    "from_torch": "fairmargin.data.formats.torch_dataset",
     "load": "fairmargin.data.catalog",
-    "load_images": "fairmargin.data.image_folder",
+    "load_images": "fairmargin.data.formats.image_folder",
     "measure": "fairmargin.distances.measure",
     "nearest": "fairmargin.distances.nearest",
     "overlap": "fairmargin.data.overlap",
@@ -118,9 +124,7 @@ _DEFINED_IN = {
 }
 _MODULES = {
     "data": "fairmargin.data",
-    "metrics": "fairmargin.metrics",
     "plot": "fairmargin.report.figures",
-    "theory": "fairmargin.theory",
 }
 
 __all__ = [*_DEFINED_IN, *_MODULES, "__version__"]  # noqa: PLE0604 - names, all of them

@@ -1,7 +1,7 @@
-"""The few ways in which Fairmargin says no.
+"""Exceptions that Fairmargin raises, and helpers that make their messages safe to print.
 
-Every error is a sentence for the person at the keyboard: what was expected, what was given, where, and what to do.
-The command line prints the sentence and exits with code 2; a traceback means a defect of ours.
+The message of every exception states what was expected, what was given, where, and what to do. The command line prints
+the message and exits with code 2. A traceback on the command line is a bug in Fairmargin.
 """
 
 import re
@@ -12,18 +12,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# From DEL on: control characters, separators of lines, direction marks, halves of surrogate pairs. JSON escapes others.
-_OBEYED_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-_JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
+# Control characters from DEL on, line separators, direction marks and surrogates. JSON itself escapes the lower ones.
+_UNSAFE_IN_JSON = "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+_JOINERS = "\u200c\u200d"  # zero-width joiners: invisible, but part of Persian words and of emoji
 
 
 def visible(text: str) -> str:
-    """Replace control characters, terminal escapes and direction overrides in a text by escapes that one can see.
+    r"""Replace control characters, terminal escapes and direction overrides in a text by visible escape sequences.
 
-    Names of groups, columns and files may come from a stranger; printed as they are, they could command a terminal.
+    Names of groups, columns and files can come from an untrusted source. Printed unchanged, they could change the state
+    of a terminal or hide text.
 
-    >>> print(visible("a\\x1b[31mb\\u202ec"))
-    a\\x1b[31mb\\u202ec
+    >>> print(visible("a\x1b[31mb\u202ec"))
+    a\x1b[31mb\u202ec
     >>> visible("Ελένη, O'Brien, 東京")
     "Ελένη, O'Brien, 東京"
     """
@@ -33,28 +34,28 @@ def visible(text: str) -> str:
 
 
 def harmless_json(text: str) -> str:
-    """Write what a terminal would obey inside the strings of a JSON text as escapes, which mean the same to JSON.
+    r"""Escape control characters and direction marks in a JSON text. The escaped text has the same meaning in JSON.
 
-    >>> harmless_json('"a\\x9bb\\u202ec"')
-    '"a\\\\u009bb\\\\u202ec"'
+    >>> harmless_json('"a\x9bb\u202ec"')
+    '"a\\u009bb\\u202ec"'
     """
-    return re.sub(_OBEYED_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(_UNSAFE_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _is_harmless(character: str) -> bool:
-    # Other spaces than " " are not printable in Python's sense, but any terminal shows them.
+    # `str.isprintable` rejects all spaces other than " ", but terminals display them without side effects.
     return character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"
 
 
 class FairmarginError(ValueError):
-    """Base of every error that a user can cause and mend. Its text is safe to print."""
+    """Base class of all errors that a user can cause and correct. The message is safe to print in a terminal."""
 
     def __str__(self) -> str:
         return "\n".join(map(visible, super().__str__().split("\n")))
 
 
 NOT_GIVEN = object()
-"""In place of a value that an error does not name."""
+"""Marks that an error does not state the given value; None can itself be a given value."""
 
 
 class InputError(FairmarginError):
@@ -63,17 +64,17 @@ class InputError(FairmarginError):
     Parameters
     ----------
     problem
-        The whole sentence; with `field`, what follows the field's name: "must be at least 1".
+        The complete message. With `field`, the part of the message after the field's name: "must be at least 1".
     field
-        The parameter, option or key that is wrong, as Python spells it. The outermost layer spells it for the user
-        (`spelled`): `--up-to` on the command line, `[audit] up_to` in a study file.
+        Name of the invalid parameter, option or key in Python. The user interface replaces it by the name that the user
+        wrote (see `spelled`): `--up-to` on the command line, `[audit] up_to` in a study file.
     given
-        The value that was given.
+        The invalid value, which is appended to the message.
     others
-        Further fields that `problem` names as `{name}`.
+        Names of other fields that occur in `problem` as `{name}` and are replaced in the same way as `field`.
     of
-        Class that `problem` is about, or whose parameter `field` is; a catalog that made the object replaces it by the
-        name of its entry (`about`).
+        Name of the class that `problem` is about, or to which the parameter `field` belongs. A catalog that created the
+        object replaces it by the name of the catalog entry (see `about`).
 
     >>> str(InputError("must be at least 1", field="steps", given=0))
     '`steps` must be at least 1; given 0.'
@@ -91,11 +92,11 @@ class InputError(FairmarginError):
         super().__init__(self.spelled(lambda name: f"`{name.rpartition('.')[2]}`"))
 
     def spelled(self, spell: Callable[[str], str]) -> str:
-        """Return the sentence with every field spelled by `spell`."""
+        """Return the message with the name of every field replaced by `spell(name)`."""
         text = self.problem
         if self.others:
             text = text.format(**{name: spell(name) for name in self.others})
-        if self.of:  # a parameter of an object, not an option
+        if self.of:  # a parameter of an object, not an option of the command line
             owner = self.of if self.field or self.of.startswith("`") else f"`{self.of}`"
             text = f"`{self.field}` of {owner} {text.rstrip('.')}" if self.field else f"{owner} {text.rstrip('.')}"
         elif self.field:
@@ -106,46 +107,46 @@ class InputError(FairmarginError):
         return f"{text}{end}" if self.given is NOT_GIVEN else f"{text}; given {self.given!r}."
 
     def within(self, section: str) -> "InputError":
-        """Return the same error about a field of this section of a study."""
+        """Return the same error with the field prefixed by the section of the study file that contains it."""
         field = f"{section}.{self.field}" if self.field else ""
         return type(self)(self.problem, field=field, given=self.given, others=self.others, of=self.of)
 
     def about(self, name: str) -> "InputError":
-        """Return the same error with the object named as its catalog does."""
+        """Return the same error with the class name replaced by the name of its catalog entry."""
         if not self.of:
             return self
         return type(self)(self.problem, field=self.field, given=self.given, others=self.others, of=f"`{name}`")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self),)  # in another process the sentence is enough
+        return type(self), (str(self),)  # only the message is sent to another process
 
 
 class MissingDataError(InputError):
-    """The files of a dataset are not on this machine."""
+    """Raised when the files of a dataset are not on this machine."""
 
 
 class UnreachedError(FairmarginError):
-    """An average was asked over samples some of which have no finite distance."""
+    """Raised when an average is requested but some samples have no finite distance."""
 
 
 class ModelError(FairmarginError):
-    """A model that cannot be read, or that lacks what an estimator needs."""
+    """Raised when a model cannot be read, or does not provide what an estimator or attack needs."""
 
 
 class StoreError(FairmarginError):
-    """A run folder that cannot be read, written or continued."""
+    """Raised when a run folder cannot be read, written or continued."""
 
 
 class UntrustedError(FairmarginError):
-    """A file whose reading could run foreign code, and nobody said that it is trusted."""
+    """Raised when reading a file could run code and the file is not marked as trusted."""
 
 
 @contextmanager
 def exits_refused() -> Iterator[None]:
-    """Raise an error if the code inside tries to end the program; Ctrl-C passes.
+    """Raise an error if the code in the context tries to exit the program. Ctrl-C is passed on.
 
-    A user's model or attack may call `sys.exit(0)`, which would otherwise end an unfinished audit as a success.
-    Every exception that is not an `Exception` is treated in the same way.
+    A user's model or attack may call `sys.exit(0)`, which would end an unfinished audit with the exit code for success.
+    Every exception that is not a subclass of `Exception` is treated in the same way.
 
     >>> with exits_refused():
     ...     raise SystemExit(0)  # doctest: +ELLIPSIS
@@ -158,15 +159,15 @@ def exits_refused() -> Iterator[None]:
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
-        name, said = type(error).__name__, str(error)
+        name, message = type(error).__name__, str(error)
         raise FairmarginError(
-            f"The code of a model, attack or dataset tried to end the program ({name}{': ' if said else ''}{said}"
+            f"The code of a model, attack or dataset tried to end the program ({name}{': ' if message else ''}{message}"
             f"{_place(error)}). Remove that call: the work is not finished."
         ) from error
 
 
 def _place(error: BaseException) -> str:
-    """Return where the error was raised, outside of the standard library if possible."""
+    """Return the file and line that raised the error, if possible outside of the standard library."""
     library = sysconfig.get_paths()["stdlib"]
     frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is the context manager above
     own = [f for f in frames if not f.filename.startswith((library, "<frozen")) or "site-packages" in f.filename]

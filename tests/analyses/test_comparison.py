@@ -13,9 +13,9 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings
 from tests.inference.compare_scenarios import EFFECTS, NULLS, rates

@@ -178,7 +178,7 @@ def test_json_is_strict_so_that_any_reader_can_read_it(result: AuditResult) -> N
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", "3", "null", "{}", '"text"', '{"partition": "g"}', "{"])
 def test_what_is_no_audit_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"This is no audit written by `AuditResult.to_json`"):
+    with pytest.raises(InputError, match=r"This is not a text written by `AuditResult.to_json`"):
         AuditResult.from_json(text)
 
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairmargin.attacks.adaptive_steps import _checked, begun_at, checks, climbed
-from fairmargin.attacks.apgd import APGD
-from fairmargin.attacks.dlr import difference_ratio, difference_ratio_towards
+from fairmargin.attacks.apgd import APGD, _adapt_step_size, advance, check_intervals, initial_state
+from fairmargin.attacks.losses import difference_ratio, difference_ratio_towards
 from fairmargin.attacks.pgd import PGD
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
@@ -28,7 +27,7 @@ every_loss = pytest.mark.parametrize(
 )
 
 
-# The losses. ---------------------------------------------------------------------------------------------------------
+# Losses ---------------------------------------------------------------------------------------------------------
 
 
 def slow_ratio(row, label):
@@ -42,7 +41,7 @@ def slow_ratio_towards(row, label, rival):
     return -(row[label] - row[rival]) / (falling[0] - (falling[2] + falling[3]) / 2)
 
 
-def test_the_difference_of_logits_ratio_is_what_the_paper_says():
+def test_the_difference_of_logits_ratio_equals_the_published_formula():
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(50, 6)), rng.integers(6, size=50)
     rival = (y + rng.integers(1, 6, size=50)) % 6
@@ -56,7 +55,7 @@ def test_the_difference_of_logits_ratio_is_what_the_paper_says():
     )
 
 
-def test_with_too_few_classes_for_the_ratio_it_is_the_margin():
+def test_the_ratio_is_the_margin_for_too_few_classes():
     two, three = torch.tensor([[3.0, 1.0]]), torch.tensor([[3.0, 1.0, 2.5]])
     first, second = torch.tensor([0]), torch.tensor([1])
     assert difference_ratio(two, first) == -2
@@ -64,7 +63,7 @@ def test_with_too_few_classes_for_the_ratio_it_is_the_margin():
     assert difference_ratio_towards(two, first, second) == difference_ratio_towards(three, first, second) == -2
 
 
-def test_scores_that_are_all_the_same_have_a_ratio_and_a_slope_that_are_numbers():
+def test_equal_scores_have_a_finite_ratio_and_gradient():
     scores = torch.zeros(1, 5, requires_grad=True)
     value = difference_ratio(scores, torch.tensor([0])) + difference_ratio_towards(
         scores, torch.tensor([0]), torch.tensor([1])
@@ -74,21 +73,21 @@ def test_scores_that_are_all_the_same_have_a_ratio_and_a_slope_that_are_numbers(
     assert torch.isfinite(scores.grad).all()
 
 
-# The steps. ----------------------------------------------------------------------------------------------------------
+# Steps ----------------------------------------------------------------------------------------------------------
 
 
-def test_steps_are_questioned_when_the_paper_says():
-    assert list(checks(100)) == [22, 41, 57, 70, 80, 87, 93, 99]
-    assert list(checks(20)) == [5, 9, 12, 14, 16, 18, 19, 20]
+def test_the_step_size_is_checked_after_the_published_numbers_of_steps():
+    assert list(check_intervals(100)) == [22, 41, 57, 70, 80, 87, 93, 99]
+    assert list(check_intervals(20)) == [5, 9, 12, 14, 16, 18, 19, 20]
     for steps in (1, 2, 3, 7, 10, 50, 333):
-        found = checks(steps)
+        found = check_intervals(steps)
         assert all(1 <= at <= steps for at in found)
         assert all(gap >= 1 for gap in found.values())
         assert sum(found.values()) == max(found)
 
 
 def hilly(x):
-    """A function of two features with many tops."""
+    """Return a function of two features with many local maxima."""
     return torch.sin(5 * x[..., 0]) + torch.cos(4 * x[..., 1] + x[..., 0]) - 0.3 * (x**2).sum(dim=-1)
 
 
@@ -99,7 +98,7 @@ def slope_of(x):
 
 
 def algorithm_1(begin, radius, steps, norm):
-    """The paper's algorithm for one point around 0, word for word: the best point, its height, the last step."""
+    """Run the published algorithm in a ball around 0; return the best point, its value and the last step size."""
     when, before_last, last = [], Fraction(0), Fraction(22, 100)
     while last <= 1:
         when.append(math.ceil(last * steps))
@@ -131,7 +130,7 @@ def algorithm_1(begin, radius, steps, norm):
 
 @pytest.mark.parametrize("steps", [1, 8, 40])
 @both_norms
-def test_each_point_goes_the_way_of_the_published_algorithm(norm, steps):
+def test_each_point_follows_the_published_algorithm(norm, steps):
     network = formula(lambda rows: torch.stack([torch.full_like(rows[:, 0], 9.0), hilly(rows)], dim=1), features=2)
     start, y = torch.zeros(8, 2, dtype=torch.float64), torch.zeros(8, dtype=torch.long)
     begin = torch.tensor(np.random.default_rng(4).uniform(-0.7, 0.7, size=(8, 2)))
@@ -140,42 +139,44 @@ def test_each_point_goes_the_way_of_the_published_algorithm(norm, steps):
         return scores[:, 1]
 
     ball = Ball.around(start, norm, 1.0)
-    climber = begun_at(network, loss, begin, y, y + 1)
-    climber = climbed(network, loss, ball, y, y + 1, climber, range(steps), steps)
+    state = initial_state(network, loss, begin, y, y + 1)
+    state = advance(network, loss, ball, y, y + 1, state, range(steps), steps)
     for i in range(8):
         peak, height, eta = algorithm_1(begin[i], 1.0, steps, norm)
-        np.testing.assert_allclose(climber.peak[i], peak, atol=1e-9)
-        assert float(climber.height[i]) == pytest.approx(float(height))
-        assert float(climber.share[i]) == eta
+        np.testing.assert_allclose(state.best[i], peak, atol=1e-9)
+        assert float(state.best_loss[i]) == pytest.approx(float(height))
+        assert float(state.step_size[i]) == eta
     if steps == 40:
-        assert len(set(climber.share.tolist())) > 1  # each point on its own
+        assert len(set(state.step_size.tolist())) > 1  # step sizes differ between points
 
 
 @pytest.mark.parametrize(
     ("rises", "better", "halved_before", "halves"),
     [(8, True, False, False), (7, True, False, True), (8, False, False, True), (8, False, True, False)],
 )
-def test_a_step_is_halved_where_too_few_rose_or_none_beat_the_best_since_a_check_that_kept_it(
+def test_a_step_is_halved_if_too_few_steps_increase_the_loss_or_the_best_loss_stays_without_halving(
     rises, better, halved_before, halves
 ):
     network = formula(lambda rows: torch.stack([torch.full_like(rows[:, 0], 9.0), hilly(rows)], dim=1), features=2)
     label = torch.zeros(8, dtype=torch.long)
-    climber = begun_at(network, lambda scores, *_: scores[:, 1], torch.zeros(8, 2, dtype=torch.float64), label, label)
-    climber = climber._replace(
-        at=climber.peak + 0.1,
-        rises=torch.full_like(climber.rises, rises),
-        mark=climber.height - (1.0 if better else 0.0),
-        halved=torch.full_like(climber.halved, halved_before),
+    state = initial_state(
+        network, lambda scores, *_: scores[:, 1], torch.zeros(8, 2, dtype=torch.float64), label, label
     )
-    after = _checked(climber, gap=10)
+    state = state._replace(
+        x=state.best + 0.1,
+        increases=torch.full_like(state.increases, rises),
+        checked_loss=state.best_loss - (1.0 if better else 0.0),
+        halved=torch.full_like(state.halved, halved_before),
+    )
+    after = _adapt_step_size(state, interval=10)
     assert (after.halved == halves).all()
-    assert (after.share == (1.0 if halves else 2.0)).all()
-    assert torch.equal(after.at, climber.peak if halves else climber.at)
-    assert not after.rises.any()
-    assert torch.equal(after.mark, climber.height)
+    assert (after.step_size == (1.0 if halves else 2.0)).all()
+    assert torch.equal(after.x, state.best if halves else state.x)
+    assert not after.increases.any()
+    assert torch.equal(after.checked_loss, state.best_loss)
 
 
-def test_short_steps_come_to_the_top_that_steps_of_one_length_jump_over():
+def test_adaptive_steps_reach_a_maximum_that_steps_of_fixed_length_miss():
     def scores(x):
         side = -((x[:, 0] - 0.53) ** 2) - 1
         return torch.stack([torch.zeros_like(side), side], dim=1)
@@ -187,12 +188,12 @@ def test_short_steps_come_to_the_top_that_steps_of_one_length_jump_over():
     assert abs(fixed - 0.53) > 3e-3
 
 
-# What it finds. ------------------------------------------------------------------------------------------------------
+# Results ------------------------------------------------------------------------------------------------------
 
 
 @every_loss
 @both_norms
-def test_fools_a_linear_model_of_two_classes_just_beyond_the_distance_and_never_before(norm, loss, targets):
+def test_fools_a_linear_model_of_two_classes_slightly_beyond_the_distance_and_not_before(norm, loss, targets):
     model, x, y, distances = half_space()
     attack = APGD(norm, steps=30, loss=loss, targets=targets)
     assert (model.predict(run(attack, model, x, y, distances(norm) * 1.001)) != y).all()
@@ -200,7 +201,7 @@ def test_fools_a_linear_model_of_two_classes_just_beyond_the_distance_and_never_
 
 
 @both_norms
-def test_towards_all_rivals_it_finds_the_boundary_of_a_linear_model_in_a_box(norm):
+def test_the_targeted_attack_finds_the_boundary_of_a_linear_model_in_a_box(norm):
     model, x = random_problem(np.random.default_rng(5), n=24, d=6, classes=5, domain=Domain(0, 1))
     y = model.predict(x)
     exact = np.array([linear_distance(model, row, label, norm) for row, label in zip(x, y, strict=True)])
@@ -224,7 +225,7 @@ def test_fools_as_many_as_torchattacks_apgd(norm, radius):
         here = run(APGD(norm, steps=20, loss=loss), model, x, y, radius)
         wrong = [int((model.predict(found) != y).sum()) for found in (here, there)]
         assert 10 < wrong[1] < 95
-        assert wrong[1] - 2 <= wrong[0] <= wrong[1] + 4  # seeds alone make a difference of two
+        assert wrong[1] - 2 <= wrong[0] <= wrong[1] + 4  # two different seeds already differ by two
 
 
 def test_fools_as_many_as_torchattacks_targeted_apgd():
@@ -240,7 +241,7 @@ def test_fools_as_many_as_torchattacks_targeted_apgd():
 
 
 @both_norms
-def test_without_a_step_to_choose_it_does_no_worse_than_pgd_of_the_same_passes(norm):
+def test_is_at_least_as_strong_as_pgd_with_the_same_number_of_passes(norm):
     x, y = test_digits(64)
     wrong = []
     for module, share in ((cnn(), 0.06), (mlp(), 0.06)):
@@ -256,7 +257,7 @@ def test_without_a_step_to_choose_it_does_no_worse_than_pgd_of_the_same_passes(n
     assert ours >= theirs - 1
 
 
-def test_a_climb_that_is_not_successful_ends_higher_than_pgd():
+def test_an_unsuccessful_attack_reaches_a_larger_loss_than_pgd():
     x, y = test_digits(64)
     model = as_classifier(mlp())
     heights = []
@@ -272,21 +273,21 @@ def test_a_climb_that_is_not_successful_ends_higher_than_pgd():
 
 
 @every_loss
-def test_a_confident_model_is_attacked_like_any_other(loss, targets):
+def test_a_very_confident_model_is_fooled_too(loss, targets):
     model, x, y, distances = confident()
     found = run(APGD(steps=20, loss=loss, targets=targets), model, x, y, distances * 1.01)
     assert (model.predict(found) != y).all()
 
 
 @every_loss
-def test_any_of_its_losses_leads_across(loss, targets):
+def test_every_loss_finds_misclassified_inputs(loss, targets):
     x, y = test_digits(20)
     model = as_classifier(mlp())
     assert (model.predict(run(APGD(steps=20, loss=loss, targets=targets), model, x, y, 0.15)) != y).mean() > 0.9
 
 
 def test_more_targets_and_restarts_find_all_that_fewer_found_and_more():
-    def scores(x):  # each rival has valleys of its own
+    def scores(x):  # every other class has its own regions
         waves = torch.stack([torch.cos((11 + 3 * k) * x + k).sum(dim=1) for k in range(4)], dim=1)
         return torch.cat([torch.full_like(waves[:, :1], 1.9), waves], dim=1)
 
@@ -303,7 +304,7 @@ def test_more_targets_and_restarts_find_all_that_fewer_found_and_more():
     assert 0 < fooled[0].sum() < fooled[2].sum() < len(x)
 
 
-def test_an_easy_sample_costs_few_passes():
+def test_an_easy_sample_takes_few_passes():
     calls = []
 
     def scores(x):
@@ -312,7 +313,7 @@ def test_an_easy_sample_costs_few_passes():
 
     model = as_classifier(Formula(scores), classes=range(2), domain=Domain(0, 1))
     counts = []
-    for value in (0.3, 0.9):  # next to the boundary at .25, and out of reach of it
+    for value in (0.3, 0.9):  # near the boundary at .25, and too far from it
         calls.clear()
         run(APGD(steps=100), model, np.array([[value, 0.5]], np.float32), np.zeros(1, np.int64), 0.2)
         counts.append(len(calls))
@@ -320,7 +321,7 @@ def test_an_easy_sample_costs_few_passes():
     assert 100 <= counts[1] <= 110
 
 
-def test_beginnings_come_from_the_key():
+def test_random_starts_depend_on_the_key():
     x, y = test_digits(8)
     first, again, other = (run(APGD(steps=1), cnn(), x, y, 0.01, seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
@@ -334,10 +335,10 @@ def test_beginnings_come_from_the_key():
         (lambda: APGD(restarts=1.5), "`restarts` of APGD must be a whole number"),
         (lambda: APGD(targets=-1, loss="dlr"), "`targets` of APGD must be at least 1"),
         (lambda: APGD(loss="hinge"), "`loss` of APGD must be one of cross_entropy, margin, dlr; given 'hinge'"),
-        (lambda: APGD(targets=9), "the loss 'cross_entropy' knows no target: choose margin or dlr"),
-        (lambda: APGD("l1"), "`APGD` cannot attack in L1"),
+        (lambda: APGD(targets=9), "the loss 'cross_entropy' has no targeted form: choose margin or dlr"),
+        (lambda: APGD("l1"), "`APGD` does not support the norm L1"),
     ],
 )
-def test_settings_that_lead_nowhere_are_refused(make, said):
+def test_invalid_settings_are_refused(make, said):
     with pytest.raises(InputError, match=said):
         make()

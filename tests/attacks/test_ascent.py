@@ -18,7 +18,7 @@ def batch(count=16):
 
 
 @pytest.mark.parametrize("norm", [Norm.LINF, Norm.L2])
-def test_climbs_a_whole_batch_of_images_inside_ball_and_box(norm):
+def test_increases_the_loss_of_a_batch_of_images_inside_ball_and_box(norm):
     (x, y), module = batch(), cnn()
     ball = Ball.around(x, norm, 0.3, low=0, high=1)
     begin = ball.random_start(draws_for(x, norm, torch.Generator().manual_seed(0)))
@@ -35,7 +35,7 @@ def test_climbs_a_whole_batch_of_images_inside_ball_and_box(norm):
     assert ((found - x).flatten(1).norm(p=torch.inf if norm is Norm.LINF else 2, dim=1) <= 0.3 + 1e-6).all()
 
 
-def test_is_what_a_slow_and_obvious_loop_calculates():
+def test_equals_a_simple_loop():
     (x, y), module = batch(4), cnn()
     radius = torch.tensor([0.05, 0.1, 0.2, 0.0])
     found = ascend(
@@ -55,7 +55,7 @@ def test_is_what_a_slow_and_obvious_loop_calculates():
         assert torch.isclose(found[i], at[0], rtol=0, atol=1e-6).float().mean() > 0.98
 
 
-def test_leaves_parameters_without_gradients_and_works_where_gradients_are_off():
+def test_adds_no_gradients_to_parameters_and_works_under_no_grad():
     (x, y), module = batch(4), deepcopy(cnn())
     module.zero_grad()
     with torch.no_grad():
@@ -64,14 +64,14 @@ def test_leaves_parameters_without_gradients_and_works_where_gradients_are_off()
     assert all(parameter.grad is None for parameter in module.parameters())
 
 
-def test_a_slope_that_is_no_number_is_none():
+def test_a_gradient_that_is_not_finite_is_zero():
     x = torch.tensor([[0.0, 1.0], [1.0, 1.0]])
     found = slope(lambda at: at.sqrt().sum(dim=1), x)  # infinite at 0
     assert torch.equal(found, torch.tensor([[0.0, 0.0], [0.5, 0.5]]))
 
 
-def test_a_loss_without_a_gradient_is_refused_with_a_sentence():
-    with pytest.raises(ModelError, match="no gradient in its inputs"):
+def test_a_loss_without_a_gradient_is_refused():
+    with pytest.raises(ModelError, match="no gradient with respect to its inputs"):
         slope(lambda at: at.detach().sum(dim=1), torch.ones(2, 2))
 
 
@@ -79,7 +79,7 @@ SCORES = torch.tensor([[2.0, -1.0, 0.5], [0.0, 3.0, 1.0], [1.0, 1.0, 1.0]], dtyp
 LABELS = torch.tensor([0, 2, 1])
 
 
-def test_losses_are_their_formulas():
+def test_losses_equal_their_formulas():
     own = SCORES[torch.arange(3), LABELS]
     others = torch.stack([SCORES[i, [k for k in range(3) if k != LABELS[i]]] for i in range(3)])
     torch.testing.assert_close(cross_entropy(SCORES, LABELS), SCORES.exp().sum(dim=1).log() - own)
@@ -93,7 +93,7 @@ def test_losses_are_their_formulas():
     torch.testing.assert_close(kl_to(SCORES.flip(1))(SCORES), expected)
 
 
-def test_the_odds_have_the_direction_and_the_order_of_the_cross_entropy():
+def test_the_log_odds_have_the_gradient_direction_and_the_order_of_the_cross_entropy():
     scores = SCORES.clone().requires_grad_(True)
     (one,) = torch.autograd.grad(cross_entropy(scores, LABELS).sum(), scores)
     (two,) = torch.autograd.grad(log_odds(scores, LABELS).sum(), scores)
@@ -101,7 +101,7 @@ def test_the_odds_have_the_direction_and_the_order_of_the_cross_entropy():
     torch.testing.assert_close(torch.log1p(log_odds(SCORES, LABELS).exp()), cross_entropy(SCORES, LABELS))
 
 
-def test_a_divergence_is_trained_on_both_sides_but_climbed_on_one():
+def test_a_divergence_has_gradients_for_both_arguments_but_attacks_change_one():
     reference, scores = SCORES.clone().requires_grad_(True), SCORES.flip(1).requires_grad_(True)
     both = torch.autograd.grad(divergence(reference, scores).sum(), (reference, scores))
     assert all((part != 0).any() for part in both)

@@ -10,12 +10,12 @@ from fairmargin.attacks.autoattack import AutoAttack
 from fairmargin.attacks.losses import cross_entropy, margin
 from fairmargin.attacks.pgd import PGD
 from fairmargin.attacks.square import Square
-from fairmargin.attacks.survivors import attacked
+from fairmargin.attacks.survivors import run_attack
 from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances.measure import measure
-from fairmargin.distances.plumb import Plumb
+from fairmargin.distances.plumb.estimator import Plumb
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.perturbation.balls import Ball
@@ -31,14 +31,14 @@ SMALL = {"steps": 12, "targets": 2, "queries": 40}
 
 
 @both_norms
-def test_what_it_fools_is_what_any_of_its_members_fools_alone(norm):
+def test_fools_the_samples_that_at_least_one_of_its_attacks_fools_alone(norm):
     x, y = test_digits(64)
     model, keys = as_classifier(cnn()), sample_keys(x, y)
     attack = AutoAttack(norm, **SMALL)
     together = model.predict(run(attack, model, x, y, RADIUS[norm])) != y
     alone = []
     for member in attack.members:
-        found = attacked(attack, model, x, y, RADIUS[norm], keys, loss=margin, search=member)
+        found = run_attack(attack, model, x, y, RADIUS[norm], keys, loss=margin, search=member)
         alone.append(model.predict(found) != y)
     assert len(alone) == 4
     np.testing.assert_array_equal(together, np.any(alone, axis=0))
@@ -55,7 +55,7 @@ def test_fools_as_many_as_torchattacks_autoattack(norm, share):
     peers = peer("torchattacks")
     with torch.random.fork_rng():
         theirs = peers.AutoAttack(deepcopy(cnn()), norm=kind, eps=radius, n_classes=10, seed=0)
-        # The budgets of ours; their climbs have ten steps already.
+        # The same budgets as in this package; the ascents of torchattacks have ten steps by default.
         _, towards, nearest, square = theirs._autoattack.attacks
         towards.n_target_classes = nearest.n_target_classes = SMALL["targets"]
         square.n_queries = SMALL["queries"]
@@ -67,12 +67,12 @@ def test_fools_as_many_as_torchattacks_autoattack(norm, share):
 
 
 @both_norms
-def test_its_minimum_norm_search_fools_whom_plumb_finds_within_the_radius(norm):
+def test_its_minimum_norm_search_fools_the_samples_that_plumb_finds_within_the_radius(norm):
     x, y = test_digits(60)
     model, keys = as_classifier(cnn()), sample_keys(x, y)
     found = measure(model, x, y, Plumb(norm, 12))
     attack = AutoAttack(norm, steps=12)
-    there = attacked(attack, model, x, y, RADIUS[norm], keys, loss=margin, search=attack.members[2])
+    there = run_attack(attack, model, x, y, RADIUS[norm], keys, loss=margin, search=attack.members[2])
     fooled = model.predict(there) != y
     assert 5 < fooled.sum() < 55
     assert fooled[found.values <= RADIUS[norm] * 0.999].all()
@@ -80,7 +80,7 @@ def test_its_minimum_norm_search_fools_whom_plumb_finds_within_the_radius(norm):
 
 
 @both_norms
-def test_on_linear_models_it_finds_exactly_who_lies_within_the_radius(norm):
+def test_fools_exactly_the_samples_of_a_linear_model_within_the_radius(norm):
     model, x = random_problem(np.random.default_rng(5), n=40, d=6, classes=5, domain=Domain(0, 1))
     y = model.predict(x)
     exact = np.array([linear_distance(model, row, label, norm) for row, label in zip(x, y, strict=True)])
@@ -91,15 +91,15 @@ def test_on_linear_models_it_finds_exactly_who_lies_within_the_radius(norm):
 
 
 @both_norms
-def test_two_classes_are_enough(norm):
+def test_works_for_two_classes(norm):
     model, x, y, distances = half_space()
     attack = AutoAttack(norm, steps=15, queries=20)
     assert (model.predict(run(attack, model, x, y, distances(norm) * 1.001)) != y).all()
     assert (model.predict(run(attack, model, x, y, distances(norm) * (1 - 1e-9))) == y).all()
 
 
-def test_scores_a_thousand_times_as_large_hide_nothing():
-    """The cross-entropy of such a model has no slope; odds and ratios of scores have."""
+def test_multiplying_the_scores_does_not_hide_misclassified_inputs():
+    """The gradient of the cross-entropy underflows for such a model; those of log-odds and ratios do not."""
     x, y = test_digits(40)
     body = cnn()
     plain, masked = (as_classifier(Formula(lambda x, k=k: k * body(x)), classes=range(10)) for k in (1, 1000))
@@ -120,7 +120,7 @@ def test_scores_a_thousand_times_as_large_hide_nothing():
     assert abs(wrong[1] - wrong[2]) <= 1
 
 
-def test_where_slopes_are_zero_square_alone_gets_through():
+def test_only_square_succeeds_where_gradients_are_zero():
     def scores(x):
         side = torch.floor(8 * (x.flatten(1) - 0.5) @ torch.linspace(-1, 1, 16, dtype=x.dtype)) + 0.5
         side = side + 0 * x.flatten(1).sum(dim=1)
@@ -148,9 +148,9 @@ def test_defaults_are_the_published_settings():
         (lambda: AutoAttack(steps=0), "`steps` of AutoAttack must be at least 1"),
         (lambda: AutoAttack(targets=0), "`targets` of AutoAttack must be at least 1"),
         (lambda: AutoAttack(queries=True), "`queries` of AutoAttack must be a whole number"),
-        (lambda: AutoAttack("l1"), "`AutoAttack` cannot attack in L1"),
+        (lambda: AutoAttack("l1"), "`AutoAttack` does not support the norm L1"),
     ],
 )
-def test_settings_that_lead_nowhere_are_refused(make, said):
+def test_invalid_settings_are_refused(make, said):
     with pytest.raises(InputError, match=said):
         make()

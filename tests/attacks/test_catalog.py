@@ -28,12 +28,12 @@ def test_fields_are_read_as_the_types_they_are_annotated_with():
         ("pgd:steps", "expected field=value, given 'steps', as in 'pgd:steps=20,restarts=2'"),
         ("pgd:steps=1,steps=2", "`steps` is given twice"),
         ("pgd:steps=0", "`steps` of `pgd` must be at least 1"),
-        ("pgd:norm=l1", "`pgd` cannot attack in L1"),
+        ("pgd:norm=l1", "`pgd` does not support the norm L1"),
         ("margin_pgd:restarts=2,random_start=no", "`restarts` of `margin_pgd` is 2"),
         ("pgd:loss=hinge", "`loss` of `pgd` must be one of"),
     ],
 )
-def test_says_what_is_wrong_in_the_words_of_options(text, said):
+def test_errors_name_the_invalid_field(text, said):
     with pytest.raises(InputError, match=said):
         parse_attack(text)
 
@@ -47,7 +47,7 @@ def test_refuses_to_name_an_attack_outside_the_catalog():
         describe_attack(Mine())
 
 
-def test_an_unknown_name_is_no_key():
+def test_an_unknown_name_is_not_in_the_catalog():
     assert "squares" not in ATTACKS
     with pytest.raises(KeyError, match="Unknown attack"):
         ATTACKS["squares"]

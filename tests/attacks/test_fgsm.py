@@ -14,7 +14,7 @@ from tests.perturbation.networks import cnn, test_digits
 
 
 @pytest.mark.parametrize("norm", [Norm.LINF, Norm.L2])
-def test_one_step_fools_a_linear_model_just_beyond_the_distance_and_never_before(norm):
+def test_fools_a_linear_model_slightly_beyond_the_distance_and_not_before(norm):
     model, x, y, distances = half_space()
     beyond = run(FGSM(norm), model, x, y, distances(norm) * (1 + 1e-9))
     short = run(FGSM(norm), model, x, y, distances(norm) * (1 - 1e-9))
@@ -34,24 +34,24 @@ def test_in_a_box_no_corner_within_the_radius_has_a_larger_loss():
         assert found[i, 1 - y[i]] - found[i, y[i]] == pytest.approx(best, abs=1e-12)
 
 
-def test_is_torchattacks_fgsm_but_for_the_last_bits():
+def test_equals_torchattacks_fgsm_up_to_rounding():
     x, y = test_digits(200)
     model = as_classifier(cnn())
     theirs = peer("torchattacks").FGSM(deepcopy(cnn()), eps=0.1)(torch.tensor(x), torch.tensor(y)).numpy()
     ours = run(FGSM(), model, x, y, 0.1)
     correct = model.predict(x) == y
     assert correct.mean() > 0.9
-    # Where the step lowers the loss, and fools nobody, the sample is the better input and is returned.
+    # Where the step decreases the loss without success, the sample itself is returned.
     stepped = correct & (ours != x).any(axis=(1, 2, 3))
     assert stepped.sum() >= 0.98 * correct.sum()
-    # A slope of 0 but for rounding may have either sign: in few features, if any.
+    # A gradient that is 0 up to rounding can have either sign, which occurs in few features.
     assert np.isclose(ours[stepped], theirs[stepped], rtol=0, atol=1e-6).mean() > 0.999
     np.testing.assert_array_equal(
         model.predict(ours)[correct] != y[correct], model.predict(theirs)[correct] != y[correct]
     )
 
 
-def test_finds_a_way_where_the_cross_entropy_has_no_slope_left():
+def test_works_where_the_gradient_of_the_cross_entropy_underflows():
     model, x, y, distances = confident()
     with torch.enable_grad():
         at = torch.tensor(x, requires_grad=True)
@@ -61,13 +61,13 @@ def test_finds_a_way_where_the_cross_entropy_has_no_slope_left():
     assert (model.predict(found) != y).all()
 
 
-def test_a_random_start_comes_from_the_key_and_stays_within_the_radius():
+def test_a_random_start_depends_on_the_key_and_stays_within_the_radius():
     model, x, y, distances = half_space()
     radius = distances(Norm.LINF) * 0.5
     first, again, other = (run(FGSM(random_start=True), model, x, y, radius, seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (np.abs(first - x).max(axis=1) <= radius).all()
-    # From u in [−1, 1] a whole step leads to min(1, 1 + u): half of the features come to the end of the ball.
+    # From u in [−1, 1] a step of length 1 leads to min(1, 1 + u), so half of the features reach the limit.
     up = np.sign(model.weight[1]) * np.where(y == 0, 1, -1)[:, None]
     moved = (first - x) / radius[:, None] * up
     assert moved.min() >= 0
@@ -75,7 +75,7 @@ def test_a_random_start_comes_from_the_key_and_stays_within_the_radius():
     assert (first != other).any(axis=1).all()
 
 
-def test_a_random_start_matters_on_a_network():
+def test_a_random_start_changes_the_result_for_a_network():
     x, y = test_digits(40)
     plain, random = (run(FGSM(random_start=flag), cnn(), x, y, 0.05) for flag in (False, True))
     assert (plain != random).any()

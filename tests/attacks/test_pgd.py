@@ -23,7 +23,7 @@ both_norms = pytest.mark.parametrize("norm", NORMS)
 
 @pytest.mark.parametrize("kind", [PGD, MarginPGD])
 @both_norms
-def test_fools_a_linear_model_just_beyond_the_distance_and_never_before(norm, kind):
+def test_fools_a_linear_model_slightly_beyond_the_distance_and_not_before(norm, kind):
     model, x, y, distances = half_space()
     beyond = run(kind(norm), model, x, y, distances(norm) * 1.001)
     short = run(kind(norm), model, x, y, distances(norm) * (1 - 1e-9))
@@ -32,7 +32,7 @@ def test_fools_a_linear_model_just_beyond_the_distance_and_never_before(norm, ki
 
 
 @both_norms
-def test_finds_the_boundary_in_a_box_where_features_meet_their_limits(norm):
+def test_finds_the_boundary_in_a_box_where_features_reach_their_limits(norm):
     model, x = random_problem(np.random.default_rng(5), n=40, d=6, classes=2, domain=Domain(0, 1))
     y = model.predict(x)
     exact = np.array([linear_distance(model, row, label, norm) for row, label in zip(x, y, strict=True)])
@@ -43,18 +43,18 @@ def test_finds_the_boundary_in_a_box_where_features_meet_their_limits(norm):
     np.testing.assert_array_equal(model.predict(found) != y, reachable)
 
 
-def test_what_is_not_fooled_goes_where_the_loss_is_largest():
+def test_an_unsuccessful_attack_returns_the_input_with_the_largest_loss():
     model, x, y, distances = half_space()
     radius = distances(Norm.L2) * 0.5
     found = run(PGD(Norm.L2), model, x, y, radius)
     assert (model.predict(found) == y).all()
     lead = np.abs(np.diff(model.scores(found), axis=1)[:, 0])
     before = np.abs(np.diff(model.scores(x), axis=1)[:, 0])
-    np.testing.assert_allclose(lead, before / 2, rtol=1e-3)  # half of the way in the best direction
+    np.testing.assert_allclose(lead, before / 2, rtol=1e-3)  # half of the distance in the best direction
 
 
-def test_does_not_return_a_point_of_smaller_loss_than_the_sample():
-    def scores(x):  # a hollow: from every side the own class only gains
+def test_does_not_return_a_point_with_a_smaller_loss_than_the_sample():
+    def scores(x):  # every perturbation increases the score of the sample's class
         hill = 1 + 10 * ((x - 0.5) ** 2).sum(dim=1)
         return torch.stack([hill, torch.zeros_like(hill)], dim=1)
 
@@ -64,21 +64,21 @@ def test_does_not_return_a_point_of_smaller_loss_than_the_sample():
     np.testing.assert_array_equal(found, x)
 
 
-def test_an_input_met_on_the_way_counts_even_if_the_climb_goes_on_to_another():
-    def scores(x):  # a narrow strip of the other class, beyond which the own class is ahead again
+def test_a_misclassified_input_on_the_path_counts_even_if_the_last_point_is_correct():
+    def scores(x):  # the other class has a narrow strip only
         across = 1 - ((x[:, 0] - 0.3) / 0.04).abs()
         return torch.stack([torch.zeros_like(across), across], dim=1)
 
     model = as_classifier(Formula(scores), classes=range(2), domain=Domain(0, 1))
     x = np.array([[0.1, 0.5]], np.float32)
-    attack = PGD(steps=5, step=0.2, random_start=False)  # at 0.1, 0.2, 0.3 (fooled), and then to and fro
+    attack = PGD(steps=5, step=0.2, random_start=False)  # visits 0.1, 0.2, 0.3 (misclassified), and then alternates
     found = run(attack, model, x, np.zeros(1, np.int64), 0.5)
     assert model.predict(found) == [1]
 
 
 @pytest.mark.parametrize("kind", [PGD, MarginPGD])
 def test_more_restarts_find_all_that_fewer_found_and_more(kind):
-    def scores(x):  # hills and hollows: where one begins decides where one ends
+    def scores(x):  # many local maxima: the result depends on the start
         waves = torch.cos(14 * x).sum(dim=1) + 0.35
         return torch.stack([waves, torch.zeros_like(waves)], dim=1)
 
@@ -108,7 +108,7 @@ def test_fools_as_many_as_torchattacks_pgd(norm):
     ours = run(PGD(norm), model, x, y, radius)
     wrong = [(model.predict(found) != y).sum() for found in (ours, theirs)]
     assert 0.2 * len(x) < wrong[1] < 0.95 * len(x)
-    assert wrong[1] - 1 <= wrong[0] <= wrong[1] + 6  # any input on the way counts, and L2 stays in the box better
+    assert wrong[1] - 1 <= wrong[0] <= wrong[1] + 6  # all inputs on a path count
 
 
 @both_norms
@@ -127,20 +127,20 @@ def test_fools_as_many_as_foolbox_pgd(norm):
     assert theirs - 1 <= ours.sum() <= theirs + 5
 
 
-def test_a_confident_model_is_attacked_like_any_other():
+def test_a_very_confident_model_is_fooled_too():
     model, x, y, distances = confident()
     assert (model.predict(run(PGD(), model, x, y, distances * 1.01)) != y).all()
     assert (model.predict(run(MarginPGD(), model, x, y, distances * 1.01)) != y).all()
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "margin", "clipped_margin"])
-def test_any_of_its_losses_leads_across(loss):
+def test_every_loss_finds_misclassified_inputs(loss):
     x, y = test_digits(40)
     model = as_classifier(mlp())
     assert (model.predict(run(PGD(loss=loss), model, x, y, 0.15)) != y).mean() > 0.9
 
 
-def test_an_easy_sample_costs_few_passes():
+def test_an_easy_sample_takes_few_passes():
     calls = []
 
     def scores(x):
@@ -150,7 +150,7 @@ def test_an_easy_sample_costs_few_passes():
     model = as_classifier(Formula(scores), classes=range(2), domain=Domain(0, 1))
     y = np.zeros(1, np.int64)
     counts = []
-    for value in (0.3, 0.9):  # next to the boundary at .25, and out of reach of it
+    for value in (0.3, 0.9):  # near the boundary at .25, and too far from it
         calls.clear()
         run(PGD(steps=100), model, np.array([[value, 0.5]], np.float32), y, 0.2)
         counts.append(len(calls))
@@ -158,7 +158,7 @@ def test_an_easy_sample_costs_few_passes():
     assert 100 <= counts[1] <= 110
 
 
-def test_all_samples_wrong_from_the_start_are_no_trouble():
+def test_samples_that_are_all_misclassified_before_the_attack_are_accepted():
     model = LinearClassifier([[1.0], [0.0]], [0.0, 0.0], domain=Domain(0, 1))
     x = np.array([[0.5], [0.6]])
     np.testing.assert_array_equal(run(PGD(), model, x, np.array([1, 1]), 0.1), x)
@@ -170,20 +170,20 @@ def test_all_samples_wrong_from_the_start_are_no_trouble():
         (lambda: PGD(steps=0), "`steps` of PGD must be at least 1"),
         (lambda: PGD(steps=2.5), "`steps` of PGD must be a whole number"),
         (lambda: PGD(restarts=0), "`restarts` of PGD must be at least 1"),
-        (lambda: PGD(step=0.0), "`step` of PGD must be a positive share of the radius"),
-        (lambda: PGD(step=float("nan")), "`step` of PGD must be a positive share"),
-        (lambda: PGD(step="0.1"), "`step` of PGD must be a positive share"),
-        (lambda: PGD(restarts=2, random_start=False), "without a random start all of them are the same"),
+        (lambda: PGD(step=0.0), "`step` of PGD must be a positive fraction of the radius"),
+        (lambda: PGD(step=float("nan")), "`step` of PGD must be a positive fraction"),
+        (lambda: PGD(step="0.1"), "`step` of PGD must be a positive fraction"),
+        (lambda: PGD(restarts=2, random_start=False), "without a random start all restarts are identical"),
         (
             lambda: PGD(loss="hinge"),
             "`loss` of PGD must be one of cross_entropy, margin, clipped_margin; given 'hinge'",
         ),
         (lambda: MarginPGD(confidence=-1.0), "`confidence` of MarginPGD must be a positive number"),
         (lambda: MarginPGD(restarts=3, random_start=False), "`restarts` of MarginPGD is 3"),
-        (lambda: PGD("l1"), "`PGD` cannot attack in L1; it attacks in l2, linf"),
+        (lambda: PGD("l1"), "`PGD` does not support the norm L1; it supports l2, linf"),
     ],
 )
-def test_settings_that_lead_nowhere_are_refused(make, said):
+def test_invalid_settings_are_refused(make, said):
     with pytest.raises(InputError, match=said):
         make()
 

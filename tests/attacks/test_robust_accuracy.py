@@ -1,4 +1,4 @@
-"""What an attack proposes, the plain model decides; an attack that leaves its ball or the box is refused."""
+"""Robust accuracy: results of attacks are verified with the model and must lie in the ball and the box."""
 
 import pickle
 from collections.abc import Callable
@@ -31,7 +31,7 @@ WEIGHT, BIAS = np.array([0.6, -0.8, 0.3]), 0.1
 
 @dataclass(frozen=True)
 class Own:
-    """An attack of one's own: a function of samples, radius and positions."""
+    """User-defined attack, made from a function of samples, radius and class positions."""
 
     move: Callable
     norm: Norm = Norm.L2
@@ -45,7 +45,7 @@ class Own:
 
 
 def straight(x, y, radius):
-    """The best there is against the linear model below, in L2."""
+    """Optimal attack against the linear model below, in L2."""
     return x + np.where(y == 1, -1, 1)[:, None] * radius * WEIGHT / np.linalg.norm(WEIGHT)
 
 
@@ -60,7 +60,7 @@ def samples(count: int = 200, seed: int = 0):
     return x, y, Partition.by("sex", rng.choice(["F", "M"], count))
 
 
-def test_on_a_linear_model_it_finds_who_lies_within_the_radius_and_nobody_else() -> None:
+def test_fools_exactly_the_samples_of_a_linear_model_within_the_radius() -> None:
     x, y, sex = samples()
     exact = measure((WEIGHT, BIAS), x, y, ExactLinear())
     found = robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=0.4, settings=QUICK)
@@ -72,7 +72,7 @@ def test_on_a_linear_model_it_finds_who_lies_within_the_radius_and_nobody_else()
     assert (found.attack, found.norm, found.radius) == ("Own", Norm.L2, 0.4)
 
 
-def test_an_attack_that_does_nothing_leaves_robust_accuracy_where_accuracy_is() -> None:
+def test_an_attack_that_changes_nothing_gives_robust_accuracy_equal_to_accuracy() -> None:
     x, y, sex = samples()
     found = robust_accuracy((WEIGHT, BIAS), x, y, Own(nowhere), sex, radius=0.4, settings=QUICK)
     assert found.overall.fooled == 0
@@ -80,7 +80,7 @@ def test_an_attack_that_does_nothing_leaves_robust_accuracy_where_accuracy_is() 
 
 
 @pytest.mark.parametrize("text", ["fgsm", "pgd:steps=5", "pgd:norm=l2,steps=5"])
-def test_the_catalogs_attacks_are_never_better_than_the_truth_and_reach_it_on_a_linear_model(text: str) -> None:
+def test_attacks_of_the_catalog_give_upper_bounds_that_are_nearly_exact_on_a_linear_model(text: str) -> None:
     x, y, sex = samples()
     attack = parse_attack(text)
     exact = measure((WEIGHT, BIAS), x, y, ExactLinear(attack.norm))
@@ -101,7 +101,7 @@ def test_outcomes_are_upper_bounds_of_distances() -> None:
     assert (outcome.values[~outcome.correct] == 0).all()
 
 
-def test_a_radius_may_be_a_number_its_text_or_one_a_sample() -> None:
+def test_a_radius_is_a_number_a_text_or_one_number_per_sample() -> None:
     x, y, sex = samples()
     ways = [
         robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=radius, settings=QUICK)
@@ -115,7 +115,7 @@ def test_a_radius_may_be_a_number_its_text_or_one_a_sample() -> None:
     assert (mixed.smallest_radius, mixed.radius) == (0.1, 0.6)
 
 
-def test_a_samples_outcome_depends_on_itself_alone() -> None:
+def test_the_outcome_of_a_sample_does_not_depend_on_other_samples() -> None:
     x, y, _ = samples(150, seed=3)
     attack = parse_attack("pgd:steps=3,norm=l2")
     whole = attack_samples((WEIGHT, BIAS), x, y, attack, radius=0.3)
@@ -126,7 +126,7 @@ def test_a_samples_outcome_depends_on_itself_alone() -> None:
     assert few.values.tolist() == whole.values[:7].tolist()
 
 
-def test_only_samples_that_are_correct_are_attacked_and_an_attack_cannot_spoil_them() -> None:
+def test_only_correct_samples_are_attacked_and_an_attack_cannot_modify_them() -> None:
     x, y, _ = samples()
     correct = as_classifier((WEIGHT, BIAS)).predict(x) == y
     seen = []
@@ -144,12 +144,12 @@ def test_only_samples_that_are_correct_are_attacked_and_an_attack_cannot_spoil_t
     assert spoilt.values.tolist() == attack_samples((WEIGHT, BIAS), x, y, Own(straight), radius=0.4).values.tolist()
 
 
-def test_a_network_in_single_precision_may_round_at_the_edge_of_its_ball() -> None:
+def test_results_in_single_precision_may_exceed_the_radius_by_rounding() -> None:
     rng = np.random.default_rng(4)
     x = rng.random((90, 1, 4, 4), dtype=np.float32)
     layer = torch.nn.Linear(16, 3)
     weight = torch.tensor(rng.normal(size=(3, 16)), dtype=torch.float32)
-    layer.load_state_dict({"weight": weight, "bias": -0.5 * weight.sum(dim=1)})  # a grey image is of no class
+    layer.load_state_dict({"weight": weight, "bias": -0.5 * weight.sum(dim=1)})  # a grey image lies on the boundary
     model = torch.nn.Sequential(torch.nn.Flatten(), layer)
     y = as_classifier(model, device="cpu").predict(x)
     groups = Partition.by("class", y)
@@ -159,7 +159,7 @@ def test_a_network_in_single_precision_may_round_at_the_edge_of_its_ball() -> No
         assert 0 < found.overall.fooled < 90
 
 
-# Attacks that are none. ----------------------------------------------------------------------------------------------
+# Invalid attacks ----------------------------------------------------------------------------------------------
 
 
 def too_far(x, y, radius):
@@ -177,22 +177,22 @@ def too_far(x, y, radius):
         (lambda x, y, radius: None, "it returned a NoneType"),
     ],
 )
-def test_an_attack_that_breaks_the_rules_is_refused_in_a_sentence(move, said: str) -> None:
+def test_an_attack_with_invalid_results_is_refused(move, said: str) -> None:
     x, y, sex = samples()
     y = as_classifier((WEIGHT, BIAS)).predict(x)
     with pytest.raises(InputError, match=said):
         robust_accuracy((WEIGHT, BIAS), x, y, Own(move), sex, radius=0.4)
 
 
-def test_the_index_in_the_sentence_is_the_samples_own() -> None:
+def test_the_error_names_the_index_of_the_sample() -> None:
     x, y, sex = samples()
     y = as_classifier((WEIGHT, BIAS)).predict(x)
-    y[:3] = 1 - y[:3]  # misclassified: never attacked
+    y[:3] = 1 - y[:3]  # misclassified, so not attacked
     with pytest.raises(InputError, match="moved sample 3 out of its ball"):
         robust_accuracy((WEIGHT, BIAS), x, y, Own(too_far), sex, radius=0.4)
 
 
-def test_an_attack_that_leaves_the_box_or_moves_the_immovable_is_refused() -> None:
+def test_an_attack_that_leaves_the_box_or_changes_immutable_features_is_refused() -> None:
     x, y = np.full((5, 3), 0.95), np.ones(5, dtype=int)
     groups = Partition.by("g", list("ababa"))
 
@@ -203,7 +203,7 @@ def test_an_attack_that_leaves_the_box_or_moves_the_immovable_is_refused() -> No
     with pytest.raises(InputError, match="out of the domain's box"):
         robust_accuracy(boxed, x, y, Own(up), groups, radius=0.5)
     fixed = as_classifier(([1.0, 0.0, 0.0], 0.0), domain=Domain(scale=[0.0, 1.0, 1.0]))
-    with pytest.raises(InputError, match="moved a feature of sample 0 that cannot move"):
+    with pytest.raises(InputError, match="changed an immutable feature of sample 0"):
         robust_accuracy(fixed, x, y, Own(up), groups, radius=0.5)
 
 
@@ -219,33 +219,33 @@ def test_length_is_measured_in_units_of_the_domains_scale() -> None:
         robust_accuracy(model, x, y, Own(left), groups, radius=0.19)
 
 
-# Questions that make no sense. ---------------------------------------------------------------------------------------
+# Invalid arguments ---------------------------------------------------------------------------------------
 
 
-def test_a_radius_larger_than_the_box_is_refused_with_what_was_probably_meant() -> None:
+def test_a_radius_larger_than_the_box_is_refused_with_a_suggestion() -> None:
     x, y, groups = np.full((4, 3), 0.5), [0, 1, 0, 1], Partition.by("g", list("abab"))
     model = as_classifier((WEIGHT, BIAS), bounds=(0, 1))
     with pytest.raises(InputError, match=r"The radius 4 in L∞ is larger than the box.*did you mean 4/255\?"):
         robust_accuracy(model, x, y, ATTACKS["fgsm"](), groups, radius=4)
-    with pytest.raises(InputError, match="No feature can move"):
+    with pytest.raises(InputError, match="All features are immutable"):
         robust_accuracy(as_classifier((WEIGHT, BIAS), bounds=(1, 1)), x, y, ATTACKS["fgsm"](), groups, radius=0.1)
 
 
 @pytest.mark.parametrize("radius", [-0.1, "four", float("nan"), float("inf"), None, [0.1, 0.2]])
-def test_what_is_no_radius_is_refused(radius) -> None:
+def test_an_invalid_radius_is_refused(radius) -> None:
     x, y, sex = samples(20)
     with pytest.raises(InputError, match=r"[Rr]adius"):
         robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=radius)
 
 
-def test_what_is_no_attack_is_refused() -> None:
+def test_a_value_that_is_not_an_attack_is_refused() -> None:
     x, y, sex = samples(20)
     for wrong in (ATTACKS["pgd"], "pgd", straight):
         with pytest.raises(InputError, match="`attack` must be an attack"):
             robust_accuracy((WEIGHT, BIAS), x, y, wrong, sex, radius=0.1)
 
 
-def test_an_attack_that_needs_gradients_is_refused_where_there_are_none() -> None:
+def test_an_attack_that_needs_gradients_is_refused_for_a_model_without_them() -> None:
     x, y, sex = samples(20)
 
     class Opaque(LinearClassifier):
@@ -279,14 +279,14 @@ def test_progress_reaches_the_number_of_samples() -> None:
     assert told == [(1024, 1500), (1500, 1500)]
 
 
-def test_a_shard_of_an_attack_can_travel_to_another_process() -> None:
+def test_the_task_of_an_attack_can_run_in_another_process() -> None:
     x, y, _ = samples(30)
     model = as_classifier((WEIGHT, BIAS))
     task = Task("k", attack_shard, (model, parse_attack("pgd:steps=3"), x, y, 0.3, 0))
     assert pickle.loads(pickle.dumps(task)).run().values.tolist() == task.run().values.tolist()
 
 
-def test_an_attack_is_spelled_as_options_spell_it() -> None:
+def test_an_attack_has_the_text_form_of_its_option() -> None:
     assert spelled(parse_attack("pgd:norm=l2,steps=7")) == "pgd:norm=l2,steps=7"
     assert spelled(parse_attack("pgd:steps=20")) == "pgd"
     assert spelled(Own(straight)) == "Own"
@@ -294,20 +294,20 @@ def test_an_attack_is_spelled_as_options_spell_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["plumb", "exact_linear", "first_order"])
-def test_an_estimator_of_distances_is_no_attack(name: str) -> None:
+def test_an_estimator_of_distances_is_refused_as_an_attack(name: str) -> None:
     x, y, sex = samples(20)
-    with pytest.raises(InputError, match=r"which takes none. An estimator of distances goes to `fm.measure`"):
+    with pytest.raises(InputError, match=r"no such parameter. Pass an estimator of distances to `fm.measure`"):
         robust_accuracy((WEIGHT, BIAS), x, y, ESTIMATORS[name](), sex, radius=0.1)
 
 
 @pytest.mark.parametrize("seed", ["a", 1.5, None, True, 2**200])
-def test_what_is_no_seed_is_refused(seed) -> None:
+def test_an_invalid_seed_is_refused(seed) -> None:
     x, y, sex = samples(20)
     with pytest.raises(InputError, match="`seed` must be a whole number, such as 0; given"):
         robust_accuracy((WEIGHT, BIAS), x, y, Own(straight), sex, radius=0.1, seed=seed)
 
 
-def test_outputs_that_no_sample_has_for_its_class_are_noted_and_labels_without_output_refused() -> None:
+def test_classes_without_samples_give_a_warning_and_labels_without_a_class_are_refused() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.random((40, 4), dtype=np.float32), np.arange(40) % 3
     groups = Partition.by("g", list("ab") * 20)
@@ -324,7 +324,7 @@ def test_outputs_that_no_sample_has_for_its_class_are_noted_and_labels_without_o
         "these data?"
     ]
     assert "none is of class 3, 4, 5, 6, 7 and 4 more." in noted[12][0]
-    with pytest.raises(InputError, match=r"labels that are none of the model's classes in 13 of 40 samples"):
+    with pytest.raises(InputError, match=r"labels that are not among the model's classes in 13 of 40 samples"):
         robust_accuracy(torch.nn.Linear(4, 2), x, y, parse_attack("fgsm"), groups, radius=0.1)
 
 
@@ -351,7 +351,7 @@ def test_swapped_arguments_are_refused_with_their_order(given, said: str) -> Non
         robust_accuracy(*given, radius=0.1)
 
 
-def test_a_radius_or_a_plan_that_is_something_else_is_refused() -> None:
+def test_a_radius_or_settings_of_another_type_are_refused() -> None:
     with pytest.raises(InputError, match=f"`partition` is a number, `radius` is a partition: {ORDER}"):
         robust_accuracy(MODEL, X, Y, PGD, 0.1, radius=SEX)
     with pytest.raises(InputError, match=f"`settings` is a partition: {ORDER}"):

@@ -7,8 +7,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from fairmargin.attacks.pgd import PGD
 from fairmargin.attacks.robust_accuracy import attack_samples
-from fairmargin.attacks.square import Square, _redistributed, share_at
-from fairmargin.attacks.windows import Columns, Squares, _pattern
+from fairmargin.attacks.square import Columns, Square, Squares, _pattern, _redistributed, share_at
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError, ModelError
@@ -25,12 +24,12 @@ def uniform(rows, count, seed=0):
     return torch.tensor(np.random.default_rng(seed).uniform(size=(rows, count)))
 
 
-# Squares and columns. ------------------------------------------------------------------------------------------------
+# Squares and columns ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1, 0.001])
 @pytest.mark.parametrize("windows", [Squares(1, 8, 8), Squares(3, 5, 9), Squares(2, 1, 1), Columns(7), Columns(1)])
-def test_squares_and_columns_are_of_the_size_asked_for_and_reach_every_place(windows, share):
+def test_squares_and_columns_have_the_requested_size_and_reach_every_feature(windows, share):
     numbers = uniform(400, windows.numbers)
     square = isinstance(windows, Squares)
     places = windows.height * windows.width if square else windows.features
@@ -47,14 +46,14 @@ def test_squares_and_columns_are_of_the_size_asked_for_and_reach_every_place(win
 
 
 @pytest.mark.parametrize("windows", [Squares(1, 8, 8), Squares(3, 5, 9), Squares(2, 1, 1), Columns(7)])
-def test_patterns_have_length_1_in_each_channel_and_stay_in_what_is_taken(windows):
+def test_patterns_have_length_1_in_each_channel_and_are_zero_outside_of_the_square(windows):
     moves = windows.directions(uniform(50, windows.numbers), 0.4)
     np.testing.assert_allclose(moves.pattern.square().sum(dim=2), 1.0)
     assert not moves.pattern[(~moves.taken).expand_as(moves.pattern)].any()
 
 
 @pytest.mark.parametrize("side", [1, 2, 3, 7, 8])
-def test_a_pattern_is_a_hill_beside_a_hollow(side):
+def test_a_pattern_has_a_positive_and_a_negative_peak(side):
     pattern = _pattern(side)
     assert pattern.shape == (side, side)
     assert pattern.square().sum() == pytest.approx(1)
@@ -65,20 +64,20 @@ def test_a_pattern_is_a_hill_beside_a_hollow(side):
     assert 0 < lowest[1] < side - 1 or side < 3
 
 
-def test_length_that_moves_from_one_place_to_another_is_neither_lost_nor_made():
+def test_moving_length_between_squares_uses_the_radius_exactly():
     windows, rng = Squares(3, 6, 6), np.random.default_rng(2)
     delta = torch.tensor(rng.normal(size=(40, 3, 36)))
     for size in (1.0, 0.7):
         delta = delta / delta.square().sum(dim=(1, 2), keepdim=True).sqrt() * size
         moves = windows.directions(uniform(40, windows.numbers), 0.3)
         new = _redistributed(delta, moves, torch.ones(1, 3, 36, dtype=torch.bool))
-        np.testing.assert_allclose(new.square().sum(dim=(1, 2)), 1.0)  # what was not used is used now
+        np.testing.assert_allclose(new.square().sum(dim=(1, 2)), 1.0)  # the unused length is used now
         untouched = (~(moves.taken | moves.emptied)).expand_as(new)
         np.testing.assert_array_equal(new[untouched], delta[untouched])
         assert not new[(moves.emptied & ~moves.taken).expand_as(new)].any()
 
 
-def test_shares_shrink_as_published_whatever_the_number_of_queries():
+def test_the_sizes_of_squares_follow_the_published_schedule_for_any_number_of_queries():
     for queries in (200, 5000, 10_000):
         shares = [share_at(query, queries, 0.8) for query in range(queries)]
         assert shares == sorted(shares, reverse=True)
@@ -86,11 +85,11 @@ def test_shares_shrink_as_published_whatever_the_number_of_queries():
         assert share_at(queries // 4, queries, 0.8) == 0.8 / 64
 
 
-# What it finds. ------------------------------------------------------------------------------------------------------
+# Results ------------------------------------------------------------------------------------------------------
 
 
 @both_norms
-def test_fools_a_linear_model_of_a_table_a_little_beyond_the_distance_and_never_before(norm):
+def test_fools_a_linear_model_of_a_table_slightly_beyond_the_distance_and_not_before(norm):
     model, x, y, distances = half_space()
     beyond = 1.001 if norm is Norm.LINF else 1.05
     attack = Square(norm, queries=600)
@@ -109,26 +108,26 @@ def test_fools_at_least_as_many_as_torchattacks_square(norm, radius):
         attack = peers.Square(deepcopy(cnn()), norm=kind, eps=radius, n_queries=60, seed=0)
         there = attack(torch.tensor(x), torch.tensor(y)).numpy()
     wrong = [int((model.predict(found) != y).sum()) for found in (run(Square(norm, 60), model, x, y, radius), there)]
-    # Ours draws squares for each sample on its own, and up to the last row and column of an image.
+    # This implementation draws squares for each sample, and includes the last row and column of an image.
     assert wrong[1] - 2 <= wrong[0] <= wrong[1] + 12
-    assert 3 < wrong[0] < 64  # of whom two are wrong from the start
+    assert 3 < wrong[0] < 64  # two of them are misclassified before the attack
 
 
 def staircase(x):
-    """A linear model seen through steps: its slope is 0 wherever there is one."""
+    """Return the rounded scores of a linear model, whose gradient is 0."""
     weight = torch.linspace(-1, 1, 16, dtype=x.dtype)
     side = torch.floor(40 * (x.flatten(1) - 0.5) @ weight) + 0.5 + 0 * x.flatten(1).sum(dim=1)
     return torch.stack([side, -side], dim=1)
 
 
 @both_norms
-def test_where_slopes_are_zero_it_succeeds_and_pgd_does_not(norm):
+def test_succeeds_where_gradients_are_zero_and_pgd_does_not(norm):
     model = as_classifier(Formula(staircase), classes=range(2), domain=Domain(0, 1))
     x = np.random.default_rng(0).uniform(0.2, 0.8, size=(30, 1, 4, 4)).astype(np.float32)
     y, radius = model.predict(x), {Norm.LINF: 0.15, Norm.L2: 0.5}[norm]
     climbed = (model.predict(run(PGD(norm, restarts=1), model, x, y, radius)) != y).mean()
     searched = (model.predict(run(Square(norm, queries=200), model, x, y, radius)) != y).mean()
-    assert climbed < 0.4  # whom a random start beyond the boundary fools
+    assert climbed < 0.4  # some random starts lie beyond the boundary
     assert searched > 0.9
 
 
@@ -144,7 +143,7 @@ def test_more_restarts_find_all_that_fewer_found():
 
 
 @both_norms
-def test_asks_no_more_often_than_it_may(norm):
+def test_takes_at_most_the_given_number_of_queries(norm):
     calls = []
 
     def scores(x):
@@ -155,22 +154,22 @@ def test_asks_no_more_often_than_it_may(norm):
     with model.network((4,)):
         calls.clear()
     run(Square(norm, queries=150), model, np.full((3, 4), 0.5, np.float32), np.zeros(3, np.int64), 0.2)
-    assert 150 <= len(calls) <= 153  # what the network returns, the samples, 150 queries, and the best input at last
+    assert 150 <= len(calls) <= 153  # a check of the network, the samples, 150 queries, and the best input
 
 
 @both_norms
-def test_a_seed_gives_other_squares_and_the_same_seed_the_same(norm):
+def test_results_depend_on_the_seed_and_are_reproducible(norm):
     x, y = test_digits(8)
     first, again, other = (run(Square(norm, queries=20), cnn(), x, y, 0.02, seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
 
-# Models without gradients. -------------------------------------------------------------------------------------------
+# Models without gradients -------------------------------------------------------------------------------------------
 
 
 class Forest:
-    """A random forest as a classifier of one's own."""
+    """Random forest as a user-defined classifier."""
 
     offers, tile, domain = frozenset({"predict"}), 1, Domain(0, 1)
 
@@ -190,7 +189,7 @@ class Forest:
 
 
 @both_norms
-def test_fools_a_forest_which_has_scores_but_no_slopes(norm):
+def test_fools_a_forest_which_has_scores_but_no_gradients(norm):
     x, y = test_digits(24)
     model, radius = Forest(), {Norm.LINF: 0.2, Norm.L2: 1.5}[norm]
     found = run(Square(norm, queries=40), model, x, y, radius)
@@ -204,20 +203,20 @@ def test_fools_a_forest_which_has_scores_but_no_slopes(norm):
     assert (outcome.unreached == (model.predict(found) == y)).all()
 
 
-def test_a_model_of_labels_only_is_refused_with_what_to_do():
+def test_a_model_without_scores_is_refused_with_advice():
     class Labels(Forest):
         scores = None
 
-    with pytest.raises(ModelError, match=r"`Square` follows a model's scores, and `Labels` gives labels only.*scores"):
+    with pytest.raises(ModelError, match=r"`Square` needs the scores .* `Labels` returns labels only.*scores"):
         run(Square(), Labels(1), *test_digits(2), 0.1)
 
 
-def test_scores_that_are_not_what_decides_are_refused():
+def test_scores_that_differ_from_the_predictions_are_refused():
     class Other(Forest):
         def predict(self, x):
             return (super().predict(x) + 1) % 10
 
-    with pytest.raises(ModelError, match="is not the class it predicts for 2 of 2 samples"):
+    with pytest.raises(ModelError, match="differs from the predicted class for 2 of 2 samples"):
         run(Square(), Other(1), *test_digits(2), 0.1)
 
 
@@ -226,7 +225,7 @@ def test_scores_of_another_shape_are_refused():
         def scores(self, x):
             return super().scores(x)[:, 0]
 
-    with pytest.raises(ModelError, match=r"must return one number a class for each sample, shape \(64, 10\)"):
+    with pytest.raises(ModelError, match=r"must return one number per class for each sample, shape \(64, 10\)"):
         run(Square(), Short(1), *test_digits(2), 0.1)
 
 
@@ -238,9 +237,9 @@ def test_scores_of_another_shape_are_refused():
         (lambda: Square(share=0.0), "`share` of Square must be more than 0 and at most 1; given 0.0"),
         (lambda: Square(share=float("nan")), "`share` of Square must be more than 0"),
         (lambda: Square(share="half"), "`share` of Square must be more than 0"),
-        (lambda: Square("l1"), "`Square` cannot attack in L1"),
+        (lambda: Square("l1"), "`Square` does not support the norm L1"),
     ],
 )
-def test_settings_that_lead_nowhere_are_refused(make, said):
+def test_invalid_settings_are_refused(make, said):
     with pytest.raises(InputError, match=said):
         make()

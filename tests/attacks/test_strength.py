@@ -1,4 +1,4 @@
-"""What the attacks of today find. No promise of the protocol: a new attack need not be listed here."""
+"""Strength of the attacks of the catalog. The protocol does not require it, so new attacks need not be listed here."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ every_attack = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("network", [cnn, mlp], ids=["cnn", "mlp"])
 @every_attack
-def test_fools_a_network_more_the_farther_it_may_go(name: str, norm: Norm, network: Callable[[], nn.Module]) -> None:
+def test_fools_more_samples_with_a_larger_radius(name: str, norm: Norm, network: Callable[[], nn.Module]) -> None:
     module = network()
     x, y = some_digits(module)
     model = as_classifier(module)
@@ -28,13 +28,13 @@ def test_fools_a_network_more_the_farther_it_may_go(name: str, norm: Norm, netwo
     for radius in (0.02, 1.0, 4.0):
         found = run(small(name, norm), model, x, y, radius * RADIUS[norm])
         shares.append(float((model.predict(found) != y).mean()))
-    assert shares[0] <= 0.4  # a fifth is wrong from the start
+    assert shares[0] <= 0.4  # a fifth is misclassified before the attack
     assert shares[0] < shares[1] <= shares[2]
     assert shares[2] >= 0.8
 
 
 @every_attack
-def test_moves_samples_that_are_classified_correctly(name: str, norm: Norm) -> None:
+def test_changes_samples_that_are_classified_correctly(name: str, norm: Norm) -> None:
     model, x, y = problem()
     found = run(small(name, norm), model, x, y, 0.3)
     correct = model.predict(x) == y

@@ -1,4 +1,4 @@
-"""Models whose answers are known, and what an attack does to them."""
+"""Models with known distances, and a function that attacks them."""
 
 import numpy as np
 import torch
@@ -13,12 +13,12 @@ from tests.oracles import projection_distance
 
 
 def run(attack, model, x, y, radius, seed=0):
-    """The attack with keys as a user makes them."""
+    """Run an attack with the keys of `sample_keys`."""
     return attack(model, x, y, radius=radius, keys=sample_keys(x, y, seed))
 
 
 def half_space(seed=0, samples=30, features=6, domain=None):
-    """A linear model of two classes, samples with its own predictions as labels, and a function of exact distances."""
+    """Return a linear model of two classes, samples, its predictions as labels, and a function of exact distances."""
     rng = np.random.default_rng(seed)
     weight, bias = rng.normal(size=features), 0.3
     model = LinearClassifier(np.vstack([np.zeros(features), weight]), [0.0, bias], domain=domain)
@@ -31,7 +31,7 @@ def half_space(seed=0, samples=30, features=6, domain=None):
 
 
 class Confident(nn.Module):
-    """A linear model of two classes so sure of itself that its cross-entropy is 0 to the last bit, with no slope."""
+    """Linear model of two classes so confident that its cross-entropy and the gradient of it are 0."""
 
     def __init__(self, weight, factor=1e5):
         super().__init__()
@@ -43,7 +43,7 @@ class Confident(nn.Module):
 
 
 def confident(seed=0, features=5, samples=20):
-    """The model, samples with its predictions, and how far each is in L∞."""
+    """Return the model, samples with its predictions as labels, and their L∞ distances."""
     rng = np.random.default_rng(seed)
     weight, x = rng.normal(size=features), rng.normal(size=(samples, features)).astype(np.float32)
     model = as_classifier(Confident(weight), classes=range(2), domain=Domain())

@@ -19,7 +19,7 @@ def test_negation_is_an_involution(a: Bound) -> None:
     assert operator.neg(-a) is a
 
 
-def test_negation_swaps_upper_and_lower_and_leaves_the_others() -> None:
+def test_negation_swaps_upper_and_lower_only() -> None:
     assert [-a for a in (EXACT, UPPER, LOWER, NEITHER)] == [EXACT, LOWER, UPPER, NEITHER]
 
 
@@ -47,25 +47,25 @@ def test_exact_is_neutral_as_a_divisor(a: Bound) -> None:
 
 
 @every
-def test_a_sum_of_like_bounds_keeps_the_direction(a: Bound) -> None:
+def test_the_sum_of_equal_bounds_keeps_the_direction(a: Bound) -> None:
     assert a + a is a
 
 
 @every
-def test_neither_absorbs_everything(a: Bound) -> None:
+def test_neither_is_absorbing(a: Bound) -> None:
     assert {a + NEITHER, a - NEITHER, NEITHER - a, a / NEITHER, NEITHER / a} == {NEITHER}
 
 
-def test_opposite_bounds_add_to_neither() -> None:
+def test_the_sum_of_opposite_bounds_is_neither() -> None:
     assert UPPER + LOWER is NEITHER
 
 
-def test_a_gap_between_two_upper_bounds_orders_nothing() -> None:
+def test_the_difference_of_two_upper_bounds_is_neither() -> None:
     assert UPPER - UPPER is NEITHER
     assert LOWER - LOWER is NEITHER
 
 
-def test_a_gap_between_an_upper_and_a_lower_bound_is_a_bound() -> None:
+def test_the_difference_of_an_upper_and_a_lower_bound_is_a_bound() -> None:
     assert UPPER - LOWER is UPPER
     assert LOWER - UPPER is LOWER
 
@@ -83,11 +83,11 @@ def test_only_an_exact_spread_has_a_direction(a: Bound) -> None:
 
 
 @every
-def test_a_bound_is_read_back_from_its_value(a: Bound) -> None:
+def test_a_bound_is_parsed_from_its_value(a: Bound) -> None:
     assert Bound(a.value) is a
 
 
-def test_every_bound_has_words_of_its_own_for_the_report() -> None:
+def test_every_bound_has_a_different_description() -> None:
     assert len({a.words for a in Bound}) == len(Bound)
 
 
@@ -95,7 +95,7 @@ def test_every_bound_has_words_of_its_own_for_the_report() -> None:
 
 
 def estimate(truth: float, error: float, bound: Bound) -> float:
-    """A positive estimate whose error has the direction that `bound` says."""
+    """Return a positive estimate whose error has the direction of `bound`."""
     return {EXACT: truth, UPPER: truth * (1 + error), LOWER: truth / (1 + error)}[bound]
 
 
@@ -117,7 +117,7 @@ directed = st.sampled_from([EXACT, UPPER, LOWER])
 @law
 @pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.truediv])
 @given(positive, positive, errors, errors, directed, directed)
-def test_the_promised_direction_is_true_of_sums_gaps_and_quotients(
+def test_the_direction_holds_for_sums_differences_and_quotients(
     operation: Callable, x: float, y: float, error_x: float, error_y: float, a: Bound, b: Bound
 ) -> None:
     estimated = operation(estimate(x, error_x, a), estimate(y, error_y, b))
@@ -125,7 +125,7 @@ def test_the_promised_direction_is_true_of_sums_gaps_and_quotients(
 
 
 @pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.truediv])
-def test_neither_is_said_only_where_both_sides_can_happen(operation: Callable) -> None:
+def test_neither_is_returned_only_if_errors_of_both_signs_are_possible(operation: Callable) -> None:
     for a, b in product((EXACT, UPPER, LOWER), repeat=2):
         off = {
             round(operation(estimate(2, ex, a), estimate(3, ey, b)) - operation(2, 3), 9) > 0

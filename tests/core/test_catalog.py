@@ -11,14 +11,14 @@ from fairmargin.engine.catalog import ENGINES
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.architectures.catalog import ARCHITECTURES
 from fairmargin.training.catalog import METHODS
-from fairmargin.training.loggers import LOGGERS
+from fairmargin.training.loop.loggers import LOGGERS
 
 CATALOGS = [ARCHITECTURES, ATTACKS, DATASETS, ENGINES, ESTIMATORS, LOGGERS, METHODS]
 LIGHT = object()
 FIXED: Catalog[object] = Catalog("thing", "fairmargin.core", {"norm": "norm:Norm", "light": LIGHT, "gone": "gone:Gone"})
 
 
-def test_an_entry_is_imported_or_taken_as_it_is() -> None:
+def test_an_entry_is_imported_or_returned_as_it_is() -> None:
     assert FIXED["norm"] is Norm
     assert FIXED["light"] is LIGHT
     assert FIXED.find("norm") is Norm
@@ -33,7 +33,7 @@ def test_names_are_listed_and_looked_up_without_an_import() -> None:
         FIXED["gone"]
 
 
-def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
+def test_the_error_for_an_unknown_name_suggests_the_nearest_one() -> None:
     with pytest.raises(KeyError, match="Unknown thing `nrom`"):
         FIXED["nrom"]
     assert FIXED.get("nrom") is None
@@ -44,6 +44,6 @@ def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
 
 
 @pytest.mark.parametrize("catalog", CATALOGS, ids=lambda catalog: catalog.noun)
-def test_every_catalog_of_the_package_finds_all_it_names(catalog: Catalog[object]) -> None:
+def test_every_entry_of_every_catalog_can_be_imported(catalog: Catalog[object]) -> None:
     assert isinstance(catalog, Catalog)
     assert len({id(entry) for entry in catalog.values()}) == len(catalog) > 1

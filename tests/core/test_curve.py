@@ -20,7 +20,7 @@ radii = st.floats(0, 120)
 
 
 def steps_area(curve: RobustnessCurve, up_to: float = np.inf) -> Fraction:
-    """The area below the steps, rectangle by rectangle, in exact arithmetic."""
+    """Compute the area below a step function in exact arithmetic."""
     at, height = curve.steps()
     count = len(curve)
     ends = [*at[1:], at[-1]]
@@ -59,7 +59,7 @@ def test_the_area_agrees_with_numerical_integration() -> None:
 
 @law
 @given(groups, radii)
-def test_the_height_is_the_share_of_samples_farther_than_the_radius(values: list[float], radius: float) -> None:
+def test_the_value_is_the_fraction_of_samples_beyond_the_radius(values: list[float], radius: float) -> None:
     for tau in (radius, *values):
         assert RobustnessCurve(values).at(tau) == sum(v > tau for v in values) / len(values)
 
@@ -73,7 +73,7 @@ def test_a_curve_never_increases(values: list[float], one: float, other: float) 
 
 @law
 @given(groups)
-def test_a_curve_is_right_continuous_and_falls_exactly_at_a_distance(values: list[float]) -> None:
+def test_a_curve_is_right_continuous_and_decreases_exactly_at_the_distances(values: list[float]) -> None:
     curve = RobustnessCurve(values)
     for v in values:
         assert curve.at(v) == curve.at(np.nextafter(v, np.inf)) or np.nextafter(v, np.inf) in values
@@ -82,12 +82,12 @@ def test_a_curve_is_right_continuous_and_falls_exactly_at_a_distance(values: lis
 
 
 @pytest.mark.parametrize("bound", [Bound.EXACT, Bound.UPPER])
-def test_at_radius_zero_stands_the_accuracy(bound: Bound) -> None:
+def test_the_value_at_radius_zero_is_the_accuracy(bound: Bound) -> None:
     distances = Distances([0.0, 0.0, 0.3, np.inf], [False, False, True, True], bound, Norm.L2)
     assert RobustnessCurve.of(distances).at(0.0) == distances.correct.mean() == 0.5
 
 
-def test_at_radius_zero_a_lower_bound_stands_below_the_accuracy_by_its_abstentions() -> None:
+def test_the_value_at_radius_zero_of_lower_bounds_is_the_accuracy_minus_the_abstentions() -> None:
     distances = Distances([0.0, 0.0, 0.3], [False, True, True], Bound.LOWER, Norm.L2)
     assert RobustnessCurve.of(distances).at(0.0) == pytest.approx(1 / 3)
 
@@ -103,7 +103,7 @@ def test_the_curve_of_merged_groups_is_the_weighted_mean_of_their_curves(
     assert merged.area() == pytest.approx(share * a.area() + (1 - share) * b.area(), rel=1e-12)
 
 
-def test_a_group_is_chosen_by_mask_or_by_index() -> None:
+def test_a_group_is_selected_by_mask_or_by_index() -> None:
     distances = Distances([1.0, 2.0, 3.0], [True] * 3, Bound.EXACT, Norm.L2)
     (_, mask), _ = Partition.by("g", ["a", "b", "a"])
     assert RobustnessCurve.of(distances, mask).values.tolist() == [1, 3]
@@ -118,7 +118,7 @@ def test_a_number_gives_a_number_and_an_array_an_array() -> None:
     assert at.tolist() == [[1.0, 0.5], [0.0, 0.0]]
 
 
-def test_unreached_samples_stay_above_every_radius() -> None:
+def test_unreached_samples_count_at_every_radius() -> None:
     curve = RobustnessCurve([1.0, np.inf])
     assert curve.at(1e308) == 0.5
     assert curve.area() == np.inf
@@ -126,7 +126,7 @@ def test_unreached_samples_stay_above_every_radius() -> None:
     assert curve.steps()[0].tolist() == [0.0, 1.0]
 
 
-def test_steps_begin_at_zero_and_name_each_fall_once() -> None:
+def test_steps_begin_at_zero_and_list_each_decrease_once() -> None:
     at, height = RobustnessCurve([2.0, 1.0, 2.0, 0.0]).steps()
     assert at.tolist() == [0, 1, 2]
     assert height.tolist() == [0.75, 0.5, 0.0]
@@ -142,6 +142,6 @@ def test_values_are_sorted_copied_and_read_only() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [-1.0, 2.0], [1.0, np.nan], [[1.0]], ["a"]])
-def test_what_is_no_set_of_distances_is_refused(values: list) -> None:
+def test_invalid_distances_are_refused(values: list) -> None:
     with pytest.raises(InputError):
         RobustnessCurve(values)

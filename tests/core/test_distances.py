@@ -26,7 +26,7 @@ def refuses(sentence: str, *arguments: object, **options: object) -> None:
         exact(*arguments, **options)
 
 
-def test_nothing_to_audit_is_refused() -> None:
+def test_empty_distances_are_refused() -> None:
     refuses("`values` is empty", [], [])
 
 
@@ -34,7 +34,7 @@ def test_nan_is_refused_with_the_count_and_the_first_index() -> None:
     refuses("`values` holds NaN in 2 of 4 samples (first at index 1)", [1, np.nan, 2, np.nan], [True] * 4)
 
 
-def test_nan_is_told_how_to_be_written() -> None:
+def test_the_error_for_nan_suggests_inf() -> None:
     refuses("Write `inf` where no misclassified input was found", [np.nan], [True])
 
 
@@ -64,7 +64,7 @@ def test_lengths_that_differ_are_refused_with_both() -> None:
 
 
 @pytest.mark.parametrize("values", [["a"], [None, "x"], [{}], [[1], [2, 3]]])
-def test_values_that_are_no_numbers_are_refused(values: list) -> None:
+def test_values_that_are_not_numbers_are_refused(values: list) -> None:
     refuses("`values` must hold numbers", values, [True])
 
 
@@ -74,8 +74,8 @@ def test_correctness_that_is_not_boolean_is_refused(correct: list) -> None:
 
 
 def test_more_than_one_dimension_is_refused_with_the_shape() -> None:
-    refuses("`values` must be one-dimensional, one entry a sample; its shape is (1, 2)", [[1, 2]], [True, True])
-    refuses("`correct` must be one-dimensional, one entry a sample; its shape is (1, 2)", [1, 2], [[True, True]])
+    refuses("`values` must be one-dimensional, with one entry per sample; its shape is (1, 2)", [[1, 2]], [True, True])
+    refuses("`correct` must be one-dimensional, with one entry per sample; its shape is (1, 2)", [1, 2], [[True, True]])
 
 
 def test_an_unknown_norm_is_refused() -> None:
@@ -83,19 +83,19 @@ def test_an_unknown_norm_is_refused() -> None:
         Distances([1.0], [True], Bound.EXACT, "l7")
 
 
-def test_an_unknown_bound_is_refused_with_a_sentence() -> None:
+def test_an_unknown_bound_is_refused() -> None:
     with pytest.raises(FairmarginError, match="upper"):
         Distances([1.0], [True], "sideways", Norm.L2)
 
 
-def test_names_of_bound_and_norm_are_read() -> None:
+def test_names_of_bound_and_norm_are_accepted() -> None:
     distances = Distances([1.0], [True], "upper", "L∞")
     assert distances.bound is Bound.UPPER
     assert distances.norm is Norm.LINF
 
 
 @pytest.mark.parametrize("container", [list, tuple, np.array, pd.Series])
-def test_any_sequence_of_numbers_will_do(container: type) -> None:
+def test_any_sequence_of_numbers_is_accepted(container: type) -> None:
     distances = exact(container([1, 0, 2]), container([1, 0, 1]))
     assert distances.values.dtype == np.float64
     assert distances.correct.tolist() == [True, False, True]
@@ -144,7 +144,7 @@ def test_distances_do_not_change_when_the_callers_array_does() -> None:
     assert distances.tried.tolist() == [3.0, 3.0]
 
 
-def test_take_keeps_everything_but_the_other_samples() -> None:
+def test_take_keeps_all_fields_of_the_selected_samples() -> None:
     whole = Distances(
         [1, 0, np.inf], [1, 0, 1], Bound.LOWER, Norm.L1, "smoothed(0.5)", [9, 8, 7], "smoothing:sigma=0.5"
     )
@@ -172,7 +172,7 @@ def test_taking_no_sample_is_refused() -> None:
         exact([1.0, 2.0]).take([False, False])
 
 
-def test_taking_an_empty_list_of_samples_is_refused_too() -> None:
+def test_taking_an_empty_list_of_samples_is_refused() -> None:
     with pytest.raises(InputError, match="empty"):
         exact([1.0, 2.0]).take([])
 
@@ -197,7 +197,7 @@ def test_a_negative_search_radius_is_refused() -> None:
         Distances([1.0, np.inf], [True, True], "upper", "l2", tried=[1.0, -1.0])
 
 
-def test_the_classes_to_keep_are_a_set_whatever_their_order_and_type():
+def test_the_classes_to_keep_are_a_set_independent_of_order_and_type():
     def keep(labels):
         return Distances([1.0], [True], "exact", "l2", keep=labels).keep
 

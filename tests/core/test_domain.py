@@ -9,7 +9,7 @@ from fairmargin.errors import InputError
 INF = np.inf
 
 
-def test_by_default_nothing_is_limited_and_steps_have_length_one() -> None:
+def test_a_domain_is_unlimited_with_scale_one_by_default() -> None:
     domain = Domain()
     low, high, scale = domain.flat(3)
     assert (low == -INF).all()
@@ -19,7 +19,7 @@ def test_by_default_nothing_is_limited_and_steps_have_length_one() -> None:
     assert domain.movable(3).all()
 
 
-def test_a_scalar_holds_for_every_feature() -> None:
+def test_a_scalar_applies_to_every_feature() -> None:
     low, high, scale = Domain(0, 1, 0.5).flat(4)
     assert low.tolist() == [0] * 4
     assert high.tolist() == [1] * 4
@@ -36,18 +36,18 @@ def test_a_feature_is_immutable_by_equal_limits_or_by_scale_zero() -> None:
     assert domain.movable(3).tolist() == [True, False, False]
 
 
-def test_contains_asks_each_sample() -> None:
+def test_contains_returns_a_value_for_each_sample() -> None:
     x = np.array([[0.0, 1.0], [0.5, 0.5], [-0.1, 0.5], [0.5, 1.1]])
     assert Domain(0, 1).contains(x).tolist() == [True, True, False, False]
 
 
-def test_contains_forgives_rounding_but_no_more() -> None:
+def test_contains_allows_for_rounding_only() -> None:
     x = np.array([[1 + 1e-7], [1 + 1e-5]])
     assert Domain(0, 1).contains(x).tolist() == [True, False]
     assert Domain(0, 1).contains(x, slack=1e-4).tolist() == [True, True]
 
 
-def test_contains_does_not_ask_features_that_cannot_move() -> None:
+def test_contains_ignores_immutable_features() -> None:
     domain = Domain(low=[0, 5, 0], high=[1, 5, 1], scale=[1, 1, 0])
     assert domain.contains(np.array([[0.5, 99.0, -7.0], [1.5, 5.0, 0.5]])).tolist() == [True, False]
 
@@ -59,7 +59,7 @@ def test_contains_flattens_images() -> None:
 
 
 @pytest.mark.parametrize("domain", [Domain(0, 1), Domain(low=0), Domain(high=[INF, 3])])
-def test_a_finite_limit_of_a_movable_feature_makes_a_domain_bounded(domain: Domain) -> None:
+def test_a_finite_limit_of_a_mutable_feature_makes_a_domain_bounded(domain: Domain) -> None:
     assert domain.is_bounded
 
 
@@ -69,7 +69,7 @@ def test_limits_of_immutable_features_do_not_make_a_domain_bounded(domain: Domai
 
 
 @pytest.mark.parametrize("name", ["low", "high", "scale"])
-def test_nan_is_refused_by_the_name_of_the_field(name: str) -> None:
+def test_nan_is_refused_with_the_name_of_the_field(name: str) -> None:
     with pytest.raises(InputError, match=f"`{name}` of a Domain holds NaN"):
         Domain(**{name: [0.0, np.nan]})
 
@@ -90,12 +90,12 @@ def test_limits_of_different_shapes_are_refused() -> None:
         Domain(low=[0, 0], high=[1, 1, 1])
 
 
-def test_a_domain_of_other_features_than_the_sample_is_refused_with_both_counts() -> None:
+def test_a_domain_with_another_number_of_features_is_refused_with_both_counts() -> None:
     with pytest.raises(InputError, match="`low` of the Domain has 2 entries but a sample has 3 features"):
         Domain([0, 0], 1).contains(np.zeros((1, 3)))
 
 
-def test_a_domain_keeps_what_it_was_given_even_if_the_callers_array_changes() -> None:
+def test_a_domain_does_not_change_with_the_callers_array() -> None:
     low = np.zeros(2)
     domain = Domain(low, 1)
     low[:] = -9
@@ -111,7 +111,7 @@ def test_a_domain_is_frozen_and_its_arrays_are_read_only() -> None:
             array[...] = 5
 
 
-def test_the_fingerprint_changes_with_every_number_and_with_nothing_else() -> None:
+def test_the_fingerprint_depends_on_every_number_and_on_nothing_else() -> None:
     domain = Domain([0, 0], [1, 1], [1, 2])
     assert domain.fingerprint() == Domain(np.zeros(2, np.float32), (1, 1), [1.0, 2.0]).fingerprint()
     others = [Domain([0, 0.1], [1, 1], [1, 2]), Domain([0, 0], [1, 2], [1, 2]), Domain([0, 0], [1, 1], [2, 1])]
@@ -123,6 +123,6 @@ def test_the_fingerprint_survives_pickling() -> None:
     assert pickle.loads(pickle.dumps(domain)).fingerprint() == domain.fingerprint()
 
 
-def test_repr_is_short_however_many_features_there_are() -> None:
+def test_repr_is_short_for_any_number_of_features() -> None:
     assert repr(Domain(0, 1)) == "Domain(low=0, high=1, scale=1)"
     assert repr(Domain(np.zeros(1000), np.arange(1000.0))) == "Domain(low=0, high=<1000 numbers>, scale=1)"

@@ -26,7 +26,7 @@ def test_a_sample_has_the_same_key_alone() -> None:
     assert [int(sample_keys(X[i : i + 1], Y[i : i + 1])[0]) for i in range(40)] == KEYS.tolist()
 
 
-def test_keys_are_the_same_today_as_when_a_store_was_written() -> None:
+def test_keys_equal_those_of_earlier_versions() -> None:
     assert [hex(int(k)) for k in sample_keys(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([0, 1]))] == [
         "0x8d712e347de3f39f",
         "0x2c9358c2d1b21ec9",
@@ -63,7 +63,7 @@ def test_precision_is_part_of_the_bytes() -> None:
     assert not (sample_keys(X.astype(np.float32), Y) == KEYS).any()
 
 
-def test_a_value_cannot_pass_for_a_label() -> None:
+def test_a_value_is_not_confused_with_a_label() -> None:
     one = sample_keys(np.array([[1, 2]], dtype=np.int64), np.array([3]))
     other = sample_keys(np.array([[1]], dtype=np.int64), np.array([2]))
     assert one[0] != other[0]
@@ -95,7 +95,7 @@ def test_bytes_and_images_of_whole_numbers_have_keys() -> None:
     assert len(np.unique(sample_keys(np.arange(12, dtype=np.uint8).reshape(3, 4), np.zeros(3, dtype=int)))) == 3
 
 
-def test_hashing_leaves_the_samples_and_the_global_random_state_alone() -> None:
+def test_hashing_changes_neither_the_samples_nor_the_global_random_state() -> None:
     x, state = X.copy(), np.random.get_state()[1].tolist()
     sample_keys(x, Y, 5)
     assert (x == X).all()

@@ -17,13 +17,13 @@ ORDER = {Norm.L1: 1, Norm.L2: 2, Norm.LINF: np.inf}
 
 @law
 @given(norms, vectors)
-def test_length_is_numpys_norm(norm: Norm, delta: np.ndarray) -> None:
+def test_length_equals_numpys_norm(norm: Norm, delta: np.ndarray) -> None:
     assert float(norm.length(delta)) == pytest.approx(np.linalg.norm(delta, ORDER[norm]), rel=1e-12)
 
 
 @law
 @given(norms, vectors, vectors)
-def test_a_detour_is_never_shorter(norm: Norm, a: np.ndarray, b: np.ndarray) -> None:
+def test_length_satisfies_the_triangle_inequality(norm: Norm, a: np.ndarray, b: np.ndarray) -> None:
     assert norm.length(a + b) <= (norm.length(a) + norm.length(b)) * (1 + 1e-12)
 
 
@@ -56,7 +56,7 @@ def test_l2_neither_overflows_nor_underflows(size: float) -> None:
 
 
 @pytest.mark.parametrize("norm", Norm)
-def test_length_of_nothing_is_zero(norm: Norm) -> None:
+def test_length_of_an_empty_array_is_zero(norm: Norm) -> None:
     assert norm.length(np.zeros((3, 0))).tolist() == [0.0, 0.0, 0.0]
     assert float(norm.length(np.zeros(5))) == 0.0
 
@@ -70,7 +70,7 @@ def test_length_is_taken_along_any_axis(norm: Norm) -> None:
 
 
 @pytest.mark.parametrize("norm", Norm)
-def test_single_precision_is_measured_in_double(norm: Norm) -> None:
+def test_length_is_computed_in_double_precision(norm: Norm) -> None:
     delta = np.full(10_000, 0.1, dtype=np.float32)
     assert norm.length(delta).dtype == np.float64
     assert float(norm.length(delta)) == pytest.approx(np.linalg.norm(delta.astype(np.float64), ORDER[norm]), rel=1e-12)
@@ -83,12 +83,12 @@ def test_a_perturbation_with_an_infinite_entry_is_infinitely_long() -> None:
 @pytest.mark.parametrize(
     "spelling", ["linf", "Linf", "L_inf", " LINF ", "inf", "L∞", "∞", "Norm.LINF", Norm.LINF, np.inf]
 )
-def test_the_largest_entry_norm_is_spelled_as_users_spell_it(spelling: object) -> None:
+def test_linf_is_accepted_in_common_spellings(spelling: object) -> None:
     assert Norm.parse(spelling) is Norm.LINF  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("norm", Norm)
-def test_a_norm_is_read_back_from_every_way_it_is_written(norm: Norm) -> None:
+def test_a_norm_is_parsed_from_its_value_name_and_text(norm: Norm) -> None:
     assert Norm.parse(str(norm)) is norm
     assert Norm.parse(norm.value) is norm
     assert Norm.parse(norm.name) is norm

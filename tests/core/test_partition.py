@@ -16,7 +16,7 @@ columns = st.lists(words, min_size=1, max_size=30)
 
 
 def spelled(partition: Partition) -> list[str]:
-    """Each sample's group by name."""
+    """Return the name of each sample's group."""
     return [partition.labels[i] for i in partition.membership]
 
 
@@ -94,7 +94,7 @@ def test_a_column_without_any_value_is_one_group() -> None:
     ],
     ids=lambda v: re.sub(r"\s+", " ", repr(v))[:40],
 )
-def test_values_are_spelled_as_a_reader_expects(column: object, labels: tuple[str, ...]) -> None:
+def test_labels_are_the_expected_texts_of_the_values(column: object, labels: tuple[str, ...]) -> None:
     assert Partition.by("x", column).labels == labels
 
 
@@ -130,7 +130,7 @@ def test_many_missing_samples_are_one_group() -> None:
     assert Partition.by("x", np.full(200_000, np.nan)).sizes.tolist() == [200_000]
 
 
-def test_the_word_nan_does_not_upset_the_order_of_the_labels() -> None:
+def test_the_text_nan_does_not_change_the_order_of_the_labels() -> None:
     one, other = Partition.by("x", ["2", "nan", "1", "b"]), Partition.by("x", ["b", "1", "nan", "2"])
     assert one.labels == other.labels
 
@@ -139,12 +139,12 @@ def test_empty_bytes_are_missing_like_empty_text() -> None:
     assert Partition.by("x", [b"a", b"", b" a "]).labels == ("a", MISSING)
 
 
-def test_categories_that_read_alike_are_one_group_as_plain_values_are() -> None:
+def test_categories_with_equal_texts_are_one_group() -> None:
     assert Partition.by("x", ["a", "a "]).labels == ("a",)
     assert Partition.by("x", pd.Categorical(["a", "a "])).labels == ("a",)
 
 
-def test_dates_of_numpy_read_as_dates() -> None:
+def test_numpy_dates_are_labelled_as_dates() -> None:
     labels = Partition.by("day", np.array(["2020-01-01", "NaT"], dtype="datetime64[ns]")).labels
     assert labels[0].startswith("2020-01-01")
 
@@ -158,7 +158,7 @@ def test_a_continuous_column_is_refused_with_advice() -> None:
         Partition.by("income", income)
 
 
-def test_a_continuous_column_is_refused_whatever_type_its_numbers_have() -> None:
+def test_a_continuous_column_is_refused_for_every_type_of_numbers() -> None:
     with pytest.raises(InputError, match="looks continuous"):
         Partition.by("income", list(np.random.default_rng(0).normal(size=500).astype(np.float32)))
 
@@ -177,8 +177,8 @@ def test_containers_are_refused_as_values(column: list) -> None:
 @pytest.mark.parametrize(
     "column", ["word", b"bytes", 3, None, (v for v in "ab"), np.zeros((2, 2)), np.array(1), pd.DataFrame({"a": [1]})]
 )
-def test_what_is_no_column_is_refused(column: object) -> None:
-    with pytest.raises(InputError, match="Partition 'x' needs a column with one value a sample"):
+def test_a_value_that_is_not_a_column_is_refused(column: object) -> None:
+    with pytest.raises(InputError, match="Partition 'x' needs a column with one value per sample"):
         Partition.by("x", column)
 
 
@@ -205,8 +205,8 @@ def test_a_position_without_a_label_is_refused_with_the_range(membership: list[i
 
 
 @pytest.mark.parametrize("membership", [[0.0, 1.0], [True, False], ["a", "b"], [[0, 1]]])
-def test_a_membership_that_is_no_position_is_refused(membership: list) -> None:
-    with pytest.raises(InputError, match="must be one integer a sample"):
+def test_a_membership_that_is_not_a_position_is_refused(membership: list) -> None:
+    with pytest.raises(InputError, match="must be one integer per sample"):
         Partition("x", ["a", "b"], membership)
 
 
@@ -237,22 +237,22 @@ def test_three_attributes_are_named_once_each_however_they_are_paired() -> None:
 
 @law
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=30))
-def test_samples_are_together_in_a_crossing_exactly_if_they_are_in_both(pairs: list[tuple[str, str]]) -> None:
+def test_samples_share_a_group_of_the_intersection_exactly_if_they_do_in_both(pairs: list[tuple[str, str]]) -> None:
     left, right = (Partition.by(name, column) for name, column in zip("pq", zip(*pairs, strict=True), strict=True))
     assert spelled(left & right) == [f"p={a} & q={b}" for a, b in pairs]
 
 
-def test_partitions_of_different_length_do_not_cross() -> None:
+def test_partitions_of_different_length_cannot_be_intersected() -> None:
     with pytest.raises(InputError, match="'race' has 5 samples but 'sex' has 2"):
         RACE & Partition.by("sex", ["F", "M"])
 
 
-def test_the_error_of_a_crossing_names_both_partitions_as_they_are_called() -> None:
+def test_the_error_of_an_intersection_names_both_partitions() -> None:
     with pytest.raises(InputError, match="but 'sex' has 2"):
         RACE & Partition.by("sex", ["F", "M"])
 
 
-def test_a_partition_can_be_crossed_with_itself() -> None:
+def test_a_partition_can_be_intersected_with_itself() -> None:
     assert (SEX & SEX).labels == ("sex=F & sex=F", "sex=M & sex=M")
 
 
@@ -276,7 +276,7 @@ def test_merging_everything_leaves_one_group() -> None:
     assert SEX.merge(smaller_than=100, into="all").labels == ("all",)
 
 
-def test_a_merged_crossing_can_be_crossed_again() -> None:
+def test_a_merged_intersection_can_be_intersected_again() -> None:
     assert ((RACE & SEX).merge(smaller_than=2) & OLD).labels[-1] == "other & old=True"
 
 
@@ -296,7 +296,7 @@ def test_taking_nothing_is_refused() -> None:
         SEX.take(np.zeros(5, dtype=bool))
 
 
-def test_taking_an_empty_list_is_refused_too() -> None:
+def test_taking_an_empty_list_is_refused() -> None:
     with pytest.raises(InputError, match="No sample of partition 'sex' was selected"):
         SEX.take([])
 

@@ -44,12 +44,12 @@ def test_a_radius_is_a_number_or_a_fraction_in_any_spelling(given, radius):
         ([0.1], "must be a number"),
     ],
 )
-def test_what_is_no_radius_is_refused_with_a_sentence(given, said):
+def test_an_invalid_radius_is_refused(given, said):
     with pytest.raises(InputError, match=said):
         parse_radius(given)
 
 
-def test_one_radius_serves_all_samples_and_one_a_sample_serves_each():
+def test_a_radius_applies_to_all_samples_or_to_one_each():
     np.testing.assert_array_equal(as_radii("1/4", 3), [0.25, 0.25, 0.25])
     np.testing.assert_array_equal(as_radii(["1/4", 0, 2.0], 3), [0.25, 0.0, 2.0])
     np.testing.assert_array_equal(as_radii(np.array(0.5), 2), [0.5, 0.5])

@@ -12,21 +12,21 @@ from fairmargin.core.undefined import Undefined, reason_of
 VALUE = Undefined("no correct sample in group 'F'")
 
 
-def test_an_undefined_value_is_nan_to_every_arithmetic() -> None:
+def test_an_undefined_value_is_nan_in_arithmetic() -> None:
     assert math.isnan(VALUE)
     assert math.isnan(VALUE + 1)
     assert np.isnan(np.array([VALUE, 1.0])).tolist() == [True, False]
     assert pd.Series([VALUE, 1.0]).isna().tolist() == [True, False]
 
 
-def test_an_undefined_value_is_never_mistaken_for_a_number() -> None:
+def test_an_undefined_value_compares_like_nan() -> None:
     assert VALUE != 0
     assert not VALUE < 0.05
     assert not VALUE >= 0.05
     assert VALUE != VALUE
 
 
-def test_an_undefined_value_says_why() -> None:
+def test_an_undefined_value_has_a_reason() -> None:
     assert reason_of(VALUE) == "no correct sample in group 'F'"
     assert repr(VALUE) == "Undefined(\"no correct sample in group 'F'\")"
 
@@ -47,6 +47,6 @@ def test_the_reason_survives_copying() -> None:
     assert reason_of(copy.copy(VALUE)) == reason_of(copy.deepcopy([VALUE])[0]) == VALUE.reason
 
 
-def test_strict_json_refuses_it_so_that_it_must_be_written_on_purpose() -> None:
+def test_strict_json_refuses_an_undefined_value() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         json.dumps({"sigma": VALUE}, allow_nan=False)

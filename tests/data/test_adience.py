@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairmargin.data.adience_index import age_class
 from fairmargin.data.catalog import load
 from fairmargin.data.dataset import Dataset
+from fairmargin.data.sets.adience import age_class
 from fairmargin.errors import InputError
 from tests.data.pictures import noise, pack, picture, write
 
@@ -98,7 +98,7 @@ def test_with_all_folds_the_fourth_tests(tmp_path: Path) -> None:
     train, test = load("adience", root=root, split="train"), load("adience", root=root, split="test")
     assert set(train.attributes["fold"].tolist()) == {0, 1, 2, 3}
     assert set(test.attributes["fold"].tolist()) == {4}
-    assert "folds 0–3 train, fold 4 tests" in test.notes[-1]
+    assert "folds 0–3 for training, fold 4 for testing" in test.notes[-1]
 
 
 def test_with_fewer_folds_nobody_is_on_both_sides_whatever_the_task(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_rows_without_an_image_and_rows_given_twice_are_counted_not_refused(tmp_
     files = {image_name(*there): picture(), "fold_2_data.txt": fold_file([row(*there), row(*missing), row(*there)])}
     faces = load("adience", root=write(tmp_path / "files", files))
     assert len(faces) == 1
-    assert "1 of 2 listed faces have no image here" in " ".join(faces.notes)
+    assert "1 of 2 listed faces have no image" in " ".join(faces.notes)
     assert "1 rows of the fold files repeat another row" in " ".join(faces.notes)
 
 
@@ -148,10 +148,10 @@ def test_the_official_tar_beside_the_fold_files_is_read_in_place(tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (HEADER.replace("gender", "sex") + "\n", "lacks the column 'gender'"),
-        (HEADER + "\n1@N0\ta.jpg\n", "cut short in line 2"),
-        ("\xff\xfe", "lacks the column|not text in UTF-8"),
-        ("", "lacks the column 'user_id'"),
+        (HEADER.replace("gender", "sex") + "\n", "has no column 'gender'"),
+        (HEADER + "\n1@N0\ta.jpg\n", "truncated in line 2"),
+        ("\xff\xfe", "has no column|not text in UTF-8"),
+        ("", "has no column 'user_id'"),
         (HEADER + "\n", "None of the 0 faces"),
     ],
     ids=["column", "cut", "binary", "empty", "no rows"],

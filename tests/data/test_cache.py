@@ -11,7 +11,7 @@ from threading import Barrier, Lock
 import numpy as np
 import pytest
 
-from fairmargin.data.cache import FOLDER_VARIABLE, CacheWriter, cache_folder, cached
+from fairmargin.data.fetch.cache import FOLDER_VARIABLE, CacheWriter, cache_folder, cached
 from fairmargin.errors import InputError
 
 KEY = {"source": "abc", "size": None, "revision": 1}
@@ -80,7 +80,7 @@ def test_processes_that_ask_at_once_build_once(folder, tmp_path):
     program = f"""
 import os, sys, numpy as np
 from pathlib import Path
-from fairmargin.data.cache import cached
+from fairmargin.data.fetch.cache import cached
 def build(writer):
     (Path({str(tmp_path)!r}) / f"built-by-{{os.getpid()}}").touch()
     writer.allocate("pixels", (50, 1000), np.uint8)[:] = 5
@@ -101,7 +101,7 @@ print(cached("numbers", {{"a": 1}}, build)["pixels"].sum())
 def test_a_build_that_is_killed_leaves_nothing_behind_for_long(folder):
     program = """
 import sys, time, numpy as np
-from fairmargin.data.cache import cached
+from fairmargin.data.fetch.cache import cached
 def build(writer):
     writer.allocate("pixels", (4, 3), np.uint8)[:] = 1
     print("half", flush=True)
@@ -173,7 +173,7 @@ def test_what_is_built_elsewhere_goes_when_the_process_ends(tmp_path):
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "tmp").mkdir()
     program = (
-        "from fairmargin.data.cache import cached; "
+        "from fairmargin.data.fetch.cache import cached; "
         "print(cached('numbers', {}, lambda writer: writer.keep('x', [1, 2]))['x'].filename)"
     )
     environment = {**os.environ, FOLDER_VARIABLE: str(tmp_path / "file"), "TMPDIR": str(tmp_path / "tmp")}

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairmargin.data import cifar, cifar_batches
-from fairmargin.data.cache import FOLDER_VARIABLE
 from fairmargin.data.card import OfficialFile
 from fairmargin.data.catalog import load
-from fairmargin.data.sources import data_folder
+from fairmargin.data.fetch.cache import FOLDER_VARIABLE
+from fairmargin.data.fetch.sources import data_folder
+from fairmargin.data.sets import cifar
 from fairmargin.errors import InputError, UntrustedError
 from tests.data.python2_pickle import python2_pickle
 
@@ -133,7 +133,7 @@ def test_the_second_load_decodes_nothing(folder10, tmp_path, monkeypatch):
     def never(*_):
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr(cifar_batches, "read_plain_pickle", never)
+    monkeypatch.setattr(cifar, "read_plain_pickle", never)
     again = [load("cifar10", root=root, split="test") for root in (folder10, archive)]
     assert [dataset.fingerprint for dataset in again] == [dataset.fingerprint for dataset in first]
     with pytest.raises(AssertionError, match="decoded again"):  # another size is another cache
@@ -215,16 +215,16 @@ def damaged(files: dict[str, dict], name: str, key: str, value: object) -> dict[
     ("name", "key", "value", "sentence"),
     [
         ("data_batch_3", "labels", [1, 2], r"data_batch_3: 2 labels but 3 images"),
-        ("data_batch_3", "labels", [1, 2, 10], r"data_batch_3: image 2 bears the label 10 in 'labels'; .* 0 to 9"),
-        ("test_batch", "labels", [1, -2, 3], r"test_batch: image 1 bears the label -2"),
-        ("test_batch", "labels", ["a", "b", "c"], r"test_batch: 'labels' is no list of whole numbers"),
+        ("data_batch_3", "labels", [1, 2, 10], r"data_batch_3: image 2 has the label 10 in 'labels'; .* 0 to 9"),
+        ("test_batch", "labels", [1, -2, 3], r"test_batch: image 1 has the label -2"),
+        ("test_batch", "labels", ["a", "b", "c"], r"test_batch: 'labels' is not a list of integers"),
         ("test_batch", "labels", None, r"test_batch has no 'labels', only batch_label, data, filenames"),
         ("test_batch", "data", None, r"test_batch has no 'data'"),
         ("test_batch", "data", [1, 2], r"test_batch: 'data' must be uint8 of shape \(n, 3072\); it is list"),
         ("test_batch", "data", np.zeros((3, 3071), np.uint8), r"test_batch: .* it is uint8 of shape \(3, 3071\)"),
         ("test_batch", "data", np.zeros((3, 3072), np.float32), r"test_batch: .* it is float32"),
-        ("batches.meta", "label_names", NAMES[:9], r"batches.meta: 9 label_names where there should be 10"),
-        ("batches.meta", "label_names", [1] * 10, r"batches.meta: label_names is no list of names"),
+        ("batches.meta", "label_names", NAMES[:9], r"batches.meta: expected 10 label_names, found 9"),
+        ("batches.meta", "label_names", [1] * 10, r"batches.meta: label_names is not a list of names"),
     ],
 )
 def test_what_does_not_fit_is_named_with_its_file(tmp_path, name, key, value, sentence):
@@ -234,7 +234,7 @@ def test_what_does_not_fit_is_named_with_its_file(tmp_path, name, key, value, se
 
 
 def test_a_batch_that_is_no_dictionary_is_named(tmp_path):
-    with pytest.raises(InputError, match="test_batch holds a list; a dictionary was expected"):
+    with pytest.raises(InputError, match="test_batch holds a list; expected a dictionary"):
         load("cifar10", root=write(tmp_path, "x", {**cifar10_files(), "test_batch": python2_pickle([1])}))
 
 
@@ -253,7 +253,7 @@ def test_a_malicious_batch_is_refused_by_name_and_leaves_no_cache(tmp_path):
 def test_an_archive_that_is_cut_short_is_named(folder10, tmp_path, mode):
     path = pack(folder10, tmp_path / "cifar-10-python.tar.gz", mode)
     path.write_bytes(path.read_bytes()[:-5000])
-    with pytest.raises(InputError, match=r"cifar-10-python\.tar\.gz cannot be read .*fetch it again"):
+    with pytest.raises(InputError, match=r"cifar-10-python\.tar\.gz cannot be read .*download it again"):
         load("cifar10", root=path)
 
 
@@ -273,7 +273,7 @@ def test_a_lacking_list_of_names_and_a_file_twice_are_sentences(folder10, tmp_pa
     with pytest.raises(InputError, match=r"holds test_batch twice \(copy/test_batch is the second\)"):
         load("cifar10", root=archive)
     (folder10 / "batches.meta").unlink()
-    with pytest.raises(InputError, match=r"lacks batches\.meta, which names the classes"):
+    with pytest.raises(InputError, match=r"has no batches\.meta, which names the classes"):
         load("cifar10", root=pack(folder10, tmp_path / "nameless.tar", "w"))
 
 

@@ -129,7 +129,7 @@ def test_taking_samples_works_by_mask_and_makes_a_new_fingerprint() -> None:
 
 @pytest.mark.parametrize(
     ("which", "sentence"),
-    [([6], "no sample at index 6: the data have 6"), ([True], "must have as many"), ([0.5], "mask or by a list")],
+    [([6], "no sample at index 6: the data have 6"), ([True], "one entry for each of"), ([0.5], "mask or by a list")],
 )
 def test_taking_what_is_not_there_is_refused(which: list[float], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
@@ -157,8 +157,8 @@ def test_attributes_cannot_be_written_through() -> None:
             r"`y` has 9,990 labels but `x` has 10,000 samples",
         ),
         (lambda: Dataset(X, Y, {"sex": ["F"]}), r"Attribute 'sex' has 1 values but `x` has 6 samples"),
-        (lambda: Dataset(X, Y, {"sex": X}), r"`sex` must have one value a sample; its shape is \(6, 2\)"),
-        (lambda: Dataset(X[:, 0], Y), r"one row a sample; its shape is \(6,\)"),
+        (lambda: Dataset(X, Y, {"sex": X}), r"`sex` must have one value per sample; its shape is \(6, 2\)"),
+        (lambda: Dataset(X[:, 0], Y), r"one row per sample; its shape is \(6,\)"),
         (lambda: Dataset(X[:0], Y[:0]), "`x` is empty"),
         (lambda: Dataset(X.astype(str), Y), "`x` must hold numbers"),
         (lambda: Dataset(np.where(X == 5, np.nan, X), Y), "NaN or infinity, first in the sample at index 2"),

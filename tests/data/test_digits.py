@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fairmargin.data.catalog import load
-from fairmargin.data.digits import load_digits_dataset
+from fairmargin.data.sets.digits import load_digits_dataset
 from fairmargin.errors import InputError
 
 TRAIN_LABELS = [1, 2, 4, 5, 6, 8, 9, 0, 3, 4, 5, 6]

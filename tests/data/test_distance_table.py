@@ -84,7 +84,7 @@ def test_correct_is_where_the_label_equals_the_prediction(tmp_path: Path, text: 
         ("distance,correct\n0.5,1\n0.5,0\n", {}, r"measured\.csv: 1 misclassified samples have a distance above 0"),
         ("distance,y,prediction\n0.5,1,0\n", {}, "misclassified samples have a distance above 0"),
         ("distance,correct\n0.5,1\n,1\n", {}, r"no number in 1 of 2 rows, first in data row 2\. Write inf where"),
-        ("distance,correct\n0.5,1\n>10,1\n", {}, r"'distance' holds '>10' in data row 2, .* Write inf"),
+        ("distance,correct\n0.5,1\n>10,1\n", {}, r"'distance' holds '>10' in data row 2; .* Write inf"),
         ("distance,correct\n-0.5,1\n", {}, "negative distances"),
         ("distance,correct\n0.5,maybe\n", {}, r"true and false .* data row 1 holds 'maybe'"),
         ("distance,correct\n0.5,\n0.5,1\n", {}, "true and false"),

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from fairmargin.data import transfer
 from fairmargin.data.card import Card, OfficialFile
 from fairmargin.data.catalog import DATASETS
-from fairmargin.data.download import download
+from fairmargin.data.fetch.download import download, transfer
 from fairmargin.errors import InputError
 
 CONTENT = np.random.RandomState(0).bytes(700_000)
@@ -95,7 +94,7 @@ def test_a_file_is_fetched_checked_and_named(tmp_path):
     assert path == tmp_path / "new" / "folder" / "things.bin"
     assert path.read_bytes() == CONTENT
     assert not path.with_name("things.bin.part").exists()
-    assert told[-1] == ("Fetching things.bin", len(CONTENT), len(CONTENT))
+    assert told[-1] == ("Downloading things.bin", len(CONTENT), len(CONTENT))
     assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
     assert len(told) >= 3
 
@@ -106,7 +105,7 @@ def test_a_file_that_is_there_and_right_is_not_fetched_again(tmp_path):
     with served(behaviour) as url:
         download(card(url), tmp_path, lambda *step: told.append(step))
     assert behaviour.asked == []
-    assert told == [("things.bin is there", len(CONTENT), len(CONTENT))]
+    assert told == [("things.bin exists", len(CONTENT), len(CONTENT))]
 
 
 def test_a_file_that_is_there_and_differs_is_neither_overwritten_nor_taken(tmp_path):
@@ -114,7 +113,7 @@ def test_a_file_that_is_there_and_differs_is_neither_overwritten_nor_taken(tmp_p
     behaviour = Behaviour()
     with (
         served(behaviour) as url,
-        pytest.raises(InputError, match=r"things\.bin is there but is not the published file.*Move it away"),
+        pytest.raises(InputError, match=r"things\.bin exists but is not the published file.*Move it away"),
     ):
         download(card(url), tmp_path)
     assert (tmp_path / "things.bin").read_bytes() == b"mine"
@@ -182,9 +181,12 @@ def test_after_too_many_cuts_the_piece_is_kept_and_a_later_call_goes_on(tmp_path
     with served(behaviour) as url:
         with pytest.raises(InputError) as failure:
             download(card(url), tmp_path)
-        for part in (f"things.bin could not be fetched from {url} (the connection was cut)", f"into {tmp_path}"):
+        for part in (
+            f"things.bin could not be downloaded from {url} (the connection was interrupted)",
+            f"into {tmp_path}",
+        ):
             assert part in str(failure.value)
-        assert "The 400,000 bytes that came are kept: try again to go on" in str(failure.value)
+        assert "The 400,000 bytes received are kept: try again to continue" in str(failure.value)
         assert not (tmp_path / "things.bin").exists()
         (path,) = download(card(url), tmp_path)
     assert path.read_bytes() == CONTENT
@@ -209,8 +211,8 @@ def test_a_server_that_announces_no_length_is_believed_up_to_a_limit(tmp_path, m
     with served(Behaviour(announce=False)) as url:
         (path,) = download(card(url), tmp_path / "a")
         assert path.read_bytes() == CONTENT
-        monkeypatch.setattr(transfer, "_LARGEST", 1000)
-        transfer.transfer(url, tmp_path / "b.part")
+        monkeypatch.setattr("fairmargin.data.fetch.download._LARGEST", 1000)
+        transfer(url, tmp_path / "b.part")
         assert (tmp_path / "b.part").stat().st_size == 1000
 
 
@@ -219,7 +221,7 @@ def test_a_refusal_says_which_file_to_put_where_and_from_which_address(status, t
     behaviour = Behaviour(status=status)
     with served(behaviour) as url, pytest.raises(InputError) as failure:
         download(card(url), tmp_path)
-    assert f"things.bin could not be fetched from {url} (the server answered {status}" in str(failure.value)
+    assert f"things.bin could not be downloaded from {url} (the server answered {status}" in str(failure.value)
     assert f"put it into {tmp_path}" in str(failure.value)
     assert len(behaviour.asked) == 1
 
@@ -228,12 +230,12 @@ def test_an_unreachable_server_is_a_sentence(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(InputError, match=r"things\.bin could not be fetched from http://127.* \(.*refused.*put it"):
+    with pytest.raises(InputError, match=r"things\.bin could not be downloaded from http://127.* \(.*refused.*put it"):
         download(card(f"http://127.0.0.1:{port}/things.bin"), tmp_path)
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "_TIMEOUT", 0.2)
+    monkeypatch.setattr("fairmargin.data.fetch.download._TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(InputError, match=r"\(timed out\)"):
         download(card(f"http://127.0.0.1:{silent.getsockname()[1]}/things.bin"), tmp_path)
 
@@ -245,14 +247,14 @@ def test_redirections_are_followed_within_http_only(tmp_path):
         (path,) = download(card(url), tmp_path / "a")
         assert path.read_bytes() == CONTENT
     for address in (secret.as_uri(), "ftp://127.0.0.1/x", "data:,x"):
-        with served(Behaviour(redirect=address)) as url, pytest.raises(InputError, match="could not be fetched"):
+        with served(Behaviour(redirect=address)) as url, pytest.raises(InputError, match="could not be downloaded"):
             download(card(url), tmp_path / "b")
     assert not (tmp_path / "b" / "things.bin").exists()
 
 
 @pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://x.org/y", "things.bin"])
 def test_other_kinds_of_addresses_are_refused(url, tmp_path):
-    with pytest.raises(InputError, match="only be fetched by http or https"):
+    with pytest.raises(InputError, match="only be downloaded by http or https"):
         download(card(url), tmp_path)
 
 
@@ -261,13 +263,13 @@ def test_files_go_into_their_subfolders_and_never_out_of_the_folder(tmp_path):
         (path,) = download(card(url, name="deep/things.bin"), tmp_path)
         assert path == tmp_path / "deep" / "things.bin"
         for name in ("../things.bin", str(tmp_path.parent / "things.bin")):
-            with pytest.raises(InputError, match="is no name inside the folder"):
+            with pytest.raises(InputError, match="points outside of the folder"):
                 download(card(url, name=name), tmp_path)
 
 
 def test_a_dataset_behind_a_form_says_so(tmp_path):
     asked = replace(CARD, files=(OfficialFile("faces.zip"),))
-    with pytest.raises(InputError, match=r"Things: it cannot be fetched .* Get faces\.zip from them and put"):
+    with pytest.raises(InputError, match=r"Things: this dataset is only available .* Get faces\.zip from them and put"):
         download(asked, tmp_path)
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fairmargin.data.catalog import load
-from fairmargin.data.files import load_file
+from fairmargin.data.formats.files import load_file
 from fairmargin.errors import InputError
 
 CSV = """age,job,sex,member,site,hired
@@ -106,11 +106,11 @@ def test_a_column_of_names_is_refused_as_a_category(tmp_path: Path) -> None:
         ({"label": "hird"}, r"no column 'hird' \(label\)\. Did you mean 'hired'\?"),
         ({"label": "hired", "attributes": ["Sex"]}, r"no column 'Sex' \(attribute\)\. Did you mean 'sex'\?"),
         ({"label": "hired", "features": ["aeg"]}, r"no column 'aeg' \(feature\)\. Did you mean 'age'\?"),
-        ({"label": "hired", "features": ["hired"]}, "is the label and cannot be a feature"),
-        ({"label": "hired", "features": []}, "no column left to be a feature"),
+        ({"label": "hired", "features": ["hired"]}, "is the label and cannot also be a feature"),
+        ({"label": "hired", "features": []}, "no column for features"),
         ({"label": "hired", "attributes": "sex"}, "lists of column names"),
         ({"label": "hired", "scale": "iqr"}, "must be 'std' or 'none'; given 'iqr'"),
-        ({"label": "hired", "bounds": (0, 50)}, r"1 of 4 samples lie outside `bounds`, first the one at index 1"),
+        ({"label": "hired", "bounds": (0, 50)}, r"1 of 4 samples are outside `bounds`, first the one at index 1"),
         ({"label": "hired", "bounds": ([0, 0], 99)}, "low end of `bounds` has 2 numbers but a sample has 8 features"),
     ],
 )
@@ -124,10 +124,10 @@ def test_options_that_do_not_fit_are_explained(people: Path, options: dict[str, 
     [
         ("", "is empty"),
         ("a,y\n", "a header but no rows"),
-        ("a,y\n1,0\n,1\n,1\n", r"Column 'a' lacks a number in 2 of 3 rows\. Drop these rows, fill them in"),
+        ("a,y\n1,0\n,1\n,1\n", r"Column 'a' has no number in 2 of 3 rows\. Drop these rows, fill them in"),
         ("a,y\n1,0\ninf,1\n", "Column 'a' holds infinity, first in row 2"),
         ("a,y\n1,0\n1,\n", "label 'y' is missing in 1 of 2 rows"),
-        ("a;y\n1;0\n", "separated by another character"),
+        ("a;y\n1;0\n", "separator seems to be another character"),
         ("a,y\n1,0\n1,2,3,4\n", "not a readable table"),
         ("a, a,y\n1,2,0\n", "two columns named 'a'"),
         (b"a,y\n\xff\xfe,0\n", "UTF-8"),
@@ -157,7 +157,7 @@ def test_arrays_stay_as_they_are_and_others_become_attributes(tmp_path: Path) ->
     assert list(dataset.attributes) == ["race"]
     assert not dataset.domain.is_bounded
     assert float(dataset.domain.scale) == 1
-    assert dataset.notes == ("Arrays that do not hold one value a sample were left out: weights.",)
+    assert dataset.notes == ("Arrays without one value per sample were left out: weights.",)
     assert load_file(path, bounds=(0, 1)).domain.is_bounded
     assert load_file(path, scale="std").domain.scale.shape == (3, 4, 4)
 
@@ -168,7 +168,7 @@ def test_arrays_stay_as_they_are_and_others_become_attributes(tmp_path: Path) ->
         ({"X": np.zeros((2, 2)), "y": np.zeros(2)}, r"no array 'x'\. Did you mean 'X'\?"),
         ({"x": np.zeros((2, 2)), "labels": np.zeros(2)}, r"no array 'y'\. There are: x, labels"),
         ({"x": np.zeros((2, 2)), "y": np.zeros(3)}, r"data\.npz: `y` has 3 labels but `x` has 2 samples"),
-        ({"x": np.zeros(2), "y": np.zeros(2)}, "one row a sample"),
+        ({"x": np.zeros(2), "y": np.zeros(2)}, "one row per sample"),
         ({"x": np.full((2, 2), np.nan), "y": np.zeros(2)}, "NaN or infinity"),
         ({"x": np.zeros((2, 2)), "y": np.array(["a", None], dtype=object)}, r"Array 'y' .* Python objects"),
     ],
@@ -201,7 +201,7 @@ def test_a_file_that_is_not_there_is_said_not_to_be(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder; expected a file"):
         load_file(tmp_path / "folder.csv", label="y")
     (tmp_path / "a.xlsx").write_text("x")
-    with pytest.raises(InputError, match=r"unknown kind\. Expected one of \.csv"):
+    with pytest.raises(InputError, match=r"unknown file type\. Expected one of \.csv"):
         load_file(tmp_path / "a.xlsx", label="y")
 
 
@@ -210,7 +210,7 @@ def test_a_file_that_is_not_there_is_said_not_to_be(tmp_path: Path) -> None:
 
 def test_a_path_is_loaded_as_a_file(people: Path) -> None:
     assert load(str(people), label="hired").name == "people.csv"
-    with pytest.raises(InputError, match="A file has no splits, but 'test'"):
+    with pytest.raises(InputError, match="A file has no splits, but split 'test'"):
         load(people, label="hired", split="test")
     with pytest.raises(InputError, match=r"There is no file .*gone\.csv"):
         load(people.with_name("gone.csv"))

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fairmargin.data.image_folder import load_images
+from fairmargin.data.formats.image_folder import load_images
 from fairmargin.errors import InputError
 from tests.data.pictures import noise, pack, picture, write
 
@@ -70,7 +70,7 @@ def test_class_names_set_the_order_of_text_labels(tmp_path: Path) -> None:
     faces = write(tmp_path / "faces", FILES)
     people = load_images(faces, table(tmp_path), label="hired", class_names=["yes", "maybe", "no"])
     assert people.y.tolist() == [0, 2, 0]
-    with pytest.raises(InputError, match=r"label 'no' is none of `class_names`\. .*yes, maybe"):
+    with pytest.raises(InputError, match=r"label 'no' is not in `class_names`\. .*yes, maybe"):
         load_images(faces, table(tmp_path), label="hired", class_names=["yes", "maybe"])
 
 
@@ -127,14 +127,14 @@ def test_images_stay_on_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("file,hired\na.png,1\nx.png,1\ny.png,0\n", r"2 of 3 images that .* lists are not in .*: x\.png, y\.png"),
+        ("file,hired\na.png,1\nx.png,1\ny.png,0\n", r"2 of 3 images listed in .* are not in .*: x\.png, y\.png"),
         ("file,hired\n../secret.png,1\n", r"1 of 1 images .* are not in .*: \.\./secret\.png"),
         ("file,hired\na.png,1\nc.png,0\na.png,1\n", r"lists 1 images more than once: a\.png"),
         ("file,hired\na.png,1\nc.png,\n", r"label 'hired' is missing in 1 of 2 rows, first in data row 2"),
         ("file,hired\n,1\nc.png,1\n", r"image 'file' is missing in 1 of 2 rows"),
         ("path,hired\na.png,1\n", r"no column 'file' \(image\)"),
         ("file,hire\na.png,1\n", r"no column 'hired' \(label\)\. Did you mean 'hire'"),
-        ("file,hired\na.png,-1\n", r"numbered from 0; found the label -1"),
+        ("file,hired\na.png,-1\n", r"must start at 0; found the label -1"),
     ],
 )
 def test_a_table_that_does_not_fit_is_explained(tmp_path: Path, text: str, sentence: str) -> None:
@@ -147,7 +147,7 @@ def test_what_was_asked_wrongly_is_explained(tmp_path: Path) -> None:
     faces = write(tmp_path / "faces", FILES)
     with pytest.raises(InputError, match=r"Which column .* is the label\? .* file, hired, sex"):
         load_images(faces, table(tmp_path))
-    with pytest.raises(InputError, match=r"2 of 3 images .* lie in none: a\.png, c\.png"):
+    with pytest.raises(InputError, match=r"2 of 3 images .* are in no subfolder: a\.png, c\.png"):
         load_images(faces)
     with pytest.raises(InputError, match="no table was given"):
         load_images(faces, attributes=["sex"])
@@ -196,7 +196,7 @@ def test_only_the_formats_of_datasets_are_decoded(
 
     monkeypatch.setattr("subprocess.Popen", started)
     monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", started)
-    sentence = rf"Image cat/a\.jpg of .* no JPEG, PNG, BMP, GIF, WebP or TIFF file \(it begins with .*{begins}"
+    sentence = rf"Image cat/a\.jpg of .* not a JPEG, PNG, BMP, GIF, WebP or TIFF file \(it begins with .*{begins}"
     with pytest.raises(InputError, match=sentence):
         load_images(one_image(tmp_path, content))
 

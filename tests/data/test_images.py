@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fairmargin.data.cache import FOLDER_VARIABLE, cached
-from fairmargin.data.images import allocate_images, image_dataset, split_rows
-from fairmargin.data.resizing import resized
+from fairmargin.data.fetch.cache import FOLDER_VARIABLE, cached
+from fairmargin.data.formats.images import allocate_images, image_dataset, resized, split_rows
 from fairmargin.errors import InputError
 
 RNG = np.random.RandomState(0)
@@ -69,7 +68,7 @@ def test_the_fingerprint_changes_with_a_pixel_a_label_the_order_and_the_shape():
 
 
 def test_no_image_at_all_is_refused():
-    with pytest.raises(InputError, match="photos has no images here that were asked for"):
+    with pytest.raises(InputError, match="photos has no images in the requested split"):
         image_dataset("photos", stored(IMAGES), np.array([], dtype=np.int64), LABELS)
 
 

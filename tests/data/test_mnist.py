@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairmargin.data import mnist, mnist_files
-from fairmargin.data.cache import FOLDER_VARIABLE
 from fairmargin.data.catalog import load
-from fairmargin.data.idx import read_idx
+from fairmargin.data.fetch.cache import FOLDER_VARIABLE
+from fairmargin.data.sets import mnist
+from fairmargin.data.sets.mnist import read_idx
 from fairmargin.errors import InputError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -127,7 +127,7 @@ def test_the_second_load_decodes_nothing(tmp_path, monkeypatch):
     def never(*_):
         raise AssertionError("decoded again")
 
-    monkeypatch.setattr(mnist_files, "read_idx", never)
+    monkeypatch.setattr(mnist, "read_idx", never)
     assert load("mnist", root=folder).fingerprint == first.fingerprint
     with pytest.raises(AssertionError, match="decoded again"):
         load("mnist", root=folder, size=14)
@@ -147,10 +147,10 @@ def test_files_that_are_not_as_published_are_noted(tmp_path):
 def test_the_files_of_the_other_dataset_are_noted(tmp_path, monkeypatch):
     files = four()
     sums = tuple(md5(content).hexdigest() for content in files.values())
-    twins = {**mnist._TWINS, "fashion-mnist": mnist._Twin(("fashionmnist",), sums, CLOTHES)}
-    monkeypatch.setattr(mnist, "_TWINS", twins)
+    variants = {**mnist._VARIANTS, "fashion-mnist": mnist._Variant(("fashionmnist",), sums, CLOTHES)}
+    monkeypatch.setattr(mnist, "_VARIANTS", variants)
     folder = write(tmp_path / "files", files)
-    assert load("mnist", root=folder).notes[0].startswith("These are files of fashion-mnist, not of mnist")
+    assert load("mnist", root=folder).notes[0].startswith("The files belong to fashion-mnist, not to mnist")
     assert load("fashion-mnist", root=folder).notes == ()
 
 
@@ -176,7 +176,7 @@ def test_a_gz_file_that_is_cut_short_is_named(length, tmp_path):
     folder = write(tmp_path / "x", four())
     file = folder / "t10k-images-idx3-ubyte.gz"
     file.write_bytes(file.read_bytes()[:length])
-    with pytest.raises(InputError, match=r"t10k-images-idx3-ubyte\.gz cannot be unpacked .*fetch it again"):
+    with pytest.raises(InputError, match=r"t10k-images-idx3-ubyte\.gz cannot be decompressed .*download it again"):
         load("mnist", root=folder)
 
 
@@ -186,7 +186,7 @@ def test_a_gz_file_with_a_changed_byte_is_named(tmp_path):
     content = bytearray(file.read_bytes())
     content[-6] ^= 0xFF  # in the checksum
     file.write_bytes(content)
-    with pytest.raises(InputError, match=r"t10k-images-idx3-ubyte\.gz cannot be unpacked \(CRC"):
+    with pytest.raises(InputError, match=r"t10k-images-idx3-ubyte\.gz cannot be decompressed \(CRC"):
         load("mnist", root=folder)
 
 
@@ -196,16 +196,24 @@ IMAGES, LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [
-        (IMAGES, four()[LABELS], rf"{IMAGES} is no idx file of images: .* magic number 2,051 but begins with 2,049"),
-        (LABELS, four()[IMAGES], rf"{LABELS} is no idx file of labels: .* magic number 2,049 but begins with 2,051"),
-        (IMAGES, b"<html>Not found</html>", rf"{IMAGES} is no idx file of images"),
-        (IMAGES, b"", rf"{IMAGES} is no idx file of images: .* begins with nothing"),
-        (IMAGES, four()[IMAGES][:10], rf"{IMAGES} is cut short"),
-        (IMAGES, four()[IMAGES][:-1], rf"{IMAGES} is cut short: 3,919 bytes .* 5 × 28 × 28"),
-        (IMAGES, four()[IMAGES] + b"!", rf"{IMAGES} goes on after the 3,920 bytes"),
-        (IMAGES, idx(np.zeros((TEST, 27, 28))), rf"{IMAGES}: images of 27×28 pixels where 28×28"),
+        (
+            IMAGES,
+            four()[LABELS],
+            rf"{IMAGES} is not an idx file of images: .* magic number 2,051 but begins with 2,049",
+        ),
+        (
+            LABELS,
+            four()[IMAGES],
+            rf"{LABELS} is not an idx file of labels: .* magic number 2,049 but begins with 2,051",
+        ),
+        (IMAGES, b"<html>Not found</html>", rf"{IMAGES} is not an idx file of images"),
+        (IMAGES, b"", rf"{IMAGES} is not an idx file of images: .* begins with nothing"),
+        (IMAGES, four()[IMAGES][:10], rf"{IMAGES} is truncated"),
+        (IMAGES, four()[IMAGES][:-1], rf"{IMAGES} is truncated: it has 3,919 bytes .* 5 × 28 × 28"),
+        (IMAGES, four()[IMAGES] + b"!", rf"{IMAGES} has more than the 3,920 bytes"),
+        (IMAGES, idx(np.zeros((TEST, 27, 28))), rf"{IMAGES}: expected images of 28×28 pixels, found 27×28"),
         (IMAGES, idx(np.zeros((4, 28, 28))), rf"{LABELS} has 5 labels but .*{IMAGES} has 4 images"),
-        (LABELS, idx(np.array([1, 2, 3, 10, 4])), rf"{LABELS}: image 3 bears the label 10; labels go from 0 to 9"),
+        (LABELS, idx(np.array([1, 2, 3, 10, 4])), rf"{LABELS}: image 3 has the label 10; expected labels from 0 to 9"),
         (IMAGES, bytes([0, 0, 8, 3]) + b"\xff" * 12, rf"{IMAGES} announces 79,\d"),
     ],
 )
@@ -225,14 +233,14 @@ def test_no_images_at_all_are_named(tmp_path):
 
 def test_a_gz_file_that_swells_is_unpacked_no_further_than_it_announces():
     bomb = gzip.compress(idx(np.arange(3)) + bytes(50_000_000))
-    with pytest.raises(InputError, match="labels goes on after the 3 bytes"):
+    with pytest.raises(InputError, match="labels has more than the 3 bytes"):
         read_idx(bomb, "labels", 1)
 
 
 def test_progress_is_told(tmp_path):
     told = []
     load("mnist", root=write(tmp_path / "x", four()), progress=lambda *step: told.append(step))
-    assert ("Unpacking t10k-images-idx3-ubyte", 1, 4) in told
+    assert ("Decompressing t10k-images-idx3-ubyte", 1, 4) in told
     assert told[-1] == ("Writing the decoded images", TRAIN + TEST, TRAIN + TEST)
 
 
@@ -257,7 +265,7 @@ def test_the_shared_fashion_mnist_is_complete_and_official(tmp_path):
         assert dataset.notes == ()
     folder = tmp_path / "mistaken"
     shutil.copytree(SHARED / "fashion-mnist", folder)
-    assert "not of mnist" in load("mnist", root=folder, split="test").notes[0]
+    assert "not to mnist" in load("mnist", root=folder, split="test").notes[0]
 
 
 @pytest.mark.shared

@@ -69,7 +69,9 @@ def test_large_data_are_read_in_blocks() -> None:
 
 
 def test_data_of_another_kind_are_refused() -> None:
-    with pytest.raises(InputError, match=r"faces has 192 numbers, one of the training data has 3: .* Load them alike"):
+    with pytest.raises(
+        InputError, match=r"faces has 192 numbers, but a sample of the training data has 3, .* Load both"
+    ):
         overlap(Dataset(BYTES, Y, name="faces"), Dataset(np.zeros((2, 3)), [0, 1]))
 
 

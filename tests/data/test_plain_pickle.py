@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairmargin.data.plain_pickle import read_plain_pickle
+from fairmargin.data.formats.plain_pickle import read_plain_pickle
 from fairmargin.errors import FairmarginError, InputError, UntrustedError
 from tests.data.python2_pickle import python2_pickle
 
@@ -102,7 +102,7 @@ GADGETS = {
 def test_a_pickle_that_would_run_something_is_refused_and_nothing_is_run(gadget, tmp_path):
     marker = tmp_path / "marker"
     content = GADGETS[gadget](marker)
-    with pytest.raises(UntrustedError, match=r"batch_1 asks for .* foreign code.* Nothing was run"):
+    with pytest.raises(UntrustedError, match=r"batch_1 asks for .* untrusted code.* Nothing was run"):
         read_plain_pickle(content, "batch_1")
     assert not marker.exists()
     pickle.loads(content)  # the same pickle does run where nobody looks: this test can fail
@@ -129,7 +129,7 @@ def test_a_pickle_that_would_run_something_is_refused_and_nothing_is_run(gadget,
         ("numpy._core.multiarray", "functools.partial"),
         ("numpy.core.multiarray._reconstruct", "__call__"),
         ("_codecs", "decode"),
-        ("fairmargin.data.plain_pickle", "_ADMITTED"),
+        ("fairmargin.data.formats.plain_pickle", "_ADMITTED"),
     ],
 )
 def test_the_forbidden_name_and_the_file_are_in_the_sentence(module, name):

@@ -62,7 +62,7 @@ def test_a_note_says_what_overall_numbers_are_of() -> None:
     drawn = people().sample(per_group=10, by="race", seed=3)
     assert drawn.notes[0] == "As it came."
     assert "25 of 85: at most 10 of each group of 'race', drawn with seed 3" in drawn.notes[1]
-    assert "of this sample, not of the whole data" in drawn.notes[1]
+    assert "describe this sample, not the whole data" in drawn.notes[1]
 
 
 def test_small_groups_are_left_alone() -> None:

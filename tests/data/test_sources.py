@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fairmargin.data import sources
-from fairmargin.data.cache import FOLDER_VARIABLE
 from fairmargin.data.card import Card, OfficialFile
-from fairmargin.data.sources import Source, data_folder, locate
+from fairmargin.data.fetch import sources
+from fairmargin.data.fetch.cache import FOLDER_VARIABLE
+from fairmargin.data.fetch.sources import Source, data_folder, locate
 from fairmargin.errors import InputError
 
 FILES = {"set/a.txt": b"first" * 400, "set/deep/b.bin": bytes(range(256)) * 9, "set/c.txt": b""}
@@ -68,7 +68,7 @@ def test_an_archive_that_is_cut_short_is_named(tmp_path, kind, share):
     whole = path.read_bytes().rstrip(b"\0") if kind == ".tar" else path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
     for read in (Source(path).names, lambda: list(Source(path).members(everything))):
-        with pytest.raises(InputError, match=rf"{path.name} cannot be read.*fetch it again"):
+        with pytest.raises(InputError, match=rf"{path.name} cannot be read.*download it again"):
             read()
 
 
@@ -94,7 +94,9 @@ def test_a_damaged_member_of_a_zip_is_noticed(tmp_path):
 def test_a_file_that_is_no_archive_is_named(tmp_path, name):
     (tmp_path / name).write_bytes(b"" if name.startswith("empty") else b"Just some words.")
     for read in (Source(tmp_path / name).names, lambda: list(Source(tmp_path / name).members(everything))):
-        with pytest.raises(InputError, match=rf"{name} cannot be read. It is no zip or tar, or it is cut short"):
+        with pytest.raises(
+            InputError, match=rf"{name} cannot be read. It is not a zip or tar archive, or it is truncated"
+        ):
             read()
 
 
@@ -118,7 +120,7 @@ def test_links_in_a_tar_are_not_followed(tmp_path):
 def test_a_member_too_large_to_be_true_is_not_read(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(sources, "_LARGEST", 1999)
     path = packed(tmp_path / "place", kind)
-    with pytest.raises(InputError, match=r"set/a.txt is said to be 2,000 bytes long"):
+    with pytest.raises(InputError, match=r"set/a.txt has 2,000 bytes; at most 1,999"):
         list(Source(path).members(lambda name: name.endswith("a.txt")))
 
 
@@ -182,7 +184,7 @@ def test_where_nothing_is_found_the_sentence_says_which_file_to_put_where(tmp_pa
     with pytest.raises(InputError) as usual:
         locate("things", CARD, None, folder=holds_a)
     assert str(data_folder("things")) in str(usual.value)
-    assert "Put things.tar.gz there, or name their folder or archive with --root" in str(usual.value)
+    assert "Put things.tar.gz there, or give their folder or archive with --root" in str(usual.value)
     assert "`fairmargin data things --download`" in str(usual.value)
     with pytest.raises(InputError, match=rf"No files of things at {tmp_path}\. Put things\.tar\.gz there\."):
         locate("things", CARD, tmp_path, folder=holds_a)

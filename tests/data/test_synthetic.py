@@ -4,7 +4,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fairmargin.core.norm import Norm
 from fairmargin.data.catalog import load
-from fairmargin.data.synthetic import (
+from fairmargin.data.sets.synthetic import (
     ROUND_CROSS_BUDGET,
     gaussian_classes,
     gaussian_pair,
@@ -99,16 +99,16 @@ def test_the_samples_of_the_catalog_never_change() -> None:
         (three_classes, {"samples": 2}, "`samples` must be at least 3; given 2."),
         (round_cross, {"samples": 50}, "`samples` must be a multiple of 40"),
         (round_cross, {"samples": 0}, "`samples` must be a multiple of 40"),
-        (gaussian_pair, {"low": 2.0, "high": 2.0}, "`low` must lie below `high`"),
+        (gaussian_pair, {"low": 2.0, "high": 2.0}, "`low` must be below `high`"),
         (gaussian_pair, {"spread": 0.0}, "`spread` must be positive"),
-        (gaussian_pair, {"high": float("nan")}, "`low` must lie below `high`"),
+        (gaussian_pair, {"high": float("nan")}, "`low` must be below `high`"),
         (gaussian_pair, {"samples": 3}, "must be even"),
         (gaussian_classes, {"dimensions": 0}, "`dimensions` must be at least 1"),
         (gaussian_classes, {"means": (0.0, 1.0)}, "must be positive numbers"),
         (gaussian_classes, {"spreads": (1.0, float("inf"))}, "must be positive numbers"),
-        (gaussian_classes, {"prior": 1.0}, "`prior` must lie between 0 and 1"),
-        (gaussian_classes, {"prior": float("nan")}, "`prior` must lie between 0 and 1"),
-        (gaussian_classes, {"prior": 0.001, "samples": 10}, "leave a sample to either class"),
+        (gaussian_classes, {"prior": 1.0}, "`prior` must be between 0 and 1"),
+        (gaussian_classes, {"prior": float("nan")}, "`prior` must be between 0 and 1"),
+        (gaussian_classes, {"prior": 0.001, "samples": 10}, "give each class a sample"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(make, arguments, words) -> None:  # type: ignore[no-untyped-def]

@@ -138,7 +138,7 @@ def test_the_second_load_decodes_nothing_and_a_changed_file_is_seen(
 
 
 def test_images_that_are_named_otherwise_are_no_utkface(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no image that is named as UTKFace .* found 1 other images"):
+    with pytest.raises(InputError, match=r"holds no image with a name as in UTKFace, .* found 1 other images"):
         load("utkface", root=pack(tmp_path / "holidays.zip", {"beach.jpg": picture()}))
     with pytest.raises(InputError, match=r"Put UTKFace.tar.gz there"):
         load("utkface", root=write(tmp_path / "files", {"beach.jpg": picture()}))

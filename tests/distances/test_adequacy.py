@@ -12,12 +12,12 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.distances.adequacy import adequacy, chosen_of, rising
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.ddn import DDN
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.first_order import FirstOrder
-from fairmargin.distances.fmn import FMN
-from fairmargin.distances.starting import started
+from fairmargin.distances.gradient_search import started
+from fairmargin.distances.proxies.first_order import FirstOrder
+from fairmargin.distances.searches.ddn import DDN
+from fairmargin.distances.searches.deepfool import DeepFool
+from fairmargin.distances.searches.fmn import FMN
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from tests.distances.saturated import problem
@@ -161,7 +161,7 @@ def test_budgets_may_be_given():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"budgets": [DDN()]}, "two or more estimators of rising budget"),
+        ({"budgets": [DDN()]}, "two or more estimators with rising budgets"),
         ({"budgets": [DDN(steps=3), DDN(steps=4)]}, "without DeepFool"),
         ({"per_group": 0}, "`per_group` must be a whole number, at least 1; given 0"),
         ({"per_group": "64"}, "`per_group` must be a whole number, at least 1; given '64'"),
@@ -171,11 +171,11 @@ def test_budgets_may_be_given():
         ({"confidence": "95"}, "`confidence` must be a number; given '95'"),
         ({"up_to": [1]}, "`up_to` must be a number"),
         ({"budgets": 5}, "`budgets` must be a list of estimators"),
-        ({"budgets": DDN()}, "two or more estimators of rising budget"),
+        ({"budgets": DDN()}, "two or more estimators with rising budgets"),
         ({"budgets": [DDN, DeepFool()]}, "`budgets` must be a list of estimators"),
         ({"partition": ["F", "M"] * 20}, "`partition` must be a `Partition`, .*; given a list"),
-        ({"y": None}, "`y` must hold one label a sample; given None"),
-        ({"x": [[1.0], [1.0, 2.0]]}, "`x` must hold one row of numbers a sample"),
+        ({"y": None}, "`y` must hold one label per sample; given None"),
+        ({"x": [[1.0], [1.0, 2.0]]}, "`x` must hold one row of numbers per sample"),
         ({"x": None}, "`x` must hold"),
         ({"tolerance": -1}, "`tolerance`"),
         ({"partition": Partition.by("sex", ["F", "M"])}, "`partition` has 2 entries"),

@@ -4,9 +4,9 @@ import torch
 
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
-from fairmargin.distances.alma import ALMA
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
+from fairmargin.distances.searches.alma import ALMA
 from fairmargin.errors import InputError
 from tests.distances.confirmation import Formula, measured_and_confirmed
 from tests.distances.peer_distances import assert_as_good, of_inputs

@@ -8,9 +8,9 @@ from torch import nn
 
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
-from fairmargin.distances.carlini_wagner import CarliniWagner
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import check_samples, measure, measure_shard
+from fairmargin.distances.searches.carlini_wagner import CarliniWagner
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier

@@ -11,10 +11,10 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.catalog import ESTIMATORS, PROXIES, build, describe, parse_estimator, spelled
 from fairmargin.distances.combine import Tightest, tightest
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.first_order import FirstOrder
 from fairmargin.distances.measure import measure
+from fairmargin.distances.proxies.first_order import FirstOrder
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError
 from tests.perturbation.networks import cnn, test_digits
 
@@ -94,7 +94,7 @@ def test_keeps_how_far_the_farthest_search_looked_where_none_found_anything():
         (of([1.0, 2.0], "lower"), "Upper and lower bounds were given"),
         (of([1.0, 2.0], "neither"), "A proxy bounds the distance on neither side"),
         ([1.0, 2.0], "argument 2 is"),
-        (DeepFool(), "Estimators are joined by `Tightest`"),
+        (DeepFool(), "To join estimators, use `fm.Tightest`"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(other, sentence):
@@ -103,7 +103,7 @@ def test_what_does_not_belong_together_is_refused(other, sentence):
 
 
 def test_nothing_has_no_tightest():
-    with pytest.raises(InputError, match="no distances"):
+    with pytest.raises(InputError, match="at least one `Distances`; given none"):
         tightest()
 
 
@@ -136,9 +136,9 @@ def test_it_is_a_frozen_value_in_the_norm_of_its_members():
         ((), "two or more estimators; given 0"),
         ((DeepFool(),), "two or more estimators; given 1"),
         ((DeepFool(), DeepFool("linf")), "`DeepFool` measures in L∞, `DeepFool` in L2"),
-        ((DeepFool(), ExactLinear()), "`ExactLinear` asks more of a model than gradients"),
-        ((DeepFool(), DeepFool), "made of estimators"),
-        ((of([1.0]), of([2.0])), "For distances already measured there is `tightest`"),
+        ((DeepFool(), ExactLinear()), "`ExactLinear` needs more from a model than gradients"),
+        ((DeepFool(), DeepFool), "`Tightest` takes estimators"),
+        ((of([1.0]), of([2.0])), "For distances already measured, use `fm.tightest`"),
     ],
 )
 def test_estimators_that_cannot_be_joined_are_refused(members, sentence):
@@ -169,8 +169,8 @@ def test_a_sum_is_spelled_with_plus_and_read_back_from_its_description(text):
     [
         ("deepfool+deepfol", "Unknown estimator `deepfol`"),
         ("deepfool+", r"expected an estimator on both sides of"),
-        ("deepfool+deepfool:norm=linf", "The tightest is of distances in one norm"),
-        ("deepfool+exact_linear", "use it alone"),
+        ("deepfool+deepfool:norm=linf", "Joined estimators must measure in one norm"),
+        ("deepfool+exact_linear", "Use it alone"),
     ],
 )
 def test_a_sum_that_cannot_be_says_why(text, sentence):
@@ -198,7 +198,7 @@ def test_the_catalog_knows_which_of_its_estimators_are_proxies():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("deepfool+exact_linear", "'deepfool\\+exact_linear': `exact_linear` asks more of a model than gradients"),
+        ("deepfool+exact_linear", "'deepfool\\+exact_linear': `exact_linear` needs more from a model than gradients"),
         ("deepfool+fmn:norm=linf", "`fmn` measures in L∞, `deepfool` in L2"),
         ("plumb:norm=l1", "`plumb` cannot measure in L1; it measures in l2, linf"),
         ("ddn:steps=0", "`steps` of `ddn` must be at least 1"),

@@ -8,9 +8,9 @@ from torch import nn
 
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
-from fairmargin.distances.ddn import DDN, rivals_ahead
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
+from fairmargin.distances.searches.ddn import DDN, rivals_ahead
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from tests.distances.confirmation import Formula, measured_and_confirmed

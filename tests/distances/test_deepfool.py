@@ -9,10 +9,10 @@ from torch import nn
 from fairmargin.core.bound import Bound
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
-from fairmargin.distances.deepfool import DeepFool, found
 from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.gradient_search import started
 from fairmargin.distances.measure import measure
-from fairmargin.distances.starting import started
+from fairmargin.distances.searches.deepfool import DeepFool, found
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier

@@ -9,8 +9,8 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.first_order import FirstOrder
 from fairmargin.distances.measure import measure
+from fairmargin.distances.proxies.first_order import FirstOrder
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from tests.oracles import random_problem

@@ -9,8 +9,8 @@ from scipy.optimize import brentq
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.fmn import FMN, on_sphere, projected
 from fairmargin.distances.measure import measure
+from fairmargin.distances.searches.fmn import FMN, on_sphere, projected
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from tests.distances.confirmation import Formula, measured_and_confirmed

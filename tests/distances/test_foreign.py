@@ -12,9 +12,9 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances.catalog import describe
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.foreign import FromAttack
 from fairmargin.distances.measure import measure
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
@@ -322,7 +322,9 @@ def test_it_is_a_value_that_is_in_no_catalog_and_so_is_never_stored():
     assert FromAttack(gambler) == FromAttack(gambler, "l2")
     assert hash(FromAttack(gambler)) == hash(FromAttack(gambler))
     assert fm.FromAttack is FromAttack
-    with pytest.raises(InputError, match="`FromAttack` is not in the catalog of estimators, and nothing can be kept"):
+    with pytest.raises(
+        InputError, match="`FromAttack` is not in the catalog of estimators, so its distances cannot be stored by name"
+    ):
         describe(FromAttack(gambler))
     with pytest.raises(InputError, match="is not in the catalog"):
         describe(Tightest(DeepFool(), FromAttack(gambler)))

@@ -5,10 +5,10 @@ from torch import nn
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.last_two_radii import LastTwoRadii
 from fairmargin.distances.measure import measure
+from fairmargin.distances.proxies.last_two_radii import LastTwoRadii
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from tests.oracles import random_problem

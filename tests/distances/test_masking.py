@@ -8,12 +8,12 @@ from torch import nn
 from fairmargin.core.bound import Bound
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.masking import measure_noise, measure_slopes, without_references
 from fairmargin.distances.measure import measure
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
-from fairmargin.models.referenced import Referenced
+from fairmargin.models.references import Referenced
 from tests.distances.saturated import problem
 from tests.perturbation.networks import mlp, test_digits
 

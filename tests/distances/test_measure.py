@@ -16,13 +16,13 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances import measure as module
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure, measure_shard, shard_size
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
-from fairmargin.models.referenced import Referenced
+from fairmargin.models.references import Referenced
 from tests.oracles import random_problem
 
 PAIR = LinearClassifier([[0.0, 0.0], [3.0, 4.0]], [0.0, -5.0], classes=("no", "yes"))

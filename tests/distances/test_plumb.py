@@ -1,7 +1,10 @@
 """Plumb: exact where boundaries are straight, elsewhere nearer for less, and not led astray by flat scores."""
 
+import ast
 import dataclasses
+import inspect
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,12 +14,13 @@ from hypothesis import strategies as st
 
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
-from fairmargin.distances.ddn import DDN
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.fmn import FMN
 from fairmargin.distances.measure import measure, measure_shard
-from fairmargin.distances.plumb import Plumb
+from fairmargin.distances.plumb import schedule
+from fairmargin.distances.plumb.estimator import Plumb
+from fairmargin.distances.searches.ddn import DDN
+from fairmargin.distances.searches.deepfool import DeepFool
+from fairmargin.distances.searches.fmn import FMN
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
@@ -165,3 +169,20 @@ def test_finds_the_nearest_class_even_if_it_is_not_among_the_strongest():
     model = LinearClassifier(weight, bias, domain=Domain(0, 1))
     found = measure(model, np.zeros((1, 9)), [0], Plumb())
     assert found.values[0] == pytest.approx(0.045, rel=1e-3)
+
+
+def test_every_constant_says_whether_an_experiment_chose_it():
+    (body,) = (
+        node.body
+        for node in ast.parse(inspect.getsource(schedule)).body
+        if isinstance(node, ast.ClassDef) and node.name == "PlumbSchedule"
+    )
+    fields = [
+        (node.target.id, after.value.value)
+        for node, after in pairwise(body)
+        if isinstance(node, ast.AnnAssign) and isinstance(after, ast.Expr)
+    ]
+    assert [name for name, _ in fields] == [field.name for field in dataclasses.fields(schedule.PlumbSchedule)]
+    assert [
+        name for name, text in fields if not any(w in text for w in ("Tuned.", "Not tuned.", "not tuned.", "Commit"))
+    ] == []

@@ -9,10 +9,10 @@ from torch import nn
 from fairmargin.core.bound import Bound
 from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
-from fairmargin.distances import smoothed_attack as attacking
 from fairmargin.distances.measure import measure
-from fairmargin.distances.smoothed_attack import SmoothedAttack
-from fairmargin.distances.smoothing import Smoothing
+from fairmargin.distances.smoothing import attack as attacking
+from fairmargin.distances.smoothing.attack import SmoothedAttack
+from fairmargin.distances.smoothing.estimator import Smoothing
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier

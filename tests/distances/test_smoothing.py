@@ -15,9 +15,8 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
 from fairmargin.distances import measure as measuring
 from fairmargin.distances.measure import measure
-from fairmargin.distances.smoothing import Smoothing
-from fairmargin.distances.smoothing_plan import largest_radius
-from fairmargin.distances.smoothing_votes import FINAL, PILOT, polling
+from fairmargin.distances.smoothing.estimator import Smoothing, largest_radius
+from fairmargin.distances.smoothing.votes import FINAL, PILOT, polling
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
@@ -190,7 +189,7 @@ import sys
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 import fairmargin as fm
-from fairmargin.distances.smoothing import Smoothing
+from fairmargin.distances.smoothing.estimator import Smoothing
 x = np.array([[0.0], [1.0], [8.0], [9.0]])
 model = LogisticRegression().fit(x, ["low", "low", "high", "high"])
 found = fm.measure(model, x, ["low", "low", "high", "high"], Smoothing(sigma=1.0, draws=1000))

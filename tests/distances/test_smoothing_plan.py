@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from fairmargin.distances.smoothing_plan import certified_radius, largest_radius, lower_share, planned_draws
+from fairmargin.distances.smoothing.estimator import certified_radius, largest_radius, lower_share, planned_draws
 
 PLAN = {"pilot": 100, "draws": 10_000, "alpha": 0.001, "price": 0.17}
 

@@ -7,7 +7,7 @@ from torch import nn
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.distances.measure import measure
-from fairmargin.distances.softmax_margin import SoftmaxMargin
+from fairmargin.distances.proxies.softmax_margin import SoftmaxMargin
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from tests.oracles import random_problem

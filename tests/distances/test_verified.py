@@ -12,15 +12,14 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances import verified
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.distances.plumb import Plumb
-from fairmargin.distances.radius_search import largest_radius
-from fairmargin.distances.verified import Verified
+from fairmargin.distances.plumb.estimator import Plumb
+from fairmargin.distances.searches.deepfool import DeepFool
+from fairmargin.distances.verified import Verified, largest_radius
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.weights import load_weights
+from fairmargin.models.reading.weights import load_weights
 from tests.oracles import random_problem
 from tests.perturbation.networks import cnn, test_digits
 from tests.perturbation.test_relaxation import NORMS, every_norm, some_network

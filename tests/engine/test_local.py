@@ -14,7 +14,7 @@ from fairmargin.engine.catalog import parse_engine
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError, InputError
-from tests.engine.errands import (
+from tests.engine.functions import (
     die,
     double,
     fail_on_three,
@@ -28,7 +28,7 @@ from tests.engine.errands import (
 
 
 class Counted:
-    """An argument that counts how often it is pickled."""
+    """Argument that counts how often it is pickled."""
 
     pickled = 0
 
@@ -38,7 +38,7 @@ class Counted:
 
 
 class Asked(list[Task[int]]):
-    """A list of tasks that counts how many were asked for."""
+    """List of tasks that counts how many were requested."""
 
     count = 0
 
@@ -49,7 +49,7 @@ class Asked(list[Task[int]]):
 
 
 def alive(pid: int) -> bool:
-    """Whether a process still runs; one that ended and awaits burial (state Z) does not."""
+    """Return whether a process is running; a zombie process (state Z) is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -73,7 +73,7 @@ def test_serial_keeps_the_order_of_the_tasks() -> None:
     assert [result for _, result in Serial().run([Task(str(i), double, (i,)) for i in (3, 1, 2)])] == [6, 2, 4]
 
 
-def test_processes_run_tasks_in_other_processes_with_their_share_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_run_tasks_in_other_processes_with_a_part_of_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     tasks = [Task("a", whereabouts), Task("b", whereabouts)]
     for _, (pid, threads) in Processes(workers=2).run(tasks):
@@ -98,7 +98,7 @@ import json
 import torch  # each worker imports this script, and with it torch, before it is told its share
 from fairmargin.engine.local import Processes
 from fairmargin.engine.task import Task
-from tests.engine.errands import threads_in_use
+from tests.engine.functions import threads_in_use
 if __name__ == "__main__":
     print(json.dumps([found for _, found in Processes(workers=2).run([Task(name, threads_in_use) for name in "ab"])]))
 """
@@ -120,7 +120,7 @@ def test_workers_of_a_script_that_imports_torch_use_their_share_of_threads(tmp_p
     assert [set(found.values()) for found in json.loads(done.stdout)] == [{share}] * 2
 
 
-def test_workers_leave_ctrl_c_to_the_driver() -> None:
+def test_workers_ignore_ctrl_c() -> None:
     assert [ignored for _, ignored in Processes(workers=1).run([Task("a", ignores_interrupts)])] == [True]
 
 
@@ -129,7 +129,7 @@ def test_processes_yield_a_quick_task_before_a_slow_one_given_earlier() -> None:
     assert [task.key for task, _ in Processes(workers=2).run(tasks)][-1] == "slow"
 
 
-def test_processes_do_not_prepare_all_tasks_ahead() -> None:
+def test_processes_do_not_pickle_all_tasks_in_advance() -> None:
     Counted.pickled = 0
     tasks = Asked(Task(str(i), double, (Counted(),)) for i in range(50))
     running = Processes(workers=1).run(tasks)
@@ -140,7 +140,7 @@ def test_processes_do_not_prepare_all_tasks_ahead() -> None:
 
 
 def slowly(running: Iterator[tuple[Task[int], int]], seen: list[int]) -> None:
-    """Note results so slowly that several tasks finish between two of them."""
+    """Consume results so slowly that several tasks finish between two of them."""
     for _, result in running:
         seen.append(result)
         time.sleep(0.15)
@@ -153,17 +153,17 @@ def test_results_that_finished_before_a_failure_are_yielded_in_the_order_given()
     assert seen in ([0, 1, 2], [0, 1, 2, 4])  # 4 may have finished by the time that 3 is seen to have failed
 
 
-def test_a_worker_that_dies_is_reported_in_a_sentence_that_says_what_to_do() -> None:
-    with pytest.raises(FairmarginError, match=r"Finished tasks are kept.*fewer workers.*--engine serial"):
+def test_a_worker_that_ends_abruptly_gives_an_error_with_advice() -> None:
+    with pytest.raises(FairmarginError, match=r"Results of finished tasks are kept.*fewer workers.*--engine serial"):
         list(Processes(workers=2).run([Task(str(i), die, (i,)) for i in range(4)]))
 
 
-def test_a_worker_that_ends_with_code_0_is_lost_as_well() -> None:
+def test_a_worker_that_exits_with_code_0_gives_an_error() -> None:
     with pytest.raises(FairmarginError, match=r"ended abruptly.*`os._exit`"):
         list(Processes(workers=1).run([Task(str(i), leave_at_once, (i,)) for i in range(2)]))
 
 
-def test_closing_early_leaves_no_worker_behind(tmp_path: Path) -> None:
+def test_closing_early_stops_all_workers(tmp_path: Path) -> None:
     tasks = [Task("0", double, (1,)), *(Task(str(i), mark_and_sleep, (str(tmp_path), i, 60.0)) for i in range(1, 9))]
     before = set(multiprocessing.active_children())
     running = Processes(workers=2).run(tasks)
@@ -185,7 +185,7 @@ def test_calls_of_a_session_share_their_workers() -> None:
         assert pids(session, 2) == pids(session, 3)
 
 
-def test_calls_without_a_session_have_workers_of_their_own() -> None:
+def test_calls_without_a_session_do_not_share_workers() -> None:
     assert not pids(Processes(workers=1), 1) & pids(Processes(workers=1), 1)
 
 
@@ -207,7 +207,7 @@ def test_the_share_of_threads_depends_on_the_engine_and_not_on_the_number_of_tas
     assert shares == {"2"}
 
 
-def test_leaving_a_session_leaves_no_worker_behind(tmp_path: Path) -> None:
+def test_leaving_a_session_stops_all_workers(tmp_path: Path) -> None:
     before = set(multiprocessing.active_children())
     with Processes(workers=2).session() as session:
         found = pids(session, 4)
@@ -218,7 +218,7 @@ def test_leaving_a_session_leaves_no_worker_behind(tmp_path: Path) -> None:
     assert not set(multiprocessing.active_children()) - before
 
 
-def test_an_abandoned_call_keeps_no_worker_from_the_next_one(tmp_path: Path) -> None:
+def test_a_call_that_ended_early_does_not_block_the_next_one(tmp_path: Path) -> None:
     with Processes(workers=1).session() as session:
         running = session.run([Task(str(i), mark_and_sleep, (str(tmp_path), i, 600.0 * i)) for i in range(3)])
         next(running)
@@ -228,14 +228,14 @@ def test_an_abandoned_call_keeps_no_worker_from_the_next_one(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("function", [die, leave_at_once])
-def test_a_session_goes_on_with_new_workers_after_one_that_died(function: Callable[[int], object]) -> None:
+def test_a_session_starts_new_workers_after_one_ended_abruptly(function: Callable[[int], object]) -> None:
     with Processes(workers=2).session() as session:
         with pytest.raises(FairmarginError, match="ended abruptly"):
             list(session.run([Task(str(i), function, (i,)) for i in range(3)]))
         assert len(pids(session, 1)) == 1
 
 
-def test_a_worker_that_dies_between_two_calls_is_replaced() -> None:
+def test_a_worker_that_ends_between_two_calls_is_replaced() -> None:
     with Processes(workers=1).session() as session:
         (first,) = pids(session, 1)
         os.kill(first, signal.SIGKILL)
@@ -249,7 +249,7 @@ import signal
 import sys
 from fairmargin.engine.local import Processes
 from fairmargin.engine.task import Task
-from tests.engine.errands import ignores_interrupts, mark_and_sleep
+from tests.engine.functions import ignores_interrupts, mark_and_sleep
 if __name__ == "__main__":
     # A runner that was started in the background hands its children a deaf ear for Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -272,7 +272,7 @@ if __name__ == "__main__":
     [(signal.SIGINT, True, 130), (signal.SIGINT, False, 130), (signal.SIGKILL, False, -signal.SIGKILL)],
     ids=["ctrl-c", "interrupted", "killed"],
 )
-def test_a_driver_that_is_stopped_takes_its_workers_along(
+def test_workers_end_when_the_parent_process_is_stopped(
     tmp_path: Path, sent: signal.Signals, to_the_whole_terminal: bool, code: int, how: str
 ) -> None:
     script = tmp_path / "driver.py"
@@ -351,7 +351,7 @@ def test_a_task_refuses_a_function_that_a_worker_could_not_import() -> None:
         (" processes: workers = 3 ", Processes(3)),
     ],
 )
-def test_an_engine_is_read_from_its_name_and_options(text: str, engine: object) -> None:
+def test_an_engine_is_created_from_its_name_and_options(text: str, engine: object) -> None:
     assert parse_engine(text) == engine
 
 
@@ -366,6 +366,6 @@ def test_an_engine_is_read_from_its_name_and_options(text: str, engine: object) 
         ("processes:workers=0", "at least 1; given 0"),
     ],
 )
-def test_a_misspelled_engine_is_explained(text: str, sentence: str) -> None:
+def test_an_invalid_engine_is_refused_with_an_explanation(text: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         parse_engine(text)

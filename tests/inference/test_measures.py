@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
@@ -15,7 +14,6 @@ from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import Undefined, reason_of
 from fairmargin.errors import InputError, UnreachedError
 from fairmargin.inference.measures import (
-    largest_robustness_bias,
     robustness_bias,
     sigma,
 )
@@ -199,31 +197,6 @@ def test_a_radius_that_is_none_is_refused(radius: float) -> None:
         robustness_bias(HAND, GROUPS, radius)
 
 
-@law
-@given(samples)
-def test_the_largest_bias_is_scipys_kolmogorov_smirnov_distance_and_is_attained(pairs: list[tuple[str, float]]) -> None:
-    distances, partition = read(pairs)
-    for label, found in largest_robustness_bias(distances, partition).items():
-        own = [v for g, v in pairs if g == label and v > 0]
-        rest = [v for g, v in pairs if g != label and v > 0]
-        if own and rest:
-            assert found.value == pytest.approx(stats.ks_2samp(own, rest, method="asymp").statistic, abs=1e-12)
-            assert robustness_bias(distances, partition, found.radius)[label] == pytest.approx(found.value, abs=1e-12)
-        else:
-            assert isinstance(found.value, Undefined)
-            assert isinstance(found.radius, Undefined)
-
-
-def test_the_largest_bias_is_reported_at_the_first_radius_that_attains_it() -> None:
-    found = largest_robustness_bias(exact([1.0, 2.0, 3.0, 4.0]), Partition.by("g", list("aabb")))
-    assert (found["a"].value, found["a"].radius) == (1.0, 2.0)
-
-
-def test_the_largest_bias_needs_no_cap_for_unreached_samples() -> None:
-    found = largest_robustness_bias(exact([1.0, np.inf, np.inf, np.inf]), Partition.by("g", list("aabb")))
-    assert (found["a"].value, found["a"].radius) == (0.5, 1.0)
-
-
 # Values that do not exist, and distances that were not found. --------------------------------------------------------
 
 Metric = Callable[[Distances, Partition], dict[str, float]]
@@ -273,7 +246,7 @@ def test_an_average_over_unreached_samples_names_the_group_and_the_way_out() -> 
     assert sigma(UNREACHED, TRUCKS, up_to=4.0)["cat"] == pytest.approx(1.5 / (11 / 3) - 1)
 
 
-@pytest.mark.parametrize("metric", [sigma, largest_robustness_bias, lambda d, p: robustness_bias(d, p, 1.0)])
+@pytest.mark.parametrize("metric", [sigma, lambda d, p: robustness_bias(d, p, 1.0)])
 def test_groups_of_another_length_are_refused(metric: Callable) -> None:
     with pytest.raises(InputError, match=r"has 2 entries but .* has 6"):
         metric(HAND, Partition.by("g", ["a", "b"]))

@@ -12,14 +12,10 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.core.undefined import reason_of
-from fairmargin.errors import InputError
 from fairmargin.inference import permutation
-from fairmargin.inference.measures import largest_robustness_bias
 from fairmargin.inference.permutation import (
     holm,
     hypotheses,
-    largest_bias_test,
     permutation_test,
     permutations_needed,
     sequential_test,
@@ -301,75 +297,3 @@ def test_early_p_values_keep_their_level() -> None:
     for alpha in (0.02, 0.05, 0.2, 0.5):
         assert (p <= alpha).mean() <= alarm_limit(alpha, trials)
     assert (p <= 0.5).mean() > 0.4
-
-
-# The largest robustness bias. ----------------------------------------------------------------------------------------
-
-
-def test_the_largest_bias_of_separated_groups_is_no_chance() -> None:
-    p = largest_bias_test(exact(np.arange(1.0, 41.0)), groups_of(20, 20), permutations=999)
-    assert p == {"g0": 0.001, "g1": 0.001}
-
-
-@pytest.mark.parametrize("shift", [1.0, 1.5, 2.5])
-def test_the_p_of_the_largest_bias_agrees_with_scipys_exact_one_without_ties(shift: float) -> None:
-    values = np.random.default_rng(12).lognormal(size=30)
-    values[:12] *= shift
-    expected = stats.ks_2samp(values[:12], values[12:], method="exact").pvalue
-    found = largest_bias_test(exact(values), groups_of(12, 18))["g0"]
-    assert abs(found - expected) < 4 * math.sqrt(expected / 1_999) + 1e-3
-
-
-def test_the_p_of_the_largest_bias_is_spread_evenly_under_the_null() -> None:
-    rng, trials = np.random.default_rng(13), 150
-    p = np.array(
-        [
-            largest_bias_test(exact(rng.gamma(2, 1, 24)), groups_of(10, 14), permutations=99, seed=i)["g0"]
-            for i in range(trials)
-        ]
-    )
-    for alpha in (0.05, 0.1, 0.25):
-        assert (p <= alpha).mean() <= alarm_limit(alpha, trials)
-    assert 0.4 < p.mean() < 0.65
-
-
-def test_ties_do_not_make_the_largest_bias_significant() -> None:
-    p = largest_bias_test(exact(np.ones(40)), groups_of(20, 20), permutations=99)
-    assert p == {"g0": 1.0, "g1": 1.0}
-
-
-def test_misclassified_samples_do_not_count_in_the_largest_bias() -> None:
-    values = np.random.default_rng(14).gamma(2, 1, 40)
-    with_wrong = np.concatenate([np.zeros(15), values])
-    partition = groups_of(20, 20)
-    wider = Partition("g", ["g0", "g1"], np.concatenate([np.zeros(15, dtype=int), partition.membership]))
-    assert largest_bias_test(exact(with_wrong), wider) == largest_bias_test(exact(values), partition)
-
-
-def test_the_largest_bias_without_a_correct_sample_on_one_side_is_undefined() -> None:
-    p = largest_bias_test(exact([0.0, 0.0, 1.0, 2.0]), groups_of(2, 2), permutations=99)
-    assert reason_of(p["g0"]) == "no correct sample in group 'g0'"
-    assert reason_of(p["g1"]) == "no correct sample outside group 'g1'"
-
-
-def test_too_few_permutations_are_refused() -> None:
-    with pytest.raises(InputError, match="`permutations` must be at least 99; given 50"):
-        largest_bias_test(exact([1.0, 2.0]), groups_of(1, 1), permutations=50)
-
-
-def test_unreached_samples_are_tied_beyond_every_radius() -> None:
-    values = np.concatenate([np.arange(1.0, 11.0), np.full(10, np.inf)])
-    p = largest_bias_test(exact(values), groups_of(10, 10), permutations=199)
-    assert p["g0"] == 1 / 200
-    assert largest_robustness_bias(exact(values), groups_of(10, 10))["g0"].value == 1.0
-
-
-def test_unreached_samples_cause_no_warning_of_numpy() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        largest_bias_test(exact([1.0, 2.0, np.inf, np.inf]), groups_of(2, 2), permutations=99)
-
-
-def test_the_largest_bias_of_groups_of_another_length_is_refused() -> None:
-    with pytest.raises(InputError, match="entries"):
-        largest_bias_test(exact([1.0, 2.0, 3.0]), groups_of(1, 1))

@@ -7,9 +7,9 @@ import pytest
 
 from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.analyses.bracket import CERTAINLY_LESS, CERTAINLY_MORE, bracket
-from fairmargin.analyses.cells import Cell, decimals_of, length, share
 from fairmargin.analyses.comparison import compare
 from fairmargin.analyses.robust_accuracy import accuracy_under_attack
+from fairmargin.analyses.section_parts import Cell, decimals_of, length, share
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.bootstrap import Limits
@@ -133,8 +133,8 @@ def test_a_gate_does_not_fail_a_group_whose_verdict_is_no_significant_difference
     assert row.sigma_alone.high < -0.05
     assert row.verdict == "no significant difference"
     assert row.sigma.low < row.sigma_alone.low < row.sigma_alone.high < 0 <= row.sigma.high
-    assert gate(result.to_frame(), "sigma_high < -0.05").matching.empty
-    assert gate(result.to_frame(), "sigma_alone_high < -0.05").matching["group"].tolist() == ["0"]
+    assert gate(result.records(), "sigma_high < -0.05").matching == []
+    assert [row["group"] for row in gate(result.records(), "sigma_alone_high < -0.05").matching] == ["0"]
 
 
 def test_the_finding_prints_the_interval_for_all_groups() -> None:
@@ -171,7 +171,7 @@ def test_a_group_that_is_always_wrong_is_less_robust_in_every_column() -> None:
     partition = Partition.by("g", np.repeat(np.arange(4), [60, 80, 80, 80]))
     result = audit(Distances(values, values > 0, "exact", "l2"), partition, AuditSettings(resamples=200))
     assert result["0"].verdict == LESS_ROBUST
-    assert gate(result.to_frame(), "sigma_high < 0").matching["group"].tolist() == ["0"]
+    assert [row["group"] for row in gate(result.records(), "sigma_high < 0").matching] == ["0"]
     assert "−100 % to below 0" in result.finding(result["0"])
 
 

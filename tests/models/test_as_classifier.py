@@ -34,7 +34,7 @@ def test_refuses_another_domain_for_a_classifier_that_cannot_be_copied():
             return "own"
 
     assert as_classifier(Own()).offers == {"predict"}
-    with pytest.raises(ModelError, match="brings its own domain"):
+    with pytest.raises(ModelError, match="defines its own domain"):
         as_classifier(Own(), bounds=(0, 1))
 
 

@@ -7,15 +7,23 @@ from torch import nn
 from torch.nn import functional
 
 from fairmargin.errors import ModelError
-from fairmargin.models.affine import Affine, averaged, convolution, dense, diagonal, moved
 from fairmargin.models.architectures.catalog import ARCHITECTURES
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.layer_reading import layers_of
-from fairmargin.models.layers import Added, Largest, Rectified
+from fairmargin.models.layers.affine import (
+    Affine,
+    averaged,
+    convolution,
+    convolution_norm,
+    dense,
+    dense_norm,
+    diagonal,
+    moved,
+)
+from fairmargin.models.layers.steps import Added, Largest, Rectified
+from fairmargin.models.layers.tracing import layers_of
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.normalized import Normalized
-from fairmargin.models.referenced import Referenced
-from fairmargin.models.spectral import convolution_norm, dense_norm
+from fairmargin.models.references import Referenced
 from tests.perturbation.networks import cnn
 
 IMAGE = (3, 8, 8)
@@ -193,7 +201,7 @@ def test_what_is_not_known_is_refused_with_a_sentence_that_names_it(name):
 
 
 def test_an_unknown_kind_of_model_is_refused_with_a_sentence():
-    with pytest.raises(ModelError, match="layers of a `str` cannot be looked at"):
+    with pytest.raises(ModelError, match="layers of a `str` cannot be read"):
         layers_of("no model", (4,))
 
 

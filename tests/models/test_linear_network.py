@@ -10,11 +10,10 @@ from fairmargin.core.domain import Domain
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.errors import ModelError
-from fairmargin.models.linear_network import as_linear
+from fairmargin.models.layers.linear_network import as_linear
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.torch_model import from_torch
-from fairmargin.runner.precision import audit_to_precision
-from fairmargin.runner.precision_plan import PrecisionPlan
+from fairmargin.runner.precision import PrecisionPlan, audit_to_precision
 
 SHAPE = (3, 4, 4)
 

@@ -14,8 +14,8 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from torch import nn
 
 from fairmargin.core.domain import Domain
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.measure import measure, measure_shard
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.engine.local import Processes
 from fairmargin.engine.task import Task
 from fairmargin.errors import ModelError, UntrustedError
@@ -184,9 +184,9 @@ def test_says_why_an_import_path_gives_no_model(tmp_path, name, message):
     [
         ("no_such_package.models:net", "Importing 'no_such_package.models' failed"),
         ("no/such/file.py:net", "There is no file"),
-        ("model.tflite", "Cannot tell what model"),
-        ("", "Cannot tell what model"),
-        ("module:", "Cannot tell what model"),
+        ("model.tflite", "Unknown model"),
+        ("", "Unknown model"),
+        ("module:", "Unknown model"),
     ],
 )
 def test_says_what_a_spec_may_be(spec, message):
@@ -235,7 +235,7 @@ def test_weights_for_images_serve_flat_samples_too(tmp_path):
     ("spec", "options", "message"),
     [
         ("arch:small_cnn", {"shape": (1, 8, 8), "classes": 3}, "would be untrained.* --weights FILE"),
-        ("arch:small_cnn", {"weights": "w.pt"}, "give `shape` of one sample and the number of `classes`"),
+        ("arch:small_cnn", {"weights": "w.pt"}, "give the `shape` of one sample and the number of `classes`"),
         ("arch:smallcnn", {"weights": "w.pt", "shape": (1, 8, 8), "classes": 3}, "Did you mean 'small_cnn'"),
         ("arch:small_cnn", {"weights": "no/w.pt", "shape": (1, 8, 8), "classes": 3}, "no file of weights 'no/w.pt'"),
     ],
@@ -327,7 +327,7 @@ def test_says_that_an_object_cannot_be_copied(tmp_path):
         "import torch, threading\nnet = torch.nn.Linear(1, 2)\nnet.lock = threading.Lock()"
     )
     torch.save(nn.Linear(1, 2).state_dict(), tmp_path / "weights.pt")
-    with pytest.raises(ModelError, match=r"cannot be copied .* Name a function that makes it"):
+    with pytest.raises(ModelError, match=r"cannot be copied .* Give a function that creates it"):
         load_model(f"{tmp_path / 'mine.py'}:net", weights=str(tmp_path / "weights.pt"))
 
 
@@ -533,7 +533,7 @@ def test_says_that_a_file_holds_several_modules_or_none(tmp_path):
     with pytest.raises(ModelError, match="several modules: one, two"):
         load_model(str(tmp_path / "two.pt"), trust=True)
     torch.save([1, 2], tmp_path / "none.pt")
-    with pytest.raises(ModelError, match="no torch module but a `list`"):
+    with pytest.raises(ModelError, match="found a `list`"):
         load_model(str(tmp_path / "none.pt"))
 
 

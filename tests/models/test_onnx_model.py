@@ -21,14 +21,14 @@ from torch import nn
 
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.distances.plumb import Plumb
+from fairmargin.distances.plumb.estimator import Plumb
 from fairmargin.errors import ModelError
-from fairmargin.models import onnx_operators
 from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.layer_reading import layers_of
+from fairmargin.models.layers.tracing import layers_of
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.loading import load_model
+from fairmargin.models.reading import onnx_operators
 
 RNG = np.random.default_rng(7)
 IMAGE, ROW = (2, 6, 5), (4,)
@@ -289,7 +289,7 @@ RELU = [helper.make_node("Relu", ["x"], ["out"])]
             [helper.make_node("Sin", ["x"], ["out"], name="wave")],
             ROW,
             {},
-            r"the operator Sin \('wave'\), which is not known",
+            r"the operator Sin \('wave'\), which is not supported",
         ),
         ([helper.make_node("Transpose", ["x"], ["out"], perm=[1, 0])], ROW, {}, "moves the axis of samples"),
         ([helper.make_node("MatMul", ["x", "w"], ["out"])], ROW, {"constants": {"w": array(4)}}, "an array of 1 axes"),
@@ -338,7 +338,7 @@ AS_FLOATS = helper.make_node("Cast", ["places"], ["floats"], to=TensorProto.FLOA
             [POOL, AS_FLOATS, helper.make_node("Flatten", ["floats"], ["out"])],
             IMAGE,
             {},
-            r"a use of output 2 of the operator MaxPool \('pool'\), of which only the first is known",
+            r"a use of output 2 of the operator MaxPool \('pool'\); only the first output is supported",
         ),
         (
             [
@@ -358,7 +358,7 @@ AS_FLOATS = helper.make_node("Cast", ["places"], ["floats"], to=TensorProto.FLOA
             ],
             ROW,
             {},
-            "the operator Constant, which cannot be worked out here",
+            "the operator Constant, which cannot be evaluated",
         ),
         (
             [
@@ -387,7 +387,7 @@ AS_FLOATS = helper.make_node("Cast", ["places"], ["floats"], to=TensorProto.FLOA
             ],
             ROW,
             {},
-            "the operator Split, which is not known",
+            "the operator Split, which is not supported",
         ),
         (
             [
@@ -396,7 +396,7 @@ AS_FLOATS = helper.make_node("Cast", ["places"], ["floats"], to=TensorProto.FLOA
             ],
             ROW,
             {},
-            "the operator Normalizer, which is not known",
+            "the operator Normalizer, which is not supported",
         ),
     ],
 )
@@ -457,7 +457,7 @@ def test_a_linear_model_that_returns_only_its_scores_is_read(tmp_path):
 
 def test_a_linear_model_whose_scores_are_turned_round_is_refused(tmp_path):
     path = classical(tmp_path / "model.onnx", [helper.make_node("Neg", ["scores"], ["out"])], "out")
-    with pytest.raises(ModelError, match="does not answer as ONNX Runtime does"):
+    with pytest.raises(ModelError, match="does not return the same outputs as ONNX Runtime"):
         load_model(path)
 
 
@@ -471,7 +471,7 @@ def test_an_input_that_is_no_tensor_is_refused_by_name(tmp_path):
         [numpy_helper.from_array(np.array(0), "first")],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "a.onnx")
-    with pytest.raises(ModelError, match=r"an input \('x'\) that is no tensor \(sequence_type\)"):
+    with pytest.raises(ModelError, match=r"an input \('x'\) that is not a tensor \(sequence_type\)"):
         load_model(str(tmp_path / "a.onnx"))
 
 
@@ -520,5 +520,5 @@ def test_says_which_package_is_missing(tmp_path, monkeypatch, package):
 def test_a_translation_that_answers_otherwise_than_the_runtime_is_refused(tmp_path, monkeypatch):
     path = saved(tmp_path / "model.onnx", [helper.make_node("Tanh", ["x"], ["out"])], ROW)
     monkeypatch.setitem(onnx_operators.OPERATORS, "Tanh", lambda to, op: to.call(nn.Sigmoid(), op.data()))
-    with pytest.raises(ModelError, match="does not answer as ONNX Runtime does"):
+    with pytest.raises(ModelError, match="does not return the same outputs as ONNX Runtime"):
         load_model(path)

@@ -123,7 +123,7 @@ def test_a_softmax_layer_that_is_left_out_changes_no_prediction():
     assert checked.model.outputs.layer == "1"
     np.testing.assert_array_equal(checked.model.predict(X), expected)
     assert checked.notes == (
-        "The network's final Softmax layer is left out of the search; decisions are those of the whole network.",
+        "Searches leave out the network's final Softmax layer; decisions are those of the whole network.",
     )
 
 
@@ -341,8 +341,8 @@ def layer():
     ("network", "words"),
     [
         ("softmax", r"of 60 samples the probabilities are exactly 0 or 1"),
-        ("sigmoid", r"The network returns probabilities; the search uses their log-odds\.$"),
-        ("layer", r"The network's final Sigmoid layer is left out of the search"),
+        ("sigmoid", r"The network returns probabilities; searches use their log-odds\.$"),
+        ("layer", r"Searches leave out the network's final Sigmoid layer"),
     ],
 )
 def test_commands_note_what_was_searched(tmp_path, command, network, words):
@@ -377,13 +377,16 @@ FLAT = {
 @pytest.mark.parametrize("function", FLAT.values(), ids=FLAT.keys())
 def test_scores_without_a_slope_are_counted(function):
     model = as_classifier(Then(sharpened(50), function), classes=range(10))
-    with pytest.warns(UserWarning, match=r"For \d+ of 32 probed samples the scores have no slope"):
+    with pytest.warns(UserWarning, match=r"For \d+ of 32 probed samples the gradient of the scores is zero"):
         fm.measure(model, X, Y, fm.ESTIMATORS["first_order"]())
 
 
 def test_two_softmax_layers_are_counted_too():
     module = nn.Sequential(sharpened(50), nn.Softmax(dim=1), nn.Softmax(dim=1))
-    assert any("no slope" in words for words in check_samples(as_classifier(module, classes=range(10)), X, Y).warnings)
+    assert any(
+        "gradient of the scores is zero" in words
+        for words in check_samples(as_classifier(module, classes=range(10)), X, Y).warnings
+    )
 
 
 @pytest.mark.parametrize("times", [1e-3, 1, 50])
@@ -395,7 +398,7 @@ def test_sigmoids_written_out_are_named():
     module = Then(sharpened(2), lambda z: 1 / (1 + (-z).exp()))
     found = check_samples(as_classifier(module, classes=range(10)), X, Y).warnings
     assert len(found) == 1
-    assert re.search("lie between 0 and 1|no slope", found[0])
+    assert re.search("are between 0 and 1|gradient of the scores is zero", found[0])
 
 
 def test_sigmoids_that_are_all_1_by_rounding_are_counted():

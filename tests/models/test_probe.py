@@ -212,7 +212,7 @@ def test_a_network_that_modifies_a_copy_of_its_input_is_measured_as_one_that_doe
 
 def test_refuses_a_network_that_is_random_with_its_own_sentence():
     noisy = Around(lambda x: functional.dropout(x, 0.5, training=True))
-    with pytest.raises(ModelError, match=r"answers the same inputs differently.* of 32 samples"):
+    with pytest.raises(ModelError, match=r"returns different outputs when the same inputs.* of 32 samples"):
         fm.measure(free(noisy), X, Y, FAST)
 
 
@@ -289,7 +289,7 @@ def test_refuses_a_model_that_only_predicts_and_modifies_its_input():
 
 def test_refuses_a_model_that_only_predicts_at_random():
     generator = np.random.default_rng(0)
-    with pytest.raises(ModelError, match="answers the same inputs differently"):
+    with pytest.raises(ModelError, match="returns different outputs when the same inputs"):
         fm.measure(Predicting(lambda x: generator.random(len(x)) > 0.5), X, Y, SMOOTHED)
 
 

@@ -7,17 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.measure import measure
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import ModelError
 from fairmargin.models import torch_model
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.folding import folded
 from fairmargin.models.loading import load_model
 from fairmargin.models.normalized import Normalized
-from fairmargin.models.search_copy import ORIGINAL, SearchCopy, copied
+from fairmargin.models.search_copy import ORIGINAL, SearchCopy, copied, folded
 from fairmargin.perturbation.closest import Closest
-from fairmargin.training.threads import threads
+from fairmargin.training.loop.reproducibility import threads
 
 SHARED = Path(__file__).parents[3] / "shared"
 FOLD, LAST, BOTH = SearchCopy(fold=True), SearchCopy(channels_last=True), SearchCopy(fold=True, channels_last=True)

@@ -14,9 +14,9 @@ from torch import nn
 from torch.nn import functional
 
 from fairmargin.core.domain import Domain
-from fairmargin.distances.deepfool import DeepFool
-from fairmargin.distances.first_order import FirstOrder
 from fairmargin.distances.measure import measure, measure_shard
+from fairmargin.distances.proxies.first_order import FirstOrder
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.module_fingerprint import module_fingerprint
@@ -141,7 +141,7 @@ def test_calls_the_user_s_hooks_and_keeps_them():
         (lambda x: x.expand(-1, 3, -1, -1), r"returns shape \(64, 3, 8, 8\) .* pooling or flattening"),
         (lambda x: (x.flatten(1)[:, :3], x), r"returns a tuple; expected one score per class, shape \(64, 3\)"),
         (lambda x: {"logits": x.flatten(1)[:, :3]}, r"returns a dict"),
-        (lambda x: x.flatten(1)[:, :5], r"returns shape \(64, 5\) .* expected .* \(64, 3\)\. Name .* `classes=`"),
+        (lambda x: x.flatten(1)[:, :5], r"returns shape \(64, 5\) .* expected .* \(64, 3\)\. Give .* `classes=`"),
         (lambda x: x.flatten(1)[:5, :3], r"returns shape \(5, 3\) for 64 samples"),
         (lambda x: None, "returns a NoneType"),
     ],
@@ -182,7 +182,7 @@ def test_a_module_without_layers_needs_its_classes_named():
 
 
 def test_one_class_is_no_classifier():
-    with pytest.raises(ModelError, match="at least 2 classes apart; `classes` names 1"):
+    with pytest.raises(ModelError, match="at least 2 classes; `classes` names 1"):
         as_classifier(nn.Linear(3, 1), classes=["only"])
 
 
@@ -197,7 +197,7 @@ def test_labels_may_have_names():
     model = as_classifier(cnn(), classes=names)
     found = measure(model, X[:20], np.array(names)[Y[:20]], DeepFool(steps=3))
     np.testing.assert_array_equal(found.values, measure(cnn(), X[:20], Y[:20], DeepFool(steps=3)).values)
-    with pytest.raises(InputError, match="none of the model's classes"):
+    with pytest.raises(InputError, match="not among the model's classes"):
         measure(model, X[:20], Y[:20], DeepFool())
 
 
@@ -220,7 +220,7 @@ def test_one_of_mean_and_std_may_be_left_out():
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:7", "abacus", 3.5])
 def test_says_that_a_device_is_not_there(device):
-    with pytest.raises(InputError, match=r"`device` cannot be .* here \(.*\)\. Write 'cpu'"):
+    with pytest.raises(InputError, match=r"`device` cannot be .* here \(.*\)\. Use 'cpu'"):
         as_classifier(cnn(), device=device)
 
 
@@ -291,7 +291,7 @@ class Noisy(nn.Module):
 
 @pytest.mark.parametrize("share", [0.5, 0.05])
 def test_a_model_that_is_random_in_evaluation_mode_is_refused(share):
-    with pytest.raises(ModelError, match="answers the same inputs differently"):
+    with pytest.raises(ModelError, match="returns different outputs when the same inputs"):
         probed(as_classifier(Noisy(cnn(epochs=0), share)), X)
 
 

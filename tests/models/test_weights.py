@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from fairmargin.errors import ModelError, UntrustedError
-from fairmargin.models.weights import load_weights
+from fairmargin.models.reading.weights import load_weights
 
 
 def network(classes=3, channels=1, seed=0):
@@ -133,7 +133,7 @@ def test_names_what_is_missing_and_what_is_unexpected_first_five_with_counts(tmp
 
 
 def test_says_that_nothing_fits(tmp_path):
-    assert "No name agrees: are they of another architecture?" in refused({"w": torch.zeros(1)}, tmp_path)
+    assert "No names match: do the weights belong to another architecture?" in refused({"w": torch.zeros(1)}, tmp_path)
 
 
 def test_names_shapes_expected_and_given(tmp_path):

@@ -1,4 +1,4 @@
-"""Small networks and the digits they were trained on, and networks made of a formula."""
+"""Small networks trained on digits, and networks defined by a formula."""
 
 from functools import cache
 
@@ -9,12 +9,12 @@ from torch import nn
 
 from fairmargin.models.network import Network
 
-# Threads of networks this small mostly wait for each other, above all when tests run side by side.
+# Small networks are faster with one thread, in particular when several test processes run.
 torch.set_num_threads(1)
 
 
 def formula(scores, features=1, tile=8, low=-torch.inf, high=torch.inf, scale=1.0):
-    """A `Network` in double precision whose scores are what the function of the rows says."""
+    """Return a `Network` in double precision whose scores are a function of the rows."""
     ones = torch.ones(features, dtype=torch.float64)
 
     def asked(rows):
@@ -31,19 +31,19 @@ def formula(scores, features=1, tile=8, low=-torch.inf, high=torch.inf, scale=1.
 
 
 def by_margin(margin):
-    """Scores of two classes whose difference is that function of the rows; class 0 where it is not negative."""
+    """Return a network of two classes whose margin is a function of the rows; class 0 where it is not negative."""
     return lambda rows: torch.stack([margin(rows), torch.zeros(len(rows), dtype=rows.dtype)], dim=1)
 
 
 @cache
 def digits():
-    """Pixels in [0, 1] of shape (1, 8, 8), and the digits."""
+    """Return images of shape (1, 8, 8) with pixels in [0, 1], and their labels."""
     pixels, digit = load_digits(return_X_y=True)
     return (pixels / 16).astype(np.float32).reshape(-1, 1, 8, 8), digit
 
 
 def test_digits(count):
-    """The first digits that no network here was trained on."""
+    """Return the first `count` images of the test set and their labels."""
     x, y = digits()
     return x[1200 : 1200 + count], y[1200 : 1200 + count]
 
@@ -53,7 +53,7 @@ test_digits.__test__ = False
 
 @cache
 def cnn(norm=False, epochs=4):
-    """Two convolutions, with batch normalisation on demand, about 95 % right; quick to make without epochs."""
+    """Return a network with two convolutions and optional batch normalisation, with an accuracy of about 95 %."""
     return _trained(
         lambda: nn.Sequential(
             nn.Conv2d(1, 8, 3, padding=1),
@@ -73,7 +73,7 @@ def cnn(norm=False, epochs=4):
 
 @cache
 def mlp(epochs=12):
-    """Two hidden layers, one of them smooth."""
+    """Return a network with two hidden layers, one of them with a smooth activation."""
     return _trained(
         lambda: nn.Sequential(
             nn.Flatten(), nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 10)
@@ -83,7 +83,7 @@ def mlp(epochs=12):
 
 
 def relu_mlp(epochs=12):
-    """The same without the smooth layer: what can be proven layer by layer."""
+    """Return a network with ReLU layers only, whose values can be bounded layer by layer."""
     return _trained(
         lambda: nn.Sequential(
             nn.Flatten(), nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 10)

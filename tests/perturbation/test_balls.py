@@ -15,7 +15,7 @@ both_norms = pytest.mark.parametrize("norm", NORMS)
 
 
 def cases(rng, rows=5, features=4, dtype=torch.float64):
-    """Samples, radii, and a box with limits near, far, absent and closed (a scale of 0) around them."""
+    """Return samples, radii and a box, some of whose features are near a limit, unlimited or immutable."""
     center = torch.tensor(rng.normal(size=(rows, features)))
     radius = torch.tensor(rng.uniform(0.2, 2.0, size=rows))
     low, high = torch.tensor(rng.uniform(-2, -0.5, size=features)), torch.tensor(rng.uniform(0.5, 2, size=features))
@@ -27,7 +27,7 @@ def cases(rng, rows=5, features=4, dtype=torch.float64):
 
 @pytest.mark.parametrize("seed", range(8))
 @both_norms
-def test_projects_on_the_nearest_point_of_ball_and_box_as_a_solver_finds_it(norm, seed):
+def test_projects_to_the_nearest_point_of_ball_and_box_that_a_solver_finds(norm, seed):
     rng = np.random.default_rng(seed)
     center, radius, low, high, scale = cases(rng, rows=2)
     x = center + torch.tensor(rng.normal(size=center.shape)) * 3 * (scale != 0)
@@ -54,7 +54,7 @@ def test_projects_on_the_nearest_point_of_ball_and_box_as_a_solver_finds_it(norm
 
 
 @both_norms
-def test_projecting_again_changes_nothing_and_what_is_inside_stays(norm):
+def test_projection_is_idempotent_and_does_not_move_points_inside(norm):
     rng = np.random.default_rng(1)
     center, radius, low, high, scale = cases(rng, rows=40)
     ball = Ball.around(center, norm, radius, low, high, scale)
@@ -65,7 +65,7 @@ def test_projecting_again_changes_nothing_and_what_is_inside_stays(norm):
 
 
 @both_norms
-def test_samples_keep_their_shape_and_give_the_same_flat(norm):
+def test_samples_of_any_shape_give_the_same_result_as_flat_ones(norm):
     rng = np.random.default_rng(2)
     center, x = torch.tensor(rng.uniform(size=(3, 1, 2, 4))), torch.tensor(rng.normal(size=(3, 1, 2, 4)))
     radius = torch.tensor([0.1, 0.5, 2.0])
@@ -80,7 +80,7 @@ def test_samples_keep_their_shape_and_give_the_same_flat(norm):
 
 
 @both_norms
-def test_no_step_of_length_1_climbs_more_than_the_steepest(norm):
+def test_no_step_of_length_1_increases_a_function_more_than_the_steepest(norm):
     rng = np.random.default_rng(3)
     scale, gradient = torch.tensor([1.0, 0.5, 3.0, 0.0]).double(), torch.tensor(rng.normal(size=(6, 4)))
     step = Ball.around(torch.zeros(6, 4).double(), norm, 1.0, scale=scale).steepest(gradient)
@@ -100,19 +100,19 @@ def test_without_a_gradient_there_is_no_step(norm):
 @both_norms
 def test_random_starts_are_uniform_in_the_ball(norm):
     center = torch.zeros(20_000, 3, dtype=torch.float64)
-    scale = torch.tensor([1.0, 2.0, 0.0]).double()  # two features can move
+    scale = torch.tensor([1.0, 2.0, 0.0]).double()  # two features are mutable
     ball = Ball.around(center, norm, 0.5, scale=scale)
     starts = ball.random_start(draws_for(center, norm, torch.Generator().manual_seed(0)))
     sizes = length(starts, norm, scale) / 0.5
     assert sizes.max() <= 1
-    # In the plane the share within a part r of the radius is r², for discs and squares alike.
+    # In two dimensions the fraction within r times the radius is r², for discs and squares.
     for part in (0.3, 0.6, 0.9):
         assert abs(float((sizes <= part).double().mean()) - part**2) < 0.015
     assert starts.mean(dim=0).abs().max() < 0.02
     assert (starts[:, 2] == 0).all()
 
 
-def test_a_generator_decides_the_draws_and_the_global_one_is_left_alone():
+def test_draws_depend_on_the_generator_and_do_not_use_the_global_one():
     center, before = torch.zeros(4, 3), torch.get_rng_state()
     first, second = (draws_for(center, Norm.L2, torch.Generator().manual_seed(5)) for _ in range(2))
     assert torch.equal(first, second)
@@ -120,7 +120,7 @@ def test_a_generator_decides_the_draws_and_the_global_one_is_left_alone():
 
 
 @both_norms
-def test_a_radius_of_0_leaves_only_the_sample(norm):
+def test_a_ball_of_radius_0_contains_only_the_sample(norm):
     center = torch.tensor([[0.1, 0.7]])
     ball = Ball.around(center, norm, 0.0, 0, 1)
     assert torch.equal(ball.project(torch.tensor([[5.0, -5.0]])), center)
@@ -128,15 +128,15 @@ def test_a_radius_of_0_leaves_only_the_sample(norm):
 
 
 @both_norms
-def test_a_sample_outside_the_box_by_rounding_may_stay_where_it_is(norm):
+def test_a_sample_outside_of_the_box_by_rounding_belongs_to_its_ball(norm):
     center = torch.tensor([[1.0000001, 0.5]])
     ball = Ball.around(center, norm, 0.1, 0, 1)
     assert torch.equal(ball.project(center), center)
     assert ball.project(center + 1)[0, 0] <= center[0, 0]
 
 
-def test_a_norm_without_balls_is_refused():
-    with pytest.raises(InputError, match="made in L2 or L∞; given L1"):
+def test_l1_is_refused():
+    with pytest.raises(InputError, match="must be L2 or L∞; given L1"):
         Ball.around(torch.zeros(1, 2), Norm.L1, 1.0)
 
 
@@ -148,9 +148,7 @@ def test_a_norm_without_balls_is_refused():
     dtype=st.sampled_from([torch.float16, torch.float32, torch.float64]),
     stretch=st.sampled_from([0.3, 1.0, 1.0 + 1e-7, 50.0]),
 )
-def test_admissible_points_never_leave_ball_or_box_whatever_numbers_the_model_uses(
-    seed, norm, exponent, dtype, stretch
-):
+def test_admissible_points_lie_in_ball_and_box_in_every_precision_of_the_model(seed, norm, exponent, dtype, stretch):
     rng = np.random.default_rng(seed)
     center, radius, low, high, scale = cases(rng, rows=6, features=5)
     radius = radius * 10.0**exponent
@@ -172,7 +170,7 @@ def test_admissible_points_never_leave_ball_or_box_whatever_numbers_the_model_us
 
 
 @both_norms
-def test_admissible_points_are_next_to_what_was_asked_for(norm):
+def test_admissible_points_are_close_to_the_given_points(norm):
     rng = np.random.default_rng(4)
     center, radius, low, high, scale = cases(rng, rows=30)
     ball = Ball.around(center, norm, radius, low, high, scale)
@@ -180,9 +178,9 @@ def test_admissible_points_are_next_to_what_was_asked_for(norm):
     torch.testing.assert_close(ball.admissible(x).double(), ball.project(x.double()), rtol=0, atol=2e-6)
     halfway = (center + 0.4 * (ball.project(x.double()) - center)).float()
     inside = torch.where(scale == 0, center.float(), halfway)
-    assert torch.equal(ball.admissible(inside), inside)  # to the last bit
+    assert torch.equal(ball.admissible(inside), inside)  # bit by bit
 
 
-def test_a_radius_that_the_model_can_express_is_used_in_full():
+def test_a_radius_that_is_representable_is_used_entirely():
     ball = Ball.around(torch.tensor([[0.5, 0.25]]).double(), Norm.LINF, 0.25, 0, 1)
     assert torch.equal(ball.admissible(torch.tensor([[9.0, -9.0]])), torch.tensor([[0.75, 0.0]]))

@@ -12,7 +12,7 @@ from tests.perturbation.networks import by_margin, formula
 
 
 def along_a_line(margin, far):
-    """What a search back finds for samples at 0 and points at `far`, one feature, and how many inputs it asked."""
+    """Return the result of `search_back` for samples at 0 and points at `far`, and its number of evaluations."""
     asked = []
 
     def counted(rows):
@@ -47,7 +47,7 @@ MARGINS = {
 
 @pytest.mark.parametrize("far", [0.95, 1.0, 1.3, 1.9])
 @pytest.mark.parametrize("name", MARGINS)
-def test_a_search_back_ends_just_beyond_a_boundary_of_any_shape(name, far):
+def test_search_back_ends_slightly_beyond_a_boundary_of_any_shape(name, far):
     margin = MARGINS[name]
     closest, fooled, _ = along_a_line(margin, [far])
     assert fooled.tolist() == [bool(margin(torch.tensor([far], dtype=torch.float64)) < 0)]
@@ -63,7 +63,7 @@ def test_a_search_back_ends_just_beyond_a_boundary_of_any_shape(name, far):
 
 @settings(max_examples=60, deadline=None)
 @given(crossing=st.floats(0.5, 0.999), bend=st.floats(-3, 3), slope=st.floats(1e-3, 1e3))
-def test_a_search_back_on_a_bent_boundary_agrees_with_the_crossing(crossing, bend, slope):
+def test_search_back_finds_the_crossing_of_a_curved_boundary(crossing, bend, slope):
     def margin(t):
         return slope * (crossing - t) * torch.exp(bend * t)
 
@@ -72,20 +72,20 @@ def test_a_search_back_on_a_bent_boundary_agrees_with_the_crossing(crossing, ben
     assert asked <= 24
 
 
-def test_a_straight_boundary_takes_few_questions():
+def test_search_back_takes_few_evaluations_on_a_linear_boundary():
     _, _, asked = along_a_line(lambda t: 0.98 - t, [1.0])
     assert asked <= 5
 
 
-def test_never_ends_farther_than_it_began_nor_moves_others():
+def test_search_back_never_increases_the_distance_and_does_not_move_other_samples():
     closest, _, _ = along_a_line(lambda t: 0.5 - t, [1.0, 0.500001, 0.4, 30.0])
     assert closest.distance[2].item() == math.inf
     assert closest.distance[1].item() <= 0.500001
     np.testing.assert_allclose(closest.distance[[0, 3]].numpy(), 0.5, rtol=1.01 * PRECISION)
 
 
-def test_searches_back_in_two_dimensions_along_the_way_it_came():
-    # Class 1 is outside a star; a brute-force walk along the ray says where it is first left for good.
+def test_search_back_follows_the_segment_to_the_sample_in_two_dimensions():
+    # Class 1 is outside of a star; the expected crossing is found by brute force along the ray.
     def margin(rows):
         angle = torch.atan2(rows[:, 1], rows[:, 0])
         return 1 + 0.3 * torch.sin(5 * angle) - rows.norm(dim=1)
@@ -100,11 +100,11 @@ def test_searches_back_in_two_dimensions_along_the_way_it_came():
     for i in range(30):
         shares = torch.linspace(0, 1, 20_001, dtype=torch.float64)[:, None]
         outside = margin(start[i] + shares * (far[i] - start[i])) < 0
-        first = shares[outside.nonzero()[0]].item() * 2  # the star is seen whole from near its middle
+        first = shares[outside.nonzero()[0]].item() * 2  # every ray from near the center crosses the star once
         assert first - 2e-4 <= closest.distance[i].item() <= first * (1 + 2 * PRECISION)
 
 
-def test_keeps_the_nearest_of_what_is_offered_and_only_what_is_misclassified():
+def test_keeps_the_nearest_misclassified_candidate():
     network = formula(by_margin(lambda rows: 1 - rows[:, 0].abs()), tile=8)
     closest = Closest.of(network, torch.zeros(2, 1).double(), torch.tensor([0, 0]), Norm.LINF)
     both = torch.arange(2)
@@ -117,7 +117,7 @@ def test_keeps_the_nearest_of_what_is_offered_and_only_what_is_misclassified():
     assert closest.point.tolist() == [[-2.0], [-1.5]]
 
 
-def test_the_plain_model_has_the_last_word():
+def test_candidates_are_verified_with_the_original_model():
     network = formula(by_margin(lambda rows: 1 - rows[:, 0]), tile=8)
     hasty = type(network)(
         lambda rows: -network.scores(rows), network.plain, 2, 8, network.low, network.high, network.scale
@@ -127,7 +127,7 @@ def test_the_plain_model_has_the_last_word():
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
-def test_where_the_scores_overflow_nothing_was_found(score):
+def test_candidates_with_scores_that_overflow_do_not_count(score):
     def scores(rows):
         return torch.stack([rows[:, 0] * 0, torch.where(rows[:, 0] > 1, score, -1.0)], 1)
 
@@ -136,14 +136,14 @@ def test_where_the_scores_overflow_nothing_was_found(score):
     assert closest.distance.tolist() == [math.inf]
 
 
-def test_a_tie_belongs_to_the_class_that_comes_first():
+def test_equal_scores_predict_the_first_class():
     network = formula(by_margin(lambda rows: 1 - rows[:, 0]))
     for label, fooled in ((0, False), (1, True)):
         closest = Closest.of(network, torch.zeros(1, 1).double(), torch.tensor([label]), Norm.L2)
         assert closest.offer(torch.tensor([0]), torch.ones(1, 1).double()).tolist() == [fooled]
 
 
-def test_what_a_faster_copy_found_is_settled_a_little_farther_out_where_the_model_does_not_agree():
+def test_settle_lengthens_perturbations_that_only_the_faster_copy_misclassifies():
     network = formula(by_margin(lambda rows: 1 - rows[:, 0]), tile=4, high=5.0)
     closest = Closest.of(network, torch.zeros(5, 1).double(), torch.zeros(5, dtype=torch.long), Norm.L2)
     offered = torch.tensor([[1.5], [0.9998], [0.999], [0.995], [0.9]], dtype=torch.float64)
@@ -154,11 +154,11 @@ def test_what_a_faster_copy_found_is_settled_a_little_farther_out_where_the_mode
     assert closest.point[4] == 0
 
 
-def test_settling_stays_inside_the_domain_and_keeps_what_was_nearer():
+def test_settle_stays_inside_the_domain_and_keeps_nearer_points():
     network = formula(by_margin(lambda rows: 1 - rows[:, 0]), tile=4, high=1.0)
     closest = Closest.of(network, torch.zeros(1, 1).double(), torch.tensor([0]), Norm.L2)
     closest.settle(torch.tensor([0]), torch.tensor([[0.999]]).double())
-    assert closest.distance.tolist() == [math.inf]  # at the edge there is a tie, and no way beyond
+    assert closest.distance.tolist() == [math.inf]  # the scores are equal at the limit of the domain
     free = formula(by_margin(lambda rows: 1 - rows[:, 0]), tile=4)
     closest = Closest.of(free, torch.zeros(1, 1).double(), torch.tensor([0]), Norm.L2)
     closest.offer(torch.tensor([0]), torch.tensor([[1.1]], dtype=torch.float64))
@@ -166,7 +166,7 @@ def test_settling_stays_inside_the_domain_and_keeps_what_was_nearer():
     assert closest.distance.tolist() == [1.1]
 
 
-def test_settling_asks_the_plain_model_once_where_it_agrees():
+def test_settle_evaluates_the_original_model_once_where_it_agrees():
     asked = []
 
     def margin(rows):

@@ -20,7 +20,7 @@ rows = arrays(np.float64, (3, 5), elements=st.floats(-1e3, 1e3, allow_subnormal=
 
 @pytest.mark.parametrize("norm", Norm, ids=str)
 @given(rows)
-def test_agrees_with_the_standard_library_in_every_norm(norm, delta):
+def test_agrees_with_plain_python_in_every_norm(norm, delta):
     expected = [LENGTHS[norm](row) for row in delta.tolist()]
     np.testing.assert_allclose(norm_of(torch.tensor(delta), norm).numpy(), expected, rtol=1e-12, atol=0)
 
@@ -35,20 +35,20 @@ def test_is_measured_in_units_of_the_scale_and_in_double_precision(norm):
 
 
 @pytest.mark.parametrize("norm", Norm, ids=str)
-def test_features_of_scale_0_do_not_count(norm):
+def test_features_of_scale_0_are_ignored(norm):
     assert length(torch.tensor([[7.0, 0.0]]), norm, torch.tensor([0.0, 1.0])).item() == 0
     assert in_units(torch.tensor([[7.0, 6.0]]), torch.tensor([0.0, 2.0])).tolist() == [[0.0, 3.0]]
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-19, 1e19, 1e37])
-def test_squares_of_tiny_and_huge_numbers_neither_vanish_nor_overflow(size):
+def test_squares_of_small_and_large_numbers_neither_underflow_nor_overflow(size):
     row = torch.tensor([[3 * size, 4 * size]], dtype=torch.float32)
     assert norm_of(row, Norm.L2).item() == pytest.approx(5 * size, rel=1e-6)
 
 
 @pytest.mark.parametrize("norm", [Norm.L2, Norm.LINF], ids=str)
 @given(rows)
-def test_the_steepest_direction_has_length_1_and_gains_the_dual_norm(norm, gain):
+def test_the_steepest_direction_has_length_1_and_attains_the_dual_norm(norm, gain):
     direction = steepest(torch.tensor(gain), norm).numpy()
     moving = np.abs(gain).max(axis=1) > 0
     np.testing.assert_allclose([LENGTHS[norm](row) for row in direction[moving]], 1, rtol=1e-12)
@@ -57,5 +57,5 @@ def test_the_steepest_direction_has_length_1_and_gains_the_dual_norm(norm, gain)
 
 
 @pytest.mark.parametrize("norm", [Norm.L2, Norm.LINF], ids=str)
-def test_without_a_slope_there_is_no_direction(norm):
+def test_the_steepest_direction_of_a_zero_gradient_is_zero(norm):
     assert steepest(torch.zeros(1, 3), norm).tolist() == [[0.0, 0.0, 0.0]]

@@ -13,22 +13,22 @@ from tests.perturbation.networks import formula, mlp, test_digits
 SCORES = torch.tensor([[3.0, 1.0, 2.0, 2.0], [0.0, -1.0, 5.0, 5.0]])
 
 
-def test_the_lead_is_over_the_strongest_other_class():
+def test_the_margin_is_the_difference_to_the_highest_other_score():
     assert lead(SCORES, torch.tensor([0, 2])).tolist() == [1.0, 0.0]
     assert lead(SCORES, torch.tensor([1, 0])).tolist() == [-2.0, -5.0]
 
 
-def test_rivals_come_strongest_first_without_the_own_class_and_ties_in_their_order():
+def test_rivals_are_sorted_by_score_without_the_samples_class():
     assert rivals_of(SCORES, torch.tensor([0, 2]), None).tolist() == [[2, 3, 1], [3, 0, 1]]
     assert rivals_of(SCORES, torch.tensor([2, 1]), 2).tolist() == [[0, 3], [2, 3]]
 
 
 @pytest.mark.parametrize("count", [3, 4, 99])
-def test_asking_for_more_rivals_than_there_are_gives_all(count):
+def test_a_count_above_the_number_of_other_classes_gives_all_of_them(count):
     assert rivals_of(SCORES, torch.tensor([0, 2]), count).shape == (2, 3)
 
 
-def test_slopes_are_those_of_finite_differences_in_units_of_the_scale():
+def test_slopes_equal_finite_differences_in_units_of_the_scale():
     scale = torch.tensor([1.0, 0.5, 0.0], dtype=torch.float64)
 
     def scores(rows):
@@ -51,7 +51,7 @@ def test_slopes_are_those_of_finite_differences_in_units_of_the_scale():
             np.testing.assert_allclose(gain[:, feature].numpy(), found.numpy(), atol=1e-8)
 
 
-def test_a_slope_is_the_row_s_own():
+def test_the_slope_of_a_row_does_not_depend_on_other_rows():
     x, _ = test_digits(64)
     rows, y = torch.tensor(x).flatten(1), torch.zeros(64, dtype=torch.long)
     rivals = torch.full((64, 1), 7)
@@ -61,7 +61,7 @@ def test_a_slope_is_the_row_s_own():
     assert torch.equal(same[5], together[0])
 
 
-def test_a_score_that_does_not_look_at_the_inputs_has_slope_0():
+def test_a_score_that_does_not_depend_on_the_inputs_has_slope_0():
     network = formula(lambda rows: torch.stack([rows[:, 0] * 0 + 1, rows[:, 0]], 1), tile=2)
     ((_, gain),) = slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[0], [0]]))
     assert gain.tolist() == [[0.0], [0.0]]
@@ -71,7 +71,7 @@ def test_a_score_that_does_not_look_at_the_inputs_has_slope_0():
     assert gain.tolist() == [[0.0], [0.0]]
 
 
-def test_works_where_the_caller_has_switched_gradients_off():
+def test_works_under_no_grad():
     network = formula(lambda rows: torch.cat([rows, -rows], 1), tile=2)
     with torch.no_grad():
         ((_, gain),) = slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[1], [1]]))
@@ -79,9 +79,9 @@ def test_works_where_the_caller_has_switched_gradients_off():
 
 
 @pytest.mark.parametrize("score", [lambda rows: rows.detach(), torch.ones_like], ids=["detached", "constant"])
-def test_scores_without_gradients_are_refused_with_a_sentence(score):
+def test_scores_without_gradients_are_refused(score):
     network = formula(lambda rows: torch.cat([score(rows), -score(rows)], 1), tile=2)
-    with pytest.raises(ModelError, match="have no gradient in its inputs"):
+    with pytest.raises(ModelError, match="have no gradient with respect to its inputs"):
         list(slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[1], [1]])))
 
 
@@ -92,7 +92,7 @@ class _NoBackward(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("name", ["plumb", "deepfool", "fmn", "first_order"])
-def test_scores_whose_backward_pass_fails_are_refused_with_a_sentence(name):
+def test_scores_whose_backward_pass_fails_are_refused(name):
     class Module(nn.Module):
         def __init__(self):
             super().__init__()
@@ -101,7 +101,7 @@ def test_scores_whose_backward_pass_fails_are_refused_with_a_sentence(name):
         def forward(self, x):
             return _NoBackward.apply(self.layer(x))
 
-    # The same sample with every label: one of them is right.
+    # The same sample with every label, one of which is the predicted class.
     with pytest.raises(ModelError, match=r"cannot be differentiated \(.*backward.*\)"):
         measure(
             as_classifier(Module(), classes=range(3)), np.full((3, 4), 0.5, np.float32), [0, 1, 2], ESTIMATORS[name]()

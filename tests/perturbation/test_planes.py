@@ -17,7 +17,7 @@ NORMS = pytest.mark.parametrize("norm", [Norm.L2, Norm.LINF], ids=str)
 @NORMS
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), features=st.integers(1, 6))
-def test_in_a_box_with_scales_and_fixed_features_it_is_as_near_as_a_numerical_optimiser_finds(norm, seed, features):
+def test_is_the_point_of_a_numerical_optimiser_in_a_box_with_scales_and_immutable_features(norm, seed, features):
     rng = np.random.default_rng(seed)
     scale = rng.choice([0.0, 0.2, 1.0, 3.0], size=features, p=[0.1, 0.3, 0.3, 0.3])
     scale[0] = 1.0
@@ -38,7 +38,7 @@ def test_in_a_box_with_scales_and_fixed_features_it_is_as_near_as_a_numerical_op
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-9)
 
 
-def test_features_that_stand_at_a_limit_count_only_inwards():
+def test_features_at_a_limit_can_move_inwards_only():
     model = LinearClassifier(np.zeros((2, 4)), [0.0, 0.0], domain=Domain(0, 1))
     with model.network((4,)) as network:
         rows = torch.tensor([[0.0, 0.0, 1.0, 0.5]], dtype=torch.float64)
@@ -47,7 +47,7 @@ def test_features_that_stand_at_a_limit_count_only_inwards():
 
 
 @NORMS
-def test_stays_where_there_is_no_slope_or_nothing_is_needed(norm):
+def test_does_not_move_without_a_slope_or_a_required_increase(norm):
     model = LinearClassifier(np.zeros((2, 2)), [0.0, 0.0])
     with model.network((2,)) as network:
         start = torch.tensor([[0.3, 0.4]] * 3, dtype=torch.float64)

@@ -11,7 +11,7 @@ from tests.perturbation.networks import by_margin, formula
 
 
 def right_of(limit, **settings):
-    """Class 1 where the first feature exceeds the limit; it says so without a slope."""
+    """Return a network that predicts class 1 where the first feature exceeds a limit, with a gradient of 0."""
     return formula(by_margin(lambda rows: torch.where(rows[:, 0] > limit, -1.0, 1.0).double()), **settings)
 
 
@@ -24,7 +24,7 @@ def zeros(count):
 
 
 @pytest.mark.parametrize("norm", list(Norm), ids=str)
-def test_names_the_references_of_another_prediction_nearest_first(norm):
+def test_returns_references_of_another_predicted_class_nearest_first(norm):
     network = right_of(1.0, features=2)
     references = rows([5.0, 0.0], [0.5, 0.0], [2.0, 0.0], [3.0, -0.5], [-9.0, 0.0])
     network = replace(network, references=references)
@@ -36,12 +36,12 @@ def test_names_the_references_of_another_prediction_nearest_first(norm):
     assert mine[0].tolist()[:2] == [1, 4]
 
 
-def test_at_most_eight_are_tried_and_ties_go_by_their_order():
+def test_at_most_eight_are_tried_and_equal_distances_keep_their_order():
     network = replace(right_of(1.0, tile=3), references=torch.full((20, 1), 2.0, dtype=torch.float64))
     assert nearest_references(network, rows([0.0]), zeros(1), Norm.L2).tolist() == [list(range(8))]
 
 
-def test_a_reference_on_which_the_scores_overflow_shows_no_way():
+def test_a_reference_with_scores_that_overflow_is_not_used():
     def scores(x):
         return torch.stack([x[:, 0] * 0, torch.where(x[:, 0] > 2, torch.nan, x[:, 0] - 1)], 1)
 
@@ -49,12 +49,12 @@ def test_a_reference_on_which_the_scores_overflow_shows_no_way():
     assert nearest_references(network, rows([0.0]), zeros(1), Norm.L2).tolist() == [[1, -1]]
 
 
-def test_where_no_reference_has_another_prediction_there_is_none():
+def test_returns_none_if_no_reference_has_another_predicted_class():
     network = replace(right_of(1.0), references=rows([0.1], [0.9]))
     assert nearest_references(network, rows([0.0], [0.5]), zeros(2), Norm.L2).tolist() == [[-1, -1], [-1, -1]]
 
 
-def test_the_answer_for_a_sample_does_not_depend_on_the_others():
+def test_the_result_for_a_sample_does_not_depend_on_other_samples():
     generator = torch.Generator().manual_seed(0)
     network = formula(by_margin(lambda rows: 1 - rows.square().sum(dim=1)), features=3, tile=4)
     network = replace(network, references=2 * torch.randn(30, 3, generator=generator, dtype=torch.float64))
@@ -65,7 +65,7 @@ def test_the_answer_for_a_sample_does_not_depend_on_the_others():
         assert torch.equal(alone[0], together[i])
 
 
-def test_without_references_noise_over_the_domain_stands_in_the_same_every_time():
+def test_without_references_reproducible_noise_over_the_domain_is_used():
     low, high = torch.tensor([0.0, -2.0, -torch.inf, 3.0]), torch.tensor([1.0, 2.0, torch.inf, torch.inf])
     network = replace(right_of(1.0, features=4), low=low.double(), high=high.double(), scale=rows(1.0, 1.0, 1.0, 1.0))
     noise = references_of(network)
@@ -75,17 +75,17 @@ def test_without_references_noise_over_the_domain_stands_in_the_same_every_time(
         assert (noise[:, feature] >= low[feature]).all()
         assert (noise[:, feature] <= high[feature]).all()
         assert noise[:, feature].std() > 0.2
-    assert (noise[:, 2:] == 0).all()  # nobody can say how far is far
+    assert (noise[:, 2:] == 0).all()  # no range is known for these features
     state = torch.get_rng_state()
     references_of(network)
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_without_limits_one_stand_in_is_enough():
+def test_one_reference_is_used_for_a_domain_without_limits():
     assert references_of(right_of(1.0, features=3)).tolist() == [[0.0, 0.0, 0.0]]
 
 
-# Falling back on them
+# fall_back
 
 
 def fallen_back(network, start, y=None, norm=Norm.L2):
@@ -94,7 +94,7 @@ def fallen_back(network, start, y=None, norm=Norm.L2):
     return closest, found
 
 
-def test_a_lost_sample_goes_to_the_nearest_reference_and_back_to_the_boundary():
+def test_fall_back_uses_the_nearest_reference_and_searches_the_boundary():
     network = replace(right_of(1.0), references=rows([9.0], [0.0], [4.0]))
     closest, found = fallen_back(network, rows([0.0], [0.5], [-3.0]))
     assert found.tolist() == [0, 1, 2]
@@ -102,7 +102,7 @@ def test_a_lost_sample_goes_to_the_nearest_reference_and_back_to_the_boundary():
     assert (closest.point > 1).all()
 
 
-def test_who_was_found_already_is_left_alone_and_so_is_who_was_not_asked():
+def test_fall_back_does_not_change_samples_that_were_found_or_not_selected():
     network = replace(right_of(1.0), references=rows([9.0]))
     closest = Closest.of(network, rows([0.0], [0.0], [0.0]), zeros(3), Norm.L2)
     closest.offer(torch.tensor([0]), rows([5.0]))
@@ -112,15 +112,15 @@ def test_who_was_found_already_is_left_alone_and_so_is_who_was_not_asked():
     assert closest.distance[2] == torch.inf
 
 
-def test_without_a_reference_of_another_prediction_nothing_is_found():
+def test_fall_back_finds_nothing_without_a_reference_of_another_class():
     closest, found = fallen_back(replace(right_of(1.0), references=rows([0.5])), rows([0.0]))
     assert len(found) == 0
     assert closest.distance.tolist() == [torch.inf]
     assert torch.equal(closest.point, closest.start)
 
 
-def test_features_that_cannot_move_keep_the_samples_values_and_any_reference_that_then_fools_will_do():
-    # Class 1 where both features are above 1; the second cannot move.
+def test_fall_back_keeps_immutable_features_and_tries_all_references():
+    # Class 1 where both features are above 1; the second is immutable.
     def margin(x):
         return torch.where((x[:, 0] > 1) & (x[:, 1] > 1), -1.0, 1.0).double()
 
@@ -131,8 +131,8 @@ def test_features_that_cannot_move_keep_the_samples_values_and_any_reference_tha
     assert found.tolist() == [0]
     assert closest.point[0, 1] == 2.0
     assert closest.distance[0] == pytest.approx(1.0, rel=2 * PRECISION)
-    assert closest.distance[1] == torch.inf  # with its own second feature no reference is of class 1
-    # The only reference that helps is taken for class 0 itself, and is the farthest of many.
+    assert closest.distance[1] == torch.inf  # no reference has class 1 with this second feature
+    # The only useful reference has class 0 itself, and is the farthest of many.
     spoiled = [[0.01 * i, 5.0] for i in range(30)]
     closest, found = fallen_back(replace(network, references=rows([50.0, -5.0], *spoiled)), rows([0.0, 2.0]))
     assert found.tolist() == [0]
@@ -140,10 +140,10 @@ def test_features_that_cannot_move_keep_the_samples_values_and_any_reference_tha
 
 
 @pytest.mark.parametrize("norm", list(Norm), ids=str)
-def test_every_sample_is_found_where_every_class_has_a_reference(norm):
+def test_every_sample_is_found_if_every_class_has_a_reference(norm):
     centres = torch.randn(5, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
-    def scores(x):  # which centre is nearest, told without slopes
+    def scores(x):  # the index of the nearest center, without a gradient
         near = torch.cdist(x, centres).argmin(dim=1)
         return torch.nn.functional.one_hot(near, 5).double()
 

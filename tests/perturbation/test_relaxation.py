@@ -1,4 +1,4 @@
-"""Bounds over a region hold for every input in it, however the model rounds; and are tight where they can be."""
+"""Bounds over a region hold for every input in it, including rounding, and are exact for linear models."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,8 @@ from torch import nn
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.layer_reading import layers_of
-from fairmargin.perturbation.regions import Region
-from fairmargin.perturbation.relaxation import Relaxation
+from fairmargin.models.layers.tracing import layers_of
+from fairmargin.perturbation.relaxation import Region, Relaxation
 from tests.oracles import _shortest
 from tests.perturbation.networks import formula
 
@@ -19,7 +18,7 @@ every_norm = pytest.mark.parametrize("norm", NORMS, ids=str)
 
 
 def some_network(seed, dtype=torch.float32):
-    """A random small network, and the shape of its samples."""
+    """Return a small random network and the shape of its samples."""
     torch.manual_seed(seed)
     if seed % 2:
         body = nn.Sequential(nn.Linear(5, 12), nn.ReLU(), nn.Linear(12, 9), nn.ReLU(), nn.Linear(9, 3))
@@ -39,7 +38,7 @@ def some_network(seed, dtype=torch.float32):
 
 
 def strengthened(body, dtype):
-    """With larger weights than torch gives at first, so that the boundary lies among the samples."""
+    """Initialise a network with larger weights than torch does, so that the boundary lies between the samples."""
     for part in body:
         if isinstance(part, (nn.Linear, nn.Conv2d)):
             nn.init.normal_(part.weight, std=1.4 / part.weight[0].numel() ** 0.5)
@@ -48,7 +47,7 @@ def strengthened(body, dtype):
 
 
 def inside(region, count, generator):
-    """Inputs of the region: random ones, many of them at its rim."""
+    """Return random inputs of the region, many of them at its limits."""
     shape = (count, *region.center.shape)
     step = torch.randn(shape, generator=generator, dtype=torch.float64)
     if region.norm is Norm.LINF:
@@ -62,7 +61,7 @@ def inside(region, count, generator):
 @every_norm
 @pytest.mark.parametrize("wide", [0, 1000], ids=["intervals", "backwards"])
 @pytest.mark.parametrize("seed", range(4))
-def test_bounds_hold_for_what_the_model_says_of_inputs_of_the_region(seed, norm, wide):
+def test_bounds_hold_for_the_models_values_at_inputs_of_the_region(seed, norm, wide):
     body, shape = some_network(seed)
     features = int(np.prod(shape))
     scale = np.linspace(0.5, 2, features)
@@ -87,7 +86,7 @@ def test_bounds_hold_for_what_the_model_says_of_inputs_of_the_region(seed, norm,
 
 
 @every_norm
-def test_bounds_are_exact_where_nothing_bends(norm):
+def test_bounds_are_exact_for_affine_models(norm):
     torch.manual_seed(0)
     body = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3)).double()
     model = as_classifier(body, classes=range(3), domain=Domain(-np.inf, np.inf))
@@ -103,7 +102,7 @@ def test_bounds_are_exact_where_nothing_bends(norm):
 
 
 @every_norm
-def test_backward_passes_are_never_looser_than_intervals_and_mostly_tighter(norm):
+def test_backward_passes_are_at_least_as_tight_as_intervals_and_usually_tighter(norm):
     torch.manual_seed(0)
     body, shape = some_network(1)
     model = as_classifier(body, classes=range(3))
@@ -120,7 +119,7 @@ def test_backward_passes_are_never_looser_than_intervals_and_mostly_tighter(norm
 
 @every_norm
 @pytest.mark.parametrize("seed", range(4))
-def test_the_least_value_of_a_linear_function_is_that_of_scipys_solvers(norm, seed):
+def test_the_minimum_of_a_linear_function_equals_that_of_scipy_solvers(norm, seed):
     rng = np.random.default_rng(seed)
     network = formula(lambda rows: rows[:, :2], features=6, low=0.0, high=1.0)
     rows = torch.tensor(rng.uniform(size=(5, 6)))
@@ -138,7 +137,7 @@ def test_the_least_value_of_a_linear_function_is_that_of_scipys_solvers(norm, se
             assert beyond > radius[i] * (1 - 1e-6)
 
 
-def test_a_region_grows_no_more_beyond_the_farthest_corner_of_the_box():
+def test_a_region_does_not_grow_beyond_the_farthest_corner_of_the_box():
     network = formula(lambda rows: rows[:, :2], features=2, low=0.0, high=1.0)
     region = Region.around(network, torch.tensor([[0.25, 0.5]]), Norm.L2, torch.tensor([9.0]))
     assert region.farthest.item() == pytest.approx(np.hypot(0.75, 0.5))

@@ -8,11 +8,11 @@ import pytest
 
 from fairmargin.analyses.adequacy import Evidence, settle
 from fairmargin.analyses.alarms import THRESHOLDS, consequence
-from fairmargin.analyses.answer import strength
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
+from fairmargin.report.answer import strength
 from fairmargin.report.figures import budgets
 from fairmargin.report.sections import unchecked
 from fairmargin.study.options import AuditOptions, DataOptions, ImportOptions, ModelOptions

@@ -4,10 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairmargin.analyses import answer as words
-from fairmargin.analyses import explanations, summary
+from fairmargin.analyses import section_parts, summary
 from fairmargin.analyses.audit import audit
-from fairmargin.analyses.cells import MARKS
+from fairmargin.analyses.section_parts import MARKS
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
@@ -21,6 +20,7 @@ from fairmargin.inference.estimate import (
     Estimate,
 )
 from fairmargin.presentation import formatting
+from fairmargin.report import answer as words
 from fairmargin.report.document import SYMBOLS
 from tests.report.examples import example_group, example_result, undefined_group
 
@@ -117,10 +117,10 @@ def test_a_missing_interval_is_said_to_be_missing():
 
 
 def test_every_verdict_and_every_bound_has_a_symbol_and_a_meaning():
-    assert set(MARKS) == set(explanations.VERDICT_MEANINGS) == set(VERDICTS)
+    assert set(MARKS) == set(section_parts.VERDICT_MEANINGS) == set(VERDICTS)
     assert len({SYMBOLS[mark] for mark in MARKS.values()}) == len(VERDICTS)
-    assert set(explanations.BOUND_MEANINGS) == set(Bound)
-    assert "orders nothing by itself" in explanations.BOUND_MEANINGS[Bound.UPPER]
+    assert set(section_parts.BOUND_MEANINGS) == set(Bound)
+    assert "orders nothing by itself" in section_parts.BOUND_MEANINGS[Bound.UPPER]
 
 
 def test_conditions_are_told_only_where_they_hold():

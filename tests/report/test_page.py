@@ -10,12 +10,12 @@ from itertools import pairwise
 import pytest
 from plotly.offline import get_plotlyjs
 
-from fairmargin.analyses.answer import answer_of
+from fairmargin.analyses.section_parts import BOUND_MEANINGS
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import Estimate
-from fairmargin.report.document import Provenance, json_in_html
-from fairmargin.report.explanations import BOUND_MEANINGS, ETHICS
+from fairmargin.report.answer import answer_of
+from fairmargin.report.document import ETHICS, PageDetails, json_in_html
 from fairmargin.report.page import render
 from tests.report.examples import (
     HOSTILE,
@@ -27,7 +27,7 @@ from tests.report.examples import (
     undefined_group,
 )
 
-PROVENANCE = Provenance(
+PROVENANCE = PageDetails(
     title="Digits <b>&</b>",
     command="fairmargin audit study.toml",
     created="2026-02-03T10:11:12+00:00",

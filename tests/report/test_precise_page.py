@@ -9,7 +9,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import LESS_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, Estimate
 from fairmargin.report import figures
-from fairmargin.report.document import Provenance
+from fairmargin.report.document import PageDetails
 from fairmargin.report.page import write_report
 from tests.report.examples import HOSTILE, example_result
 from tests.report.precise_examples import precise_group, precise_result
@@ -80,7 +80,7 @@ def test_several_partitions_share_one_page_with_contents():
 def test_names_of_strangers_are_text_and_the_page_is_well_formed():
     rows = [precise_group(name, verdict=LESS_ROBUST) for name in HOSTILE]
     found = precise_result(rows, partition=HOSTILE[0], notes=("<img src=x onerror=alert(1)>",))
-    page = Page(html_of(found, provenance=Provenance(title=HOSTILE[1])))
+    page = Page(html_of(found, provenance=PageDetails(title=HOSTILE[1])))
     assert page.open == []
     assert not [tag for tag, _ in page.tags if tag in ("img", "b", "i")]
     assert len(page.scripts) == 3  # a figure's numbers, plotly, and our own

@@ -12,10 +12,10 @@ from fairmargin.cli.spelling import option_name
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.distances.adequacy import PER_GROUP, adequacy
-from fairmargin.distances.fmn import FMN
+from fairmargin.distances.searches.fmn import FMN
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError, StoreError
-from fairmargin.models.referenced import drawn
+from fairmargin.models.references import drawn
 from fairmargin.report.page import write_report
 from fairmargin.runner.adequacy import usable_cap
 from fairmargin.runner.run import run

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import fairmargin as fm
-from fairmargin.data.files import load_file
+from fairmargin.data.formats.files import load_file
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError, ModelError, StoreError
 from fairmargin.study.check import checked

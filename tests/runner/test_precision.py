@@ -12,18 +12,17 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.distances.ddn import DDN
 from fairmargin.distances.exact_linear import ExactLinear
-from fairmargin.distances.first_order import FirstOrder
 from fairmargin.distances.measure import measure
+from fairmargin.distances.proxies.first_order import FirstOrder
+from fairmargin.distances.searches.ddn import DDN
 from fairmargin.distances.verified import Verified
 from fairmargin.errors import InputError
 from fairmargin.inference.measures import sigma
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.runner import precision
 from fairmargin.runner.costs import passes_of
-from fairmargin.runner.precision import audit_to_precision
-from fairmargin.runner.precision_plan import PrecisionPlan
+from fairmargin.runner.precision import PrecisionPlan, audit_to_precision
 
 
 @pytest.fixture(scope="module")

@@ -9,18 +9,32 @@ import pytest
 import torch
 
 from fairmargin.core.partition import Partition
-from fairmargin.core.progress import silent
 from fairmargin.data.catalog import load
 from fairmargin.data.dataset import Dataset
 from fairmargin.engine.local import Processes, Serial
-from fairmargin.errors import InputError, StoreError
+from fairmargin.errors import FairmarginError, InputError, StoreError
 from fairmargin.inference.measures import sign_agreement
-from fairmargin.models.weights import load_weights
+from fairmargin.models.reading.weights import load_weights
 from fairmargin.runner.run import run as carry_out
 from fairmargin.runner.trainer import check_epochs, make_method, prepare_training, watching
-from fairmargin.runner.training_data import build_network, groups_name, held_out, load_training_data, prepared
+from fairmargin.runner.training_data import (
+    DataLoader,
+    build_network,
+    groups_name,
+    held_out,
+    load_training_data,
+    prepared,
+)
 from fairmargin.store.folder import Store
-from fairmargin.study.options import DataOptions, EpochAuditOptions, GroupOptions, ModelOptions, TrainOptions
+from fairmargin.study.options import (
+    AuditedData,
+    AuditOptions,
+    DataOptions,
+    EpochOptions,
+    GroupOptions,
+    ModelOptions,
+    TrainOptions,
+)
 from fairmargin.study.paper_settings import PAPERS
 from fairmargin.study.record import RunRecord
 from fairmargin.study.run_folder import RunFolder
@@ -37,8 +51,10 @@ def study(*, train=None, **parts) -> Study:
     return Study(**{"data": DIGITS, "train": options, **parts})
 
 
-def question(*epochs, **more) -> EpochAuditOptions:
-    return EpochAuditOptions(**{"audit_epochs": epochs, "resamples": 200, **more})
+def at(*epochs, estimator, **more) -> dict:
+    """Return the parts of a study that audit these epochs."""
+    audit = AuditOptions(estimator=estimator, resamples=200)
+    return {"audit": audit, "epochs": EpochOptions(audit_epochs=epochs, **more)}
 
 
 def run(asked: Study, out: Path, engine=None, **more) -> RunRecord:
@@ -79,7 +95,7 @@ def test_a_class_of_two_has_one_on_each_side_and_a_single_sample_is_trained_on()
 
 
 def test_validation_samples_are_no_training_samples_and_do_not_depend_on_the_seed():
-    found = [prepare_training(study(seed=seed), silent).job.data for seed in (0, 7)]
+    found = [prepare_training(*study(seed=seed).members, DataLoader()).job.data for seed in (0, 7)]
     assert found[0].validation.fingerprint == found[1].validation.fingerprint
     rows = {row.tobytes() for row in np.asarray(found[0].training.x)}
     assert not any(row.tobytes() in rows for row in np.asarray(found[0].validation.x))
@@ -173,7 +189,7 @@ def audited(tmp_path_factory):
     out = tmp_path_factory.mktemp("audited") / "run"
     asked = study(
         train={"epochs": 4, "keep_every": 2},
-        audit=question("first", "middle", "last", "best", "2", estimator="first_order", audit_per_group=20),
+        **at("first", "middle", "last", "best", "2", estimator="first_order", audit_per_group=20),
     )
     return asked, out, run(asked, out)
 
@@ -222,7 +238,7 @@ def test_audits_are_kept_with_intervals_and_the_epochs_compared_by_the_signs_of_
 
 def test_a_finished_training_is_only_read_and_its_epochs_are_not_measured_again(audited, monkeypatch):
     asked, out, record = audited
-    monkeypatch.setattr("fairmargin.training.loop.sum_up", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr("fairmargin.training.loop.epochs.sum_up", lambda *_: pytest.fail("trained again"))
     monkeypatch.setattr(Store, "write", lambda *_: pytest.fail("measured again"))
     epochs = []
     kept = (out / "record.json").read_text()
@@ -248,7 +264,7 @@ def test_audits_can_be_asked_for_after_the_training_and_stay_when_it_is_run_agai
     first = run(asked, tmp_path / "run")
     assert not list(first.of_kind("audit"))
     epochs = []
-    later = study(train={"epochs": 2}, audit=question("last", audit_on="validation", estimator="softmax_margin"))
+    later = study(train={"epochs": 2}, **at("last", audit_on="validation", estimator="softmax_margin"))
     record = run(later, tmp_path / "run", on_epoch=epochs.append)
     assert epochs == []
     ((_, audit),) = record.of_kind("audit")
@@ -279,7 +295,7 @@ def test_another_training_in_the_same_folder_is_refused_and_the_difference_named
 
 
 def test_a_folder_that_holds_other_files_is_refused_before_anything_is_trained(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairmargin.training.loop.sum_up", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr("fairmargin.training.loop.epochs.sum_up", lambda *_: pytest.fail("trained"))
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(StoreError, match="holds other files"):
         run(study(train={"epochs": 1}), tmp_path)
@@ -290,7 +306,7 @@ def test_a_crossed_partition_is_trained_validated_and_audited_by_its_intersectio
         data=DIGITS.model_copy(update={"per_group": 40}),
         groups=GroupOptions(cross="ink,digit"),
         train={"epochs": 1},
-        audit=question("last", audit_on="validation", estimator="softmax_margin"),
+        **at("last", audit_on="validation", estimator="softmax_margin"),
     )
     record = run(asked, tmp_path / "run")
     ((stored, _),) = record.of_kind("audit")
@@ -298,12 +314,26 @@ def test_a_crossed_partition_is_trained_validated_and_audited_by_its_intersectio
     assert "ink=" in record.select(kind="training").groups[0].worst_group
 
 
+def test_a_method_treats_the_first_groups_unless_it_names_others_and_all_groups_are_audited(tmp_path):
+    groups = GroupOptions(group=("ink", "class"), merge_below=5)
+    for named, expected in (("", "ink"), ("class", "class"), ("ink & digit", "ink & digit")):
+        asked = study(
+            data=DIGITS.model_copy(update={"per_group": 40, "by": "class"}),
+            groups=groups,
+            train={"epochs": 1, "method_groups": named},
+            **at("last", audit_on="validation", estimator="softmax_margin"),
+        )
+        record = run(asked, tmp_path / expected.replace(" ", ""))
+        assert record.select(kind="training").by == expected
+        assert {stored.about.partition for stored, _ in record.of_kind("audit")} == {"ink", "class"}
+
+
 def test_a_network_with_more_outputs_than_classes_is_trained_and_audited(tmp_path):
     (tmp_path / "net.py").write_text("from torch import nn\n\ndef make():\n    return nn.Linear(64, 12)\n")
     asked = study(
         model=ModelOptions(model=f"{tmp_path / 'net.py'}:make"),
         train={"arch": "", "epochs": 1},
-        audit=question("last", audit_on="validation", estimator="softmax_margin"),
+        **at("last", audit_on="validation", estimator="softmax_margin"),
     )
     ((_, audit),) = run(asked, tmp_path / "run").of_kind("audit")
     assert len(audit.groups) == 10
@@ -313,18 +343,24 @@ def test_a_network_with_more_outputs_than_classes_is_trained_and_audited(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("asked", "train", "said"),
+    ("epoch", "train", "said"),
     [
-        (question("frist"), {}, "Did you mean 'first'"),
-        (question("9"), {}, "there is no epoch 9 among 3"),
-        (question("4"), {"epochs": 10}, "weights of epoch 4 are not kept"),
-        (question("best"), {"validation": "0"}, "`validation` 0 leaves none"),
-        (question("last", estimator="plum"), {}, "Did you mean 'plumb'"),
+        ("frist", {}, "Did you mean 'first'"),
+        ("9", {}, "`audit_epochs` names epoch 9, and there are 3"),
+        ("4", {"epochs": 10}, "weights of epoch 4 are not kept"),
+        ("best", {"validation": "0"}, "`validation` 0 leaves none"),
     ],
 )
-def test_a_question_about_epochs_that_cannot_be_answered_is_refused_before_training(asked, train, said):
+def test_a_question_about_epochs_that_cannot_be_answered_is_refused_before_training(epoch, train, said):
     with pytest.raises(InputError, match=said):
-        check_epochs(asked, TrainOptions(**{"epochs": 3, **train}))
+        check_epochs([epoch], AuditedData(), TrainOptions(**{"epochs": 3, **train}))
+
+
+def test_an_estimator_that_there_is_not_or_that_the_network_cannot_serve_is_refused_before_training(tmp_path):
+    for estimator, said in (("plum", "Did you mean 'plumb'"), ("exact_linear", "it works on linear models only")):
+        with pytest.raises(FairmarginError, match=said):
+            run(study(train={"epochs": 1}, **at("last", estimator=estimator)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -332,13 +368,14 @@ def test_a_question_about_epochs_that_cannot_be_answered_is_refused_before_train
     [
         (lambda: study(train={"validation": "0", "patience": 3}), "`patience` watches validation data"),
         (
-            lambda: prepare_training(study(train={"validation": "0", "method": "farmur:found_on=validation"})),
+            lambda: prepare_training(
+                *study(train={"validation": "0", "method": "farmur:found_on=validation"}).members, DataLoader()
+            ),
             "Validation data are asked for",
         ),
         (lambda: study(train={"epochs": 0}), "`epochs` must be 1 or more"),
-        (lambda: study(audit=EpochAuditOptions(audit_on="test")), "add `audit_epochs`"),
-        (lambda: study(groups=GroupOptions(group=("ink", "digit"))), "a training has one"),
-        (lambda: study(groups=GroupOptions(merge_below=5)), "does not go with a training"),
+        (lambda: study(audit=AuditOptions()), "add `audit_epochs`"),
+        (lambda: study(epochs=EpochOptions(audit_on="test")), "add `audit_epochs`"),
     ],
 )
 def test_a_study_that_contradicts_itself_is_refused(asked, said):

@@ -24,6 +24,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.presentation.html import section_html
 from fairmargin.report.draw import draw
 from fairmargin.report.page import render
 from tests.report.precise_examples import precise_group, precise_result
@@ -149,7 +150,7 @@ def test_a_number_in_a_text_is_refused(kind):
 @every_kind
 def test_the_text_of_another_kind_or_another_version_is_refused(kind):
     name = RESULTS[kind].FORMAT.name
-    with pytest.raises(InputError, match=rf"This is no {name} written by `{RESULTS[kind].__name__}\.to_json`"):
+    with pytest.raises(InputError, match=rf"This is not a text written by `{RESULTS[kind].__name__}\.to_json`"):
         read_result(kind, "{}")
     content = {**json.loads(made(kind).to_json()), "format": 99}
     with pytest.raises(InputError, match=rf"This {name} has format 99; this version of Fairmargin reads format \d"):
@@ -211,6 +212,7 @@ def test_hostile_names_are_harmless_in_a_notebook_and_in_sentences(kind):
     page = Tags(found._repr_html_())
     assert page.seen <= {"table", "thead", "tbody", "tr", "th", "td", "div", "style"}
     assert HOSTILE[0] in page.text
+    assert Tags(section_html(found.section())).seen <= {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "br"}
     for sentence in found.sentences():
         assert sentence.isprintable(), sentence
 

@@ -314,9 +314,9 @@ def test_input_that_does_not_belong_together_is_refused(name, norm):
         (x, np.full(6, 3), "between 0 and 2; given 3"),
         (x, np.full(6, -1), "between 0 and 2; given -1"),
         (x, np.array(["a"] * 6), "must hold class positions"),
-        (x[0], y, "one row a sample"),
+        (x[0], y, "one row per sample"),
         (np.where(np.arange(5) == 2, np.nan, x), y, "NaN or infinity"),
-        (x + 1, y, "leaves the domain"),
+        (x + 1, y, "is outside the domain"),
     ]:
         with pytest.raises(InputError, match=said):
             attack(model, samples, labels, radius=0.1, keys=keys)
@@ -354,7 +354,7 @@ def test_scores_without_a_gradient_are_refused_with_a_sentence(name, norm):
         return torch.stack([x[:, 0], 1 - x[:, 0]], dim=1).detach()
 
     model = as_classifier(Formula(detached), classes=range(2), domain=Domain(0, 1))
-    with pytest.raises(ModelError, match=r"no gradient in its inputs.* choose an attack"):
+    with pytest.raises(ModelError, match=r"no gradient with respect to its inputs.* choose an attack"):
         run(small(name, norm), model, np.full((2, 2), 0.9, np.float32), np.zeros(2, np.int64), 0.1)
 
 
@@ -369,7 +369,7 @@ def test_is_documented_with_a_reference(name):
 def test_refuses_every_norm_that_it_lacks(name):
     assert ATTACKS[name].norms
     for norm in set(Norm) - ATTACKS[name].norms:
-        with pytest.raises(InputError, match=f"`{ATTACKS[name].__name__}` cannot attack in"):
+        with pytest.raises(InputError, match=f"`{ATTACKS[name].__name__}` does not support the norm"):
             small(name, norm)
     with pytest.raises(InputError, match="Unknown norm"):
         ATTACKS[name](norm="l7")

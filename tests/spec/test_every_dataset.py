@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from fairmargin.data.cache import FOLDER_VARIABLE
 from fairmargin.data.card import SPLITS, Card
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.data.dataset import Dataset
+from fairmargin.data.fetch.cache import FOLDER_VARIABLE
 from fairmargin.data.samples import Pixels
 from fairmargin.errors import InputError
 

@@ -10,7 +10,7 @@ from fairmargin.engine.catalog import ENGINES
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError
-from tests.engine.errands import LeavesWhenReceived, double, fail_on_three, leave, slow_double
+from tests.engine.functions import LeavesWhenReceived, double, fail_on_three, leave, slow_double
 
 
 @pytest.fixture(params=sorted(ENGINES))
@@ -55,7 +55,7 @@ def test_raises_the_exception_of_a_task_as_itself(engine: Engine) -> None:
 @pytest.mark.parametrize("how", ["sys.exit", "exit", "GeneratorExit", "Unusual"])
 def test_an_attempt_to_end_the_process_is_an_error_that_says_where(engine: Engine, how: str) -> None:
     name = "SystemExit" if "exit" in how else how
-    with pytest.raises(FairmarginError, match=rf"tried to end the program \({name}.*errands\.py', line \d+"):
+    with pytest.raises(FairmarginError, match=rf"tried to end the program \({name}.*functions\.py', line \d+"):
         list(engine.run([Task(f"task-{i}", leave, (i, how)) for i in range(4)]))
 
 

@@ -32,12 +32,36 @@ KINDS = {
         {"audits", "brackets"},
     ),
     "certified": ("audit", "net.py:make", ("--estimator", "smoothing:draws=50"), {"audits", "certificates"}),
+    "study": ("run", "", ("study.toml",), {"audits", "robust_accuracy"}),
     "imported": ("audit", "", ("--distances", "distances.csv", "--bound", "upper", "--norm", "l2"), {"audits"}),
 }
 GATES = {"attack": "robust_accuracy_low < 2", "precision": "size > 0"}
 """A condition that every group meets; by default one on σ."""
 
+STUDY = """
+seeds = [0]
+[data.people]
+data = "people.csv"
+audit_on = "tested.csv"
+label = "linear"
+features = ["a", "b", "c"]
+group = "sex"
+[model.logistic]
+[model.given]
+model = "model.npz"
+fixed = true
+[train.erm]
+epochs = 2
+[audit]
+resamples = 200
+[audit.exact_linear]
+[attack.fgsm]
+radius = 0.3
+resamples = 200
+"""
+
 every_kind = pytest.mark.parametrize("kind", KINDS)
+every_kind_of_one_model = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "study"])
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +78,10 @@ def folder(tmp_path_factory):
 
     y = names["make"]()(torch.tensor(x, dtype=torch.float32)).argmax(1).numpy()  # type: ignore[operator]
     frame = pd.DataFrame(x, columns=["a", "b", "c"])
-    frame.assign(net=y, linear=(x @ [1, 2, -1] > 0).astype(int), sex=sex).to_csv(path / "people.csv", index=False)
+    frame = frame.assign(net=y, linear=(x @ [1, 2, -1] > 0).astype(int), sex=sex)
+    for name in ("people", "tested"):
+        frame.to_csv(path / f"{name}.csv", index=False)
+    (path / "study.toml").write_text(STUDY, encoding="utf-8")
     np.savez(path / "model.npz", weight=np.array([[0.0, 0, 0], [1, 2, -1]]), bias=np.zeros(2))
     values = rng.gamma(4, 1.0, 120)
     pd.DataFrame({"distance": values, "correct": True, "sex": sex}).to_csv(path / "distances.csv", index=False)
@@ -69,14 +96,15 @@ def runs(folder):
     def run_of(kind):
         if kind not in made:
             command, model, options, _ = KINDS[kind]
-            source = [folder / each if str(each).endswith(".csv") else each for each in options]
+            source = [folder / each if str(each).endswith((".csv", ".toml")) else each for each in options]
             if model:
                 label = "net" if model.startswith("net") else "linear"
                 data = ("--data", folder / "people.csv", "--label", label, "--features", "a,b,c")
                 source = ["--model", folder / model, *data, *source]
             out = folder / kind
-            quick = () if kind == "precision" else QUICK
-            made[kind] = out, json_of(fairmargin(command, *source, "--group", "sex", *quick, "--out", out, "--json"))
+            quick = () if kind in ("precision", "study") else QUICK
+            groups = () if kind == "study" else ("--group", "sex")
+            made[kind] = out, json_of(fairmargin(command, *source, *groups, *quick, "--out", out, "--json"))
         return made[kind]
 
     return run_of
@@ -107,20 +135,36 @@ def test_report_writes_the_same_page_and_json_again(kind, runs, tmp_path):
 
 
 @every_kind
-def test_the_page_shows_every_result_and_never_nan(kind, runs):
-    out, content = runs(kind)
-    page = Page((out / "report.html").read_text(encoding="utf-8"))
+def test_the_page_never_shows_nan_or_markup_of_names(kind, runs):
+    page = Page((runs(kind)[0] / "report.html").read_text(encoding="utf-8"))
     assert page.open == []
     assert not {tag for tag, _ in page.tags} & {"b"}
     assert not re.search(r"\b(nan|None)\b", page.text)
     assert "fairmargin" in page.text
+
+
+@every_kind_of_one_model
+def test_the_page_shows_every_result(kind, runs):
+    out, content = runs(kind)
+    page = Page((out / "report.html").read_text(encoding="utf-8"))
     for key in KINDS[kind][3]:
         for result in content[key]:
             for sentence in result["sentences"]:
                 assert " ".join(sentence.split()) in page.text
 
 
-@every_kind
+def test_the_page_of_a_study_shows_every_group_model_and_measurement(runs, tmp_path):
+    out, content = runs("study")
+    page = Page((out / "report.html").read_text(encoding="utf-8"))
+    shown = succeeded(fairmargin("report", out, "--out", tmp_path / "page.html")).stdout
+    results = content["audits"] + content["robust_accuracy"]
+    assert {(each["model"], each["method"]) for each in results} == {("logistic", "erm"), ("given", "as given")}
+    for text in ("logistic", "given", "exact_linear", "fgsm at radius 0.3", "F", HOSTILE):
+        assert text in page.text
+        assert text in shown
+
+
+@every_kind_of_one_model
 def test_report_prints_every_verdict(kind, runs, tmp_path):
     out, content = runs(kind)
     text = succeeded(fairmargin("report", out, "--out", tmp_path / "page.html")).stdout

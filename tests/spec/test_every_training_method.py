@@ -13,11 +13,11 @@ from torch import nn
 
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
-from fairmargin.training.batch import Batch
 from fairmargin.training.catalog import METHODS, describe_method, parse_method
+from fairmargin.training.loop.epochs import sum_up
+from fairmargin.training.parts.batch import Batch
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Recipe, TrainingMethod
-from fairmargin.training.step import sum_up
 from fairmargin.training.train import train
 from tests.training import slow
 from tests.training.problems import NAMES, blobs, captured, same_weights, small_batch, space, tiny, weights
@@ -369,11 +369,11 @@ def test_an_unknown_method_is_refused_with_a_suggestion():
         ("fat:radius=inf", "`radius` must be finite"),
         ("fat:steps=0", "`steps` of `fat` must be a whole number, 1 or more"),
         ("fat:step=0", "`step` of `fat` must be a positive number"),
-        ("fat:norm=l1", "is that of an attack, l2 or linf; given L1"),
+        ("fat:norm=l1", "must be l2 or linf; given L1"),
         ("trades:beta=-1", "`beta` of `trades` must be a number, 0 or more"),
         ("penalty:loss=rump", "`loss` of `penalty` cannot be 'rump'. Did you mean 'ramp'?"),
         ("fat_trades:crafted_by=lk", "`crafted_by` of `fat_trades` cannot be 'lk'"),
-        ("farmur:since=2", "`since` of `farmur` is a share, between 0 and 1; given 2.0"),
+        ("farmur:since=2", "`since` of `farmur` must be a share, between 0 and 1; given 2.0"),
         ("farmur:found_on=test", "`found_on` of `farmur` cannot be 'test'"),
         ("farmur:estimator=plum", "Did you mean 'plumb'?"),
         ("farmur:samples=0", "`samples` of `farmur` must be a whole number"),

@@ -17,7 +17,7 @@ from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.kept import Kept, kept_positions
+from fairmargin.models.kept_classes import Kept, kept_positions
 from fairmargin.models.linear import LinearClassifier
 from tests.distances.confirmation import Formula
 from tests.oracles import random_problem
@@ -240,8 +240,8 @@ def test_the_fingerprint_tells_sets_apart():
         (NAMES, "names all 4 classes"),
         (["a", "b", "c", "d", "a"], "names all 4 classes"),
         ([], "names no class"),
-        ("e", "`keep` holds labels that are none of the model's classes in 1 of 1 entries"),
-        (["a", 3], "none of the model's classes in 1 of 2 entries"),
+        ("e", "`keep` holds labels that are not among the model's classes in 1 of 1 entries"),
+        (["a", 3], "not among the model's classes in 1 of 2 entries"),
         ([["a"], ["b"]], "must be one-dimensional"),
     ],
 )

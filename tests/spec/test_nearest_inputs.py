@@ -17,11 +17,11 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances.catalog import CERTIFICATES, ESTIMATORS, PROXIES
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.deepfool import DeepFool
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.foreign import FromAttack
 from fairmargin.distances.measure import measure
 from fairmargin.distances.nearest import nearest
+from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner, Result
 
 from fairmargin.cli.app import app
-from fairmargin.data.files import load_file
+from fairmargin.data.formats.files import load_file
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.loading import save_linear
 

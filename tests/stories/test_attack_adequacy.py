@@ -63,8 +63,8 @@ def test_how_many_samples_are_looked_at_is_an_option_that_is_checked(files):
     ("estimator", "said"),
     [
         ("plumb+first_order", "`first_order` is a proxy, which bounds the distance on neither side"),
-        ("plumb+exact_linear", "`exact_linear` asks more of a model than gradients"),
-        ("exact_linear", "`exact_linear` needs from the model its weights: it works on linear models only"),
+        ("plumb+exact_linear", "`exact_linear` needs more from a model than gradients"),
+        ("exact_linear", "`exact_linear` needs from the model its weights, and works on linear models only"),
         ("plumb:norm=l1", "`plumb` cannot measure in L1; it measures in l2, linf"),
         ("fmn:steps=0", "`steps` of `fmn` must be at least 1"),
     ],

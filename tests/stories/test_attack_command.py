@@ -194,7 +194,7 @@ def test_a_folder_of_attacks_belongs_to_one_model(files: Path, tmp_path: Path) -
     [
         (["--radius", "0.1", "--attack", "pdg"], "Unknown attack `pdg`. Did you mean 'pgd'?"),
         (["--radius", "0.1", "--attack", "pgd:step_count=3"], "`pgd`: unknown field `step_count`."),
-        (["--radius", "0.1", "--attack", "pgd:norm=l1"], "`pgd` cannot attack in L1; it attacks in l2, linf."),
+        (["--radius", "0.1", "--attack", "pgd:norm=l1"], "`pgd` does not support the norm L1; it supports l2, linf."),
         (["--radius", "0.1", "--attack", "pgd:norm=l7"], "Unknown norm 'l7'"),
         (["--radius", "0.1", "--attack", "pgd:steps=0"], "`steps`"),
         ([], "--radius is missing: how far may the attack go? For images in [0, 1] for instance 4/255"),

@@ -111,7 +111,7 @@ def test_distances_that_were_measured_elsewhere(tmp_path, name):
 def test_what_was_assumed_about_distances_is_said_in_the_report(tmp_path):
     table = write_distances(tmp_path / "table.csv")
     succeeded(fairmargin("audit", "--distances", table, "--group", "sex", *QUICK, "--out", tmp_path / "run"))
-    assert "taken for upper bounds" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    assert "assumed to be upper bounds" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["model", "make"])

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairmargin.data.items import item_at
+from fairmargin.data.formats.torch_dataset import item_at
 from fairmargin.distances.foreign import FromAttack
 from fairmargin.distances.measure import measure
-from fairmargin.distances.plumb import Plumb
+from fairmargin.distances.plumb.estimator import Plumb
+from fairmargin.engine.attempt import attempted
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.user_file import imported
-from fairmargin.studies.grid_work import attempted
+from fairmargin.models.reading.user_file import imported
 from tests.stories.examples import QUICK, fairmargin, refused
 
 NET = """

@@ -292,8 +292,8 @@ def test_an_audit_can_be_planned_before_anything_is_measured():
 
 def test_the_table_answers_in_percent_and_samples():
     shown = succeeded(fairmargin("power", "--size", "200", "--rest", "2000", "--groups", "5")).stdout
-    assert "Detected with probability 80 %" in shown
-    assert "needed for −20 %" in shown
+    assert "detected with probability 80 %" in shown
+    assert "for σ = −20 %" in shown
     assert "−18.4 %" in shown
     assert "163" in shown
 

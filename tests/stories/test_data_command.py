@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairmargin.data.cache import FOLDER_VARIABLE
 from fairmargin.data.catalog import DATASETS
+from fairmargin.data.fetch.cache import FOLDER_VARIABLE
 from fairmargin.errors import InputError
 from tests.data.official_layouts import write_adult, write_german
 from tests.stories.examples import fairmargin, json_of, refused, succeeded
@@ -34,9 +34,9 @@ def downloads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         write_german(folder)
 
-    network = ModuleType("fairmargin.data.download")
+    network = ModuleType("fairmargin.data.fetch.download")
     network.download = download  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "fairmargin.data.download", network)
+    monkeypatch.setitem(sys.modules, "fairmargin.data.fetch.download", network)
     return folders
 
 
@@ -73,9 +73,9 @@ def test_files_that_are_not_there_are_no_failure_but_a_sentence_that_says_where_
     folder = str(cache / "files" / "adult")
     assert found["found"] is None
     assert found["looked_for_in"] == folder
-    assert f"({folder}). Put adult.data, adult.test there" in found["absent"]
+    assert f"There is no folder {folder} with files of adult. Put adult.data, adult.test there" in found["absent"]
     text = words(succeeded(fairmargin("data", "adult")).stdout)
-    assert "Put adult.data, adult.test there, or name their folder or archive with --root" in text
+    assert "Put adult.data, adult.test there, or give their folder or archive with --root" in text
 
 
 def test_files_in_the_usual_place_or_under_the_root_are_counted_with_notes(cache: Path, tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_text_from_a_file_cannot_colour_the_terminal(tmp_path: Path) -> None:
         (["adlut"], "Unknown dataset 'adlut'. Did you mean 'adult'?"),
         (["digits", "--split", "tset"], "Unknown split 'tset' of digits. Expected one of all, train, test."),
         (["adult", "--split", "tset"], "Unknown split 'tset' of adult."),
-        (["adult", "--task", "sex"], "Dataset 'adult' has one task only"),
-        (["adult", "--root", "nowhere"], "There is nothing at nowhere"),
+        (["adult", "--task", "sex"], "Dataset 'adult' has only one task"),
+        (["adult", "--root", "nowhere"], "There is no file or folder nowhere"),
         (["--split", "test"], "Which dataset?"),
         (["--download"], "Which dataset?"),
     ],

@@ -1,6 +1,8 @@
 """A pipeline asks whether the audit may pass: 0 yes, 1 no, 2 nobody can tell."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -129,3 +131,26 @@ def test_the_examples_of_the_help_find_the_weak_group(run, condition):
 
 def test_a_defect_of_ours_is_never_taken_for_a_failed_gate(run):
     assert fairmargin("gate", run, "--if", "min(size) > 100000").exit_code in (0, 2)
+
+
+HEAVY = ("torch", "scipy.stats", "scipy.optimize", "pandas", "matplotlib", "sklearn", "plotly")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "loaded"),
+    [
+        (("gate", "RUN", "--if", "size > 1000", "--quiet"), []),
+        (("compare", "RUN", "RUN", "--quiet"), []),
+        (("power", "RUN", "--quiet"), []),
+        (("report", "RUN", "--quiet"), ["plotly"]),
+    ],
+)
+def test_commands_that_read_a_run_load_only_what_they_need(run, arguments, loaded):
+    command = ["fairmargin", *(str(run) if part == "RUN" else part for part in arguments)]
+    program = (
+        f"import sys; sys.argv = {command!r}\n"
+        "from fairmargin.cli import main\n"
+        f"try: main()\nfinally: print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.splitlines() == [str(loaded)]

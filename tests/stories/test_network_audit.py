@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from fairmargin.data.cache import FOLDER_VARIABLE
+from fairmargin.data.fetch.cache import FOLDER_VARIABLE
 from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.runner.demo import train_network
 from tests.data.pictures import noise
@@ -123,7 +123,7 @@ def test_samples_that_were_trained_on_are_warned_of(weights, tmp_path):
         (("--estimator", "deepfol"), "Did you mean 'deepfool'"),
         (("--estimator", "deepfool:rivals=0"), "at least 1"),
         (("--estimator", "exact_linear"), "works on linear models only"),
-        (("--task", "age5"), "one task only"),
+        (("--task", "age5"), "only one task"),
         (("--size", "32"), "no images that could be resized"),
         (("--labels", "faces.csv"), "folder (or zip) of images"),
         (("--device", "gpu"), "device"),
@@ -242,4 +242,4 @@ def test_a_logistic_regression_is_audited_exactly_to_a_precision(logistic, tmp_p
 
 def test_a_network_with_a_relu_is_not_audited_exactly(weights, tmp_path):
     sentence = refused(audit(weights, tmp_path / "run", "--estimator", "exact_linear"))
-    assert "`exact_linear` needs from the model its weights: it works on linear models only" in sentence
+    assert "`exact_linear` needs from the model its weights, and works on linear models only" in sentence

@@ -10,8 +10,7 @@ import pytest
 
 from fairmargin.errors import StoreError
 from fairmargin.store.checksums import seal, stamped
-from fairmargin.studies.grid_folder import GridFolder
-from fairmargin.training.checkpoints import TrainingFolder
+from fairmargin.training.loop.checkpoints import TrainingFolder
 from tests.stories.examples import (
     QUICK,
     fairmargin,
@@ -107,7 +106,7 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(received):
     for path in (audit_of(run), run / "record.json"):
         shutil.move(path, run / "aside")
         os.mkfifo(path)
-        assert f"{path.name} is not a plain file" in refused(fairmargin("report", run))
+        assert f"{path.name} is not a regular file" in refused(fairmargin("report", run))
         path.unlink()
         shutil.move(run / "aside", path)
     (run / "report.html").unlink()
@@ -169,14 +168,32 @@ def test_a_page_can_be_written_to_a_device_that_the_user_names(received):
     assert Path("/dev/null").is_char_device()
 
 
-@pytest.mark.parametrize("name", ["tasks", "compared", "trainings", "trainings/digits-1"])
-def test_a_study_writes_into_no_linked_folder(tmp_path, name):
-    run = GridFolder(tmp_path / "run")
-    run.open()
-    shutil.rmtree(run.path / name, ignore_errors=True)
-    (run.path / name).symlink_to(tmp_path)
-    with pytest.raises(StoreError, match=f"{name} is a symbolic link"):
-        run.open()
+STUDY = """
+[data.digits]
+per_group = 5
+audit_per_group = 5
+[model.logistic]
+[train.erm]
+epochs = 1
+[audit.exact_linear]
+resamples = 200
+"""
+
+
+@pytest.mark.parametrize("pattern", ["trainings", "trainings/digits-*", "results", "shards", "shards/*"])
+def test_a_study_writes_into_no_linked_folder(tmp_path, pattern):
+    (tmp_path / "study.toml").write_text(STUDY)
+    command = ("run", tmp_path / "study.toml", "--out", tmp_path / "run", "--quiet")
+    succeeded(fairmargin(*command))
+    folder = next((tmp_path / "run").glob(pattern))
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "elsewhere").rglob("*")}
+    assert "is a symbolic link" in refused(fairmargin(*command))
+    (tmp_path / "study.toml").write_text(STUDY.replace("epochs = 1", "epochs = 2"))
+    if not pattern.startswith(("trainings/", "shards/")):
+        assert "is a symbolic link" in refused(fairmargin(*command))
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "elsewhere").rglob("*")} == before
 
 
 def test_a_training_writes_into_no_linked_folder(tmp_path):
@@ -191,9 +208,8 @@ def test_a_training_reads_no_file_through_a_link(tmp_path, name):
     training = tmp_path / "run" / "trainings" / "digits-1"
     training.mkdir(parents=True)
     (training / name).symlink_to(tmp_path / "elsewhere")
-    for opened in (GridFolder(tmp_path / "run").open, TrainingFolder(training).make):
-        with pytest.raises(StoreError, match=f"{name} is a symbolic link"):
-            opened()
+    with pytest.raises(StoreError, match=f"{name} is a symbolic link"):
+        TrainingFolder(training).make()
 
 
 # Edited results

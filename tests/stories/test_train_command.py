@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
-from fairmargin.training import loop
-from fairmargin.training.step import sum_up
+from fairmargin.training.loop import epochs as loop
+from fairmargin.training.loop.epochs import sum_up
 from tests.stories.examples import FEATURES, LABEL, QUICK, fairmargin, json_of, refused, succeeded, write_people
 
 START = "from fairmargin.cli import main; main()"
@@ -327,11 +327,15 @@ def test_one_sample_of_each_class_leaves_none_for_validation(tmp_path: Path) -> 
     succeeded(fairmargin(*command, tmp_path / "run", "--validation", 0, "--quiet"))
 
 
-@pytest.mark.parametrize(("cross", "advice"), [("ink,digit", "out."), ("digit,class", "--cross digit,class,ink.")])
-def test_groups_by_one_column_and_by_several_are_not_both_to_be_had(tmp_path: Path, cross: str, advice: str) -> None:
-    said = refused(fairmargin(*digits("--group", "ink", "--cross", cross, "--out", tmp_path / "run")))
-    assert said.startswith(f"--group ink and --cross {cross} both name the groups, and a training has one partition.")
-    assert said.endswith(advice)
+def test_the_method_treats_the_first_of_several_groups_and_the_audit_that_is_suggested_compares_all(
+    tmp_path: Path,
+) -> None:
+    several = ("--group", "ink", "--cross", "digit,ink", "--merge-below", 5, "--json")
+    found = json_of(fairmargin(*digits(*several, "--out", tmp_path / "run")))
+    assert {epoch["worst_group"] for epoch in found["history"]} <= {"light", "medium", "heavy"}
+    assert found["audit_command"][-6:-2] == ["--group", "ink", "--cross", "digit,ink"]
+    named = json_of(fairmargin(*digits(*several, "--method-groups", "class", "--out", tmp_path / "other")))
+    assert {epoch["worst_group"] for epoch in named["history"]} <= set("0123456789")
 
 
 def test_what_is_taken_from_a_paper_is_said(tmp_path: Path) -> None:

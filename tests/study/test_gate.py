@@ -4,7 +4,6 @@ import ast
 import math
 from contextlib import suppress
 
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +28,7 @@ ROW = {
 
 def answer(condition: str, **values: object) -> bool | None:
     """Of one group: whether it matches, or None where that is undefined."""
-    found = gate(pd.DataFrame([ROW | values]), condition)
+    found = gate([ROW | values], condition)
     assert len(found.matching) + len(found.undefined) <= 1
     return None if len(found.undefined) else bool(len(found.matching))
 
@@ -75,10 +74,10 @@ def test_a_condition_means_what_it_says(condition, expected):
 
 
 def test_every_group_that_meets_the_condition_is_found():
-    table = pd.DataFrame({"group": list("abcd"), "sigma_low": [-0.3, 0.1, NAN, -0.21]})
-    found = gate(table, "sigma_low < -0.2")
-    assert found.matching["group"].tolist() == ["a", "d"]
-    assert found.undefined["group"].tolist() == ["c"]
+    lows = {"a": -0.3, "b": 0.1, "c": NAN, "d": -0.21}
+    found = gate([{"group": group, "sigma_low": low} for group, low in lows.items()], "sigma_low < -0.2")
+    assert [row["group"] for row in found.matching] == ["a", "d"]
+    assert [row["group"] for row in found.undefined] == ["c"]
 
 
 # What is undefined

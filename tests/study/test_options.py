@@ -225,7 +225,11 @@ def test_adding_a_field_adds_its_option():
         ({"steps": True}, "steps", "--steps must be a whole number; given True."),
         ({"rate": 2}, "rate", "--rate must be at most 1; lower --steps instead; given 2."),
         ({"rate": "1/0"}, "rate", "--rate cannot be divided by 0; given '1/0'."),
-        ({"limits": "0"}, "limits", "--limits must be two numbers, low,high, as in 0,1 or -inf,inf; given '0'."),
+        (
+            {"limits": "0"},
+            "limits",
+            "--limits must be two numbers, low and high, separated by a comma, as in 0,1 or -inf,inf; given '0'.",
+        ),
         ({"crossed": ["a"]}, "crossed", "--crossed must name two or more different columns"),
         ({"radii": "far"}, "radii", "--radii must be a number such as 0.1 or a fraction such as 4/255; given 'far'."),
         ({"radii": ["4/255", -1]}, "radii", "--radii must not be negative; given -1."),

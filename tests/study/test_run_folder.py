@@ -1,6 +1,7 @@
 """A run on disk is read as it was written, or its reader is told what is wrong."""
 
 import json
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,9 @@ from fairmargin.store.shard import shard_key
 from fairmargin.study.check import checked
 from fairmargin.study.options import AttackOptions, AuditOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.record import About, Provenance, RunRecord, StoredResult
-from fairmargin.study.run_folder import RunFolder, Samples, table_of
+from fairmargin.study.run_folder import RunFolder, SampleColumns
 from fairmargin.study.study import Study
+from fairmargin.study.tables import rows_of
 
 STUDY = Study(
     model=ModelOptions(model="m.npz"),
@@ -68,7 +70,7 @@ def audited(folder, *estimators, record=RECORD):
         for each in stored:
             folder.keep(each, result)
         finished = record.model_copy(update={"status": "finished", "results": tuple(stored)})
-        return folder.finish(finished, Samples({"sex": SEX})), result
+        return folder.finish(finished, {"": SampleColumns({"sex": SEX})}), result
 
 
 # What is written is what is read
@@ -99,10 +101,25 @@ def test_results_come_back_and_as_a_table(folder):
     assert [each.about.estimator for each in again.results] == ["one", "two"]
     assert [again.result(each).to_json() for each in again.results] == [result.to_json()] * 2
     table = pd.read_csv(folder.path / "audit.csv")
-    pd.testing.assert_frame_equal(table, table_of(again, "audit"), check_dtype=False)
+    pd.testing.assert_frame_equal(table, pd.DataFrame(rows_of(again, "audit")), check_dtype=False)
     assert table[["estimator", "partition", "group", "norm"]].to_numpy().tolist() == [
         [estimator, "sex", group, "l2"] for estimator in ("one", "two") for group in ("F", "M")
     ]
+
+
+def test_a_notebook_shows_the_sentences_and_tables_of_every_result_with_names_escaped(folder, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.SEX", np.array(["<b>F</b>", "M"] * 40))
+    record, result = audited(folder, "one")
+    page = record._repr_html_()
+    assert "&lt;b&gt;F&lt;/b&gt;" in page
+    assert "<b>" not in page
+    assert "<h3>By sex</h3>" in page
+    assert page.count("<table>") == 1
+    assert f"<p>{escape(result.section().answer)}</p>" in page
+
+
+def test_a_notebook_shows_a_record_without_results_in_a_line(folder):
+    assert RECORD._repr_html_() == "<p>RunRecord(running; no results)</p>"
 
 
 def test_a_run_that_computes_less_leaves_no_file_of_what_an_earlier_one_computed(folder):
@@ -158,7 +175,7 @@ def test_notes_that_are_lost_without_harm_come_back(folder):
     assert folder.remembered("costs") == {}
 
 
-# Samples
+# SampleColumns
 
 
 COLUMNS = {
@@ -172,7 +189,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_partition_is_the_same_from_the_folder_as_from_the_data(folder, name):
-    folder.write_samples(Samples(COLUMNS).frame())
+    folder.write_samples(SampleColumns(COLUMNS).frame())
     stored, original = folder.partition(name), Partition.by(name, COLUMNS[name])
     assert stored.name == original.name
     assert stored.labels == original.labels
@@ -180,13 +197,13 @@ def test_a_partition_is_the_same_from_the_folder_as_from_the_data(folder, name):
 
 
 def test_missing_values_stay_missing(folder):
-    folder.write_samples(Samples(COLUMNS).frame())
+    folder.write_samples(SampleColumns(COLUMNS).frame())
     assert pd.read_parquet(folder.path / "samples.parquet")["text"].isna().tolist() == [False, False, True, False]
     assert folder.partition("text").labels == ("a", "b", "missing")
 
 
 def test_an_intersection_is_named_with_an_ampersand(folder):
-    folder.write_samples(Samples(COLUMNS).frame())
+    folder.write_samples(SampleColumns(COLUMNS).frame())
     stored = folder.partition("text & number")
     original = Partition.by("text", COLUMNS["text"]) & Partition.by("number", COLUMNS["number"])
     assert stored.name == original.name == "text & number"
@@ -197,13 +214,13 @@ def test_an_intersection_is_named_with_an_ampersand(folder):
 
 def test_clusters_come_back_so_that_the_same_samples_belong_together(folder):
     ids = np.array([7, 8, 7, 9])
-    folder.write_samples(Samples({"person": ids}, "person").frame())
+    folder.write_samples(SampleColumns({"person": ids}, "person").frame())
     found = AuditSettings(cluster=folder.column("person")).cluster_codes(4)
     assert found.tolist() == AuditSettings(cluster=ids).cluster_codes(4).tolist()
 
 
 def test_a_missing_column_is_answered_with_the_one_that_was_meant(folder):
-    folder.write_samples(Samples(COLUMNS).frame())
+    folder.write_samples(SampleColumns(COLUMNS).frame())
     with pytest.raises(InputError, match=r"has no column 'txt'\. Did you mean 'text'\?"):
         folder.partition("txt")
     with pytest.raises(InputError, match=r"has no column 'nmber'\. Did you mean 'number'\?"):
@@ -211,16 +228,16 @@ def test_a_missing_column_is_answered_with_the_one_that_was_meant(folder):
 
 
 def test_a_missing_cluster_column_is_answered_too(folder):
-    folder.write_samples(Samples(COLUMNS).frame())
+    folder.write_samples(SampleColumns(COLUMNS).frame())
     with pytest.raises(InputError, match="has no column 'person'"):
         folder.column("person")
 
 
 def test_ids_come_back_and_are_no_column(folder):
-    folder.write_samples(Samples({"sex": SEX[:2]}, ids=np.array(["7", "007"])).frame())
+    folder.write_samples(SampleColumns({"sex": SEX[:2]}, ids=np.array(["7", "007"])).frame())
     assert folder.ids().tolist() == ["7", "007"]
     assert list(folder.columns()) == ["sex"]
-    folder.write_samples(Samples({"sex": SEX[:2]}).frame())
+    folder.write_samples(SampleColumns({"sex": SEX[:2]}).frame())
     assert folder.ids() is None
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from fairmargin.core.domain import Domain
 from fairmargin.data.dataset import Dataset
-from fairmargin.training.batch import Batch, Space
+from fairmargin.training.parts.batch import Batch, Space
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Recipe
 

@@ -12,13 +12,13 @@ from torch import nn
 from fairmargin.core.domain import Domain
 from fairmargin.data.dataset import Dataset
 from fairmargin.study.schedule import Schedule
-from fairmargin.theory.gaussian_pair import GaussianPair
-from fairmargin.training.aggregates import GapToRest
 from fairmargin.training.catalog import parse_method
-from fairmargin.training.losses import Withstanding
+from fairmargin.training.parts.aggregates import GapToRest
+from fairmargin.training.parts.batch import Views
+from fairmargin.training.parts.losses import Withstanding
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.train import train
-from fairmargin.training.views import Views
+from fairmargin_papers.theory.gaussian_pair import GaussianPair
 from tests.training.problems import line, linear, same_weights, small_batch, space, tiny
 
 PAIR = GaussianPair(low=-2.0, high=2.0, spread=2.0)

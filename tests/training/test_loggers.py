@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from fairmargin.errors import InputError
-from fairmargin.training.history import Epoch
-from fairmargin.training.loggers import logging_to, scalars
+from fairmargin.training.loop.history import Epoch
+from fairmargin.training.loop.loggers import logging_to, scalars
 
 EPOCH = Epoch(3, 0.1, 2.0, 0.5, (("robust groups", 0.25),), 0.9, "a", 0.8, natural=0.7, worst_natural=0.6)
 

@@ -18,13 +18,13 @@ from fairmargin.data.samples import Pixels
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.engine.task import Task
 from fairmargin.models.normalized import Normalized
-from fairmargin.models.weights import load_weights
+from fairmargin.models.reading.weights import load_weights
 from fairmargin.study.schedule import Schedule
-from fairmargin.training import material
 from fairmargin.training.catalog import METHODS, parse_method
-from fairmargin.training.history import Epoch
-from fairmargin.training.losses import CrossEntropy
-from fairmargin.training.methods import ERM
+from fairmargin.training.loop import data as loop_data
+from fairmargin.training.loop.history import Epoch
+from fairmargin.training.methods.plain import ERM
+from fairmargin.training.parts.losses import CrossEntropy
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Recipe, Term
 from fairmargin.training.train import train
@@ -154,7 +154,7 @@ def test_a_training_learns_and_its_history_says_how():
     assert steps[-1][1:] == (72, 72)
     assert "epoch 12 of 12: loss 0." in steps[-1][0]
     assert "worst group" in steps[-1][0]
-    assert any("looking at validation data" in what for what, _, _ in told)
+    assert any("evaluating validation data" in what for what, _, _ in told)
     frame = found.to_frame()
     assert list(frame["epoch"]) == list(range(1, 13))
     assert frame["term loss"].tolist() == frame["loss"].tolist()
@@ -302,7 +302,7 @@ def test_data_too_large_for_memory_are_read_batch_by_batch_with_the_same_result(
     floats = images.astype(np.float32) / np.float32(255)
     np.save(tmp_path / "floats.npy", floats)
     found = [train(model, Dataset(floats, y, domain=Domain(0, 1)), ERM(), epochs=2, plan=PLAN)]
-    monkeypatch.setattr(material, "_BYTES_IN_MEMORY", 0)
+    monkeypatch.setattr(loop_data, "_BYTES_IN_MEMORY", 0)
     for x in (Pixels(on_disk), np.load(tmp_path / "floats.npy", mmap_mode="r"), floats[::-1][::-1]):
         found.append(train(model, Dataset(x, y, domain=Domain(0, 1)), ERM(), epochs=2, plan=PLAN))
     assert all(same_weights(found[0].module, other.module) for other in found[1:])

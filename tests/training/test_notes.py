@@ -5,8 +5,8 @@ import math
 import torch
 
 from fairmargin.training.catalog import parse_method
-from fairmargin.training.losses import CrossEntropy
-from fairmargin.training.methods import ERM
+from fairmargin.training.methods.plain import ERM
+from fairmargin.training.parts.losses import CrossEntropy
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Recipe, Term
 from fairmargin.training.train import train

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from fairmargin.errors import InputError
 from fairmargin.study.schedule import Schedule, parse_schedule
-from fairmargin.training.augmentation import augmented
-from fairmargin.training.batch import Losses
-from fairmargin.training.checkpoints import epochs_to_keep
-from fairmargin.training.controllers import RaisedWhereWorse
-from fairmargin.training.orders import orders_of
+from fairmargin.training.loop.checkpoints import epochs_to_keep
+from fairmargin.training.loop.data import augmented, orders_of
+from fairmargin.training.parts.batch import Losses
+from fairmargin.training.parts.controllers import RaisedWhereWorse
 
 
 @settings(max_examples=100, deadline=None)

@@ -10,14 +10,14 @@ from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import InputError, ModelError
 from fairmargin.study.schedule import Schedule
-from fairmargin.training.aggregates import Mean
 from fairmargin.training.catalog import METHODS, parse_method
-from fairmargin.training.losses import CrossEntropy
-from fairmargin.training.methods import ERM
+from fairmargin.training.methods.plain import ERM
+from fairmargin.training.parts.aggregates import Mean
+from fairmargin.training.parts.batch import MOVED
+from fairmargin.training.parts.losses import CrossEntropy
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.recipe import Part, Recipe, Term
 from fairmargin.training.train import train
-from fairmargin.training.views import MOVED
 from tests.training.problems import blobs, tiny
 
 
@@ -124,20 +124,22 @@ def test_validation_data_that_do_not_fit():
     new = Dataset(other.x, other.y, {"kind": ["new"] * 30}, other.domain)
     refused(InputError, "The validation data have a group 'new' of 'kind'", partition="kind", validation=new)
     unknown = Dataset(other.x, other.y + 1, {"kind": other.attributes["kind"]}, other.domain)
-    refused(InputError, "Validation data: `y` holds labels that are none", partition="kind", validation=unknown)
+    refused(InputError, "Validation data: `y` holds labels that are not among", partition="kind", validation=unknown)
     wide = Dataset(np.zeros((30, 4)), other.y, domain=other.domain)
-    refused(InputError, "The validation data are of shape (4,), those to train on of shape (3,)", validation=wide)
+    refused(InputError, "The validation data have shape (4,), the training data (3,)", validation=wide)
     outside = Dataset(np.asarray(other.x) + 1, other.y, domain=Domain())
-    refused(InputError, "Validation data: `x` leaves the domain", validation=outside)
+    refused(InputError, "Validation data: `x` is outside the domain", validation=outside)
     crossed = blobs().partition("kind") & blobs().partition("class")
-    refused(InputError, "given as `validation_partition`", partition=crossed, validation=other)
+    refused(
+        InputError, "pass that of the validation data as `validation_partition`", partition=crossed, validation=other
+    )
     refused(InputError, "has 60 samples but", partition=crossed, validation=other, validation_partition=crossed)
 
 
 def test_wishes_about_validation_data_that_are_not_there():
-    refused(InputError, "`patience` stops a training by what it sees on validation data", plan=TrainingPlan(patience=2))
+    refused(InputError, "`patience` stops a training by its results on validation data", plan=TrainingPlan(patience=2))
     method = parse_method("farmur:found_on=validation")
-    refused(InputError, "looks for vulnerable groups on validation data, and there are none", method=method)
+    refused(InputError, "looks for vulnerable groups on validation data, but none were given", method=method)
 
 
 def test_vulnerable_groups_of_which_validation_data_have_none():
@@ -156,7 +158,7 @@ def test_vulnerable_groups_of_a_partition_with_one_group_or_by_an_estimator_that
 
 
 def test_batchnorm_and_a_batch_of_one_sample():
-    with pytest.raises(ModelError, match=r"cannot learn from a batch of 1 .* BatchNorm needs 2 samples or more"):
+    with pytest.raises(ModelError, match=r"cannot be trained on a batch of 1 .* BatchNorm needs 2 samples or more"):
         train(tiny(normed=True), blobs(), ERM(), epochs=1, plan=TrainingPlan(batch=1))
     train(tiny(normed=True), blobs(3), ERM(), epochs=1, plan=TrainingPlan(batch=2))
     train(tiny(normed=True), blobs(61), ERM(), epochs=1, plan=TrainingPlan(batch=60))
@@ -174,7 +176,7 @@ class Returns:
 
 def test_methods_that_are_not_whole():
     refused(InputError, "must return a `Recipe`; it returned None", method=Returns(None))
-    with pytest.raises(ModelError, match="looks at attacked inputs but the method has no adversary"):
+    with pytest.raises(ModelError, match="uses attacked inputs but the method has no adversary"):
         train(net(), blobs(), Returns(Recipe.of(Term(CrossEntropy(MOVED), Mean()))), epochs=1)
     with pytest.raises(ModelError, match="is for the samples 'vulnerable', but its controller did not find them"):
         train(net(), blobs(), Returns(Recipe((Part((Term(CrossEntropy()),), among="vulnerable"),))), epochs=1)
@@ -259,5 +261,5 @@ def test_a_loss_that_does_not_return_one_number_a_sample():
     def scores(views):
         return views.scores("clean")
 
-    with pytest.raises(ModelError, match=r"must return `Losses`, one number a sample; it returned a tensor of shape"):
+    with pytest.raises(ModelError, match=r"must return `Losses`, one number per sample; it returned a tensor of shape"):
         train(net(), blobs(), Returns(Recipe.of(Term(scores))), epochs=1)

@@ -17,8 +17,8 @@ from fairmargin.core.domain import Domain
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import StoreError
 from fairmargin.study.schedule import Schedule
-from fairmargin.training import loop
 from fairmargin.training.catalog import parse_method
+from fairmargin.training.loop import epochs as loop
 from fairmargin.training.plan import TrainingPlan
 from fairmargin.training.train import train
 from tests.training.problems import blobs, changed, same_weights
@@ -52,7 +52,7 @@ def network(seed=0):
 @pytest.fixture(autouse=True)
 def every_step_is_told(monkeypatch):
     """So that a training can be ended after any of them."""
-    monkeypatch.setattr(loop, "_SECONDS_BETWEEN_WORDS", -1.0)
+    monkeypatch.setattr(loop, "_SECONDS_BETWEEN_REPORTS", -1.0)
 
 
 def killed_after(steps):
@@ -99,7 +99,7 @@ def test_killed_again_and_again_it_comes_to_the_same_weights(case, every_step, t
 
 def test_killed_while_it_looks_at_validation_data_it_comes_to_the_same_weights(tmp_path):
     def tell(what, _done, _total):
-        if "looking at validation data" in what and "epoch 2" in what:
+        if "evaluating validation data" in what and "epoch 2" in what:
             raise KeyboardInterrupt
 
     case = "moving average and validation"
@@ -137,7 +137,7 @@ def test_a_training_that_stopped_early_is_not_continued(tmp_path):
     plan = changed(PLAN, patience=1, rate=1e-9)
     asked = {"epochs": 20, "plan": plan, "validation": blobs(20, 1), "out": tmp_path}
     first = train(network(), blobs(40), parse_method("erm"), **asked)
-    assert first.stopped.startswith("Stopped after epoch 2 of 20: on validation data the worst group has not become")
+    assert first.stopped.startswith("Stopped after epoch 2 of 20: the worst group's accuracy on validation data")
     heard = []
     again = train(network(), blobs(40), parse_method("erm"), **asked, on_epoch=heard.append)
     assert heard == []
@@ -171,7 +171,7 @@ def test_a_damaged_checkpoint_is_said_in_a_sentence(tmp_path):
     run("adam", tmp_path)
     path = tmp_path / "latest.safetensors"
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(StoreError, match=r"latest.safetensors cannot be read \(.*\). Remove it to begin anew"):
+    with pytest.raises(StoreError, match=r"latest.safetensors cannot be read \(.*\). Remove it to start again"):
         run("adam", tmp_path)
 
 
@@ -186,16 +186,16 @@ def test_two_trainings_do_not_write_into_one_folder(tmp_path):
 def test_a_file_in_the_way_is_said_in_a_sentence(tmp_path):
     path = tmp_path / "file"
     path.write_text("")
-    with pytest.raises(StoreError, match="is a file; a training is kept in a folder"):
+    with pytest.raises(StoreError, match="is a file; a training is stored in a folder"):
         run("adam", path)
 
 
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from fairmargin.training import loop
+from fairmargin.training.loop import epochs as loop
 from tests.training.test_resume import run
-loop._SECONDS_BETWEEN_SAVES = loop._SECONDS_BETWEEN_WORDS = -1.0
+loop._SECONDS_BETWEEN_SAVES = loop._SECONDS_BETWEEN_REPORTS = -1.0
 slowly = lambda *_: time.sleep(0.05) if "slowly" in sys.argv else None
 run("moving average and validation", Path(sys.argv[1]), progress=slowly)
 """

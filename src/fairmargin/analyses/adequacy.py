@@ -1,4 +1,4 @@
-"""Whether an attack was strong enough: have the gaps between groups settled at rising budgets?"""
+"""Check whether an attack was strong enough, by the gaps between groups at rising budgets."""
 
 import math
 from collections.abc import Sequence
@@ -19,8 +19,7 @@ from fairmargin.analyses.alarms import (
     alarms_of,
     consequence,
 )
-from fairmargin.analyses.cells import GROUP, SAMPLES, count, group_cell, share
-from fairmargin.analyses.figures import MANY_BANDS, colours_of
+from fairmargin.analyses.section_parts import GROUP, MANY_BANDS, SAMPLES, colours_of, count, group_cell, share
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, Ints, same_length
 from fairmargin.core.bound import Bound
@@ -311,7 +310,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
 
 
 def more_of(budgets: Sequence[str]) -> str:
-    """What a larger budget is, by the names of the budgets.
+    """Name what a larger budget is, from the names of the budgets.
 
     >>> more_of(["50 steps", "100 steps"]), more_of(["budget 1", "budget 2"])
     ('more steps of this attack', 'a larger budget')
@@ -320,7 +319,7 @@ def more_of(budgets: Sequence[str]) -> str:
 
 
 def _too_few(size: int, rest: int) -> str:
-    """Which side has too few, and how many."""
+    """Name the side that has too few samples, and how many."""
     if rest >= FEWEST:
         return f"{size} of the group"
     return f"{rest} outside the group" if size >= FEWEST else f"{size} of the group and {rest} outside it"
@@ -380,13 +379,13 @@ class Evidence:
         return {name: look for name, look in every.items() if look is not None}
 
     def take(self, which: Ints) -> "Evidence":
-        """The same of some samples."""
+        """Return the same evidence for some of the samples."""
         looks = {name: look.take(which) for name, look in self.looks.items()}
         return Evidence(tuple(run.take(which) for run in self.runs), self.budgets, self.audited, **looks)
 
 
 def nothing_to_settle(bound: Bound, norm: Norm, partition: str, estimator: str, tolerance: float) -> Adequacy:
-    """For distances that no attack has found."""
+    """Return the result for distances that no attack has found, where there is nothing to check."""
     return Adequacy(
         partition=partition,
         estimator=estimator,
@@ -412,7 +411,7 @@ def settle(
     confidence: float = 0.95,
     up_to: float = math.inf,
 ) -> Adequacy:
-    """Whether more steps of an attack still move the gap between groups, and for which groups alarms are raised.
+    """Tell whether more steps of an attack still move the gap between groups, and for which groups alarms are raised.
 
     What the audit reports, σ at the audited budget, is compared with the best that all budgets together found, paired
     sample by sample: every input found is an upper bound whatever the budget, so that the least is the nearest to the
@@ -489,7 +488,7 @@ class _Found:
 
 
 def _row(i: int, of: int, found: _Found, gaps: PairedGaps, evidence: Evidence, tolerance: float) -> GroupAdequacy:
-    """Group number `i` under a rising budget, of whose `of` samples some were looked at."""
+    """Return the row of group number `i` under a rising budget; some of its `of` samples were measured again."""
     members, at, confidence = gaps.partition.membership == i, evidence.audited, gaps.confidence
     label, size, audited = gaps.partition.labels[i], int(members.sum()), evidence.runs[evidence.audited]
     sigmas, sigmas_alone = gaps.sigmas(i, found.best), gaps.sigmas(i, found.alone)

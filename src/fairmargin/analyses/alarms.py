@@ -83,7 +83,7 @@ class Alarm:
     kind
         One of `ALARMS`.
     hits, of
-        So many of so many samples.
+        Number of samples to which the alarm applies, and number of samples looked at.
     share
         The same as a share, with its exact interval (Clopper and Pearson).
     threshold
@@ -103,7 +103,7 @@ class Alarm:
 
 
 def consequence(kind: Kind, groups: int = 1) -> str:
-    """What an alarm means for the distances of the groups that it was raised for, as a sentence.
+    """Say what an alarm means for the distances of the groups that it was raised for.
 
     >>> consequence(NOISE_IS_NEARER)
     'So the distances of this group may be too large: the attack missed what mere chance found.'
@@ -123,7 +123,7 @@ def alarms_of(
     unaided: Distances | None = None,
     others: Distances | None = None,
 ) -> tuple[Alarm, ...]:
-    """Every alarm that can be told from what was measured, raised or not.
+    """Return every alarm that can be judged from what was measured, raised or not.
 
     Parameters
     ----------

@@ -1,33 +1,33 @@
 """From distances and groups to a verdict that can be defended."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.cells import (
+from fairmargin.analyses.section_parts import (
+    CURVE_READING,
+    CURVES_TOPIC,
     GROUP,
     MARKS,
     SAMPLES,
+    SIGMA_MEANING,
+    SIGMA_TOPIC,
+    VARIANCE_READING,
     VERDICT,
+    bounds_explained,
     count,
     decimals_of,
     group_cell,
     length,
     p_cell,
+    robustness_curves,
     share,
-)
-from fairmargin.analyses.explanations import (
-    CURVE_READING,
-    CURVES,
-    SIGMA,
-    SIGMA_MEANING,
-    VARIANCE_READING,
-    bounds_explained,
+    sigma_intervals,
     verdicts_explained,
 )
-from fairmargin.analyses.figures import robustness_curves, sigma_intervals
 from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
@@ -45,7 +45,7 @@ from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
 from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.shares import binomial_interval, effective_size, kolmogorov_band
+from fairmargin.inference.shares import binomial_interval, effective_size, fast_kolmogorov_band, kolmogorov_band
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     level_text,
@@ -57,6 +57,8 @@ from fairmargin.presentation.formatting import (
     radius_words,
 )
 from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
+
+_Band = Callable[[float, float], float]  # half-width of the band of a curve, from its size and the confidence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,41 +144,31 @@ class AuditResult(GroupTable[GroupResult]):
         return finding(self, row, row.reason)
 
     def notes(self) -> list[str]:
-        """Return every condition that a reader should know."""
-        every = (
-            self._subject_note(),
-            cap_note(self.up_to, self.cap_reason),
-            self._control_note(),
-            self._cluster_note(),
-        )
-        return [note for note in every if note]
+        """Return every condition under which the numbers hold."""
+        notes = []
+        if self.subject != "model":
+            notes.append(
+                f"The numbers speak of {plain(self.subject)}, which is another classifier than the plain model."
+            )
+        if math.isfinite(self.up_to):
+            notes.append(cap_note(self.up_to, self.cap_reason))
+        if self.control:
+            left_out = sum(row.dropped * row.size for row in self)
+            lost = f" {round(left_out):,} samples without a counterpart were left out." if left_out >= 0.5 else ""
+            notes.append(
+                f"Groups are compared at equal {quoted(self.control)}: a difference that only mirrors how "
+                f"{quoted(self.control)} is distributed does not show.{lost}"
+            )
+        if self.clustered:
+            notes.append(
+                "Samples that belong together (for instance several of one person) were resampled together: they count "
+                "as one observation, not as many."
+            )
+        return notes
 
     def section(self) -> Section:
         """Return every group against the rest, the curves, and the partition as a whole."""
         return _section(self)
-
-    def _subject_note(self) -> str:
-        if self.subject == "model":
-            return ""
-        return f"The numbers speak of {plain(self.subject)}, which is another classifier than the plain model."
-
-    def _control_note(self) -> str:
-        if not self.control:
-            return ""
-        left_out = sum(row.dropped * row.size for row in self)
-        lost = f" {round(left_out):,} samples without a counterpart were left out." if left_out >= 0.5 else ""
-        return (
-            f"Groups are compared at equal {quoted(self.control)}: a difference that only mirrors how "
-            f"{quoted(self.control)} is distributed does not show.{lost}"
-        )
-
-    def _cluster_note(self) -> str:
-        if not self.clustered:
-            return ""
-        return (
-            "Samples that belong together (for instance several of one person) were resampled together: they count as "
-            "one observation, not as many."
-        )
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row per group, every number in a column of its own."""
@@ -197,7 +189,7 @@ class AuditResult(GroupTable[GroupResult]):
 
 
 def audit(distances: Distances, partition: Partition, settings: AuditSettings | None = None) -> AuditResult:
-    """Compares every group of a partition with the rest, with intervals, tests and a verdict in words.
+    """Compare every group of a partition with the rest, with intervals, tests and a verdict in words.
 
     Parameters
     ----------
@@ -216,7 +208,15 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
     >>> result["F"].verdict
     'less robust'
     """
-    chosen = settings or AuditSettings()
+    return _audited(distances, partition, settings or AuditSettings(), kolmogorov_band)
+
+
+def audit_to_check(distances: Distances, partition: Partition, settings: AuditSettings) -> AuditResult:
+    """Return what `audit` does, with bands of curves to ten digits only, which are much faster to compute."""
+    return _audited(distances, partition, settings, fast_kolmogorov_band)
+
+
+def _audited(distances: Distances, partition: Partition, chosen: AuditSettings, band: _Band) -> AuditResult:
     check_partition(partition)
     if not isinstance(distances, Distances):
         raise InputError(f"`distances` must be `Distances`, as `measure` returns; given a {type(distances).__name__}.")
@@ -228,7 +228,7 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
     cluster = chosen.cluster_codes(len(values))
     means, contrasts = compare_groups(values, partition, chosen, cluster)
     cut = forced_cut([distances], partition, up_to, chosen.up_to)
-    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster), cut)
+    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster, band), cut)
     return AuditResult(
         partition=partition.name,
         groups=rows,
@@ -253,6 +253,7 @@ def _rows(
     contrasts: Contrasts,
     settings: AuditSettings,
     cluster: Ints | None,
+    band: _Band,
 ) -> tuple[GroupResult, ...]:
     family = Family.of(contrasts, settings.alpha)
     adjusted = family.adjusted
@@ -275,7 +276,7 @@ def _rows(
                 verdict=verdict,
                 reason=reason_without_verdict(label, verdict, i, contrasts, settings),
                 curve=RobustnessCurve.of(distances, mask),
-                band=kolmogorov_band(_effective(mask, cluster), settings.confidence),
+                band=band(_effective(mask, cluster), settings.confidence),
                 dropped=float(contrasts.dropped[i]),
             )
         )
@@ -283,7 +284,7 @@ def _rows(
 
 
 def _accuracy(distances: Distances, mask: Bools, settings: AuditSettings, cluster: Ints | None) -> Estimate:
-    """Exact binomial; with clusters, as if those of a cluster were copies of each other."""
+    """Return the accuracy with its exact binomial interval; samples of a cluster count as copies of each other."""
     share, size = float(distances.correct[mask].mean()), _effective(mask, cluster)
     low, high = binomial_interval(share * size, size, settings.confidence)
     return Estimate(share, low, high, Bound.EXACT)
@@ -374,7 +375,7 @@ def _overall(
 
 
 def _mean_over_groups(means: GroupMeans, settings: AuditSettings, bound: Bound) -> Estimate:
-    """Rob(f); without an interval if the spread of one of its groups is unknown."""
+    """Return Rob(f), the mean over groups; without an interval if the spread of one group is unknown."""
     value = float(means.mean.mean())
     if (means.units < 2).any():
         return Estimate(value, math.nan, math.nan, bound, "a group has 1 independent sample: its spread is unknown")
@@ -385,7 +386,7 @@ def _mean_over_groups(means: GroupMeans, settings: AuditSettings, bound: Bound) 
 
 
 def _spread(means: GroupMeans, statistic: spread.Statistic, settings: AuditSettings, bound: Bound) -> Estimate:
-    """A variance or extreme over groups: debiased, with an interval that can hold 0."""
+    """Return a variance or extreme over groups: debiased, with an interval that can hold 0."""
     kept = means.units >= 2
     spread_bound = bound.of_spread()
     if kept.sum() < 2:
@@ -431,7 +432,7 @@ def reason_without_verdict(label: str, verdict: Verdict, i: int, contrasts: Cont
 
 
 def warnings_of(values: Floats, partition: Partition, rows: tuple[GroupResult, ...], bound: Bound) -> tuple[str, ...]:
-    """What a reader must know before quoting a verdict."""
+    """Return what a reader must know before quoting a verdict."""
     warnings = []
     weak = _weak_group(values, partition, rows)
     if weak:
@@ -454,7 +455,7 @@ def warnings_of(values: Floats, partition: Partition, rows: tuple[GroupResult, .
 
 
 def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, ...]) -> str:
-    """One very weak group pulls the rest of every other group down, so that all others look more robust than it."""
+    """Warn of one very weak group, which makes every other group look more robust than the rest."""
     weak = [i for i, row in enumerate(rows) if row.verdict == LESS_ROBUST]
     strong = [i for i, row in enumerate(rows) if row.verdict == MORE_ROBUST]
     if not weak or len(strong) < 1 or len(rows) < 3:
@@ -510,8 +511,8 @@ def _section(result: AuditResult) -> Section:
         ),
         further=(Section("The partition as a whole", tables=(_overall_table(result, capped),)),),
         explanations=(
-            Explanation(CURVES, CURVE_READING),
-            Explanation(SIGMA, SIGMA_MEANING),
+            Explanation(CURVES_TOPIC, CURVE_READING),
+            Explanation(SIGMA_TOPIC, SIGMA_MEANING),
             *verdicts_explained(),
             *bounds_explained([result.bound]),
         ),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
-from fairmargin.analyses.cells import GROUP, SAMPLES, count, group_cell
+from fairmargin.analyses.section_parts import GROUP, SAMPLES, count, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
@@ -66,7 +66,7 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Limits:
     """Limits between which a number lies: for these samples for certain, for the population with some confidence."""
 
     low: float
@@ -75,8 +75,8 @@ class Range:
     population_high: float
 
     @classmethod
-    def unknown(cls) -> "Range":
-        """Nothing is known."""
+    def unknown(cls) -> "Limits":
+        """Return whether both limits are unknown."""
         return cls(math.nan, math.nan, math.nan, math.nan)
 
     @property
@@ -109,9 +109,9 @@ class GroupBracket:
 
     group: str
     size: int
-    robustness: Range
-    gap: Range
-    sigma: Range
+    robustness: Limits
+    gap: Limits
+    sigma: Limits
     p: float
     p_adjusted: float
     verdict: Certainty
@@ -160,7 +160,7 @@ class Bracket(GroupTable[GroupBracket]):
 
     @property
     def title(self) -> str:
-        """What was enclosed."""
+        """What was enclosed, in half a sentence."""
         whose = "" if self.subject == _MODEL else f", {self.subject}"
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: between a lower and an upper bound, {self.norm}{whose}{radius}"
@@ -236,7 +236,7 @@ class Bracket(GroupTable[GroupBracket]):
         for row in self.groups:
             columns: dict[str, Any] = {"partition": self.partition, "group": row.group, "size": row.size}
             for name in ("robustness", "gap", "sigma"):
-                limits: Range = getattr(row, name)
+                limits: Limits = getattr(row, name)
                 columns |= {f"{name}_{field.name}": getattr(limits, field.name) for field in fields(limits)}
             columns |= {"p_adjusted": row.p_adjusted, "verdict": row.verdict, "finding": self.finding(row)}
             rows.append(columns | {"up_to": self.up_to})
@@ -257,7 +257,7 @@ def _percents(low: float, high: float) -> str:
 
 
 def bracket(lower: Distances, upper: Distances, partition: Partition, settings: AuditSettings | None = None) -> Bracket:
-    """Between what limits the robustness of each group lies, and whether a gap is certain.
+    """Return the limits between which the robustness of each group lies, and whether a gap is certain.
 
     For every sample lower ≤ r ≤ upper. Hence, for *these samples*, Rob(P) ∈ [mean lower, mean upper] and
     σ(P) ∈ [lo_P/up_rest − 1, up_P/lo_rest − 1]: no attack and no certificate, however good, can leave these limits. For
@@ -338,7 +338,7 @@ class _Sides:
 
     @property
     def rounding(self) -> float:
-        """The relative rounding error of a mean of these samples: n·eps/2 at most, with room to spare."""
+        """Return a bound on the relative rounding error of a mean of these samples, which is n·eps/2 at most."""
         return 4 * len(self.low) * float(np.finfo(np.float64).eps)
 
     @classmethod
@@ -438,7 +438,7 @@ def _row(
         (_limit(least_means.limits.low[0], 0.0), _limit(most_means.limits.high[0], math.inf)),
     )  # fmt: skip
     if least.rest_units[0] == 0 or least.dropped[0] == 1:
-        nowhere = Range.unknown()
+        nowhere = Limits.unknown()
         reason = "there is nothing outside the group to compare with"
         return GroupBracket(label, size, robustness, nowhere, nowhere, math.nan, math.nan, NOT_COMPARABLE, reason)
     slack = sides.rounding * largest
@@ -463,9 +463,9 @@ def _row(
     return GroupBracket(label, size, robustness, gap, sigma, found.p, adjusted, verdict, _reason(verdict, settings))
 
 
-def _range(here: tuple[float, float], population: tuple[float, float]) -> Range:
+def _range(here: tuple[float, float], population: tuple[float, float]) -> Limits:
     """Join limits for these samples and for the population, which are never narrower."""
-    return Range(*here, min(here[0], population[0]), max(here[1], population[1]))
+    return Limits(*here, min(here[0], population[0]), max(here[1], population[1]))
 
 
 def _in_agreement(low: float, high: float, verdict: str) -> tuple[float, float]:
@@ -503,7 +503,7 @@ def _ratio(value: float, otherwise: float, widening: float) -> float:
 
 
 def _limit(value: float, otherwise: float) -> float:
-    """A limit where one is known; otherwise the one that is never wrong."""
+    """Return a limit where one is known; otherwise the one that is never wrong."""
     return otherwise if math.isnan(value) else float(value)
 
 
@@ -577,7 +577,7 @@ def _limits_table(result: Bracket) -> Table:
     )
 
 
-def _limits_cell(limits: Range, show: Callable[[float], str]) -> Cell:
+def _limits_cell(limits: Limits, show: Callable[[float], str]) -> Cell:
     if not limits.is_known:
         return Cell("undefined")
     here, everywhere = (

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import stats
 
-from fairmargin.analyses.cells import GROUP, SAMPLES, count, decimals_for, group_cell
+from fairmargin.analyses.section_parts import GROUP, SAMPLES, count, decimals_for, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, is_number
 from fairmargin.core.bound import Bound
@@ -22,6 +21,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
+from fairmargin.inference.distributions import binomial_quantile
 from fairmargin.inference.measures import capped
 from fairmargin.presentation.formatting import (
     fixed,
@@ -47,7 +47,7 @@ class CertifiedMean:
     guaranteed
         The mean distance of the group's samples is at least this, with the confidence that was asked for.
     false
-        So many certificates may be false at that confidence.
+        Number of certificates that may be false at that confidence.
     size
         How many samples the group has.
     """
@@ -78,7 +78,7 @@ class CertifiedShare:
 
 
 def false_certificates(size: int, alpha: float, confidence: float) -> int:
-    """K: of `size` independent certificates, each false with probability alpha at most, no more than these are false.
+    """Return K: of `size` independent certificates, each false with probability at most alpha, at most K are false.
 
     The smallest K with Pr(Bin(size, α) ≤ K) ≥ confidence.
 
@@ -86,7 +86,7 @@ def false_certificates(size: int, alpha: float, confidence: float) -> int:
     (1, 3)
     """
     _check(alpha, confidence)
-    return int(stats.binom.ppf(confidence, size, alpha))
+    return binomial_quantile(confidence, size, alpha)
 
 
 def certified_mean(
@@ -97,7 +97,7 @@ def certified_mean(
     confidence: float = 0.95,
     largest: float | None = None,
 ) -> dict[str, CertifiedMean]:
-    """mean R − R_max · K / n for each group: a lower bound on the mean distance that counts false certificates.
+    """Return mean R − R_max · K / n of each group: a lower bound on the mean distance despite false certificates.
 
     Guarantee: with probability `confidence`, for each group alone, the mean distance of its n samples is at least that.
     A false certificate overstates a distance by no more than its own radius, which is at most R_max.
@@ -113,8 +113,8 @@ def certified_mean(
     confidence
         1 − δ.
     largest
-        R_max, the largest radius attainable (`fm.distances.smoothing.Smoothing(…).largest`). If left out, the K largest
-        radii of the group are taken off instead, which is never looser.
+        R_max, the largest radius attainable (`fm.distances.smoothing.estimator.Smoothing(…).largest`). If left out,
+        the K largest radii of the group are taken off instead, which is never looser.
 
     >>> from fairmargin.core.norm import Norm
     >>> radii = Distances([0.8] * 60 + [0.0] * 40, [True] * 100, Bound.LOWER, Norm.L2, "smoothed(0.25)")
@@ -147,7 +147,7 @@ def certified_accuracy(
     alpha: float,
     confidence: float = 0.95,
 ) -> dict[str, tuple[CertifiedShare, ...]]:
-    """The share of each group with R ≥ radius, and that share − K / n, at each of the radii.
+    """Return the share of each group with R ≥ radius, and that share − K / n, at each of the radii.
 
     An abstention or a wrong vote has R = 0 and is certified at no radius, not even at 0.
 
@@ -185,7 +185,7 @@ def certified_accuracy(
 
 
 def _certified(distances: Distances, partition: Partition, alpha: float) -> Floats:
-    """The radii, if they are bounds from below."""
+    """Return the certified radii; refuse distances that are no lower bounds."""
     if distances.subject != "model" and is_number(alpha) and alpha == 0:
         raise InputError(
             f"Each certificate of {distances.subject} may be false with the estimator's `alpha`, 0.001 by default; "
@@ -245,7 +245,7 @@ class Certified(GroupTable[CertifiedGroup]):
 
     @property
     def title(self) -> str:
-        """What was certified."""
+        """What was certified, in half a sentence."""
         return f"{self.partition}: guaranteed of the {self.subject} model, {self.norm}"
 
     def sentences(self) -> list[str]:
@@ -317,7 +317,7 @@ class Certified(GroupTable[CertifiedGroup]):
 def certify_groups(
     distances: Distances, partition: Partition, radii: Sequence[float], *, alpha: float, confidence: float = 0.95
 ) -> Certified:
-    """The mean certified radius and the certified accuracy of each group, counting certificates that may be false.
+    """Return mean certified radius and certified accuracy of each group, counting certificates that may be false.
 
     Guarantee: with probability `confidence`, for all groups and radii together, the mean distance of the group's
     samples and the share of them that is at least so far are no less than what is guaranteed. Each group is allowed

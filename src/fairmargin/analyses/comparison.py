@@ -1,4 +1,4 @@
-"""Two models on the same samples: which groups gained, which lost, and did the gap close?
+"""Compare two models on the same samples: which groups gained, and which lost.
 
 Each sample is its own control, so that differences far smaller than the spread of the distances can be seen.
 """
@@ -10,22 +10,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.cells import (
+from fairmargin.analyses.section_parts import (
     GROUP,
     MARKS,
     SAMPLES,
+    SIGMA_MEANING,
+    SIGMA_TOPIC,
     VERDICT,
+    VERDICTS_TOPIC,
+    bounds_explained,
     count,
     decimals_for,
     decimals_of,
     group_cell,
+    interval_range,
     length,
     p_cell,
     share,
 )
-from fairmargin.analyses.explanations import SIGMA, SIGMA_MEANING, bounds_explained
-from fairmargin.analyses.explanations import VERDICT as VERDICTS_TOPIC
-from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, same_length
 from fairmargin.core.bound import Bound
@@ -108,7 +110,7 @@ class Comparison(GroupTable[GroupChange]):
 
     @property
     def title(self) -> str:
-        """What was compared."""
+        """What was compared, in half a sentence."""
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: after − before, {self.norm}{radius}"
 
@@ -423,7 +425,7 @@ def _section(result: Comparison) -> Section:
             ),
         ),
         explanations=(
-            Explanation(SIGMA, SIGMA_MEANING),
+            Explanation(SIGMA_TOPIC, SIGMA_MEANING),
             *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
             *bounds_explained(dict.fromkeys((result.bound_before, result.bound_after))),
         ),

@@ -1,4 +1,4 @@
-"""Audits of the same groups at several epochs of a training: do they agree on which groups are less robust?"""
+"""Compare audits of the same groups at several epochs of a training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from fairmargin.analyses.audit import AuditResult
-from fairmargin.analyses.cells import GROUP, group_cell
+from fairmargin.analyses.section_parts import GROUP, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.codec import Format
 from fairmargin.errors import InputError
@@ -72,7 +72,7 @@ class EpochComparison(GroupTable[GroupOverEpochs]):
 
     @property
     def title(self) -> str:
-        """What is compared."""
+        """What is compared, in half a sentence."""
         return f"σ by {plain(self.partition)} at each epoch"
 
     def contradiction(self) -> str:

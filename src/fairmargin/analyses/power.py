@@ -10,9 +10,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import stats
 
-from fairmargin.analyses.cells import GROUP, count, group_cell
+from fairmargin.analyses.section_parts import GROUP, count, group_cell
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import same_length
 from fairmargin.core.codec import Format
@@ -21,6 +20,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import Undefined, reason_of
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import common_cap, forced_cut
+from fairmargin.inference.distributions import normal_quantile
 from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.units import SAMPLES, UNITS, group_means, make_cells, mean_and_error2, rest_of
@@ -100,7 +100,7 @@ def power(
     sigma: float = -0.2,
     chance: float = 0.8,
 ) -> Power:
-    """What an audit of these groups can detect, judged by the spread of the distances at hand.
+    """Return what an audit of these groups can detect, judged by the spread of the given distances.
 
     Parameters
     ----------
@@ -158,6 +158,28 @@ def power(
     return Power(partition.name, tuple(rows), sigma, chance, chosen.confidence)
 
 
+def planned_power(
+    size: int, rest: int, *, groups: int, variation: float, sigma: float, chance: float, confidence: float
+) -> Power:
+    """Return what an audit of one group of `size` samples would detect, before anything is measured.
+
+    Parameters
+    ----------
+    size, rest
+        Number of samples in the group and in the rest.
+    groups
+        Number of groups that are tested.
+    variation
+        Standard deviation over mean of the distances, on both sides.
+    sigma, chance, confidence
+        As in `power`.
+    """
+    setting = Setting(variation, variation, rest, 1 if groups == 2 else groups, confidence, chance)
+    drop = setting.smallest_drop(size)
+    row = GroupPower("planned", size, rest, drop, 1 / (1 + drop) - 1, setting.samples_needed(sigma))
+    return Power("", (row,), sigma, chance, confidence)
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """The spread on both sides, the size of the rest, and how sure one wants to be.
@@ -187,14 +209,14 @@ class Setting:
             raise InputError("A variation is the standard deviation over the mean; it cannot be negative.")
 
     def smallest_drop(self, size: float) -> float:
-        """The σ below 0 nearest to 0 that a group of `size` samples would be found to have."""
+        """Return the σ below 0 nearest to 0 that a group of `size` samples would be found to have."""
         error2 = self.variation**2 / size + self.rest_variation**2 / self.rest_size
         if math.isnan(error2):
             return Undefined("a side has no spread, or a mean distance of 0")
         return math.expm1(-self._errors() * math.sqrt(error2))
 
     def samples_needed(self, sigma: float) -> float:
-        """Samples of the group that detect `sigma`, the rest being as large as it is."""
+        """Return how many samples of the group detect `sigma`, the rest being as large as it is."""
         if not sigma > -1 or sigma == 0:
             raise InputError(f"`sigma` must lie above −1 and not be 0, for instance -0.2; given {sigma!r}.")
         left = (math.log1p(sigma) / self._errors()) ** 2 - self.rest_variation**2 / self.rest_size
@@ -209,7 +231,7 @@ class Setting:
 
     def _errors(self) -> float:
         alpha = (1 - self.confidence) / self.tests
-        return float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(self.chance))
+        return normal_quantile(1 - alpha / 2) + normal_quantile(self.chance)
 
 
 # What console and report show --------------------------------------------------------------------------------------
@@ -225,8 +247,9 @@ def _section(result: Power) -> Section:
         return Cell("undefined", note=reason_of(sigma)) if math.isnan(sigma) else Cell(table_percent(sigma))
 
     return Section(
-        title=f"What can be detected, by {plain(result.partition)}",
+        title=f"What can be detected, by {plain(result.partition)}" if result.partition else "What can be detected",
         about=f"detected with probability {percent(result.chance)}",
+        sentences=tuple(result.finding(row) for row in result if math.isnan(row.samples_needed)),
         findings=tuple(result.finding(row) for row in result),
         tables=(
             Table(

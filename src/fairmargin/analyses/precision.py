@@ -7,20 +7,23 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from fairmargin.analyses.cells import (
+from fairmargin.analyses.section_parts import (
     GROUP,
     MARKS,
     SAMPLES,
+    SIGMA_MEANING,
+    SIGMA_TOPIC,
     VERDICT,
+    bounds_explained,
     count,
     decimals_of,
     group_cell,
     length,
     p_cell,
     share,
+    sigma_intervals,
+    verdicts_explained,
 )
-from fairmargin.analyses.explanations import SIGMA, SIGMA_MEANING, bounds_explained, verdicts_explained
-from fairmargin.analyses.figures import sigma_intervals
 from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Floats
@@ -313,7 +316,7 @@ def _verdict(row: PreciseGroup, adjusted: float, enough: bool, confidence: float
 
 
 def _times(other: float, spent: float) -> str:
-    """How this compares, in words that are right on either side of 1."""
+    """Return how this compares, in words that are right on either side of 1."""
     ratio = other / spent if spent > 0 else float("inf")
     return f"{ratio:.1f}× less than" if ratio >= 1 else f"{1 / ratio:.1f}× more than"
 
@@ -376,7 +379,7 @@ def _section(result: PrecisionResult) -> Section:
         further=(Section("What each group took", tables=(_costs_table(result, rows),)),),
         explanations=(
             Explanation("Why so few samples are enough", " ".join(trust)),
-            Explanation(SIGMA, SIGMA_MEANING),
+            Explanation(SIGMA_TOPIC, SIGMA_MEANING),
             *verdicts_explained(),
             *bounds_explained([result.bound]),
         ),
@@ -471,7 +474,7 @@ def reached(row: PreciseGroup, result: PrecisionResult) -> str:
 
 
 def precision_points(half: float) -> str:
-    """Half a width in percentage points.
+    """Format half the width of an interval in percentage points.
 
     >>> precision_points(0.03), precision_points(0.125)
     ('3.0 points', '12 points')

@@ -11,9 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.analyses.cells import GROUP, MARKS, SAMPLES, VERDICT, count, group_cell, p_cell, share
-from fairmargin.analyses.explanations import VERDICT as VERDICTS_TOPIC
-from fairmargin.analyses.figures import interval_range
+from fairmargin.analyses.section_parts import (
+    GROUP,
+    MARKS,
+    SAMPLES,
+    VERDICT,
+    VERDICTS_TOPIC,
+    count,
+    group_cell,
+    interval_range,
+    p_cell,
+    share,
+)
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, as_bools, same_length
 from fairmargin.core.bound import Bound
@@ -208,7 +217,7 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
 
     @property
     def radius_text(self) -> str:
-        """The radius as one says it."""
+        """The radius as text, as in 4/255."""
         if self.smallest_radius != self.radius:
             return f"{spelled_radius(self.smallest_radius)} to {spelled_radius(self.radius)}"
         return spelled_radius(self.radius)
@@ -318,7 +327,7 @@ def accuracy_under_attack(
     radius: Any,
     bound: Bound | str = Bound.UPPER,
 ) -> RobustAccuracy:
-    """Robust accuracy of every group, with intervals, tests and a verdict in words.
+    """Return the robust accuracy of every group, with intervals, tests and a verdict.
 
     Per group robust error = natural + boundary error, exactly. p_adv has Clopper and Pearson's exact interval; VCRA,
     VCA, the largest gap and the coefficient of variation are debiased, with intervals that can hold 0; groups are
@@ -445,7 +454,7 @@ def _overall(
 
 
 def _share(hits: Bools, size: float, settings: AuditSettings, bound: Bound) -> Estimate:
-    """Exact binomial; with clusters, as if those of a cluster were copies of each other."""
+    """Return a share with its exact binomial interval; samples of a cluster count as copies of each other."""
     share = float(hits.mean())
     return Estimate(share, *binomial_interval(share * size, size, settings.confidence), bound)
 
@@ -488,7 +497,7 @@ def _reason(verdict: Verdict, i: int, gap: Estimate, contrasts: Contrasts, setti
 
 
 def _warnings(rows: tuple[GroupUnderAttack, ...], overall: EveryoneUnderAttack, bound: Bound) -> tuple[str, ...]:
-    """What a reader must know before quoting a number."""
+    """Return what a reader must know before quoting a number."""
     warnings = []
     if bound is Bound.UPPER:
         warnings.append(

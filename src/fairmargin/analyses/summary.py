@@ -44,11 +44,11 @@ class Row(Protocol):
 
     @property
     def p_adjusted(self) -> float:
-        """The corrected p-value."""
+        """The p-value, corrected for the number of groups."""
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict."""
+        """The verdict on the group."""
 
 
 class Result(Protocol):
@@ -60,7 +60,7 @@ class Result(Protocol):
 
     @property
     def groups(self) -> Sequence[Row]:
-        """The rows."""
+        """One row per group."""
 
     @property
     def bound(self) -> Bound:

@@ -1,14 +1,16 @@
 """What all results share: one row per group of a partition, read by position or name, printed, tabulated and kept."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from fairmargin.core import codec
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import Estimate
 from fairmargin.presentation.section import Section
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class GroupRow(Protocol):
@@ -22,7 +24,7 @@ class GroupRow(Protocol):
 Row = TypeVar("Row", bound=GroupRow)
 
 
-class GroupTable(Generic[Row]):
+class GroupTable(ABC, Generic[Row]):
     """Behaviour of a frozen dataclass with a `partition` and a tuple of `groups`. It has no fields of its own.
 
     A result declares `groups` again with the type of its rows, from which it is read back.
@@ -35,25 +37,25 @@ class GroupTable(Generic[Row]):
     groups: tuple[Row, ...]
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """What the result is about, in half a sentence."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sentences(self) -> list[str]:
         """Return everything that a reader should know, as sentences that are computed from the numbers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def section(self) -> Section:
         """Return what console and report show: sentences, tables and the data of figures."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finding(self, row: Row) -> str:
         """Return what was found of one group, as a sentence."""
-        raise NotImplementedError
 
+    @abstractmethod
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of `to_frame`, every number in a column of its own."""
-        raise NotImplementedError
 
     def contradiction(self) -> str:
         """Return why this cannot be what was written; empty if it can."""
@@ -69,8 +71,10 @@ class GroupTable(Generic[Row]):
         names = ", ".join(repr(row.group) for row in self.groups)
         raise InputError(f"Partition {self.partition!r} has no group {group!r}; it has {names}.")
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """Return one row per group, every number in a column of its own."""
+        import pandas as pd  # loading it takes longer than most commands that need no table
+
         return pd.DataFrame(self.records())
 
     def to_json(self) -> str:

@@ -1,1 +1,1 @@
-"""Attacks at a fixed radius: for each sample an input within it that the model misclassifies, if one is found."""
+"""Attacks at a fixed radius, which search for misclassified inputs within the radius of each sample."""

@@ -1,33 +1,39 @@
-"""Steps up a loss that stay inside a ball: what attacks do tile by tile, and training with whole batches."""
+"""Projected gradient ascent on a loss inside a ball, as a function of tensors and as the search of an attack."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from fairmargin.attacks.losses import Loss
+from fairmargin.attacks.survivors import Survivors
 from fairmargin.errors import ModelError
+from fairmargin.models.network import Network
 from fairmargin.perturbation.balls import Ball
-from fairmargin.perturbation.margins import gradient_of
+from fairmargin.perturbation.margins import gradient_of, lead
+from fairmargin.perturbation.tiles import by_tiles
 
 
 def ascend(loss: Callable[[Tensor], Tensor], begin: Tensor, *, ball: Ball, step: Tensor | float, steps: int) -> Tensor:
-    """The points after so many projected steps: x ← project(x + step · steepest(∇loss(x))).
+    """Return the points after `steps` projected gradient steps, x ← project(x + step · steepest(∇loss(x))).
 
-    Guarantee: inside the ball if `begin` is or if there is a step, but for rounding; the gradient is taken in x alone,
-    so that nothing is added to a model's parameters. Where a gradient is 0 or no number the point stays.
+    Guarantee: the result lies in the ball, up to rounding, if `begin` does or if `steps` is at least 1. Gradients are
+    computed with respect to x only and are not accumulated in the parameters of a model. A point does not move if its
+    gradient is 0, NaN or infinite.
 
     Parameters
     ----------
     loss
-        Points to one value each; whoever calls says in which mode the model is.
+        Function that returns one value for each point. The caller sets the mode of the model (training or evaluation).
     begin
-        Where to begin, of the samples' shape (n, …).
+        Points at which to begin, in the shape (n, …) of the samples.
     ball
-        Around the samples.
+        Balls around the samples.
     step
-        The length of a step, in units of the ball's scale: a number, or one a sample.
+        Length of a step in units of the ball's scale: a number, or one number per sample.
     steps
-        How many; each is one forward and one backward pass. The last point is not looked at.
+        Number of steps. Each takes one forward and one backward pass. The loss is not evaluated at the last point.
 
     >>> from fairmargin.core.norm import Norm
     >>> ball = Ball.around(torch.zeros(1, 2), Norm.LINF, 0.5)
@@ -42,15 +48,130 @@ def ascend(loss: Callable[[Tensor], Tensor], begin: Tensor, *, ball: Ball, step:
 
 
 def slope(loss: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """∂loss/∂x of each sample; 0 where it is no number."""
+    """Return ∂loss/∂x of each sample, and 0 for samples whose gradient is NaN or infinite."""
     with torch.enable_grad():
         at = x.detach().requires_grad_(True)
         values = loss(at)
         if not values.requires_grad:
             raise ModelError(
-                "The model's scores have no gradient in its inputs: it works under `torch.no_grad()`, detaches, "
-                "rounds, or does not look at its inputs. Remove that, or choose an attack that needs predictions only."
+                "The model's scores have no gradient with respect to its inputs: it uses `torch.no_grad()`, detaches "
+                "or rounds tensors, or does not depend on its inputs. Change that, or choose an attack that needs "
+                "predictions only."
             )
         gradient = gradient_of(values, at)
     sound = torch.isfinite(gradient).flatten(1).all(dim=1)
     return torch.where(sound.reshape(-1, *[1] * (x.ndim - 1)), gradient, 0.0)
+
+
+def search_by_ascent(survivors: Survivors, begin: Tensor, *, step: float, steps: int, loss: Loss | None = None) -> None:
+    """Run projected gradient ascent for the remaining samples of an attack and offer the best inputs on each path.
+
+    The steps are divided into rounds. After each round, samples that are misclassified leave, so an easy sample takes
+    few passes. A hard one takes `steps` passes, and two more with the original model.
+
+    Parameters
+    ----------
+    survivors
+        Samples of the attack, of which those in `survivors.remaining` are searched.
+    begin
+        Points at which to begin, one row for each remaining sample.
+    step
+        Length of a step as a fraction of the radius.
+    steps
+        Number of steps. Each takes one forward and one backward pass.
+    loss
+        Loss to maximise; by default the loss by which `survivors` orders inputs.
+    """
+    which, x, done = survivors.remaining, begin, 0
+    best, best_loss = begin, torch.full((len(which),), -torch.inf, dtype=begin.dtype, device=begin.device)
+    while done < steps and len(which):
+        count = min(max(1, done // 2), steps - done)
+        x, adversarial, margin, best, best_loss = _ascend_round(
+            survivors, which, x, best, best_loss, step, count, loss or survivors.loss
+        )
+        found = torch.nonzero(torch.isfinite(margin))[:, 0]
+        keep = torch.ones(len(which), dtype=torch.bool, device=which.device)
+        keep[found] = ~survivors.offer(which[found], adversarial[found])
+        which, x, best, best_loss = which[keep], x[keep], best[keep], best_loss[keep]
+        done += count
+    keep = ~survivors.offer(which, x)
+    survivors.offer(which[keep], best[keep])
+
+
+def random_starts(survivors: Survivors, stream: int) -> Tensor:
+    """Return a uniform random point of the ball of each remaining sample, by its key and the number of the stream."""
+    which = survivors.remaining
+    if not len(which):
+        return survivors.samples.x[which]
+
+    def start(x: Tensor, radius: Tensor, draws: Tensor) -> tuple[Tensor]:
+        return (survivors.ball(x, radius).random_start(draws),)
+
+    draws = survivors.draws(which, stream)
+    (begin,) = by_tiles(survivors.network, start, survivors.samples.x[which], survivors.radius[which], draws)
+    return begin
+
+
+@dataclass(slots=True, eq=False)
+class _Path:
+    """Best inputs on the paths of a tile, according to the scores from which gradients are computed.
+
+    Parameters
+    ----------
+    network, loss, y
+        Model, loss to maximise, and positions of the classes.
+    adversarial, margin
+        The misclassified input with the smallest margin, and that margin; `inf` if no input was misclassified.
+    best, best_loss
+        The input with the largest loss, and its loss.
+    """
+
+    network: Network
+    loss: Loss
+    y: Tensor
+    adversarial: Tensor
+    margin: Tensor
+    best: Tensor
+    best_loss: Tensor
+
+    def evaluate(self, x: Tensor) -> Tensor:
+        """Return the loss at x, and update the best inputs."""
+        scores = self.network.scores(x)
+        values = self.loss(scores, self.y)
+        self._update(x.detach(), scores.detach(), values.detach())
+        return values
+
+    def _update(self, x: Tensor, scores: Tensor, values: Tensor) -> None:
+        sound = torch.isfinite(scores).all(dim=1)
+        margin = lead(scores, self.y)
+        lower = sound & (scores.argmax(dim=1) != self.y) & (margin < self.margin)
+        higher = sound & (values > self.best_loss)
+        self.adversarial = torch.where(lower[:, None], x, self.adversarial)
+        self.margin = torch.where(lower, margin, self.margin)
+        self.best = torch.where(higher[:, None], x, self.best)
+        self.best_loss = torch.where(higher, values, self.best_loss)
+
+
+def _ascend_round(
+    survivors: Survivors,
+    which: Tensor,
+    x: Tensor,
+    best: Tensor,
+    best_loss: Tensor,
+    step: float,
+    steps: int,
+    loss: Loss,
+) -> tuple[Tensor, ...]:
+    """Take some steps; return the last point, the best misclassified input, its margin, and the best input so far."""
+
+    def ascend_tile(
+        x: Tensor, center: Tensor, y: Tensor, radius: Tensor, best: Tensor, best_loss: Tensor
+    ) -> tuple[Tensor, ...]:
+        path = _Path(survivors.network, loss, y, center, torch.full_like(best_loss, torch.inf), best, best_loss)
+        x = ascend(path.evaluate, x, ball=survivors.ball(center, radius), step=step * radius, steps=steps)
+        return x, path.adversarial, path.margin, path.best, path.best_loss
+
+    samples = survivors.samples
+    return by_tiles(
+        survivors.network, ascend_tile, x, samples.x[which], samples.y[which], survivors.radius[which], best, best_loss
+    )

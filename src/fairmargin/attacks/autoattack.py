@@ -1,4 +1,4 @@
-"""AutoAttack: four attacks in a row, each on who withstood those before."""
+"""AutoAttack: four attacks, each applied to the samples that the earlier ones did not find."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,43 +6,45 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from fairmargin.attacks.apgd import APGD
 from fairmargin.attacks.losses import margin
-from fairmargin.attacks.nearest import offer_nearest
 from fairmargin.attacks.protocol import accepted_norm
 from fairmargin.attacks.square import Square
-from fairmargin.attacks.survivors import Survivors, attacked
+from fairmargin.attacks.survivors import Survivors, run_attack
 from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import check_count
+from fairmargin.distances.gradient_search import Started, check_count
+from fairmargin.distances.plumb.estimator import Plumb
 
 
 @dataclass(frozen=True)
 class AutoAttack:
-    """APGD on the cross-entropy, APGD towards the strongest rivals, a minimum-norm search, and Square.
+    """APGD on the cross-entropy, targeted APGD, a minimum-norm search, and Square, one after the other.
 
-    They fail for different reasons, and the last needs no gradient. A sample is fooled if and only if one of them alone
-    would fool it, so that robust accuracy is never higher than by any member.
+    These attacks fail for different reasons, and the last one needs no gradient. A sample is misclassified if and only
+    if one of them alone misclassifies it, so robust accuracy is at most that of every single attack.
 
-    Not as published: the minimum-norm search is `plumb`, this package's own estimator, where the paper has targeted
-    FAB; what it finds is brought into the ball. Any misclassified input on the way counts, not only the last. With
-    fewer than four classes the targeted loss, a ratio of four scores, is the plain difference.
+    Differences from the publication: the minimum-norm search is `plumb`, an estimator of this package, instead of
+    targeted FAB, and its result is moved into the ball. All misclassified inputs on a path count, not only the last.
+    With fewer than four classes, the targeted loss is the difference of two scores instead of a ratio of four.
 
-    Guarantee: within the radius and the domain; what counts as success was misclassified by the model itself.
+    Guarantee: every result is within the radius and the domain, and success means that the original model misclassifies
+    it.
 
     Parameters
     ----------
     norm
-        L∞ or L2.
+        Norm of the radius: L∞ or L2.
     steps
-        Of each climb and of the minimum-norm search.
+        Number of steps of each run of APGD and of the minimum-norm search.
     restarts
-        Random starts of each climb and of Square.
+        Number of random starts of APGD and of Square.
     targets
-        How many rivals are climbed towards, those of the highest scores first; fewer if the model has fewer.
+        Number of target classes of targeted APGD, in the order of their scores; at most the number of other classes.
     queries
-        Of Square, each start.
+        Number of queries of Square in each start.
 
     References
     ----------
@@ -70,20 +72,36 @@ class AutoAttack:
         check_count(self, steps=self.steps, restarts=self.restarts, targets=self.targets, queries=self.queries)
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """The best input for each sample; its key says where climbs begin and which squares are tried."""
-        return attacked(self, model, x, y, radius, keys, loss=margin, search=self.search)
+        """Return the best input found for each sample. The sample's key determines random starts and squares."""
+        return run_attack(self, model, x, y, radius, keys, loss=margin, search=self.search)
 
     def search(self, survivors: Survivors) -> None:
-        """All four, each for those who are left."""
+        """Run the four attacks, each on the samples that remain."""
         for member in self.members:
             member(survivors)
 
     @property
     def members(self) -> tuple[Callable[[Survivors], None], ...]:
-        """What is run, in this order."""
+        """Searches of the four attacks, in the order in which they run."""
         return (
             APGD(self.norm, self.steps, self.restarts).search,
             APGD(self.norm, self.steps, self.restarts, "dlr", self.targets).search,
-            lambda survivors: offer_nearest(survivors, self.steps),
+            lambda survivors: search_nearest(survivors, self.steps),
             Square(self.norm, self.queries, restarts=self.restarts).search,
         )
+
+
+def search_nearest(survivors: Survivors, steps: int) -> None:
+    """Offer each remaining sample the nearest misclassified input that `plumb` finds, moved into its ball.
+
+    An ascent follows the gradient to large values of the loss and can miss a boundary that is nearby. This search looks
+    for the boundary, without a fixed radius.
+    """
+    which, samples = survivors.remaining, survivors.samples
+    if not len(which):
+        return
+    every = torch.arange(len(which), device=which.device)
+    own = Started(samples.x[which], samples.y[which], samples.scores[which], every)
+    search = Plumb(survivors.norm, steps).searched(survivors.network, own, survivors.keys[which])
+    found = torch.isfinite(search.closest.distance)
+    survivors.offer(which[found], search.closest.point[found])

@@ -1,4 +1,4 @@
-"""The attacks by name, and their spelling in configuration files and on the command line."""
+"""Catalog of attacks, and the text form of an attack in configuration files and on the command line."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from fairmargin.core.catalog import Catalog, Plain, split_options
 from fairmargin.core.suggestion import there_are
 from fairmargin.errors import InputError
 
-# A new attack is one line here: its name, the file that defines it and the class.
+# To add an attack, add a line with its name and the module and class that define it.
 ATTACKS: Catalog[type] = Catalog(
     "attack",
     "fairmargin.attacks",
@@ -24,7 +24,7 @@ ATTACKS: Catalog[type] = Catalog(
 
 
 def parse_attack(text: str) -> Attack:
-    """An attack from "name" or "name:field=value,field=value"; numbers may be fractions.
+    """Create an attack from "name" or "name:field=value,field=value". Numbers can be fractions.
 
     >>> parse_attack("fgsm:norm=l2")
     FGSM(norm=<Norm.L2: 'l2'>, random_start=False)
@@ -34,7 +34,7 @@ def parse_attack(text: str) -> Attack:
 
 
 def build_attack(name: str, given: Mapping[str, Plain]) -> Attack:
-    """The attack of that name with those fields, from plain values; the inverse of `describe_attack`.
+    """Create an attack from its name and plain values of its fields; the inverse of `describe_attack`.
 
     >>> build_attack("pgd", {"steps": 5}).steps
     5
@@ -44,7 +44,7 @@ def build_attack(name: str, given: Mapping[str, Plain]) -> Attack:
 
 
 def describe_attack(attack: Attack) -> dict[str, Plain]:
-    """The attack's name and fields as plain values, for configuration files, manifests and store keys.
+    """Return the attack's name and fields as plain values, for configuration files, records and store keys.
 
     >>> describe_attack(parse_attack("fgsm"))
     {'name': 'fgsm', 'norm': 'linf', 'random_start': False}
@@ -52,7 +52,7 @@ def describe_attack(attack: Attack) -> dict[str, Plain]:
     name = ATTACKS.name_of(attack)
     if name is None:
         raise InputError(
-            f"`{type(attack).__name__}` is not in the catalog of attacks, and nothing can be kept under its name. "
+            f"`{type(attack).__name__}` is not in the catalog of attacks, so its results cannot be stored. "
             f"{there_are(ATTACKS)}"
         )
     return {"name": name, **ATTACKS.describe(attack)}

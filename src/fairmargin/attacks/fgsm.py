@@ -1,4 +1,4 @@
-"""FGSM: one step of the whole radius."""
+"""FGSM: a single gradient step of the length of the radius."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -6,30 +6,31 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.attacks.climbing import climb, random_starts
+from fairmargin.attacks.ascent import random_starts, search_by_ascent
 from fairmargin.attacks.losses import log_odds
 from fairmargin.attacks.protocol import accepted_norm
-from fairmargin.attacks.survivors import Survivors, attacked
+from fairmargin.attacks.survivors import Survivors, run_attack
 from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.norm import Norm
 
 
 @dataclass(frozen=True)
 class FGSM:
-    """One step as long as the radius, up the cross-entropy: x + ε sign(∇ℓ(x)), inside the domain.
+    """Single step x + ε sign(∇ℓ(x)) that increases the cross-entropy ℓ, inside the domain.
 
-    In L2 the step is ε ∇ℓ/‖∇ℓ‖. Where the cross-entropy is flat to the last bit its odds say the direction.
+    In L2 the step is ε ∇ℓ/‖∇ℓ‖. The gradient is that of the log-odds, which has the same direction and does not
+    underflow where the model is very confident.
 
-    Guarantee: within the radius and the domain; what counts as success was misclassified by the model itself. On a
-    linear model of two classes in L∞ no input within the radius has a larger loss.
+    Guarantee: every result is within the radius and the domain, and success means that the original model misclassifies
+    it. For a linear model of two classes in L∞, no input within the radius has a larger loss.
 
     Parameters
     ----------
     norm
-        L∞ or L2.
+        Norm of the radius: L∞ or L2.
     random_start
-        Step from a point uniform in the ball instead, and come back into it: what one published study of class-wise
-        robustness calls FGSM.
+        Whether to begin at a random point of the ball and project the result onto the ball, as a study of class-wise
+        robustness does under the name FGSM (Ma et al., 2022).
 
     References
     ----------
@@ -52,10 +53,10 @@ class FGSM:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """The best input for each sample; keys are read if the start is random."""
-        return attacked(self, model, x, y, radius, keys, loss=log_odds, search=self.search)
+        """Return the best input found for each sample. The sample's key determines its random start."""
+        return run_attack(self, model, x, y, radius, keys, loss=log_odds, search=self.search)
 
     def search(self, survivors: Survivors) -> None:
-        """One step for each survivor."""
-        begin = random_starts(survivors, 0) if self.random_start else survivors.begun.x[survivors.left]
-        climb(survivors, begin, step=1.0, steps=1)
+        """Take one step for each remaining sample."""
+        begin = random_starts(survivors, 0) if self.random_start else survivors.samples.x[survivors.remaining]
+        search_by_ascent(survivors, begin, step=1.0, steps=1)

@@ -1,4 +1,4 @@
-"""PGD on the margin of Carlini and Wagner."""
+"""PGD with the margin loss of Carlini and Wagner."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.attacks.climbing import climb
+from fairmargin.attacks.ascent import search_by_ascent
 from fairmargin.attacks.losses import Loss, clipped_margin
-from fairmargin.attacks.pgd import beginnings, check_restarts
+from fairmargin.attacks.pgd import check_restarts, initial_points
 from fairmargin.attacks.protocol import accepted_norm, check_share_of_radius
-from fairmargin.attacks.survivors import Survivors, attacked
+from fairmargin.attacks.survivors import Survivors, run_attack
 from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count, check_size
@@ -19,28 +19,29 @@ from fairmargin.distances.gradient_search import check_count, check_size
 
 @dataclass(frozen=True)
 class MarginPGD:
-    """PGD that climbs −max(f_y − max over k ≠ y of f_k + confidence, 0); at a fixed radius often called "C&W".
+    """PGD that maximises −max(f_y − max over k ≠ y of f_k + confidence, 0), often called "C&W" at a fixed radius.
 
-    Unlike the attack of Carlini and Wagner it does not look for the nearest input; `carlini_wagner` among the
-    estimators does.
+    Unlike the attack of Carlini and Wagner, it does not search for the nearest misclassified input. The estimator
+    `carlini_wagner` does.
 
-    Guarantee: within the radius and the domain; what counts as success was misclassified by the model itself. More
-    restarts never lose a sample that fewer found.
+    Guarantee: every result is within the radius and the domain, and success means that the original model misclassifies
+    it. With more restarts, every sample that was found with fewer is found again.
 
     Parameters
     ----------
     norm
-        L∞ or L2.
+        Norm of the radius: L∞ or L2.
     steps
-        So many forward and backward passes at most, each start.
+        Maximum number of steps of each start. Each takes one forward and one backward pass.
     step
-        The length of a step, as a share of the radius.
+        Length of a step as a fraction of the radius.
     restarts
-        How many starts, later ones for samples that earlier ones did not find.
+        Number of starts. A restart attacks the samples that earlier ones did not find.
     random_start
-        Begin uniformly in the ball, by the sample's key; otherwise at the sample, and then once.
+        Whether to begin at a random point of the ball, determined by the sample's key; otherwise at the sample, with a
+        single start.
     confidence
-        How far ahead a rival has to be before a step is no longer wanted.
+        Margin of another class from which on the loss is constant.
 
     References
     ----------
@@ -73,11 +74,11 @@ class MarginPGD:
         check_restarts(self, self.restarts, self.random_start)
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """The best input for each sample; its key says where it begins."""
+        """Return the best input found for each sample. The sample's key determines its random starts."""
         loss: Loss = partial(clipped_margin, confidence=self.confidence)
-        return attacked(self, model, x, y, radius, keys, loss=loss, search=self.search)
+        return run_attack(self, model, x, y, radius, keys, loss=loss, search=self.search)
 
     def search(self, survivors: Survivors) -> None:
-        """All restarts."""
-        for begin in beginnings(survivors, self.restarts, self.random_start):
-            climb(survivors, begin, step=self.step, steps=self.steps)
+        """Run all restarts on the remaining samples."""
+        for begin in initial_points(survivors, self.restarts, self.random_start):
+            search_by_ascent(survivors, begin, step=self.step, steps=self.steps)

@@ -1,4 +1,4 @@
-"""What came of an attack: it proposes, the plain model decides, and nobody leaves the ball or the box."""
+"""Outcomes of attacks: results are verified with the original model and must lie in the ball and the box."""
 
 from typing import Any
 
@@ -16,20 +16,21 @@ from fairmargin.core.radius import as_radii
 from fairmargin.errors import InputError
 from fairmargin.models.protocol import Classifier
 
-_ROUNDING = float(np.finfo(np.float32).eps)  # a network calculates in single precision, whatever the data are in
-_SLACK = 1e-5  # of the radius
-_BOX_SLACK = 1e-6  # as much as samples themselves may stray from the box
+_ROUNDING = float(np.finfo(np.float32).eps)  # networks compute in single precision, also for data in double precision
+_SLACK = 1e-5  # tolerance relative to the radius
+_BOX_SLACK = 1e-6  # tolerance of the box, which also applies to samples
 
 
 def attack_shard(
     model: Classifier, attack: Attack, x: Any, y_positions: Ints, radius: Any, seed: int = 0, start: int = 0
 ) -> Distances:
-    """Which samples of a checked shard withstand an attack, as distances.
+    """Attack the correctly classified samples of a shard and return the outcomes as distances.
 
-    0 where a sample is misclassified already; how far the attack went where the plain model, asked again, is wrong
-    about what it returned; `inf`, after trying the radius, where it withstood. Only correct samples are attacked.
+    The distance is 0 for a sample that is misclassified before the attack; the length of the perturbation if the model
+    misclassifies the result of the attack; and `inf`, with `tried` equal to the radius, if it does not.
 
-    Guarantee: upper bounds, whatever the attack claims; it is refused if it left the ball or the box.
+    Guarantee: the distances are upper bounds for every attack, because results are evaluated again. Results outside of
+    the ball or the box raise an error.
     """
     samples = np.asarray(x)
     correct = model.predict(samples) == y_positions
@@ -38,9 +39,9 @@ def attack_shard(
     if which.size:
         keys = sample_keys(samples, y_positions, seed)[which]
         begin, labels = samples[which], y_positions[which]
-        asked = float(radii[0]) if (radii == radii[0]).all() else radii[which]
-        # Copies: an attack may write into what it is given.
-        found = _as_samples(attack, attack(model, begin.copy(), labels.copy(), radius=asked, keys=keys), begin)
+        given = float(radii[0]) if (radii == radii[0]).all() else radii[which]
+        # The attack gets copies, because it may modify its arguments.
+        found = _as_samples(attack, attack(model, begin.copy(), labels.copy(), radius=given, keys=keys), begin)
         far = _checked(attack, model.domain, begin, found, radii[which], which + start)
         fooled = model.predict(found) != labels
         values[which], tried[which] = np.where(fooled, far, np.inf), radii[which]
@@ -48,18 +49,20 @@ def attack_shard(
 
 
 def check_radius(domain: Domain, norm: Norm, radius: float, features: int) -> None:
-    """Refuse a radius that is larger than the box: it would let any input become any other."""
+    """Raise an error for a radius larger than the box, within which every input could become any other."""
     low, high, scale = domain.flat(features)
     moves = domain.movable(features)
     if not moves.any():
-        raise InputError("No feature can move: the domain's low and high are equal, or its scale is 0, everywhere.")
+        raise InputError(
+            "All features are immutable: `low` equals `high`, or `scale` is 0, for every feature of the domain."
+        )
     widest = float(norm.length((high[moves] - low[moves]) / scale[moves]))
     if radius > widest:
         pixels = 1 <= radius <= 255 and (high[moves] <= 1).all()
         hint = f"did you mean {radius:g}/255?" if pixels else "choose a smaller one."
         raise InputError(
             f"The radius {radius:g} in {norm} is larger than the box, in which no two inputs are farther apart than "
-            f"{widest:g}: any input could become any other; {hint}"
+            f"{widest:g}, so every input could become any other; {hint}"
         )
 
 
@@ -78,7 +81,7 @@ def _as_samples(attack: Attack, returned: Any, begin: npt.NDArray[Any]) -> npt.N
 def _checked(
     attack: Attack, domain: Domain, begin: npt.NDArray[Any], found: npt.NDArray[Any], radii: Floats, indices: Ints
 ) -> Floats:
-    """How far each sample was moved, after looking that it stayed in its ball and in the box."""
+    """Return the length of each perturbation, after checking that the results lie in the ball and in the box."""
     before, after = (np.asarray(each, dtype=np.float64).reshape(len(each), -1) for each in (begin, found))
     low, high, scale = domain.flat(before.shape[1])
     moves = domain.movable(before.shape[1])
@@ -86,8 +89,8 @@ def _checked(
     rounding = 4 * _ROUNDING * np.maximum(np.abs(before), np.abs(after))
     slack = rounding + _BOX_SLACK
     shifted = (np.abs(after - before) > slack) & ~moves
-    _refuse(attack, shifted.any(axis=1), indices, "moved a feature of sample {} that cannot move")
-    # A sample that lies outside of the box, by rounding, may stay where it is.
+    _refuse(attack, shifted.any(axis=1), indices, "changed an immutable feature of sample {}")
+    # A sample that lies outside of the box, by rounding, may keep its values.
     outside = (after < np.minimum(low, before) - slack) | (after > np.maximum(high, before) + slack)
     _refuse(attack, (outside & moves).any(axis=1), indices, "moved sample {} out of the domain's box")
     far = attack.norm.length((after - before)[:, moves] / scale[moves])
@@ -102,5 +105,5 @@ def _refuse(attack: Attack, bad: Any, indices: Ints, what: str) -> None:
     if bad.any():
         raise InputError(
             f"`{type(attack).__name__}` {what.format(indices[bad.argmax()])} ({bad.sum():,} of {len(bad):,} attacked "
-            "samples). What it finds there does not count: mend the attack, or check its norm and radius."
+            "samples). Such results are not valid: correct the attack, or check its norm and radius."
         )

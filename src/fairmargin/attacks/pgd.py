@@ -1,4 +1,4 @@
-"""PGD: many small steps, each brought back into the ball."""
+"""PGD: projected gradient descent, an iterative attack with projection onto the ball after each step."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from fairmargin.attacks.climbing import climb, random_starts
+from fairmargin.attacks.ascent import random_starts, search_by_ascent
 from fairmargin.attacks.losses import loss_named
 from fairmargin.attacks.protocol import accepted_norm, check_share_of_radius
-from fairmargin.attacks.survivors import Survivors, attacked
+from fairmargin.attacks.survivors import Survivors, run_attack
 from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count
@@ -20,29 +20,30 @@ from fairmargin.errors import InputError
 
 @dataclass(frozen=True)
 class PGD:
-    """Steps up a loss from a random point, x ← project(x + step·ε·steepest(∇ℓ(x))), as often as restarts say.
+    """Steps x ← project(x + step·ε·steepest(∇ℓ(x))) that increase a loss ℓ, from one or more starts.
 
-    A step's direction is sign(∇ℓ) in L∞ and ∇ℓ/‖∇ℓ‖ in L2. Any misclassified input on the way counts, not only the
-    last. The cross-entropy is climbed by its odds, which give the same steps where it has a slope, and steps where a
-    confident model's has underflown.
+    The direction of a step is sign(∇ℓ) in L∞ and ∇ℓ/‖∇ℓ‖ in L2. All misclassified inputs on a path count, not only the
+    last. Instead of the cross-entropy, the log-odds are maximised: they give the same steps, but their gradient does
+    not underflow where the model is very confident.
 
-    Guarantee: within the radius and the domain; what counts as success was misclassified by the model itself. More
-    restarts never lose a sample that fewer found.
+    Guarantee: every result is within the radius and the domain, and success means that the original model misclassifies
+    it. With more restarts, every sample that was found with fewer is found again.
 
     Parameters
     ----------
     norm
-        L∞ or L2.
+        Norm of the radius: L∞ or L2.
     steps
-        So many forward and backward passes at most, each start.
+        Maximum number of steps of each start. Each takes one forward and one backward pass.
     step
-        The length of a step, as a share of the radius: 2.5/steps, 0.25 and 0.1 are customary.
+        Length of a step as a fraction of the radius. Common values are 2.5/steps, 0.25 and 0.1.
     restarts
-        How many starts, later ones for samples that earlier ones did not find.
+        Number of starts. A restart attacks the samples that earlier ones did not find.
     random_start
-        Begin uniformly in the ball, by the sample's key; otherwise at the sample, and then once.
+        Whether to begin at a random point of the ball, determined by the sample's key; otherwise at the sample, with a
+        single start.
     loss
-        "cross_entropy", "margin" (the strongest rival's lead) or "clipped_margin".
+        Loss to maximise: "cross_entropy", "margin" (of the strongest other class) or "clipped_margin".
 
     References
     ----------
@@ -74,28 +75,28 @@ class PGD:
         loss_named(self, self.loss)
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """The best input for each sample; its key says where it begins."""
-        return attacked(self, model, x, y, radius, keys, loss=loss_named(self, self.loss), search=self.search)
+        """Return the best input found for each sample. The sample's key determines its random starts."""
+        return run_attack(self, model, x, y, radius, keys, loss=loss_named(self, self.loss), search=self.search)
 
     def search(self, survivors: Survivors) -> None:
-        """All restarts."""
-        for begin in beginnings(survivors, self.restarts, self.random_start):
-            climb(survivors, begin, step=self.step, steps=self.steps)
+        """Run all restarts on the remaining samples."""
+        for begin in initial_points(survivors, self.restarts, self.random_start):
+            search_by_ascent(survivors, begin, step=self.step, steps=self.steps)
 
 
-def beginnings(survivors: Survivors, restarts: int, random_start: bool) -> Iterator[Tensor]:
-    """Where each restart begins, for those who are still left when it is asked for."""
+def initial_points(survivors: Survivors, restarts: int, random_start: bool) -> Iterator[Tensor]:
+    """Yield the initial points of each start for the samples that remain at that time."""
     for turn in range(restarts):
-        if len(survivors.left):
-            yield random_starts(survivors, turn) if random_start else survivors.begun.x[survivors.left]
+        if len(survivors.remaining):
+            yield random_starts(survivors, turn) if random_start else survivors.samples.x[survivors.remaining]
 
 
 def check_restarts(attack: object, restarts: int, random_start: bool) -> None:
-    """Refuse restarts that would all be the same."""
+    """Raise an error for restarts without a random start, which would be identical."""
     if restarts > 1 and not random_start:
         raise InputError(
-            f"is {restarts}, but without a random start all of them are the same: leave `random_start` on, or "
-            "`restarts` at 1",
+            f"is {restarts}, but without a random start all restarts are identical: set `random_start` to "
+            "True, or `restarts` to 1",
             field="restarts",
             of=type(attack).__name__,
         )

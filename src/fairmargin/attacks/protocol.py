@@ -1,4 +1,4 @@
-"""What an attack at a fixed radius is."""
+"""Protocol of attacks at a fixed radius, and checks that attacks share."""
 
 import inspect
 import math
@@ -17,9 +17,10 @@ _MISSING = {"gradient": "its gradients", "predict": "its predictions"}
 
 @runtime_checkable
 class Attack(Protocol):
-    """A frozen dataclass whose fields are hyper-parameters, `norm` among them; calling it runs the algorithm.
+    """Protocol of attacks: frozen dataclasses whose fields are hyper-parameters and whose call runs the attack.
 
-    `revision` goes up whenever results change: it is part of the store key, the package's version is not.
+    `needs` is what the attack needs from a model, `norms` are the norms that it supports. `revision` is increased when
+    results of the attack change. It is a part of the keys of stored results; the version of the package is not.
     """
 
     needs: ClassVar[str]  # "predict" or "gradient"
@@ -28,13 +29,13 @@ class Attack(Protocol):
 
     @property
     def norm(self) -> Norm:
-        """The norm that the radius is measured in."""
+        """Norm in which the radius is measured."""
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """Return an input for each sample, of its shape, within the radius and inside the domain.
+        """Return an input for each sample, of the same shape, within the radius and inside the domain.
 
-        A sample that the model misclassifies already is returned as it is. For others it is an input that the plain
-        model misclassifies if the attack found one, and otherwise the one of largest loss.
+        A sample that the model misclassifies is returned unchanged. For other samples, the result is an input that the
+        model misclassifies, if the attack found one, and otherwise the input with the largest loss.
 
         Parameters
         ----------
@@ -43,65 +44,67 @@ class Attack(Protocol):
         x
             Samples of any shape (n, …).
         y
-            Class positions.
+            Positions of the samples' classes in the order of the model's outputs.
         radius
-            How far to go, in units of the domain's scale: a number, a text such as "4/255", or one number a sample.
+            Maximum length of a perturbation in units of the domain's scale: a number, a text such as "4/255", or one
+            number per sample.
         keys
-            One number a sample, from which comes all its randomness: `sample_keys` makes them.
+            One key per sample, which seeds its random numbers. `sample_keys` computes them.
         """
 
 
 def accepted_norm(attack: type[Attack], norm: Norm | str) -> Norm:
-    """Return the norm if the attack supports it; attacks call this in their `__post_init__`."""
+    """Return the parsed norm if the attack supports it, or raise an error. Attacks call this in `__post_init__`."""
     parsed = Norm.parse(norm)
     if parsed not in attack.norms:
         able = ", ".join(sorted(each.value for each in attack.norms))
-        raise InputError(f"cannot attack in {parsed}; it attacks in {able}", of=attack.__name__)
+        raise InputError(f"does not support the norm {parsed}; it supports {able}", of=attack.__name__)
     return parsed
 
 
 def check_attack(model: Classifier, attack: Attack, name: str = "") -> None:
-    """Refuse what is no attack, and an attack that needs what the model does not offer.
+    """Raise an error if a value is not an attack, or if the attack needs something that the model does not offer.
 
-    `name` is how the user spelled the attack, if not by its class.
+    `name` is the user's name of the attack for error messages; by default the name of its class.
     """
     if isinstance(attack, type) or not isinstance(attack, Attack):
         given = f"the class `{attack.__name__}`" if isinstance(attack, type) else repr(attack)
         raise InputError(f"`attack` must be an attack such as `fm.ATTACKS['pgd']()`; given {given}.")
     if not _takes_radius(attack):
         raise InputError(
-            f"`attack` must be an attack such as `fm.ATTACKS['pgd']()`, called with a `radius`; given {attack!r}, "
-            "which takes none. An estimator of distances goes to `fm.measure`."
+            f"`attack` must be an attack such as `fm.ATTACKS['pgd']()`, which is called with a `radius`; given "
+            f"{attack!r}, which has no such parameter. Pass an estimator of distances to `fm.measure` instead."
         )
     if attack.needs not in model.offers:
         offered = ", ".join(sorted(model.offers))
         raise ModelError(
             f"`{name or type(attack).__name__}` needs from the model {_MISSING.get(attack.needs, attack.needs)}; "
-            f"{'this model' if name else f'`{type(model).__name__}`'} offers {offered}. Choose another attack, or a "
-            "model that has them."
+            f"{'this model' if name else f'`{type(model).__name__}`'} offers {offered}. Choose another attack or "
+            "another model."
         )
 
 
 def is_attack(value: object) -> bool:
-    """Whether this is an attack, and no class of attacks or estimator of distances."""
+    """Return whether a value is an attack. A class of attacks and an estimator of distances are not."""
     return not isinstance(value, type) and isinstance(value, Attack) and _takes_radius(value)
 
 
 def _takes_radius(attack: Attack) -> bool:
-    """Whether it can be called with a radius: estimators of distances have all else that attacks have."""
+    """Return whether an attack accepts a radius, which distinguishes it from an estimator of distances."""
     try:
         taken = inspect.signature(attack).parameters.values()
-    except (TypeError, ValueError):  # written in another language, say: it will show when called
+    # No signature, for instance of a compiled function: an error occurs when it is called.
+    except (TypeError, ValueError):
         return True
     return any(each.name == "radius" or each.kind is each.VAR_KEYWORD for each in taken)
 
 
 def check_share_of_radius(attack: object, **given: float) -> None:
-    """Refuse steps that are no share of the radius."""
+    """Raise an error for step lengths that are not positive fractions of the radius."""
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
             raise InputError(
-                "must be a positive share of the radius, such as 0.25",
+                "must be a positive fraction of the radius, such as 0.25",
                 field=name,
                 given=value,
                 of=type(attack).__name__,

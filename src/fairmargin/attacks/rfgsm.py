@@ -1,4 +1,4 @@
-"""R+FGSM: a random step first, in both meanings that the name has."""
+"""R+FGSM: a random step followed by gradient steps, in the two variants known by this name."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from fairmargin.attacks.climbing import climb
+from fairmargin.attacks.ascent import search_by_ascent
 from fairmargin.attacks.losses import log_odds
 from fairmargin.attacks.protocol import accepted_norm
-from fairmargin.attacks.survivors import Survivors, attacked
+from fairmargin.attacks.survivors import Survivors, run_attack
 from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count, check_share
@@ -22,24 +22,25 @@ _STARTS = {"tramer": 0.5, "projected": 0.25}
 
 @dataclass(frozen=True)
 class RFGSM:
-    """A step α in the direction of signs of noise, x′ = x + α sign(N(0, I)), then up the cross-entropy.
+    """Random step x′ = x + α sign(N(0, I)), followed by steps that increase the cross-entropy ℓ.
 
-    As published ("tramer"), one step of what is left of the radius: x′ + (ε − α) sign(∇ℓ(x′)). As a widely used library
-    has it under that name today ("projected"), several steps of α, each brought back into the ball: a PGD with a
-    special start. In L2 the signs are unit vectors.
+    The published variant ("tramer") takes one step of the remaining radius, x′ + (ε − α) sign(∇ℓ(x′)). The variant of
+    the library Torchattacks ("projected") takes several steps of length α, each projected onto the ball, which is PGD
+    with a special start. In L2 the signs are replaced by vectors of length 1.
 
-    Guarantee: within the radius and the domain; what counts as success was misclassified by the model itself.
+    Guarantee: every result is within the radius and the domain, and success means that the original model misclassifies
+    it.
 
     Parameters
     ----------
     norm
-        L∞ or L2.
+        Norm of the radius: L∞ or L2.
     variant
-        "tramer" or "projected".
+        Variant of the attack: "tramer" or "projected".
     start
-        α as a share of the radius; by default ½ for "tramer" and ¼ for "projected".
+        Length α of the random step as a fraction of the radius; by default ½ for "tramer" and ¼ for "projected".
     steps
-        How many steps after the random one, in the projected variant; the other has one.
+        Number of steps after the random step in the variant "projected"; the other variant takes one step.
 
     References
     ----------
@@ -71,32 +72,33 @@ class RFGSM:
             check_share(self, start=self.start)
 
     def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """The best input for each sample; its key says where the random step goes."""
-        return attacked(self, model, x, y, radius, keys, loss=log_odds, search=self.search)
+        """Return the best input found for each sample. The sample's key determines its random step."""
+        return run_attack(self, model, x, y, radius, keys, loss=log_odds, search=self.search)
 
     def search(self, survivors: Survivors) -> None:
-        """The random step and what follows it."""
-        if not len(survivors.left):
+        """Take the random step and the gradient steps for the remaining samples."""
+        if not len(survivors.remaining):
             return
         first = _STARTS[self.variant] if self.start is None else self.start
-        begin = _stepped_at_random(survivors, first)
+        begin = _random_step(survivors, first)
         if self.variant == "tramer":
-            climb(survivors, begin, step=1 - first, steps=1)
+            search_by_ascent(survivors, begin, step=1 - first, steps=1)
         else:
-            climb(survivors, begin, step=first, steps=self.steps)
+            search_by_ascent(survivors, begin, step=first, steps=self.steps)
 
 
-def _stepped_at_random(survivors: Survivors, share: float) -> Tensor:
-    """A step of that share of the radius along noise, for each survivor."""
+def _random_step(survivors: Survivors, share: float) -> Tensor:
+    """Take a random step of this fraction of the radius for each remaining sample."""
 
-    def stepped(start: Tensor, radius: Tensor, draws: Tensor) -> tuple[Tensor]:
-        ball = survivors.ball(start, radius)
-        # Signs of uniform numbers are those of normal ones; in L2 the two draws that a ball needs more are dropped.
-        away = ball.steepest(draws[:, : start.shape[1]])
-        return (ball.project(start + share * ball.radius * away),)
+    def step(center: Tensor, radius: Tensor, draws: Tensor) -> tuple[Tensor]:
+        ball = survivors.ball(center, radius)
+        # Signs of uniform and of normal numbers have the same distribution. In L2 the two additional numbers are not
+        # used.
+        away = ball.steepest(draws[:, : center.shape[1]])
+        return (ball.project(center + share * ball.radius * away),)
 
-    which = survivors.left
-    begun = survivors.begun
+    which = survivors.remaining
+    samples = survivors.samples
     draws = survivors.draws(which, 0)
-    (begin,) = by_tiles(survivors.network, stepped, begun.x[which], survivors.radius[which], draws)
+    (begin,) = by_tiles(survivors.network, step, samples.x[which], survivors.radius[which], draws)
     return begin

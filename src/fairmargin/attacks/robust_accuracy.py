@@ -1,6 +1,7 @@
-"""How much of its accuracy a model keeps under attack, group by group."""
+"""Robust accuracy of each group: its accuracy under an attack at a fixed radius."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +11,7 @@ from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_a
 from fairmargin.attacks.catalog import ATTACKS
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack, is_attack
-from fairmargin.attacks.unseen import unseen_classes
-from fairmargin.core.arrays import is_number, same_length
+from fairmargin.core.arrays import Ints, is_number, same_length
 from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import check_seed
 from fairmargin.core.partition import Partition, check_partition
@@ -21,8 +21,9 @@ from fairmargin.distances.measure import check_samples, reported, shard_size
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.as_classifier import as_classifier, is_model
-from fairmargin.models.feature_order import in_model_order
-from fairmargin.models.protocol import Classifier, encode_labels
+from fairmargin.models.protocol import Classifier, encode_labels, in_model_order
+
+_NAMED = 5  # maximum number of classes named in a warning
 
 
 def robust_accuracy(
@@ -37,33 +38,35 @@ def robust_accuracy(
     seed: int = 0,
     progress: Count | bool | None = None,
 ) -> RobustAccuracy:
-    """Natural, boundary and robust error of every group at a radius, with intervals, tests and verdicts.
+    """Compute the natural, boundary and robust error of every group at a radius, with intervals, tests and verdicts.
 
-    robust error = natural error + boundary error, exactly. Success is decided by the plain model, asked again; what
-    left the ball or the box is refused.
+    The robust error is the sum of the natural error (samples misclassified without an attack) and the boundary error
+    (samples misclassified under the attack only). Results of the attack are verified with the original model, and
+    results outside of the ball or the box raise an error.
 
-    Guarantee: robust accuracy is at most what is returned, however weak the attack. A sample's outcome depends on
-    itself alone.
+    Guarantee: the true robust accuracy is at most the returned value, however weak the attack. The outcome of a sample
+    does not depend on other samples.
 
     Parameters
     ----------
     model
-        Anything that `as_classifier` accepts; pass its result to set a domain.
+        Any model that `as_classifier` accepts. To set a domain, pass the result of `as_classifier`.
     x, y
-        Samples of any shape (n, …), and a label value of the model's `classes` each.
+        Samples of any shape (n, …), and their labels, which are values of the model's `classes`.
     attack
-        One of `fm.ATTACKS`, for instance `fm.ATTACKS["pgd"](steps=40)`, or your own that meets the same protocol.
+        Attack of `fm.ATTACKS`, for instance `fm.ATTACKS["pgd"](steps=40)`, or an own attack with the same protocol.
     partition
-        The groups.
+        Groups of the samples.
     radius
-        How far the attack may go: a number, a text such as "4/255", or one a sample; in units of the domain's scale.
+        Maximum length of a perturbation in units of the domain's scale: a number, a text such as "4/255", or one number
+        per sample.
     settings
-        How groups are compared, as for an audit.
+        Settings of the comparison of groups, as in `audit`.
     seed
-        From it and the sample's own content comes all randomness of the sample.
+        Seed of all random numbers, together with the content of each sample.
     progress
-        Called with (samples done, samples in all) after each shard; or True for a bar, False for none. By default a
-        bar where someone watches.
+        Callback that is called with (samples done, total samples) after each shard, or True for a progress bar, False
+        for none. By default, a progress bar in a terminal.
 
     >>> from dataclasses import dataclass
     >>> from fairmargin.core.norm import Norm
@@ -83,7 +86,7 @@ def robust_accuracy(
     _check_lengths(x, partition, chosen)
     check_partition(partition)
     classifier = as_classifier(model)
-    outcome, doubts = _attacked(classifier, x, y, attack, radius, seed, progress)
+    outcome, warnings = _attack(classifier, x, y, attack, radius, seed, progress)
     found = accuracy_under_attack(
         outcome.correct,
         outcome.unreached,
@@ -98,7 +101,7 @@ def robust_accuracy(
         found,
         warnings=(
             *found.warnings,
-            *doubts,
+            *warnings,
             *unseen_classes(classifier.classes, encode_labels(classifier, y), "the samples"),
         ),
     )
@@ -114,15 +117,15 @@ def attack_samples(
     seed: int = 0,
     progress: Count | bool | None = None,
 ) -> Distances:
-    """Which samples withstand an attack, as upper bounds of distances: `inf` where it found nothing in the radius.
+    """Attack samples and return the outcomes as upper bounds of distances, `inf` where the attack found nothing.
 
     The parameters are those of `robust_accuracy`.
     """
     _check_order(model=model, x=x, y=y, attack=attack, radius=radius)
-    return _attacked(as_classifier(model), x, y, attack, radius, seed, progress)[0]
+    return _attack(as_classifier(model), x, y, attack, radius, seed, progress)[0]
 
 
-def _attacked(
+def _attack(
     classifier: Classifier,
     x: Any,
     y: Any,
@@ -131,7 +134,7 @@ def _attacked(
     seed: int,
     progress: Count | bool | None,
 ) -> tuple[Distances, tuple[str, ...]]:
-    """Return what `attack_samples` returns, and warnings about the model."""
+    """Return the result of `attack_samples` and warnings about the model."""
     check_attack(classifier, attack)
     check_seed(seed)
     named = in_model_order(classifier, x)
@@ -143,16 +146,16 @@ def _attacked(
     check_radius(classifier.domain, attack.norm, float(radii.max()), features)
     size = shard_size(classifier, features, len(positions))
     parts = []
-    with reported(progress) as tell:
+    with reported(progress) as report:
         for start in range(0, len(positions), size):
             part = slice(start, start + size)
             parts.append(attack_shard(classifier, attack, samples[part], positions[part], radii[part], seed, start))
-            tell(min(start + size, len(positions)), len(positions))
+            report(min(start + size, len(positions)), len(positions))
     return concatenate(parts), checked.warnings
 
 
 def _check_order(**given: object) -> None:
-    """Refuse arguments of which some stand in the places of others."""
+    """Raise an error if arguments are given in the wrong order."""
     kinds = {name: _kind(value) for name, value in given.items()}
     if getattr(given["x"], "ndim", 0) == 1 and getattr(given["y"], "ndim", 0) > 1:
         kinds |= {"x": "y", "y": "x"}
@@ -177,7 +180,7 @@ _NOUNS = {
 
 
 def _kind(value: object) -> str:
-    """Return the argument that a value can only be; empty if it may be several."""
+    """Return the name of the only parameter that accepts a value; an empty text if several do."""
     if isinstance(value, Partition):
         return "partition"
     if isinstance(value, AuditSettings):
@@ -190,9 +193,9 @@ def _kind(value: object) -> str:
 
 
 def _check_lengths(x: Any, partition: Partition, settings: AuditSettings) -> None:
-    """Whether there is a group, a stratum and a cluster for every sample: said before the attack, not after it."""
+    """Raise an error before the attack if groups, strata or clusters are not given for every sample."""
     if not hasattr(x, "__len__"):
-        return  # said with all else that is wrong with the samples
+        return  # the check of the samples raises an error
     same_length(x=x, partition=partition)
     if settings.control is not None:
         same_length(x=x, control=settings.control)
@@ -200,7 +203,9 @@ def _check_lengths(x: Any, partition: Partition, settings: AuditSettings) -> Non
 
 
 def spelled(attack: Attack) -> str:
-    """Spell an attack as options do, with the fields that are not the default; by its class if it is in no catalog.
+    """Return an attack's text form with all fields that differ from the default.
+
+    For an attack that is not in the catalog, the name of its class is returned.
 
     >>> spelled(ATTACKS.build("pgd", {"steps": 40}))
     'pgd:steps=40'
@@ -211,3 +216,32 @@ def spelled(attack: Attack) -> str:
     usual, given = ATTACKS.describe(type(attack)()), ATTACKS.describe(attack)
     fields = [f"{field}={value}" for field, value in given.items() if value != usual[field]]
     return f"{name}:{','.join(fields)}" if fields else name
+
+
+def unseen_classes(classes: Sequence[Any], positions: Ints, whose: str) -> tuple[str, ...]:
+    """Return a warning if some classes of the model do not occur among the labels, and an empty tuple otherwise.
+
+    A frequent cause is a network built for too many classes. A sample for which such a class is predicted is
+    misclassified.
+
+    Parameters
+    ----------
+    classes
+        Label values in the order of the model's outputs.
+    positions
+        Position of each sample's label in `classes`.
+    whose
+        Name of the samples in the warning, for instance "the training data".
+
+    >>> unseen_classes((0, 1, 2), np.array([0, 1, 1]), "the samples")[0]
+    'The model tells 3 classes apart, and the samples have 2 of them: none is of class 2. Was it built for these data?'
+    """
+    seen = set(np.unique(positions).tolist())
+    absent = [str(label) for position, label in enumerate(classes) if position not in seen]
+    if not absent:
+        return ()
+    named = ", ".join(absent[:_NAMED]) + (f" and {len(absent) - _NAMED:,} more" if len(absent) > _NAMED else "")
+    return (
+        f"The model tells {len(classes):,} classes apart, and {whose} have {len(seen):,} of them: none is of class "
+        f"{named}. Was it built for these data?",
+    )

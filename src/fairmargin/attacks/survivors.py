@@ -1,6 +1,7 @@
-"""The samples of an attack, and what was found for each: the one place that decides whether it succeeded."""
+"""Samples of an attack and the best input found for each. Every input is verified with the original model."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,142 +11,141 @@ import torch
 from torch import Tensor
 
 from fairmargin.attacks.losses import Loss
-from fairmargin.attacks.opening import check_scores_decide, opened
 from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.core.arrays import Floats, Ints, Keys, same_length
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.core.radius import as_radii
-from fairmargin.distances.gradient_search import key_rows
-from fairmargin.distances.starting import Started, started
-from fairmargin.errors import InputError
+from fairmargin.distances.gradient_search import Started, key_rows, started
+from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.feature_order import in_model_order
-from fairmargin.models.network import Network, space
-from fairmargin.models.protocol import as_rows, check_inside
+from fairmargin.models.network import TILE, Network, space
+from fairmargin.models.protocol import Classifier, as_rows, check_inside, in_model_order
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.perturbation.balls import Ball
 from fairmargin.perturbation.tiles import by_tiles
 
-_AT_ONCE = 512  # samples in memory at a time; no result depends on it
-START = 1 << 44  # the part of a sample's randomness that beginnings are drawn from; distances use others
+_AT_ONCE = 512  # samples attacked at a time, which limits memory and does not change results
+_STREAMS = 1 << 44  # first random stream of attacks; estimators of distances use other streams
 
 
 @dataclass(slots=True, eq=False)
 class Survivors:
-    """Samples under attack, and for each the best input so far: misclassified by the plain model, or of largest loss.
+    """Samples under attack, with the best input found so far for each.
 
-    Searches only propose; they need not be right, and may leave the ball by a rounding.
+    The best input is one that the original model misclassifies, or else the one with the largest loss. Search
+    algorithms offer inputs, which are moved into the ball and evaluated with the original model. Searches may therefore
+    use approximations of the model, and may leave the ball by rounding errors.
 
     Parameters
     ----------
     network, norm, loss
-        The model, how length is measured, and what orders inputs that are not misclassified.
-    begun, shape
-        The samples as the model sees them, rows of numbers, and the shape that one of them has.
+        Model, norm of the radius, and the loss that orders inputs that are not misclassified.
+    samples, shape
+        Samples in the precision of the model, one row each, with their classes and scores; and the shape of one sample.
     exact, box
-        The samples as they were given, and low, high and scale of the domain, in double precision.
+        Samples as given by the user, and low, high and scale of the domain, in double precision.
     radius, keys
-        One number a sample.
-    point, height
-        The best input so far and its loss; at first the sample.
+        Radius and random key of each sample.
+    best, best_loss
+        Best input so far and its loss; initially the sample.
     fooled
-        Whether it is misclassified; samples that are from the beginning are not attacked.
+        Whether the best input is misclassified. Samples that are misclassified initially are not attacked.
     """
 
     network: Network
     norm: Norm
     loss: Loss
-    begun: Started
+    samples: Started
     shape: tuple[int, ...]
     exact: Tensor
     box: tuple[Tensor, Tensor, Tensor]
     radius: Tensor
     keys: Tensor
-    point: Tensor
-    height: Tensor
+    best: Tensor
+    best_loss: Tensor
     fooled: Tensor
 
     @classmethod
     def of(
         cls, network: Network, domain: Domain, norm: Norm, loss: Loss, x: Any, y: Ints, radius: Floats, keys: Keys
     ) -> "Survivors":
-        """Checked samples of which nothing is found yet."""
-        begun = started(network, x, y)
+        """Create the state of an attack before any search. The samples must have been checked."""
+        samples = started(network, x, y)
         exact, radii = (torch.as_tensor(each, device=network.device) for each in (as_rows(x), radius))
         return cls(
             network=network,
             norm=norm,
             loss=loss,
-            begun=begun,
+            samples=samples,
             shape=tuple(x.shape[1:]),
             exact=exact,
             box=space(domain, tuple(x.shape[1:]), torch.float64, network.device),
             radius=radii,
-            keys=key_rows(keys, begun),
-            point=begun.x.clone(),
-            height=loss(begun.scores, begun.y).double(),
-            fooled=begun.scores.argmax(dim=1) != begun.y,
+            keys=key_rows(keys, samples),
+            best=samples.x.clone(),
+            best_loss=loss(samples.scores, samples.y).double(),
+            fooled=samples.scores.argmax(dim=1) != samples.y,
         )
 
     @property
-    def left(self) -> Tensor:
-        """The positions of samples that are classified correctly so far and may move."""
+    def remaining(self) -> Tensor:
+        """Positions of the samples with a radius above 0 for which no misclassified input was found."""
         return torch.nonzero(~self.fooled & (self.radius > 0))[:, 0]
 
-    def ball(self, start: Tensor, radius: Tensor) -> Ball:
-        """Around some of the samples, as the model sees them."""
+    def ball(self, center: Tensor, radius: Tensor) -> Ball:
+        """Return the balls around samples in the precision of the model."""
         network = self.network
-        return Ball.around(start, self.norm, radius, network.low, network.high, network.scale)
+        return Ball.around(center, self.norm, radius, network.low, network.high, network.scale)
 
     def offer(self, which: Tensor, candidates: Tensor) -> Tensor:
-        """Consider one input for each of the samples `which`, all of them survivors; whether it is misclassified."""
+        """Evaluate one candidate for each of the remaining samples `which` and return which are misclassified."""
         if not len(which):
             return torch.zeros(0, dtype=torch.bool, device=which.device)
-        settled, fooled, height = by_tiles(
-            self.network, self._judge, candidates, self.exact[which], self.radius[which], self.begun.y[which]
+        moved, fooled, loss = by_tiles(
+            self.network, self._judge, candidates, self.exact[which], self.radius[which], self.samples.y[which]
         )
-        better = fooled | (height > self.height[which])
-        self.point[which[better]] = settled[better]
-        self.height[which[better]] = height[better]
+        better = fooled | (loss > self.best_loss[which])
+        self.best[which[better]] = moved[better]
+        self.best_loss[which[better]] = loss[better]
         self.fooled[which] = fooled
         return fooled
 
-    def draws(self, which: Tensor, turn: int) -> Tensor:
-        """What random starts are made of, from each sample's key and the turn."""
+    def draws(self, which: Tensor, stream: int) -> Tensor:
+        """Return the random numbers from which `Ball.random_start` computes points, by key and stream."""
         extra = 0 if self.norm is Norm.LINF else 2
-        features = self.begun.x.shape[1] + extra
+        features = self.samples.x.shape[1] + extra
         rows = np.empty((len(which), features))
-        for i, source in enumerate(self._sources(which, turn)):
-            rows[i] = source.standard_normal(features) if extra else source.uniform(-1, 1, features)
-        return torch.as_tensor(rows).to(self.begun.x)
+        for i, generator in enumerate(self._generators(which, stream)):
+            rows[i] = generator.standard_normal(features) if extra else generator.uniform(-1, 1, features)
+        return torch.as_tensor(rows).to(self.samples.x)
 
-    def uniforms(self, which: Tensor, turn: int, part: int, count: int) -> Tensor:
-        """So many numbers between 0 and 1 for each sample, from its key, the turn and the part of it."""
+    def uniforms(self, which: Tensor, stream: int, part: int, count: int) -> Tensor:
+        """Return `count` uniform numbers in [0, 1) for each sample, by its key, the stream and a part of the stream."""
         rows = np.empty((len(which), count))
-        for i, source in enumerate(self._sources(which, turn, part)):
-            rows[i] = source.random(count)
+        for i, generator in enumerate(self._generators(which, stream, part)):
+            rows[i] = generator.random(count)
         return torch.as_tensor(rows, device=which.device)
 
-    def _sources(self, which: Tensor, turn: int, part: int = 0) -> Iterator[np.random.Generator]:
+    def _generators(self, which: Tensor, stream: int, part: int = 0) -> Iterator[np.random.Generator]:
         for key in self.keys[which].tolist():
-            yield np.random.Generator(np.random.Philox(key=[key % 2**64, START + turn], counter=[0, 0, 0, part]))
+            yield np.random.Generator(np.random.Philox(key=[key % 2**64, _STREAMS + stream], counter=[0, 0, 0, part]))
 
-    def rows(self) -> Floats:
-        """The best inputs in double precision, with every feature that the model sees unmoved as it was given."""
-        moved = self.point != self.begun.x
-        return np.asarray(torch.where(moved, self.point.double(), self.exact).cpu().numpy())
+    def best_inputs(self) -> Floats:
+        """Return the best inputs in double precision. Features that did not change have the value given by the user."""
+        moved = self.best != self.samples.x
+        return np.asarray(torch.where(moved, self.best.double(), self.exact).cpu().numpy())
 
     def _judge(self, x: Tensor, exact: Tensor, radius: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        settled = Ball.around(exact, self.norm, radius, *self.box).admissible(x)
-        scores = self.network.plain(settled)
-        # So far away that the scores overflow, the model says nothing.
+        moved = Ball.around(exact, self.norm, radius, *self.box).admissible(x)
+        scores = self.network.plain(moved)
+        # Far from the data the scores can overflow; such an input does not count.
         sound = torch.isfinite(scores).all(dim=1)
-        height = torch.where(sound, self.loss(scores, y).double(), -torch.inf)
-        return settled, (scores.argmax(dim=1) != y) & sound, height
+        loss = torch.where(sound, self.loss(scores, y).double(), -torch.inf)
+        return moved, (scores.argmax(dim=1) != y) & sound, loss
 
 
-def attacked(
+def run_attack(
     attack: Attack,
     model: Any,
     x: Any,
@@ -156,19 +156,19 @@ def attacked(
     loss: Loss,
     search: Callable[[Survivors], None],
 ) -> npt.NDArray[np.floating[Any]]:
-    """What an attack returns: the samples checked, `search` run on them some hundreds at a time, and its best inputs.
+    """Check the arguments of an attack, run its search on groups of samples, and return the best inputs.
 
-    Guarantee: every input lies inside the domain's box and, measured in double precision from the sample as given,
-    within the radius; a feature that cannot move is untouched.
+    Guarantee: every input lies inside the domain's box and within the radius of the sample as given by the user,
+    measured in double precision. Immutable features do not change.
 
     Parameters
     ----------
     attack, model, x, y, radius, keys
-        As `Attack.__call__` is given them.
+        Attack, and the arguments of `Attack.__call__`.
     loss
-        What orders inputs where none is misclassified.
+        Loss that orders inputs that are not misclassified.
     search
-        Offers inputs for the survivors it is given.
+        Search algorithm, which offers inputs to the `Survivors` that it is given.
     """
     classifier = as_classifier(model)
     check_attack(classifier, attack)
@@ -181,34 +181,88 @@ def attacked(
         classifier = classifier.looked_at(samples)
     check_inside(classifier.domain, as_rows(samples))
     found = np.empty(samples.shape)
-    with opened(classifier, attack, tuple(samples.shape[1:])) as network:
+    with open_network(classifier, attack, tuple(samples.shape[1:])) as network:
         for first in range(0, len(samples), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
             survivors = Survivors.of(
                 network, classifier.domain, attack.norm, loss, samples[part], classes[part], radii[part], keys[part]
             )
-            check_scores_decide(classifier, samples[part], survivors.begun.scores)
+            check_scores_decide(classifier, samples[part], survivors.samples.scores)
             search(survivors)
-            found[part] = survivors.rows().reshape(samples[part].shape)
+            found[part] = survivors.best_inputs().reshape(samples[part].shape)
         wide = network.dtype is torch.float64 or samples.dtype.itemsize > 4
     return found if wide else found.astype(np.float32)
 
 
 def _checked(x: npt.NDArray[Any], y: Any, keys: Any, classes: int) -> Ints:
-    """The class positions, after a look at what belongs together."""
+    """Check samples, class positions and keys, and return the class positions as int64."""
     if x.ndim < 2:
-        raise InputError(f"`x` must hold one row a sample; its shape is {x.shape}. One sample is `x[None]`.")
+        raise InputError(
+            f"`x` must hold one row per sample; its shape is {x.shape}. Pass a single sample as `x[None]`."
+        )
     positions = np.asarray(y)
     if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
         raise InputError(
-            f"`y` must hold class positions, one whole number a sample; its shape is {positions.shape} and its type "
-            f"{positions.dtype}. `encode_labels(model, y)` makes them of label values."
+            f"`y` must hold class positions, one whole number per sample; its shape is {positions.shape} and its "
+            f"dtype {positions.dtype}. Use `encode_labels(model, y)` to convert labels."
         )
     same_length(x=x, y=positions, keys=keys)
     wrong = (positions < 0) | (positions >= classes)
     if wrong.any():
         raise InputError(
-            f"`y` holds class positions between 0 and {classes - 1}; given {positions[wrong][0]}. "
-            "`encode_labels(model, y)` makes them of label values."
+            f"`y` must hold class positions between 0 and {classes - 1}; given {positions[wrong][0]}. "
+            "Use `encode_labels(model, y)` to convert labels."
         )
     return positions.astype(np.int64)
+
+
+@contextmanager
+def open_network(model: Classifier, attack: Attack, shape: tuple[int, ...]) -> Iterator[Network]:
+    """Open a model as a `Network` for samples of this shape.
+
+    A model without gradients must have a method `scores(x)` that returns one number per class for each sample.
+    """
+    if "gradient" in model.offers:
+        with model.network(shape) as network:  # type: ignore[attr-defined]
+            yield network
+    else:
+        yield _network_of_scores(model, attack, shape)
+
+
+def _network_of_scores(model: Any, attack: Attack, shape: tuple[int, ...]) -> Network:
+    name, kind = type(attack).__name__, type(model).__name__
+    if not callable(getattr(model, "scores", None)):
+        raise ModelError(
+            f"`{name}` needs the scores of a model, but `{kind}` returns labels only. Add a method `scores(x)` that "
+            "returns one number per class, the largest for the predicted class, for instance `predict_proba(x)`."
+        )
+    classes = len(model.classes)
+
+    def plain(rows: Tensor) -> Tensor:
+        samples = rows.detach().numpy().reshape(len(rows), *shape)
+        scores = np.array(model.scores(samples), dtype=np.float64)
+        if scores.shape != (len(rows), classes):
+            raise ModelError(
+                f"`{kind}.scores` must return one number per class for each sample, shape {(len(rows), classes)}; "
+                f"it returned shape {scores.shape}."
+            )
+        return torch.from_numpy(scores)
+
+    def without_gradient(rows: Tensor) -> Tensor:
+        raise ModelError(f"`{name}` needs gradients, but `{kind}` does not offer them.")
+
+    low, high, scale = space(model.domain, shape, torch.float64, torch.device("cpu"))
+    tile = model.tile if model.tile > 1 else TILE
+    return Network(without_gradient, plain, classes, tile, low, high, scale)
+
+
+def check_scores_decide(model: Classifier, x: Any, scores: Tensor) -> None:
+    """Raise an error if a model without gradients does not predict the class with the largest score."""
+    if "gradient" in model.offers:
+        return  # such a model predicts the class with the largest score by construction
+    differing = np.flatnonzero(model.predict(x) != scores.argmax(dim=1).numpy())
+    if differing.size:
+        raise ModelError(
+            f"The class with the largest score of `{type(model).__name__}.scores` differs from the predicted class for "
+            f"{differing.size:,} of {len(x):,} samples (first sample {differing[0]}). Make both methods agree."
+        )

@@ -1,6 +1,5 @@
 """The `fairmargin` command: its commands, and the one way in which all of them fail or stop."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -8,6 +7,7 @@ import typer
 import typer.main
 from typer.core import TyperGroup
 
+from fairmargin.cli.commands import command_lines, load_command
 from fairmargin.cli.spelling import option_name
 from fairmargin.errors import FairmarginError, InputError, exits_refused
 from fairmargin.version import __version__
@@ -15,27 +15,9 @@ from fairmargin.version import __version__
 BAD_INPUT = 2
 INTERRUPTED = 130
 
-# Name, "module:function" in `fairmargin.cli`, and first line of the help. A command's module is imported when the
-# command is asked for, so that `fairmargin --help` answers at once.
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("demo:demo", "Audit two small models on embedded data, and write their reports."),
-    "audit": ("audit:audit", "Measure how far each sample lies from the decision boundary, and compare groups."),
-    "attack": ("attack:attack", "Measure how much accuracy is left under attack, and for whom."),
-    "train": ("train:train", "Train a network by a method that makes it robust, fair, or both."),
-    "run": ("run:run", "Carry out a study that is written in a TOML file."),
-    "reproduce": ("reproduce:reproduce", "Reproduce a paper's experiments and check its claims."),
-    "report": ("report:report", "Write the report of a run again, and show its tables."),
-    "compare": ("compare:compare", "Compare two models on the same samples."),
-    "gate": ("gate:gate", "Fail a pipeline if a group meets a condition."),
-    "power": ("power:power", "Say which differences an audit can detect."),
-    "data": ("data:data", "List, check or download the datasets of the catalog."),
-    "theory": ("theory:app", "Show the papers' closed-form results as tables and figures."),
-    "list": ("listing:show", "List estimators, attacks, methods, architectures or datasets."),
-}
-
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether Ctrl-C was pressed; where a library in C is being imported it arrives as the cause of an ImportError."""
+    """Return whether Ctrl-C was pressed; while a C library is imported it arrives as cause of an ImportError."""
     return error is not None and (
         isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
     )
@@ -44,25 +26,23 @@ def _is_interrupt(error: BaseException | None) -> bool:
 class _Commands(TyperGroup):
     """Imports commands when they are needed; prints an error as one sentence, and says at Ctrl-C what is kept."""
 
-    listing = False
+    listed: Mapping[str, str] | None = None  # while help is written, the lines of the commands
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(command_lines() if self.listed is None else self.listed)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
+        if self.listed is not None:
+            return _as_command(cmd_name, _nothing, self.listed[cmd_name])
+        found = load_command(cmd_name)
+        if found is None:
             return None
-        place, line = COMMANDS[cmd_name]
-        if self.listing:
-            return _as_command(cmd_name, _nothing, line)
-        module, _, name = place.partition(":")
-        found = getattr(importlib.import_module(f"fairmargin.cli.{module}"), name)
         return typer.main.get_command(found) if isinstance(found, typer.Typer) else _as_command(cmd_name, found)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        self.listing = True
+        self.listed = command_lines()
         super().format_help(ctx, formatter)
-        self.listing = False
+        self.listed = None
 
     def invoke(self, ctx: Any) -> Any:
         from fairmargin.cli.console import errors, shown

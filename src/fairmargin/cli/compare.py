@@ -26,7 +26,6 @@ def compare(
 
     fairmargin compare run-before run-after --group race
     """
-    from fairmargin.report.page import write_page
     from fairmargin.report.sections import titled
     from fairmargin.study.check import checked
     from fairmargin.study.comparison import compare_runs
@@ -36,6 +35,8 @@ def compare(
     found = compare_runs((old, checked(old)), (new, checked(new)), tuple(group or ()))
     sections = [titled(comparison, about) for about, comparison in found]
     if out is not None:
+        from fairmargin.report.page import write_page  # loads plotly
+
         write_page(out, f"{before} and {after}: which groups gained, which lost?", sections)
     if json_:
         print_json([{"estimator": about.estimator, **comparison.to_dict()} for about, comparison in found])

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,9 @@ class _Output(Console):
 output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
+FAILED = 1
+"""Exit code of a run of which a part failed."""
+
 _A_MINUTE = 60.0
 _WIDEST_TEXT = 30  # of a name or verdict on one line; longer ones are wrapped before a column is hidden
 _COLOURS = {"less": "red", "more": "green", "bad": "red", "good": "green"}
@@ -47,7 +50,7 @@ _COLOURS = {"less": "red", "more": "green", "bad": "red", "good": "green"}
 
 @contextmanager
 def progress(quiet: bool) -> "Iterator[Tell]":
-    """A progress bar on standard error that disappears when done, or lines in a log; nothing at all when quiet."""
+    """Show a progress bar on standard error that disappears when done, or lines in a log; nothing if quiet."""
     if quiet or not errors.is_terminal:
         yield silent if quiet else lines_in_a_log()
         return
@@ -64,11 +67,11 @@ def progress(quiet: bool) -> "Iterator[Tell]":
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Told of progress, and says nothing."""
+    """Ignore a report of progress."""
 
 
 def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
-    """Where no bar can be drawn: a line a minute at most, so that the log of a long run shows that it lives."""
+    """Print at most one line per minute where no bar can be drawn, so that logs show that a long run goes on."""
     last = clock()
 
     def tell(what: str, done: int, total: int) -> None:
@@ -81,19 +84,33 @@ def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
 
 
 def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
-    """Carry out a study into a folder, write its report, and show what was found."""
-    content = carry_out(study, out, engine, quiet=quiet or json_)
+    """Carry out a study into a folder, write its report, and show what was found; exit with 1 if something failed."""
+    record, counts = carry_out(study, out, engine, quiet=quiet or json_)
     if json_:
-        print_json(content)
+        print_json(run_json(out, record, counts))
+    for failure in record.failures:
+        errors.print(f"[bold red]Failed:[/] {shown(failure)}", soft_wrap=True)
+    if record.failures:
+        raise typer.Exit(FAILED)
 
 
-def carry_out(study: "Study", out: Path, engine: str, *, quiet: bool) -> dict[str, Any]:
-    """Carry out a study into a folder, write its report, show it unless quiet, and return it as plain values."""
+def run_json(out: Path, record: "RunRecord", counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return a run as plain values: where it is, how many shards it measured, and all results."""
+    from fairmargin.study.export import as_json
+    from fairmargin.study.run_folder import RunFolder
+
+    return {"run": str(out), "report": str(RunFolder(out).report), **counts, **as_json(record)}
+
+
+def carry_out(study: "Study", out: Path, engine: str, *, quiet: bool) -> tuple["RunRecord", dict[str, int]]:
+    """Carry out a study into a folder, write its report, and show it unless quiet.
+
+    Return the record, and how many shards were measured and how many were there before.
+    """
     from fairmargin.engine.catalog import parse_engine
     from fairmargin.report.page import write_report
     from fairmargin.runner.run import run
-    from fairmargin.study.export import as_json
-    from fairmargin.study.run_folder import RunFolder
+    from fairmargin.study.run_folder import RESULTS_TABLE, RunFolder
 
     folder = RunFolder(out)
     with progress(quiet) as told:
@@ -105,12 +122,15 @@ def carry_out(study: "Study", out: Path, engine: str, *, quiet: bool) -> dict[st
             output.print(f"Results of an earlier run in {shown(str(out))} were replaced.", soft_wrap=True)
         if measure.earlier == "completed":
             output.print(f"Adequacy was added to the audit in {shown(str(out))}.", soft_wrap=True)
+        if measure.trained:
+            output.print(f"{counted(measure.trained, 'network was', 'networks were')} trained now.")
         if measure.reused:
             there, now = counted(measure.reused, "shard was", "shards were"), counted(measure.measured, "was", "were")
             output.print(f"{there} there already; {now} measured now.")
+        if study.grid is not None:
+            output.print(f"Table: {shown(str(out / RESULTS_TABLE))}", soft_wrap=True)
         output.print(f"Report: {shown(str(folder.report))}", soft_wrap=True)
-    counts = {"measured_shards": measure.measured, "reused_shards": measure.reused}
-    return {"run": str(out), "report": str(folder.report), **counts, **as_json(record)}
+    return record, {"measured_shards": measure.measured, "reused_shards": measure.reused}
 
 
 def show_record(record: "RunRecord") -> None:
@@ -212,7 +232,7 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) -> Callable[..., Table]:
-    """A table without vertical lines, numbers to the right; only columns in `wrap` break lines."""
+    """Return a table without vertical lines, numbers to the right; only columns in `wrap` break lines."""
 
     def with_columns(*names: str) -> Table:
         table = Table(
@@ -251,5 +271,5 @@ def print_json(content: Any) -> None:
 
 
 def command_line() -> str:
-    """The command that is running, as one could type it."""
+    """Return the command that is running, as one could type it."""
     return shlex.join(["fairmargin", *sys.argv[1:]])

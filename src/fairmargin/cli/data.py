@@ -35,9 +35,9 @@ def data(
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Shows what one should know of a dataset: classes, groups, split, licence, ethics, and where its files belong.
+    """Show what one should know of a dataset: classes, groups, split, licence, ethics, and where its files belong.
 
-    Where the files are at hand it also counts samples, classes and groups. Where they are not, it says which file to
+    Where the files are found it also counts samples, classes and groups. Where they are not, it says which file to
     put where, and that is no failure; only a --root that does not hold them is.
 
     Examples:
@@ -84,11 +84,11 @@ def _card(name: str) -> "Card":
 
 
 def _downloaded(name: str, card: "Card", root: Path | None, *, quiet: bool) -> Path | None:
-    """Where the files now are; None for a dataset that needs none."""
+    """Return where the files now are; None for a dataset that needs none."""
     if not card.files:
         return root
-    from fairmargin.data.download import download
-    from fairmargin.data.sources import data_folder
+    from fairmargin.data.fetch.download import download
+    from fairmargin.data.fetch.sources import data_folder
 
     folder = data_folder(name) if root is None else root
     with progress(quiet) as tell:
@@ -99,10 +99,10 @@ def _downloaded(name: str, card: "Card", root: Path | None, *, quiet: bool) -> P
 def _loaded(
     name: str, card: "Card", root: Path | None, split: str, task: str | None, *, quiet: bool
 ) -> "tuple[Dataset | None, str]":
-    """The dataset, or the sentence that says which file to put where."""
+    """Return the dataset, or the sentence that says which file to put where."""
     from fairmargin.data.card import checked_request
     from fairmargin.data.catalog import load
-    from fairmargin.data.sources import data_folder
+    from fairmargin.data.fetch.sources import data_folder
 
     checked_request(name, card, split, root, task, None, None)  # a wrong word is wrong, files or not
     at_hand = root is not None or not card.files or _holds_files(data_folder(name))
@@ -116,7 +116,7 @@ def _loaded(
 
 
 def _holds_files(folder: Path) -> bool:
-    """Whether there is anything but what a download that was cut off leaves behind."""
+    """Return whether there is anything but what a download that was cut off leaves behind."""
     return folder.is_dir() and any(not f.name.startswith(".") and f.suffix != ".part" for f in folder.iterdir())
 
 
@@ -143,7 +143,7 @@ def _file_text(file: "OfficialFile") -> str:
 
 
 def _place(name: str, root: Path | None) -> Path:
-    from fairmargin.data.sources import data_folder
+    from fairmargin.data.fetch.sources import data_folder
 
     return data_folder(name) if root is None else root
 
@@ -159,7 +159,7 @@ def _grid(rows: "tuple[tuple[str, str], ...]") -> Table:
 
 
 def _counts(dataset: "Dataset") -> dict[str, dict[str, int]]:
-    """Samples by class and by every attribute; classes and groups without a sample are left out."""
+    """Return samples by class and by every attribute; classes and groups without a sample are left out."""
     partitions = {what: dataset.partition(what) for what in ("class", *dataset.attributes)}
     counts = {what: dict(zip(p.labels, p.sizes.tolist(), strict=True)) for what, p in partitions.items()}
     if dataset.class_names:  # in the order of their numbers, which is that of a network's outputs

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fairmargin.cli.console import carry_out, print_json
+from fairmargin.cli.console import carry_out, print_json, run_json
 from fairmargin.cli.options import Json, Quiet
 
 
@@ -28,4 +28,4 @@ def demo(
     linear = carry_out(demo_study(out), out, "serial", quiet=quiet or json_)
     network = carry_out(network_study(out / "cnn"), out / "cnn", "serial", quiet=quiet or json_)
     if json_:
-        print_json({**linear, "cnn": network})
+        print_json({**run_json(out, *linear), "cnn": run_json(out / "cnn", *network)})

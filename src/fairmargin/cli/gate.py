@@ -55,42 +55,53 @@ def gate(
     """
     from fairmargin.study import gate as conditions
     from fairmargin.study.check import checked
-    from fairmargin.study.run_folder import RunFolder, table_of
+    from fairmargin.study.run_folder import RunFolder
+    from fairmargin.study.tables import rows_of
 
     record = checked(RunFolder.existing(run))
-    table = whole = table_of(record, _kind(record))
-    known = list(dict.fromkeys(table["partition"]))
+    rows = whole = rows_of(record, _kind(record))
+    known = list(dict.fromkeys(row["partition"] for row in rows))
     for name in group or ():
         if name not in known:
             raise InputError(f"The run in {run} has no partition {name!r}. {suggest(name, known)}")
     if group:
-        table = table[table["partition"].isin(group)]
-    found = conditions.gate(table, condition, whole)
-    undecided = found.undefined.iloc[:0] if allow_undefined else found.undefined
+        rows = [row for row in rows if row["partition"] in group]
+    found = conditions.gate(rows, condition, whole)
+    undecided = [] if allow_undefined else found.undefined
     if json_:
-        rows = {"matching": found.matching, "undefined": found.undefined}
-        plain = {k: [_plain(r) for r in v.to_dict("records")] for k, v in rows.items()}
-        print_json({"condition": condition, "checked": len(table), **plain})
+        plain = {"matching": list(map(_plain, found.matching)), "undefined": list(map(_plain, found.undefined))}
+        print_json({"condition": condition, "checked": len(rows), **plain})
     elif not quiet:
-        named = [n for n in conditions.columns_in(condition, table) if n not in ("group", "partition", "estimator")]
-        for row in found.matching.to_dict("records"):
+        named = [n for n in conditions.columns_in(condition, rows) if n not in ("group", "partition", "estimator")]
+        for row in found.matching:
             values = ", ".join(f"{name} = {_short(row[name])}" for name in named)
-            by = [row.get("estimator") or row.get("attack"), f"epoch {row['epoch']}" if row.get("epoch") else None]
-            about = ", ".join(filter(None, by))
+            about = ", ".join(_about(row))
             where = f"{row['partition']}={row['group']}" + (f" ({about})" if about else "")
             output.print(f"[red]fails[/] {shown(where)}: {shown(values)}. {shown(row['finding'])}")
-        if found.matching.empty and undecided.empty:
-            output.print(f"[green]passes[/]: no group of {len(table)} meets {shown(condition)}")
-    if not found.matching.empty:
+        if not found.matching and not undecided:
+            output.print(f"[green]passes[/]: no group of {len(rows)} meets {shown(condition)}")
+    if found.matching:
         raise typer.Exit(MATCHED)
-    if not undecided.empty:
-        names = ", ".join(f"{r['partition']}={r['group']}" for r in undecided.to_dict("records"))
+    if undecided:
+        names = ", ".join(f"{r['partition']}={r['group']}" for r in undecided)
         errors.print(
             f"[bold red]Error:[/] {shown(condition)} cannot be decided for {shown(names)}: a value is undefined. "
             "Look at the report for the reason, or pass --allow-undefined.",
             soft_wrap=True,
         )
         raise typer.Exit(2)
+
+
+def _about(row: Mapping[Any, Any]) -> list[str]:
+    """Return what a row is about besides its group: the model in a study of several, the estimator, and the epoch."""
+    values = {name: value for name, value in row.items() if isinstance(value, str) or value == value}
+    said = [values.get(name) for name in ("data", "model", "method")]
+    said += [
+        f"seed {values['seed']:.0f}" if "seed" in values else None,
+        values.get("estimator") or values.get("attack"),
+    ]
+    said += [f"radius {values['radius']:.4g}" if values.get("radius") else None]
+    return [str(each) for each in (*said, f"epoch {values['epoch']}" if values.get("epoch") else None) if each]
 
 
 def _kind(record: "RunRecord") -> str:
@@ -102,8 +113,8 @@ def _kind(record: "RunRecord") -> str:
     raise InputError("The run has no results by groups that could be judged.")
 
 
-def _plain(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Values that JSON knows."""
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values that JSON knows."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 

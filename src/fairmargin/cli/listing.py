@@ -13,7 +13,7 @@ from fairmargin.cli.options import Json
 
 
 class What(StrEnum):
-    """Catalogs."""
+    """The catalogs that can be listed."""
 
     estimators = "estimators"
     attacks = "attacks"
@@ -28,7 +28,7 @@ def show(
     what: Annotated[What | None, typer.Argument(help="Which catalog; all of them if left out.")] = None,
     json_: Json = False,
 ) -> None:
-    """Lists estimators, attacks, methods, datasets, architectures, engines and norms, with their options.
+    """List estimators, attacks, methods, datasets, architectures, engines and norms, with their options.
 
     Example:
 

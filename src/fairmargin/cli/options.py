@@ -74,7 +74,7 @@ def _parameter(name: str, info: FieldInfo, model: type[Options]) -> inspect.Para
     how, kind = _how(info), _kind(info.annotation)
     option: Any = typer.Option(
         option_name(name),
-        help=_help(info),
+        help=" ".join((info.description or "").split()),
         rich_help_panel=_declaring(name, model).panel,
         metavar=None if kind is bool else how.metavar or _metavar(info.annotation),
         show_default=_shown_default(info) if kind is not bool else False,
@@ -89,11 +89,6 @@ def _parameter(name: str, info: FieldInfo, model: type[Options]) -> inspect.Para
 def _declaring(name: str, model: type[Options]) -> type[Options]:
     """Return the class that declares a field: the model or the nearest one from which it inherits the field."""
     return next(kind for kind in model.__mro__ if name in vars(kind).get("__annotations__", {}))
-
-
-def _help(info: FieldInfo) -> str:
-    """Return the docstring of a field on one line."""
-    return " ".join((info.description or "").split())
 
 
 def _shown_default(info: FieldInfo) -> str | bool:

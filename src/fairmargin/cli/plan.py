@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairmargin.cli.console import output, plain_table, print_json, progress, shown
+from fairmargin.cli.console import counted, output, plain_table, print_json, progress, shown
 
 if TYPE_CHECKING:
     from fairmargin.study.study import Study
@@ -13,24 +13,25 @@ if TYPE_CHECKING:
 def show_plan(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
     """Print the estimated cost of a study, without carrying it out."""
     from fairmargin.engine.catalog import parse_engine
-    from fairmargin.runner.plan import plan_run
+    from fairmargin.runner.plan import KINDS, plan_run
     from fairmargin.study.run_folder import RunFolder
 
     workers = getattr(parse_engine(engine), "workers", 1) or 1
     with progress(quiet or json_) as told:
-        planned = plan_run(study, RunFolder(out), told)
+        planned, notes = plan_run(study, RunFolder(out), told)
     left = sum(each.seconds for each in planned) / workers
     if json_:
-        print_json({"measurements": [asdict(each) for each in planned], "seconds_left": round(left, 1)})
+        work = {f"{kind}s": [asdict(each) for each in planned if each.kind == kind] for kind in KINDS}
+        print_json({**work, "seconds_left": round(left, 1), "notes": list(notes)})
         return
     if not quiet and planned:
-        heads = ("measurement", "samples", "shards", "done", "passes per sample", "time left", "memory", "disk")
-        table = plain_table("Planned measurements", left=("measurement",), wrap=("measurement",))(*heads)
+        heads = ("work", "samples", "parts", "done", "passes per sample", "time left", "memory", "disk")
+        table = plain_table("Planned work", left=("work",), wrap=("work",))(*heads)
         for each in planned:
             table.add_row(
                 shown(each.name),
                 f"{each.samples:,}",
-                f"{each.shards:,}",
+                f"{each.parts:,}",
                 f"{each.done:,}",
                 f"{each.passes:,.0f}",
                 duration(each.seconds),
@@ -38,7 +39,13 @@ def show_plan(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
                 size_text(each.disk),
             )
         output.print(table)
+    for note in notes if not quiet else ():
+        output.print(f"[yellow]Note:[/] {shown(note)}", soft_wrap=True)
     together = f" with {workers} workers" if workers > 1 else ""
+    if planned:
+        done = sum(each.done == each.parts for each in planned)
+        counts = (counted(n, kind, f"{kind}s") for kind in KINDS if (n := sum(e.kind == kind for e in planned)))
+        output.print(f"{', '.join(counts)}; {done:,} of {len(planned):,} done already.")
     text = f"What is left may take {duration(left)}{together}: estimated from a trial on a few samples."
     output.print(text if planned else "Nothing is measured: the distances are imported.", soft_wrap=True)
 

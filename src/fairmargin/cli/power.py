@@ -1,21 +1,18 @@
 """`fairmargin power`: what an audit can see, before or after it is made."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from fairmargin.cli.console import output, plain_table, print_json, shown
+from fairmargin.cli.console import print_json, show_section
 from fairmargin.cli.options import Json, Quiet
 from fairmargin.core.suggestion import suggest
-from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
-from fairmargin.presentation.formatting import level_text, signed_percent, table_percent
 
 if TYPE_CHECKING:
-    from fairmargin.analyses.power import GroupPower
+    from fairmargin.analyses.power import Power
+    from fairmargin.study.record import About
     from fairmargin.study.run_folder import RunFolder
 
 
@@ -47,23 +44,27 @@ def power(
     fairmargin power --size 200 --rest 2000 --groups 5 --variation 0.8
     """
     from fairmargin.core.codec import encode
+    from fairmargin.report.sections import titled
+    from fairmargin.study.record import About
     from fairmargin.study.run_folder import RunFolder
 
     if run is None:
-        found = [("", "", _planned(size, rest, groups, variation, sigma, chance, confidence))]
+        found = [(About(), _planned(size, rest, groups, variation, sigma, chance, confidence))]
     else:
         found = _of_run(RunFolder.existing(run), group, sigma, chance, confidence)
     if json_:
-        rows = [{"estimator": e, "partition": p, **encode(row)} for e, p, row in found]
-        print_json(rows)
+        always = {"estimator": "", "partition": ""}
+        labelled = [({**always, **about.model_dump(exclude_defaults=True)}, each) for about, each in found]
+        print_json([{**about, **encode(row)} for about, each in labelled for row in each])
     elif not quiet:
-        output.print(_table(found, sigma, chance))
+        for about, each in found:
+            show_section(titled(each, about))
 
 
 def _planned(
     size: int, rest: int, groups: int, variation: float, sigma: float, chance: float, confidence: float
-) -> "GroupPower":
-    from fairmargin.analyses.power import GroupPower, Setting
+) -> "Power":
+    from fairmargin.analyses.power import planned_power
 
     if size < 2 or rest < 2:
         raise InputError("Give a run, or --size and --rest (at least 2 each), as in --size 200 --rest 2000.")
@@ -71,14 +72,14 @@ def _planned(
         raise InputError(f"--groups is how many groups there are, at least 2; given {groups}.")
     if not variation > 0:
         raise InputError(f"--variation is the standard deviation over the mean, above 0; given {variation}.")
-    setting = Setting(variation, variation, rest, 1 if groups == 2 else groups, confidence, chance)
-    drop = setting.smallest_drop(size)
-    return GroupPower("planned", size, rest, drop, 1 / (1 + drop) - 1, setting.samples_needed(sigma))
+    return planned_power(
+        size, rest, groups=groups, variation=variation, sigma=sigma, chance=chance, confidence=confidence
+    )
 
 
 def _of_run(
     folder: "RunFolder", group: list[str] | None, sigma: float, chance: float, confidence: float
-) -> "list[tuple[str, str, GroupPower]]":
+) -> "list[tuple[About, Power]]":
     from fairmargin.analyses.power import power as power_of
     from fairmargin.study.check import checked, settings_of
 
@@ -95,27 +96,7 @@ def _of_run(
         if group and about.partition not in group:
             continue
         settings = settings_of(folder, stored).model_copy(update={"confidence": confidence, "control": None})
-        partition = folder.partition(about.partition, merge)
-        rows = power_of(folder.distances(stored.shards[0]), partition, settings, sigma=sigma, chance=chance)
-        found += [(about.estimator, about.partition, row) for row in rows]
+        partition = folder.partition(about.partition, merge, about.data)
+        distances = folder.distances(stored.shards[0])
+        found.append((about, power_of(distances, partition, settings, sigma=sigma, chance=chance)))
     return found
-
-
-def _table(found: "list[tuple[str, str, GroupPower]]", sigma: float, chance: float) -> Table:
-    words = ("estimator", "partition", "group")
-    table = plain_table(f"Detected with probability {level_text(chance)}", left=words, wrap=words)(
-        *words, "samples", "rest", "smallest drop", "smallest gain", f"needed for {signed_percent(sigma)}"
-    )
-    for estimator, partition, row in found:
-        needed = row.samples_needed
-        table.add_row(
-            shown(estimator),
-            shown(partition),
-            shown(row.group),
-            f"{row.size:,}",
-            f"{row.rest_size:,}",
-            table_percent(row.smallest_drop),
-            table_percent(row.smallest_gain),
-            shown(reason_of(needed)) if math.isnan(needed) else f"{math.ceil(needed):,}",
-        )
-    return table

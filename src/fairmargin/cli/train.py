@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fairmargin.cli.console import command_line, counted, errors, output, print_json, show_record, shown
-from fairmargin.cli.options import Engine, Json, Out, Quiet, command
+from fairmargin.cli.options import Engine, Json, Out, Plan, Quiet, command
+from fairmargin.cli.plan import show_plan
 from fairmargin.cli.training_console import show_epoch, training_progress
-from fairmargin.study.options import DataOptions, EpochAuditOptions, GroupOptions, ModelOptions, TrainOptions
+from fairmargin.study.options import AuditOptions, DataOptions, EpochOptions, GroupOptions, ModelOptions, TrainOptions
 from fairmargin.study.study import RunOptions, Study
 
 if TYPE_CHECKING:
     from fairmargin.analyses.training import TrainingCourse
     from fairmargin.study.record import RunRecord
-    from fairmargin.training.history import Epoch
+    from fairmargin.training.loop.history import Epoch
 
 DIVERGED = 1
 
@@ -28,9 +29,11 @@ def train(
     model: ModelOptions,
     data: DataOptions,
     groups: GroupOptions,
-    audit: EpochAuditOptions,
+    epochs: EpochOptions,
+    audit: AuditOptions,
     general: RunOptions,
     engine: Engine = "serial",
+    plan: Plan = False,
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -50,6 +53,9 @@ def train(
     fairmargin train --data faces/ --labels faces.csv --label age --group sex --size 64 --model net.py:make
     --method penalty --set weight=2 --epochs 50 --patience 5 --out run
 
+    [dim]# how long would it take?[/]
+    fairmargin train --data digits --arch small_cnn --method madry --set radius=0.1 --epochs 10 --out run --plan
+
     [dim]# a try in seconds, without files[/]
     fairmargin train --data digits --arch small_cnn --method madry --set radius=0.1 --optimizer adam --epochs 10
     --out run
@@ -57,8 +63,11 @@ def train(
     [dim]# then[/]
     fairmargin audit --model arch:small_cnn --weights run/model.safetensors --data digits --split test --out audit
     """
-    asked = audit if audit != EpochAuditOptions() else None
-    study = Study(data=data, model=model, groups=groups, train=train, audit=asked, **dict(general))
+    asked = audit if audit != AuditOptions() or epochs.audit_epochs else None
+    study = Study(data=data, model=model, groups=groups, train=train, epochs=epochs, audit=asked, **dict(general))
+    if plan:
+        show_plan(study, out, engine, json_=json_, quiet=quiet)
+        return
     trained_now = []
 
     def on_epoch(epoch: "Epoch") -> None:
@@ -105,7 +114,7 @@ def _carried_out(
 
 def _show(record: "RunRecord", course: "TrainingCourse", out: Path, trained_now: int) -> None:
     """Print the sections, where the weights are, and how to audit them."""
-    from fairmargin.training.checkpoints import BEST, FINAL
+    from fairmargin.training.loop.checkpoints import BEST, FINAL
 
     show_record(record)
     already = len(course.groups) - trained_now
@@ -126,7 +135,7 @@ def _show(record: "RunRecord", course: "TrainingCourse", out: Path, trained_now:
 def _as_json(record: "RunRecord", course: "TrainingCourse", out: Path) -> dict[str, Any]:
     """Return a training as plain values."""
     from fairmargin.study.export import as_json
-    from fairmargin.training.checkpoints import FINAL
+    from fairmargin.training.loop.checkpoints import FINAL
 
     assert record.study.train is not None
     content = as_json(record)
@@ -148,7 +157,7 @@ def _as_json(record: "RunRecord", course: "TrainingCourse", out: Path) -> dict[s
 def audit_arguments(study: Study, out: Path, classes: tuple[str, ...] = ()) -> list[str]:
     """Return the command that audits the trained network; where no test data are known, with a place for them."""
     from fairmargin.data.catalog import DATASETS
-    from fairmargin.training.checkpoints import FINAL
+    from fairmargin.training.loop.checkpoints import FINAL
 
     model, data, groups = study.model, study.data, study.groups
     found = ["fairmargin", "audit", "--model", model.model, "--weights", str(out / FINAL)]
@@ -156,16 +165,17 @@ def audit_arguments(study: Study, out: Path, classes: tuple[str, ...] = ()) -> l
     if data.data in DATASETS:
         found += ["--data", data.data, *_given("--root", data.root), "--split", "test", *_given("--task", data.task)]
     else:
-        on = study.audit.audit_on if isinstance(study.audit, EpochAuditOptions) else ""
+        on = study.epochs.audit_on
         found += ["--data", on if on and on != "validation" else "TEST_DATA", *_given("--label", data.label)]
         for name in ("features", "scale", "bounds", "labels", "image_column"):
             found += _given("--" + name.replace("_", "-"), getattr(data, name))
         # Always: the audited data may lack a class, and the outputs would be taken for others.
         found += _given("--class-names", data.class_names or classes)
     found += _given("--size", data.size)
-    named = groups.group[0] if groups.group else "class"
-    by = ["--group", "class" if named == data.label else named]
-    found += ["--cross", ",".join(groups.cross[0])] if groups.cross else by
+    for name in groups.group or (() if groups.cross else ("class",)):
+        found += ["--group", "class" if name == data.label else name]
+    for crossed in groups.cross:
+        found += ["--cross", ",".join(crossed)]
     return [*found, "--out", str(out / "audit")]
 
 

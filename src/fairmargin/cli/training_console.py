@@ -12,7 +12,7 @@ from fairmargin.cli.console import errors, lines_in_a_log, shown, silent
 
 if TYPE_CHECKING:
     from fairmargin.core.progress import Progress as Callback
-    from fairmargin.training.history import Epoch
+    from fairmargin.training.loop.history import Epoch
 
 _TRAINING = "training"
 

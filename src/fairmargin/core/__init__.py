@@ -1,1 +1,1 @@
-"""The vocabulary: frozen values that everything else speaks of. Numpy only."""
+"""Basic types shared by all packages, such as distances, partitions, norms and bounds. Does not import torch."""

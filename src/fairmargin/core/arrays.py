@@ -1,4 +1,4 @@
-"""Array types, and the checks that turn what a user passes into arrays that the rest can trust."""
+"""Array types, and functions that validate arrays passed by users."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Keys = npt.NDArray[np.uint64]
 
 
 def is_number(value: object) -> bool:
-    """Whether this is a real number, of Python or numpy, and no truth value.
+    """Return whether a value is a real number of Python or numpy; booleans are not numbers.
 
     >>> is_number(1), is_number(np.float32(0.5)), is_number("1"), is_number(True)
     (True, True, False, False)
@@ -23,7 +23,7 @@ def is_number(value: object) -> bool:
 
 
 def as_floats(values: npt.ArrayLike, name: str) -> Floats:
-    """A one-dimensional float64 copy of `values`, or a sentence that says what is wrong with it."""
+    """Return a one-dimensional float64 copy of `values`; raise an `InputError` that calls them `name` if that fails."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -32,7 +32,7 @@ def as_floats(values: npt.ArrayLike, name: str) -> Floats:
 
 
 def as_bools(values: npt.ArrayLike, name: str) -> Bools:
-    """A one-dimensional boolean array; 0 and 1 are accepted, anything else is not."""
+    """Return a one-dimensional boolean array; accept booleans, 0 and 1, and refuse all other values."""
     array = np.array(values)
     if array.dtype != np.bool_:
         if not np.isin(array, (0, 1)).all():
@@ -42,7 +42,7 @@ def as_bools(values: npt.ArrayLike, name: str) -> Bools:
 
 
 def same_length(**arrays: Any) -> int:
-    """The common length of the named arrays, or an error that names the two that differ."""
+    """Return the common length of the named arrays, or raise an error that names two arrays of different length."""
     lengths = {name: len(array) for name, array in arrays.items()}
     (first, expected), *rest = lengths.items()
     for name, given in rest:
@@ -55,7 +55,7 @@ def same_length(**arrays: Any) -> int:
 
 
 def some_index(which: npt.ArrayLike, where: str = "") -> npt.NDArray[Any]:
-    """A mask or indices that select at least one sample."""
+    """Return a mask or indices as an array; raise an error if no sample is selected."""
     chosen = np.asarray(which)
     if not (chosen.any() if chosen.dtype == np.bool_ else chosen.size):
         raise InputError(
@@ -65,7 +65,7 @@ def some_index(which: npt.ArrayLike, where: str = "") -> npt.NDArray[Any]:
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A view that cannot be written through: frozen values stay frozen."""
+    """Return a view of an array that cannot be written to, for fields of frozen dataclasses."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -73,5 +73,5 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _one_dimensional(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     if array.ndim != 1:
-        raise InputError(f"`{name}` must be one-dimensional, one entry a sample; its shape is {array.shape}.")
+        raise InputError(f"`{name}` must be one-dimensional, with one entry per sample; its shape is {array.shape}.")
     return array

@@ -1,4 +1,4 @@
-"""On which side of the truth an estimate lies, and what arithmetic does to it."""
+"""The direction of error of an estimate (upper bound, lower bound, exact, neither), and its arithmetic."""
 
 from enum import Enum
 
@@ -6,10 +6,12 @@ from fairmargin.errors import InputError
 
 
 class Bound(Enum):
-    """The direction of error of a number, with its algebra.
+    """Direction of error of a number, with the arithmetic of such directions.
 
-    EXACT is neutral. Negation swaps UPPER and LOWER. Sums, means and min(·, T) keep the direction; UPPER + LOWER is
-    NEITHER. A quotient of positives: UPPER/LOWER is UPPER, LOWER/UPPER is LOWER, like/like is NEITHER.
+    UPPER marks a number that is at least the true value, LOWER one that is at most the true value. EXACT is the neutral
+    element of all operations. Negation swaps UPPER and LOWER. Sums, means and min(·, T) keep the direction, and
+    UPPER + LOWER is NEITHER. For a quotient of positive numbers, UPPER / LOWER is UPPER, LOWER / UPPER is LOWER, and
+    the quotient of two bounds of the same direction is NEITHER.
 
     >>> Bound.UPPER - Bound.UPPER
     <Bound.NEITHER: 'neither'>
@@ -34,24 +36,24 @@ class Bound(Enum):
         return self + (-other)
 
     def __truediv__(self, other: "Bound") -> "Bound":
-        """The bound of a quotient of positive numbers; enlarging the divisor lowers the quotient."""
+        """Return the bound of a quotient of positive numbers. A larger divisor makes the quotient smaller."""
         return self + (-other)
 
     @classmethod
     def parse(cls, text: "str | Bound") -> "Bound":
-        """A bound from its name."""
+        """Return the bound of this name: exact, upper, lower or neither."""
         try:
             return text if isinstance(text, Bound) else cls(str(text).strip().lower())
         except ValueError:
             raise InputError(f"Unknown bound {text!r}. Expected one of exact, upper, lower, neither.") from None
 
     def of_spread(self) -> "Bound":
-        """The bound of an absolute value, a variance or max − min of such numbers."""
+        """Return the bound of an absolute value, a variance or a difference max − min of numbers with this bound."""
         return Bound.EXACT if self is Bound.EXACT else Bound.NEITHER
 
     @property
     def words(self) -> str:
-        """How a report names distances of this kind.
+        """Description of distances with this bound, as used in reports.
 
         >>> Bound.UPPER.words
         'upper bounds (attacks)'

@@ -1,4 +1,4 @@
-"""Entries by name; those that are frozen dataclasses also with their spelling in files and on the command line."""
+"""Catalogs: mappings from names to classes, and the text form `name:field=value` of their dataclasses."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields
@@ -17,16 +17,16 @@ T = TypeVar("T")
 
 
 class Catalog(Mapping[str, T]):
-    """Entries of one kind by name, each imported when it is first asked for: to list the names loads nothing heavy.
+    """Mapping from names to entries of one kind. An entry is imported on first access, so listing the names is fast.
 
     Parameters
     ----------
     noun
-        What an entry is called in sentences: "estimator".
+        Word for an entry in error messages, for instance "estimator".
     package
-        The package whose files define the entries.
+        Package whose modules define the entries.
     entries
-        Name to "file:name in that file"; or to the entry itself, if it is light.
+        Names with the place of each entry as "module:name"; or with the entry itself, if it needs no expensive import.
 
     >>> norms = Catalog("norm", "fairmargin.core", {"norm": "norm:Norm"})
     >>> norms.find("nrom")
@@ -45,7 +45,7 @@ class Catalog(Mapping[str, T]):
         return imported(self.package, entry) if isinstance(entry, str) else entry
 
     def __contains__(self, name: object) -> bool:
-        return name in self.entries  # Mapping would import the entry to find out
+        return name in self.entries  # the default of Mapping calls __getitem__, which imports the entry
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)
@@ -54,7 +54,7 @@ class Catalog(Mapping[str, T]):
         return len(self.entries)
 
     def find(self, name: str, error: type[FairmarginError] = InputError) -> T:
-        """Return the entry of that name, or raise a sentence with the names that there are."""
+        """Return the entry of that name, or raise an error that lists the known names."""
         if name not in self:
             raise error(self._unknown(name))
         return self[name]
@@ -63,7 +63,7 @@ class Catalog(Mapping[str, T]):
         return f"Unknown {self.noun} `{name}`. {suggest(name, self)}"
 
     def build(self, name: str, given: Mapping[str, Plain]) -> Any:
-        """Make an entry that is a dataclass from plain values of its fields; the inverse of `describe`."""
+        """Create an instance of a dataclass of this catalog from values of its fields; the inverse of `describe`."""
         kind: Any = self.find(name)
         known = {field.name: field for field in fields(kind)}
         for key in given:
@@ -80,12 +80,12 @@ class Catalog(Mapping[str, T]):
             raise error.about(name) from None
 
     def describe(self, entry: Any) -> dict[str, Plain]:
-        """Return the fields of a dataclass of this catalog as plain values."""
+        """Return the fields of an instance of a dataclass in this catalog as plain values."""
         values = {field.name: getattr(entry, field.name) for field in fields(entry)}
         return {key: value.value if isinstance(value, Enum) else value for key, value in values.items()}
 
     def name_of(self, entry: object) -> str | None:
-        """Return the name under which the class of an object stands here; None if it does not."""
+        """Return the name of the class of an object in this catalog, or None if it is not in the catalog."""
         kind = type(entry)
         for name, place in self.entries.items():
             if f"{kind.__module__}:{kind.__name__}" == f"{self.package}.{place}":
@@ -94,7 +94,7 @@ class Catalog(Mapping[str, T]):
 
 
 def imported(package: str, place: str) -> Any:
-    """Import "file:name" of a package.
+    """Import a name from a module of a package, given as "module:name".
 
     >>> imported("fairmargin.core", "norm:Norm").L2
     <Norm.L2: 'l2'>
@@ -104,7 +104,9 @@ def imported(package: str, place: str) -> Any:
 
 
 def split_options(text: str, example: str) -> tuple[str, dict[str, Plain]]:
-    """Split "name" or "name:field=value,field=value" into name and fields; `example` is shown if it is misspelt.
+    """Split "name" or "name:field=value,field=value" into name and fields.
+
+    The error message for a text of another form shows `example`.
 
     >>> split_options("pgd: steps=20, restarts=2", "pgd:steps=20")
     ('pgd', {'steps': '20', 'restarts': '2'})
@@ -122,7 +124,7 @@ def split_options(text: str, example: str) -> tuple[str, dict[str, Plain]]:
 
 
 def _coerce(value: Plain, annotation: Any, where: str) -> Any:
-    """Convert a plain value to the type that the field is annotated with."""
+    """Convert a plain value to the annotated type of a field. Errors begin with `where`."""
     if get_origin(annotation) in (Union, UnionType):
         options = get_args(annotation)
         if type(None) in options and (value is None or str(value).lower() in ("none", "")):

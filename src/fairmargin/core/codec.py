@@ -1,6 +1,7 @@
-"""Results as JSON texts, by the type hints of frozen dataclasses: written with their format, read back or refused.
+"""Write results, which are frozen dataclasses, as JSON texts and read them back according to their type hints.
 
-JSON has no NaN and no infinity: NaN is null, a NaN with a reason is {"undefined": reason}, and infinity is a word.
+JSON has no NaN and no infinity. NaN is written as null, `Undefined` (NaN with a reason) as {"undefined": reason}, and
+infinite numbers as the texts "inf" and "-inf".
 """
 
 import json
@@ -21,16 +22,16 @@ from fairmargin.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a kind of result is written.
+    """Format in which a kind of result is stored.
 
     Parameters
     ----------
     version
-        The version of the format, which changes when older texts can no longer be read.
+        Version of the format. It is increased when older texts can no longer be read.
     name
-        What sentences call the result, for instance "audit".
+        Word for the result in error messages, for instance "audit".
     remedy
-        What to do if a text is damaged, as the first part of a sentence.
+        What to do if a text is damaged, as a sentence without its full stop.
     """
 
     version: int
@@ -39,9 +40,10 @@ class Format:
 
 
 class Stored(Protocol):
-    """A frozen dataclass that can be written and read back.
+    """Protocol of frozen dataclasses that can be written as JSON and read back.
 
-    If it, or a dataclass inside it, has a method `contradiction`, a text is refused when that returns a reason.
+    If the class, or a dataclass among its fields, has a method `contradiction`, it is called on every object that is
+    read. The text is refused if the method returns a reason.
     """
 
     FORMAT: ClassVar[Format]
@@ -51,12 +53,12 @@ _Result = TypeVar("_Result", bound=Stored)
 
 
 def to_json(result: Stored) -> str:
-    """Return the text from which `from_json` makes the same result again."""
+    """Return a result as a JSON text, from which `from_json` restores an equal result."""
     return json.dumps({"format": result.FORMAT.version, **encode(result)}, ensure_ascii=False, allow_nan=False)
 
 
 def from_json(kind: type[_Result], text: str) -> _Result:
-    """Read a result that `to_json` wrote, or refuse the text in a sentence.
+    """Read a result from a JSON text written by `to_json`; raise an `InputError` if the text is invalid.
 
     >>> @dataclass(frozen=True)
     ... class Count:
@@ -67,14 +69,14 @@ def from_json(kind: type[_Result], text: str) -> _Result:
     >>> from_json(Count, "{}")
     Traceback (most recent call last):
         ...
-    fairmargin.errors.InputError: This is no count written by `Count.to_json`.
+    fairmargin.errors.InputError: This is not a text written by `Count.to_json`.
     """
     form = kind.FORMAT
     try:
         content = json.loads(text)
         given = content.pop("format")
     except (ValueError, KeyError, AttributeError, TypeError):
-        raise InputError(f"This is no {form.name} written by `{kind.__name__}.to_json`.") from None
+        raise InputError(f"This is not a text written by `{kind.__name__}.to_json`.") from None
     if given != form.version:
         raise InputError(
             f"This {form.name} has format {given}; this version of Fairmargin reads format {form.version}."
@@ -87,7 +89,7 @@ def from_json(kind: type[_Result], text: str) -> _Result:
 
 
 def encode(value: Any) -> Any:
-    """Return plain JSON values for any result."""
+    """Convert a result, or any value inside it, to plain JSON values."""
     match value:
         case Enum():
             return value.value
@@ -113,16 +115,18 @@ def encode(value: Any) -> Any:
 
 
 def decode(hint: Any, value: Any) -> Any:
-    """Make a value of a type from what `encode` wrote; refuse anything else by one of Python's own errors.
+    """Convert plain JSON values written by `encode` back to a value of the hinted type.
+
+    Raises KeyError, TypeError, ValueError, OverflowError or AttributeError if the values do not fit the type.
 
     Parameters
     ----------
     hint
-        A dataclass, an enumeration, a `Literal`, `RobustnessCurve`, a numpy array of numbers, a tuple, a mapping, or
-        one of float (also NaN, infinite or `Undefined`), int (from 0 on, below 2**63), bool and str; None may be an
-        alternative.
+        Type of the value: a dataclass, an enumeration, a `Literal`, `RobustnessCurve`, a numpy array of numbers, a
+        tuple, a mapping, float (including NaN, infinity and `Undefined`), int (0 to 2**63 − 1), bool or str; or one of
+        these and None.
     value
-        Plain JSON values.
+        Plain JSON values: the content of a JSON text after `json.loads`.
 
     >>> decode(tuple[float, ...], [1, None, "inf"])
     (1.0, nan, inf)
@@ -148,7 +152,7 @@ def decode(hint: Any, value: Any) -> Any:
         return hint(value)
     if is_dataclass(hint):
         return _dataclass(hint, value)
-    raise NotImplementedError(f"the codec knows no {hint!r}")
+    raise NotImplementedError(f"the codec does not support the type {hint!r}")
 
 
 def _dataclass(kind: Any, value: Any) -> Any:
@@ -162,7 +166,7 @@ def _dataclass(kind: Any, value: Any) -> Any:
 
 @cache
 def _hints(kind: Any) -> tuple[tuple[str, Any], ...]:
-    """Name and type of every field."""
+    """Return the name and the type of every field of a dataclass."""
     hints = get_type_hints(kind)
     return tuple((field.name, hints[field.name]) for field in fields(kind))
 

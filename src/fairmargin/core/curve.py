@@ -1,4 +1,4 @@
-"""I_P(tau): the share of a group that withstands every perturbation up to tau."""
+"""Robustness curve: the fraction of a group whose distance is greater than a radius tau."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,17 @@ from fairmargin.errors import InputError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RobustnessCurve:
-    """The exact step function I_P(tau) = |{x in P : r(x) > tau}| / |P|.
+    """Robustness curve of a group P: the step function I_P(tau) = |{x in P : r(x) > tau}| / |P|.
 
-    It is right-continuous and never increases; I_P(0) is the accuracy for exact distances and upper bounds. Its area is
-    the mean distance, exactly: there is no grid of radii anywhere.
+    r(x) is the distance of sample x from the decision boundary, so I_P(tau) is the fraction of the group that no
+    perturbation of length tau or less misclassifies. The function is right-continuous and does not increase. I_P(0) is
+    the accuracy if the distances are exact or upper bounds. The curve is computed exactly, without a grid of radii, and
+    the area below it is the mean distance.
+
+    Parameters
+    ----------
+    values
+        Distances of the group's samples, not negative and not NaN, in any order.
 
     >>> curve = RobustnessCurve([0.0, 1.0, 3.0, 4.0])
     >>> curve.at(0.5), curve.area(), curve.area(up_to=2)
@@ -34,24 +41,27 @@ class RobustnessCurve:
 
     @classmethod
     def of(cls, distances: Distances, which: npt.ArrayLike | None = None) -> "RobustnessCurve":
-        """The curve of all samples, or of those that `which` (a mask or indices) selects."""
+        """Return the curve of all samples, or of the samples that `which` (a mask or indices) selects."""
         return cls(distances.values if which is None else distances.values[np.asarray(which)])
 
     def __len__(self) -> int:
         return len(self.values)
 
     def at(self, radius: npt.ArrayLike) -> float | Floats:
-        """The share of samples farther than `radius`; a number for a number, an array for an array."""
+        """Return the fraction of samples with a distance greater than `radius`, which is a number or an array."""
         beyond = len(self.values) - np.searchsorted(self.values, np.asarray(radius, dtype=np.float64), side="right")
         share = beyond / len(self.values)
         return float(share) if np.ndim(radius) == 0 else np.asarray(share)
 
     def area(self, up_to: float = np.inf) -> float:
-        """The area below the curve up to a radius: the mean of min(r, up_to); `inf` if a sample is unreached."""
+        """Return the area below the curve up to a radius, which is the mean of min(r, up_to).
+
+        The result is `inf` if a distance is `inf` and `up_to` is not given.
+        """
         return float(np.minimum(self.values, up_to).mean())
 
     def steps(self) -> tuple[Floats, Floats]:
-        """The finite radii at which the curve falls, 0 first, and its height from each on."""
+        """Return the finite radii at which the curve decreases, beginning with 0, and its value from each radius on."""
         radii = np.unique(np.append(0.0, self.values[np.isfinite(self.values)]))
         return radii, np.asarray(self.at(radii))
 

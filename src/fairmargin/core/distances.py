@@ -1,4 +1,4 @@
-"""The waist of the hourglass: one number per sample."""
+"""Distances of samples from the decision boundary: the type that estimators return and analyses read."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,36 +12,36 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
 
-_LARGEST = 1e60  # fourth powers of distances are summed
+_LARGEST = 1e60  # statistics sum fourth powers of distances, which must not overflow
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distances:
-    """How far each sample lies from the decision boundary.
+    """Distance of each sample from the decision boundary of a classifier f.
 
-    r(x, A) = inf{‖δ‖ : x+δ in the domain, f(x+δ) not in A}, where A is the set of classes to keep, by default the
-    sample's own label alone; 0 if f(x) is not in A already; `inf` if no such input was found.
+    The distance is r(x, A) = inf{‖δ‖ : x+δ in the domain, f(x+δ) not in A}. A is the set of classes to keep; by default
+    it contains the sample's label only. The distance is 0 if f(x) is not in A, and `inf` if no such input was found.
 
     Parameters
     ----------
     values
-        One number per sample, not negative, never NaN, 0 where not correct.
+        One distance per sample: not negative, not NaN, and 0 where `correct` is False.
     correct
-        Whether the subject's class of the sample is one to keep: by default, whether it is the sample's label.
+        For each sample, whether the predicted class is a class to keep; by default, whether it is the sample's label.
     bound
-        On which side of the truth the values lie.
+        Whether the values are exact, upper bounds, lower bounds or neither.
     norm
-        The norm they are measured in.
+        Norm in which the distances are measured.
     subject
-        Whose boundary: "model", or for instance "smoothed(0.25)". Different subjects never combine.
+        Classifier whose boundary is measured: "model", or for instance "smoothed(0.25)" for a smoothed version of it.
+        Distances with different subjects cannot be combined.
     tried
-        How far the search looked, for samples whose value is `inf`.
+        For samples whose value is `inf`, the radius up to which the search looked.
     estimator
-        Name and settings of the estimator that measured them, for instance "exact_linear:norm=l2"; "" if unknown.
-        `measure` sets it.
+        Name and settings of the estimator, for instance "exact_linear:norm=l2"; "" if unknown. `measure` sets it.
     keep
-        A, the labels of the classes to keep, the same for all samples; empty (or None) for each sample's own label.
-        Distances with different A never combine. Kept as a tuple in a fixed order, without duplicates.
+        Labels of the classes to keep (the set A), the same for all samples; empty or None for each sample's own label.
+        Distances with different A cannot be combined. Stored as a sorted tuple without duplicates.
 
     >>> Distances(values=[0.5, 0.0], correct=[True, False], bound=Bound.EXACT, norm=Norm.L2)
     Distances(2 samples, 1 correct, 0 unreached, exact, L2)
@@ -96,11 +96,11 @@ class Distances:
 
     @property
     def unreached(self) -> Bools:
-        """Samples for which no misclassified input was found."""
+        """Mask of the samples for which no misclassified input was found."""
         return np.isinf(self.values)
 
     def take(self, which: npt.ArrayLike) -> "Distances":
-        """The distances of some samples, by mask or index."""
+        """Return the distances of the samples that a mask or indices select."""
         chosen = some_index(which)
         tried = None if self.tried is None else self.tried[chosen]
         return replace(self, values=self.values[chosen], correct=self.correct[chosen], tried=tried)
@@ -113,7 +113,7 @@ class Distances:
 
 
 def words_of_keep(keep: tuple[Any, ...]) -> str:
-    """Name the set of classes that distances keep, for sentences.
+    """Return a description of the set of classes to keep, for use in sentences.
 
     >>> words_of_keep(()), words_of_keep(("no", "pending"))
     ("each sample's own class", "the classes 'no', 'pending'")
@@ -124,7 +124,7 @@ def words_of_keep(keep: tuple[Any, ...]) -> str:
 
 
 def _labels(keep: Any) -> tuple[Any, ...]:
-    """The labels of the classes to keep, each once and in an order that depends on the labels alone."""
+    """Return the labels of the classes to keep as a sorted tuple without duplicates."""
     if keep is None:
         return ()
     if isinstance(keep, (str, bytes)) or not isinstance(keep, (Iterable, np.ndarray)):
@@ -138,13 +138,17 @@ def _labels(keep: Any) -> tuple[Any, ...]:
 
 
 def _order(label: Any) -> tuple[bool, Any, str]:
-    """Numbers first, by size; then everything else by its text."""
+    """Return a sort key that places numbers first, by size, and all other labels after them, by their text."""
     number = isinstance(label, (int, float))
     return not number, label if number else 0, repr(label)
 
 
 def concatenate(parts: Sequence[Distances]) -> Distances:
-    """Join the distances of several shards; if their bounds differ, the result has the bound that holds for all."""
+    """Concatenate distances of several sets of samples.
+
+    If their bounds differ, the result has the bound that holds for all of them. Norm, subject and classes to keep must
+    be equal.
+    """
     if not parts:
         raise InputError("There are no distances to concatenate.")
     first, bound = parts[0], Bound.EXACT
@@ -152,16 +156,16 @@ def concatenate(parts: Sequence[Distances]) -> Distances:
         if (part.norm, part.subject) != (first.norm, first.subject):
             raise InputError(
                 f"Distances of part {i} are of {part.subject} in {part.norm}, those of part 0 of {first.subject} in "
-                f"{first.norm}. Only distances of one subject in one norm belong together."
+                f"{first.norm}. Only distances of one subject in one norm can be combined."
             )
         if part.keep != first.keep:
             raise InputError(
                 f"Distances of part {i} keep {words_of_keep(part.keep)}, those of part 0 {words_of_keep(first.keep)}. "
-                "Only distances that keep the same classes belong together."
+                "Only distances that keep the same classes can be combined."
             )
         bound = bound + part.bound
     tried = None
-    if any(part.tried is not None for part in parts):  # NaN: that part did not say how far it looked
+    if any(part.tried is not None for part in parts):  # NaN where a part has no `tried`
         tried = np.concatenate([np.full(len(p), np.nan) if p.tried is None else p.tried for p in parts])
     values, correct = np.concatenate([p.values for p in parts]), np.concatenate([p.correct for p in parts])
     estimator = first.estimator if all(part.estimator == first.estimator for part in parts) else ""
@@ -183,7 +187,7 @@ def _check(values: Floats, correct: Bools) -> None:
         where = int(bad.argmax())
         raise InputError(
             f"`values` holds negative distances, first {values[where]:g} at index {where}. "
-            "Signed margins: pass 0 where the sample is misclassified."
+            "If these are signed margins, pass 0 where the sample is misclassified."
         )
     bad = np.isfinite(values) & (values > _LARGEST)
     if bad.any():

@@ -1,4 +1,4 @@
-"""Where inputs may lie, and how far one step of each feature is."""
+"""Domain of a classifier: the admissible range of each feature, and the unit of length of each feature."""
 
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -12,17 +12,18 @@ from fairmargin.errors import InputError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """A box of admissible inputs and a length scale per feature.
+    """Box of admissible inputs, and a length scale for each feature.
 
-    Norms are of `delta / scale`. A feature with `low == high`, or with `scale == 0`, is immutable: it stays at the
-    sample's own value, whatever that is.
+    The length of a perturbation `delta` is the norm of `delta / scale`. A feature with `low == high`, or with
+    `scale == 0`, is immutable: it keeps the value that it has in the sample, even if that lies outside of the box.
 
     Parameters
     ----------
     low, high
-        Scalars, or one number per feature. Images are usually (0, 1), tables (-inf, inf).
+        Lowest and highest admissible values: scalars, or one number per feature. Usual values are 0 and 1 for images,
+        -inf and inf for tables.
     scale
-        A scalar, or one number per feature: the size of a step of length 1.
+        Change of a feature that has length 1: a scalar, or one number per feature.
 
     >>> Domain(0, 1).contains(np.array([[0.2, 0.4], [0.5, 1.5]]))
     array([ True, False])
@@ -48,28 +49,28 @@ class Domain:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether any feature that can move has a finite limit."""
+        """Whether at least one mutable feature has a finite limit."""
         low, high, scale = np.broadcast_arrays(self.low, self.high, self.scale)
         return bool(((np.isfinite(low) | np.isfinite(high)) & (low < high) & (scale > 0)).any())
 
     def movable(self, features: int) -> Bools:
-        """Which of the (flattened) features can move."""
+        """Return which of the flattened features are mutable, as a mask."""
         low, high, scale = self.flat(features)
         return np.asarray((low < high) & (scale > 0))
 
     def flat(self, features: int) -> tuple[Floats, Floats, Floats]:
-        """`low`, `high` and `scale` as arrays of one number per flattened feature."""
+        """Return `low`, `high` and `scale` as arrays with one number per flattened feature."""
         return self._flat("low", features), self._flat("high", features), self._flat("scale", features)
 
     def contains(self, x: npt.NDArray[np.floating], slack: float = 1e-6) -> Bools:
-        """Whether each sample lies in the box (features that cannot move are not asked); `slack` forgives rounding."""
+        """Return whether each sample lies in the box. Immutable features are ignored; `slack` allows for rounding."""
         flat = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
         low, high, _ = self.flat(flat.shape[1])
         fixed = ~self.movable(flat.shape[1])
         return np.asarray(((flat >= low - slack) & (flat <= high + slack) | fixed).all(axis=1))
 
     def fingerprint(self) -> str:
-        """A hash of the content, for store keys."""
+        """Return a hash of the content, which is a part of the keys of stored results."""
         parts = (self.low, self.high, self.scale)
         return sha256(b"".join(repr(a.shape).encode() + a.astype("<f8").tobytes() for a in parts)).hexdigest()
 

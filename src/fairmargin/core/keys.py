@@ -1,4 +1,4 @@
-"""One 64-bit key per sample, from which all its randomness comes; one hash of plain values, to name what is kept."""
+"""Keys: one 64-bit key per sample that seeds its random numbers, and content hashes that name stored results."""
 
 import json
 from hashlib import blake2b, sha256
@@ -10,11 +10,13 @@ import numpy.typing as npt
 from fairmargin.core.arrays import Ints, Keys, same_length
 from fairmargin.errors import InputError
 
-_SEEDS = 2**127  # a key has room for so many, of either sign
+_SEEDS = 2**127  # a seed is hashed as 16 signed bytes
 
 
 def sample_keys(x: npt.NDArray[np.generic], y: Ints, seed: int = 0) -> Keys:
-    """Hash (seed, bytes of x_i, y_i): the same sample has the same key in any batch, order, worker or restart.
+    """Return a 64-bit key for each sample, a hash of (seed, bytes of x_i, y_i).
+
+    A sample has the same key in any batch, in any order, in any worker process and after a restart.
 
     >>> x = np.array([[0.0, 1.0], [2.0, 3.0]])
     >>> keys = sample_keys(x, np.array([0, 1]))
@@ -34,7 +36,7 @@ def sample_keys(x: npt.NDArray[np.generic], y: Ints, seed: int = 0) -> Keys:
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a value that is not a seed.
+    """Raise an `InputError` if a value is not a valid seed, which is an integer below 2**127 in absolute value.
 
     >>> check_seed("a")
     Traceback (most recent call last):
@@ -46,16 +48,16 @@ def check_seed(seed: object) -> None:
 
 
 def content_hash(content: Any, *, compact: bool = False) -> str:
-    """Hash plain values, whatever the order of their names; the key under which a result is kept.
+    """Return a hash of plain values, the key under which a result is stored. The order of names has no effect.
 
     Parameters
     ----------
     content
-        Text, numbers, True, False, None, and lists, tuples and dicts (with text as names) of these. Anything else is
-        refused: its `repr` may hold an address in memory, or hide what decides a result.
+        Texts, numbers, True, False, None, and lists, tuples and dicts (with texts as names) of these. Other values are
+        refused, because their `repr` may contain a memory address or omit content on which a result depends.
     compact
-        Whether the hashed JSON has no spaces. The keys of shards have none, all others do; kept so that what earlier
-        versions stored is still found.
+        Whether to hash the JSON without spaces. Keys of shards are hashed without spaces and all other keys with
+        spaces, so that results stored by earlier versions are still found.
 
     >>> content_hash({"a": 1, "b": (2, 3)}) == content_hash({"b": [2, 3], "a": 1})
     True
@@ -68,7 +70,7 @@ def content_hash(content: Any, *, compact: bool = False) -> str:
 
 
 def canonical_json(content: Any, *, compact: bool = False) -> bytes:
-    """Write plain values as JSON, with one spelling for one content; see `content_hash`."""
+    """Return plain values as JSON in a canonical form: equal content gives equal bytes. See `content_hash`."""
     _check_plain(content, "")
     return json.dumps(content, sort_keys=True, separators=(",", ":") if compact else None).encode()
 

@@ -1,4 +1,4 @@
-"""How the length of a perturbation is measured."""
+"""Norms in which the length of a perturbation is measured."""
 
 from enum import Enum
 
@@ -10,7 +10,7 @@ from fairmargin.errors import InputError
 
 
 class Norm(Enum):
-    """The norm of a perturbation.
+    """Norm of a perturbation: L1, L2 or L∞.
 
     >>> Norm.LINF.dual
     <Norm.L1: 'l1'>
@@ -24,24 +24,24 @@ class Norm(Enum):
 
     @property
     def dual(self) -> "Norm":
-        """The norm q with 1/p + 1/q = 1: the distance to a hyperplane divides by the dual norm of its normal."""
+        """Dual norm q, with 1/p + 1/q = 1. The distance to a hyperplane is divided by the dual norm of its normal."""
         return {Norm.L1: Norm.LINF, Norm.L2: Norm.L2, Norm.LINF: Norm.L1}[self]
 
     def length(self, delta: npt.NDArray[np.floating], axis: int = -1) -> Floats:
-        """The length of `delta` along `axis`."""
+        """Return the norm of `delta` along `axis`."""
         magnitude = np.abs(np.asarray(delta, dtype=np.float64))
         if self is Norm.L1:
             return np.asarray(magnitude.sum(axis=axis))
         if self is Norm.LINF:
             return np.asarray(magnitude.max(axis=axis, initial=0.0))
-        # Scaled, so that neither huge nor tiny entries over- or underflow when squared.
+        # Divided by the largest entry, so that squares of very large or small entries neither overflow nor underflow.
         top = magnitude.max(axis=axis, keepdims=True, initial=0.0)
         safe = np.where((top > 0) & np.isfinite(top), top, 1.0)
         return np.asarray(np.sqrt(((magnitude / safe) ** 2).sum(axis=axis)) * safe.squeeze(axis))
 
     @classmethod
     def parse(cls, text: "str | Norm") -> "Norm":
-        """A norm from its name; the one place that knows how norms are spelled by users."""
+        """Return the norm of this name. Accepts spellings such as "l2", "L2", "2" and "Norm.L2"."""
         if isinstance(text, Norm):
             return text
         key = str(text).strip().lower().removeprefix("norm.").replace("_", "").replace("∞", "inf")

@@ -1,7 +1,7 @@
-"""Options: frozen models whose fields are command-line options, keys of study files and Python arguments at once.
+"""Base class and field types of options: pydantic models whose fields describe what a run does.
 
-A field's name, type, default and docstring are the only declaration of an option. `fairmargin.cli.options` makes
-command-line options of them, `fairmargin.study.study` reads and writes them as TOML.
+Each field is declared once, by its name, type, default and docstring. From this declaration `fairmargin.cli.options`
+creates the command-line option, and `fairmargin.study.study` reads and writes the key of the study file (TOML).
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ _EXPECTED = {
 
 
 class Options(BaseModel):
-    """Base of all options: frozen, without unknown fields, documented by the docstring below each field."""
+    """Base class of all options: immutable, refuses unknown fields, documents each field by the docstring below it."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -41,7 +41,7 @@ class Options(BaseModel):
         arbitrary_types_allowed=True,
     )
     panel: ClassVar[str] = "Options"
-    """Heading under which `--help` lists the fields."""
+    """Heading of the group of options in the output of `--help`."""
 
     def __init__(self, **given: Any) -> None:
         try:
@@ -49,19 +49,23 @@ class Options(BaseModel):
         except ValidationError as error:
             raise input_error(error, type(self)) from None
 
+    def plain(self) -> dict[str, Any]:
+        """Return what differs from the defaults as plain values; the class makes the same options of them again."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
 
 @dataclass(frozen=True, slots=True)
 class OnCommandLine:
-    """How a field appears on the command line, where its type does not say so.
+    """Appearance of a field on the command line, where it does not follow from the field's type.
 
     Parameters
     ----------
     repeat
-        The option may be given several times, once per value; otherwise several values are separated by commas.
+        Whether the option is given several times, once per value. Otherwise several values are separated by commas.
     hidden
-        There is no such option: the field is for study files and Python only.
+        Whether the field has no command-line option and can be set in study files and Python only.
     metavar
-        Placeholder of the value in `--help`.
+        Placeholder of the value in the output of `--help`.
     """
 
     repeat: bool = False
@@ -70,14 +74,14 @@ class OnCommandLine:
 
 
 def _texts(value: Any) -> Any:
-    """Split a text at its commas; leave a list as it is."""
+    """Split a text at its commas. Lists and tuples are not split."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 def _listed(value: Any) -> Any:
-    """Turn one value into a list of it."""
+    """Wrap a single value into a tuple; return an empty tuple for None and the empty text."""
     return tuple(value) if isinstance(value, list | tuple) else () if value in ("", None) else (value,)
 
 
@@ -85,7 +89,7 @@ def _numbers(value: Any) -> Any:
     try:
         return tuple(float(Fraction(part)) if "/" in str(part) else float(part) for part in _texts(value))
     except (ValueError, TypeError, ZeroDivisionError):
-        raise InputError("must be numbers with commas between them, as in 0.485,0.456,0.406") from None
+        raise InputError("must be numbers separated by commas, as in 0.485,0.456,0.406") from None
 
 
 def _bounds(value: Any) -> Any:
@@ -94,12 +98,12 @@ def _bounds(value: Any) -> Any:
     try:
         low, high = (float(part) for part in _texts(value))
     except (ValueError, TypeError):
-        raise InputError("must be two numbers, low,high, as in 0,1 or -inf,inf") from None
+        raise InputError("must be two numbers, low and high, separated by a comma, as in 0,1 or -inf,inf") from None
     return low, high
 
 
 def _crossed(value: Any) -> Any:
-    """Read each text "race,sex" as two columns; a flat list of names is one intersection."""
+    """Read each text "race,sex" as an intersection of columns. A flat list of names is a single intersection."""
     given = _listed(value)
     if given and all(isinstance(part, str) and "," not in part for part in given) and not isinstance(value, str):
         given = (given,)
@@ -113,12 +117,12 @@ def _crossed(value: Any) -> Any:
 def _radii(value: Any) -> Any:
     found = tuple(dict.fromkeys(_radius(part) for part in _listed(value)))
     if 0 in found:
-        raise InputError("must be above 0: at 0 nothing is attacked, and robust accuracy is accuracy")
+        raise InputError("must be above 0: with radius 0 no input can change, and robust accuracy equals accuracy")
     return found
 
 
 def _number(value: Any) -> Any:
-    """Read fractions such as 4/255; refuse truth values, which Python takes for 0 and 1."""
+    """Read fractions such as 4/255. Refuse booleans, which Python would convert to 0 and 1."""
     if isinstance(value, bool):
         raise InputError("must be a number")
     if isinstance(value, str) and "/" in value:
@@ -127,7 +131,7 @@ def _number(value: Any) -> Any:
 
 
 def _radius(value: Any) -> float:
-    """Return a radius; an error of it is about the option that holds it, whatever its name."""
+    """Read a radius. Errors do not name the field "radius", because the option may have another name."""
     try:
         return parse_radius(value)
     except InputError as error:
@@ -143,10 +147,10 @@ def _whole(value: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(_whole)]
 Number = Annotated[float, BeforeValidator(_number)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_texts), OnCommandLine(metavar="NAME,…")]
-"""Several names, separated by commas on the command line."""
+"""Names, which are separated by commas on the command line."""
 Numbers = Annotated[tuple[float, ...], BeforeValidator(_numbers), OnCommandLine(metavar="NUMBER,…")]
 Listed = Annotated[tuple[str, ...], BeforeValidator(_listed), OnCommandLine(repeat=True)]
-"""Several texts; on the command line the option is repeated."""
+"""Texts, for which the option is repeated on the command line."""
 Crosses = Annotated[
     tuple[tuple[str, ...], ...], BeforeValidator(_crossed), OnCommandLine(repeat=True, metavar="NAME,NAME")
 ]
@@ -156,7 +160,7 @@ Radii = Annotated[tuple[float, ...], BeforeValidator(_radii), OnCommandLine(repe
 
 
 def validated(kind: type[_Kind], fields: Mapping[str, Any]) -> _Kind:
-    """Return options of that kind from plain values; raise an `InputError` that names the field.
+    """Create options from plain values; raise an `InputError` that names the invalid field.
 
     >>> class Example(Options):
     ...     steps: Whole = 1
@@ -176,18 +180,18 @@ def validated(kind: type[_Kind], fields: Mapping[str, Any]) -> _Kind:
 
 
 def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
-    """Return the first problem that pydantic found as an `InputError` about its field."""
+    """Convert the first problem that pydantic reports to an `InputError` that names the field."""
     problem = error.errors()[0]
     place = [str(part) for part in problem["loc"] if not isinstance(part, int)]
     names = [part for part in place if part.replace("_", "").isalnum() and part.islower()]
-    if problem["type"] == "extra_forbidden":  # its name may be any text
+    if problem["type"] == "extra_forbidden":  # the unknown name can be any text, which the filter above removes
         names = [*(name for name in names if name != place[-1]), place[-1]]
     field = ".".join(names[:2])
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         if cause.field:
             return cause.within(field) if field else cause
-        if cause.problem[:1].isupper():  # a whole sentence
+        if cause.problem[:1].isupper():  # a complete message
             return cause
         given = problem["input"] if cause.given is NOT_GIVEN else cause.given
         return InputError(cause.problem, field=field, given=given, others=cause.others)
@@ -208,19 +212,19 @@ def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    """Return which field may have been meant, or which there are."""
+    """Return a question with the most similar known name, or else the list of known names."""
     question, _, others = suggest(name, known).partition("There are: ")
     return question.strip() or f"There are: {others.rstrip('.')}"
 
 
 def _choices(expected: str) -> str:
-    """Return pydantic's list of choices without quotes and the empty text, which means "not given"."""
+    """Return pydantic's list of choices without quotes and without the empty text, which stands for "not given"."""
     choices = [choice.strip().strip("'") for choice in expected.replace(" or ", ", ").split(",")]
     return ", ".join(filter(None, choices))
 
 
 def _fields_at(kind: type[BaseModel], path: list[str]) -> list[str]:
-    """Return the names of the fields of the model at a path of fields."""
+    """Return the field names of the nested model that a path of field names leads to."""
     for name in path:
         annotation = kind.model_fields[name].annotation if name in kind.model_fields else None
         kinds = [each for each in (annotation, *get_args(annotation)) if isinstance(each, type)]

@@ -1,4 +1,4 @@
-"""Every sample in exactly one named group."""
+"""Partitions of samples into named groups."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,21 +11,23 @@ from fairmargin.core.arrays import Bools, Ints, read_only, some_index
 from fairmargin.errors import InputError
 
 MISSING = "missing"
-_TOO_MANY_NUMBERS = 100  # distinct fractional numbers that no longer look like categories
+_TOO_MANY_NUMBERS = 100  # with more distinct fractional numbers a column is taken to be continuous
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """Named groups, every sample in exactly one.
+    """Partition of samples into named groups. Every sample belongs to exactly one group.
 
     Parameters
     ----------
     name
-        What the groups are about, for instance "race".
+        Name of the attribute by which samples are grouped, for instance "race".
     labels
-        The groups' names.
+        Names of the groups.
     membership
-        For each sample the position of its group in `labels`.
+        For each sample, the position of its group in `labels`.
+    crossed
+        Whether the groups are intersections of several attributes, so that their labels name the attributes.
 
     >>> sex = Partition.by("sex", ["F", "M", None, "F"])
     >>> sex.labels, sex.sizes.tolist()
@@ -46,8 +48,9 @@ class Partition:
         codes = np.asarray(membership)
         if codes.ndim != 1 or (codes.size and not np.issubdtype(codes.dtype, np.integer)):
             raise InputError(
-                f"`membership` of partition {name!r} must be one integer a sample (the position of its group in "
-                f"`labels`); given {codes.dtype} of shape {codes.shape}. `Partition.by(name, column)` makes it for you."
+                f"`membership` of partition {name!r} must be one integer per sample (the position of its group "
+                f"in `labels`); given {codes.dtype} of shape {codes.shape}. Use `Partition.by(name, column)` to create "
+                "a partition from a column."
             )
         if codes.size == 0:
             raise InputError(f"Partition {name!r} has no samples.")
@@ -72,7 +75,10 @@ class Partition:
 
     @classmethod
     def by(cls, name: str, column: Any) -> "Partition":
-        """Groups by the values of a column of strings, numbers or booleans; missing values are the group "missing"."""
+        """Create a partition from a column of strings, numbers or booleans, with one group per distinct value.
+
+        Samples with missing values form the group "missing".
+        """
         codes, order = _encode(name, column)
         return cls(name, order, codes)
 
@@ -85,11 +91,11 @@ class Partition:
 
     @property
     def sizes(self) -> Ints:
-        """The number of samples of each group, in the order of `labels`."""
+        """Number of samples in each group, in the order of `labels`."""
         return np.bincount(self.membership, minlength=len(self.labels)).astype(np.int64)
 
     def __and__(self, other: "Partition") -> "Partition":
-        """The intersections that occur, with labels such as "race=Other & sex=F"."""
+        """Return the partition into all intersections with samples, with labels such as "race=Other & sex=F"."""
         if len(self) != len(other):
             raise InputError(
                 f"Partition {self.name!r} has {len(self):,} samples but {other.name!r} has {len(other):,}. "
@@ -102,7 +108,7 @@ class Partition:
         return Partition(f"{self.name} & {other.name}", labels, codes, crossed=True)
 
     def merge(self, *, smaller_than: int, into: str = "other") -> "Partition":
-        """Groups with fewer than `smaller_than` samples become one group named `into`."""
+        """Merge all groups with fewer than `smaller_than` samples into one group named `into`."""
         small = self.sizes < smaller_than
         names = [into if s else label for label, s in zip(self.labels, small, strict=True)]
         order = list(dict.fromkeys([n for n in names if n != into] + ([into] if into in names else [])))
@@ -110,7 +116,7 @@ class Partition:
         return Partition(self.name, order, position[self.membership], crossed=self.crossed)
 
     def take(self, which: npt.ArrayLike) -> "Partition":
-        """The partition of some samples, by mask or index; groups without a sample there disappear."""
+        """Return the partition of the samples that a mask or indices select, without the groups that become empty."""
         codes = self.membership[some_index(which, f"of partition {self.name!r} ")]
         present, renumbered = np.unique(codes, return_inverse=True)
         return Partition(self.name, [self.labels[i] for i in present], renumbered, crossed=self.crossed)
@@ -124,31 +130,32 @@ class Partition:
 
 
 def check_partition(partition: object) -> None:
-    """Refuse what is no partition, in words for who gave a column or its name."""
+    """Raise an `InputError` if a value is not a `Partition`, for instance a column or the name of a column."""
     if not isinstance(partition, Partition):
         what = repr(partition) if isinstance(partition, str) else f"a {type(partition).__name__}"
         raise InputError(
-            f"`partition` must be a `Partition`; given {what}. Make one of a column: "
+            f"`partition` must be a `Partition`; given {what}. Create one from a column: "
             "`Partition.by('sex', column)`, or `dataset.partition('sex')`."
         )
 
 
 def _encode(name: str, column: Any) -> tuple[Ints, list[str]]:
-    """Each sample's position among the labels, and the labels in the order a reader expects."""
+    """Return each sample's position among the labels, and the labels (sorted, or in the order of categories)."""
     if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
-        raise InputError(f"Partition {name!r} needs a column with one value a sample; given {column!r}.")
+        raise InputError(f"Partition {name!r} needs a column with one value per sample; given {column!r}.")
     if getattr(column, "ndim", 1) != 1:
-        raise InputError(f"Partition {name!r} needs a column with one value a sample; given {column.ndim} dimensions.")
+        raise InputError(
+            f"Partition {name!r} needs a column with one value per sample; given {column.ndim} dimensions."
+        )
     if isinstance(column, np.ndarray) and column.dtype.kind in "mM":
-        column = column.astype(str)  # dates would come as counts of nanoseconds
+        column = column.astype(str)  # `tolist` would convert dates to counts of nanoseconds
     values = column.tolist() if hasattr(column, "tolist") else list(column)
     try:
-        text_of = {
-            value: label_text(value) for value in dict.fromkeys(values)
-        }  # a million samples, few distinct values
+        # Only distinct values are converted, because a million samples may have a few distinct values.
+        text_of = {value: label_text(value) for value in dict.fromkeys(values)}
     except TypeError:
         raise InputError(
-            f"Column {name!r} holds lists or other containers; one plain value a sample names a group."
+            f"Column {name!r} holds lists or other containers; give one plain value per sample, the name of its group."
         ) from None
     distinct = {text: value for value, text in text_of.items() if text != MISSING}
     fractional = sum(
@@ -172,7 +179,10 @@ def _encode(name: str, column: Any) -> tuple[Ints, list[str]]:
 
 
 def label_text(value: Any) -> str:
-    """A label's text; None, NaN, pandas' missing markers and empty texts are "missing"; 1.0 reads as 1."""
+    """Return the name of the group of a value.
+
+    None, NaN, the missing values of pandas and empty texts give "missing". 1.0 gives "1".
+    """
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return MISSING
     if isinstance(value, (float, np.floating)):
@@ -185,7 +195,7 @@ def label_text(value: Any) -> str:
 
 
 def _rank(value: Any, text: str) -> tuple[int, float, str]:
-    """Numbers by size, then words by the alphabet."""
+    """Return a sort key that orders numbers by size and places all other texts after them, in alphabetical order."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,15 +1,15 @@
-"""Progress of long work: a callback that is told what is done, how much of it, and how much there is."""
+"""Types of callbacks that report the progress of long computations."""
 
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]
-"""Called with (what, done, total)."""
+"""Callback that is called with (name of the step, units done, total units)."""
 Count = Callable[[int, int], None]
-"""Called with (done, total)."""
+"""Callback that is called with (units done, total units)."""
 
 
-def silent(*_told: object) -> None:
-    """Ignore progress: the default where nobody asked for it.
+def silent(*_progress: object) -> None:
+    """Ignore progress. The default callback.
 
     >>> silent("measuring", 1, 2)
     """

@@ -1,4 +1,4 @@
-"""How far a perturbation may go: a number, a fraction such as 4/255, or one number a sample."""
+"""Radius of a perturbation: a number, a fraction such as 4/255, or one number per sample."""
 
 import math
 from fractions import Fraction
@@ -11,7 +11,9 @@ from fairmargin.errors import InputError
 
 
 def as_number(value: Any) -> float:
-    """A number from a number, or from its text, which may be a fraction; otherwise one of Python's own errors.
+    """Convert a number, or a text that may be a fraction, to a float.
+
+    Raises TypeError, ValueError, OverflowError or ZeroDivisionError for other values.
 
     >>> as_number("1/4"), as_number("1e-2")
     (0.25, 0.01)
@@ -22,7 +24,7 @@ def as_number(value: Any) -> float:
 
 
 def parse_radius(value: Any) -> float:
-    """A radius from a number or its text: finite and not negative, in units of the domain's scale.
+    """Convert a number or a text to a radius, which is finite, not negative and in units of the domain's scale.
 
     >>> parse_radius("4/255") == 4 / 255
     True
@@ -48,7 +50,7 @@ def parse_radius(value: Any) -> float:
 
 
 def as_radii(radius: Any, samples: int) -> Floats:
-    """One radius for each of so many samples, from a single one, in any spelling, or from one a sample.
+    """Return an array with one radius per sample, from a single radius (number or text) or one radius per sample.
 
     >>> as_radii("1/4", 2), as_radii([0.5, 1.0], 2)
     (array([0.25, 0.25]), array([0.5, 1. ]))
@@ -58,14 +60,14 @@ def as_radii(radius: Any, samples: int) -> Floats:
     radii = np.array([parse_radius(each) for each in np.asarray(radius, dtype=object).tolist()], dtype=np.float64)
     if len(radii) != samples:
         raise InputError(
-            f"`radius` has {len(radii):,} numbers but there are {samples:,} samples: give a single radius, or one a "
-            "sample."
+            f"`radius` has {len(radii):,} numbers but there are {samples:,} samples: give a single radius, or one "
+            "per sample."
         )
     return radii
 
 
 def spelled_radius(radius: float) -> str:
-    """A radius, also in steps of a byte where it is a whole number of them.
+    """Return the text of a radius, as a fraction such as 8/255 if it is a multiple of 1/255 with a long decimal form.
 
     >>> spelled_radius(0.5), spelled_radius(8 / 255)
     ('0.5', '8/255')

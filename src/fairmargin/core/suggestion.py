@@ -1,13 +1,13 @@
-"""The helping half of an error about a name."""
+"""Suggestions for misspelt names in error messages."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_SHOWN = 30  # names listed before the rest is only counted
+_SHOWN = 30  # maximum number of names listed; further names are counted
 
 
 def suggest(given: str, known: Iterable[str]) -> str:
-    """Suggest what the writer of `given` may have meant, and list what there is.
+    """Return a question with the known name most similar to `given`, if there is one, and the list of known names.
 
     >>> suggest("sxe", ["sex", "race"])
     "Did you mean 'sex'? There are: sex, race."
@@ -20,7 +20,7 @@ def suggest(given: str, known: Iterable[str]) -> str:
 
 
 def there_are(known: Iterable[str]) -> str:
-    """List names in a sentence, cut where it gets long."""
+    """Return a sentence that lists the known names, at most 30 of them."""
     names = list(map(str, known))
     if not names:
         return "There are none."

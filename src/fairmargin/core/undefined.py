@@ -1,10 +1,15 @@
-"""A number that does not exist, and why."""
+"""Undefined numbers: NaN with the reason why a value does not exist."""
 
 import math
 
 
 class Undefined(float):
-    """NaN that knows its reason, so that an undefined value is never mistaken for 0.
+    """NaN with a reason that states why a value is undefined.
+
+    Parameters
+    ----------
+    reason
+        Why the value does not exist, as a part of a sentence.
 
     >>> value = Undefined("no correct sample in group 'F'")
     >>> math.isnan(value), value.reason
@@ -14,7 +19,7 @@ class Undefined(float):
     reason: str
 
     def __new__(cls, reason: str) -> "Undefined":
-        """NaN, with a sentence."""
+        """Create a NaN with a reason."""
         self = super().__new__(cls, math.nan)
         self.reason = reason
         return self
@@ -27,5 +32,5 @@ class Undefined(float):
 
 
 def reason_of(value: float) -> str:
-    """Why `value` is undefined; empty when it is a number, or a NaN without a reason."""
+    """Return why `value` is undefined; an empty text if it is a number, or a NaN without a reason."""
     return getattr(value, "reason", "")

@@ -1,4 +1,4 @@
-"""Samples with labels and attributes: from files, from a catalog, or as distances measured elsewhere.
+"""Datasets: samples with labels and attributes, from the catalog, from files, or as distances measured elsewhere.
 
 >>> from fairmargin import data
 >>> data.load("digits", split="test")
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from fairmargin.data.catalog import DATASETS as DATASETS
     from fairmargin.data.catalog import load as load
     from fairmargin.data.dataset import Dataset as Dataset
-    from fairmargin.data.foreign import from_torch as from_torch
-    from fairmargin.data.huggingface import from_huggingface as from_huggingface
-    from fairmargin.data.image_folder import load_images as load_images
+    from fairmargin.data.formats.huggingface import from_huggingface as from_huggingface
+    from fairmargin.data.formats.image_folder import load_images as load_images
+    from fairmargin.data.formats.torch_dataset import from_torch as from_torch
 
-# Resolved when first used (PEP 562), as in `fairmargin` itself.
+# Imported on first use (PEP 562), as in `fairmargin` itself.
 _DEFINED_IN = {
     "DATASETS": "catalog",
     "Dataset": "dataset",
-    "from_huggingface": "huggingface",
-    "from_torch": "foreign",
+    "from_huggingface": "formats.huggingface",
+    "from_torch": "formats.torch_dataset",
     "load": "catalog",
-    "load_images": "image_folder",
+    "load_images": "formats.image_folder",
 }
 
-__all__ = [*_DEFINED_IN]  # noqa: PLE0604 - names, all of them
+__all__ = [*_DEFINED_IN]  # noqa: PLE0604 - all entries are strings
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What is known of a dataset before it is loaded, and how one is asked for."""
+"""Cards, which describe datasets before they are loaded, and requests, which say what to load."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ SPLITS: tuple[Split, ...] = ("all", "train", "test")
 
 @dataclass(frozen=True, slots=True)
 class OfficialFile:
-    """A file as its makers publish it.
+    """A file of a dataset, as published by its authors.
 
     Parameters
     ----------
     name
-        Its path below the dataset's folder.
+        Path of the file relative to the folder of the dataset.
     url
-        Where it can be had; empty if its makers ask for a form or a login.
+        Address of the file; empty if the authors require a form or a login.
     md5, sha256
-        Checksums, as far as they are known.
+        Published checksums; empty if unknown.
     """
 
     name: str
@@ -36,32 +36,32 @@ class OfficialFile:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a person should know of a dataset before using it; `fairmargin data NAME` shows it.
+    """What users should know about a dataset before they use it; shown by `fairmargin data NAME`.
 
     Parameters
     ----------
     title
-        One line.
+        Name and content of the dataset in one line.
     classes
-        What the labels are, in words.
+        Description of the labels.
     groups
-        The attributes by which groups can be formed.
+        Names of the attributes that can define groups.
     split
-        How train and test are told apart, and whose choice that is.
+        Description of the training and test split, and of its origin.
     licence, ethics, citation
-        Sentences.
+        Terms of use, ethical considerations and reference, as sentences.
     files
-        What to put into the folder that `root` names.
+        Files that belong in the folder `root`.
     tasks
-        What can be predicted, the default first; empty if there is only one task.
+        Names of the prediction tasks, the default first; empty if there is only one task.
     sized
-        Whether the samples are images that `size` can resize.
+        Whether the samples are images that can be resized with `size`.
     flattened
-        Whether the rows are square pictures, one pixel after the other.
+        Whether each row is a flattened square image.
     samples
-        How many labelled samples the complete dataset has, for its first task; 0 where that is not said.
+        Number of labelled samples of the complete dataset, for its first task; 0 if not specified.
     shape
-        Of one sample as its makers publish it; empty where that is not said.
+        Shape of one sample as published; empty if not specified.
     """
 
     title: str
@@ -81,20 +81,20 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What of a dataset is wanted; checked against its card before a loader sees it.
+    """What to load of a dataset; `checked_request` validates it against the card of the dataset.
 
     Parameters
     ----------
     split
-        Which samples.
+        The split to load.
     root
-        The folder or archive with the files; None where there is none, or to look in the usual place.
+        Folder or archive with the files; None for datasets without files, or to search the default folder.
     task
-        One of the card's tasks; "" if it has none.
+        One of the tasks on the card; "" if the card has none.
     size
-        Images of size × size pixels; None as they are.
+        Width and height to which images are resized; None keeps their size.
     progress
-        Told of work that takes long.
+        Called with (description, done, total) during long operations.
     """
 
     split: Split = "all"
@@ -103,8 +103,8 @@ class Request:
     size: int | None = None
     progress: Progress | None = None
 
-    def tell(self, what: str, done: int, total: int) -> None:
-        """Report progress to whoever listens."""
+    def report(self, what: str, done: int, total: int) -> None:
+        """Report progress if `progress` was given."""
         if self.progress is not None:
             self.progress(what, done, total)
 
@@ -114,7 +114,7 @@ Loader = Callable[[Request], Dataset]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of the catalog."""
+    """One dataset of the catalog: its card, and the function that loads it."""
 
     card: Card
     load: Loader
@@ -123,20 +123,20 @@ class Entry:
 def checked_request(
     name: str, card: Card, split: str, root: Path | None, task: str | None, size: int | None, progress: Progress | None
 ) -> Request:
-    """Return a request that the dataset can meet, or raise a sentence that says what it has instead."""
+    """Return the request if the dataset can fulfil it, else raise an `InputError` that lists the valid values."""
     if split not in SPLITS:
         raise InputError(f"Unknown split {split!r} of {name}. Expected one of {', '.join(SPLITS)}.")
     if task and task not in card.tasks:
         what = (
             f"Unknown task {task!r} of {name}. {suggest(task, card.tasks)}"
             if card.tasks
-            else (f"Dataset {name!r} has one task only ({card.classes}); given task {task!r}. Leave it out.")
+            else f"Dataset {name!r} has only one task ({card.classes}); given task {task!r}. Leave it out."
         )
         raise InputError(what)
     if size is not None and not card.sized:
-        raise InputError(f"Dataset {name!r} holds no images that could be resized; given size {size}. Leave it out.")
+        raise InputError(f"Dataset {name!r} has no images that could be resized; given size {size}. Leave it out.")
     if size is not None and not 1 <= size <= 4096:
-        raise InputError(f"`size` is the width and height of the images in pixels, 1 to 4,096; given {size}.")
+        raise InputError(f"`size`, the width and height of images in pixels, must be 1 to 4,096; given {size}.")
     if root is not None and not Path(root).exists():
-        raise InputError(f"There is nothing at {root} (root of {name}; looked in {Path.cwd()}). Check the path.")
+        raise InputError(f"There is no file or folder {root} (root of {name}; looked in {Path.cwd()}). Check the path.")
     return Request(split, None if root is None else Path(root), task or next(iter(card.tasks), ""), size, progress)

@@ -1,4 +1,4 @@
-"""The datasets by name."""
+"""Catalog of the datasets that can be loaded by name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,31 +8,30 @@ from fairmargin.core.progress import Progress
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.card import Entry, checked_request
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.files import load_file
-from fairmargin.data.reading import is_readable
-from fairmargin.data.scaling import Bounds, Scale
+from fairmargin.data.formats.features import Bounds, Scale
+from fairmargin.data.formats.files import is_readable, load_file
 from fairmargin.errors import InputError
 
-# A new dataset is one line here; the `Entry` (card and loader) stands at the end of its file.
+# To add a dataset, add one line here; its `Entry` (card and loader) is at the end of its file.
 DATASETS: Catalog[Entry] = Catalog(
     "dataset",
     "fairmargin.data",
     {
-        "digits": "digits:ENTRY",
-        "cifar10": "cifar:CIFAR10_ENTRY",
-        "cifar100": "cifar:CIFAR100_ENTRY",
-        "cifar100-super": "cifar:CIFAR100_SUPER_ENTRY",
-        "mnist": "mnist:MNIST_ENTRY",
-        "fashion-mnist": "mnist:FASHION_MNIST_ENTRY",
-        "utkface": "utkface:ENTRY",
-        "adience": "adience:ENTRY",
-        "adult": "adult:ENTRY",
-        "compas": "compas:ENTRY",
-        "german-credit": "german_credit:ENTRY",
-        "toy-three-classes": "synthetic:THREE_CLASSES_ENTRY",
-        "toy-round-cross": "synthetic:ROUND_CROSS_ENTRY",
-        "gaussian-pair": "synthetic:GAUSSIAN_PAIR_ENTRY",
-        "gaussian-classes": "synthetic:GAUSSIAN_CLASSES_ENTRY",
+        "digits": "sets.digits:ENTRY",
+        "cifar10": "sets.cifar:CIFAR10_ENTRY",
+        "cifar100": "sets.cifar:CIFAR100_ENTRY",
+        "cifar100-super": "sets.cifar:CIFAR100_SUPER_ENTRY",
+        "mnist": "sets.mnist:MNIST_ENTRY",
+        "fashion-mnist": "sets.mnist:FASHION_MNIST_ENTRY",
+        "utkface": "sets.utkface:ENTRY",
+        "adience": "sets.adience:ENTRY",
+        "adult": "sets.adult:ENTRY",
+        "compas": "sets.compas:ENTRY",
+        "german-credit": "sets.german_credit:ENTRY",
+        "toy-three-classes": "sets.synthetic:THREE_CLASSES_ENTRY",
+        "toy-round-cross": "sets.synthetic:ROUND_CROSS_ENTRY",
+        "gaussian-pair": "sets.synthetic:GAUSSIAN_PAIR_ENTRY",
+        "gaussian-classes": "sets.synthetic:GAUSSIAN_CLASSES_ENTRY",
     },
 )
 
@@ -51,24 +50,24 @@ def load(
     bounds: Bounds | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Load a dataset of the catalog by its name, or your own by the path of its file.
+    """Load a dataset from the catalog by name, or from your own file by path.
 
     Parameters
     ----------
     name
-        A name of the catalog (`fairmargin list datasets`), or a path.
+        Name in the catalog (`fairmargin list datasets`), or path of a file.
     root
-        The folder or archive with the dataset's files; by default looked for in the user's cache folder.
+        Folder or archive with the files of the dataset; by default they are searched in the user's cache folder.
     split
-        "train", "test" or "all"; how they are cut, `fairmargin data NAME` says.
+        "train", "test" or "all"; `fairmargin data NAME` describes the split.
     task
-        What is to be predicted, for datasets that have several tasks.
+        What to predict, for datasets with several tasks.
     size
-        Width and height of images, resized on load.
+        Width and height to which images are resized.
     label, attributes, features, scale, bounds
-        For files of the user's: see `load_file`.
+        Only for your own files: see `load_file`.
     progress
-        Called with (what, done, total) while files are decoded for the first time.
+        Called with (description, done, total) while files are decoded for the first time.
 
     >>> len(load("digits", split="train"))
     1078
@@ -81,17 +80,17 @@ def load(
     if text in DATASETS:
         if label is not None or attributes or features is not None or scale is not None or bounds is not None:
             raise InputError(
-                f"Dataset {text!r} brings its own label, attributes, features, scale and bounds; these options are for "
-                "files. Leave them out."
+                f"Dataset {text!r} defines its own label, attributes, features, scale and bounds; these options "
+                "are for files. Leave them out."
             )
         entry = DATASETS[text]
         return entry.load(checked_request(text, entry.card, split, root, task, size, progress))
     path = Path(name)
     if not is_readable(text) and not path.exists():
         raise InputError(
-            f"Unknown dataset {text!r}. {suggest(text, DATASETS)} For data of your own, give the path of a file with "
+            f"Unknown dataset {text!r}. {suggest(text, DATASETS)} For your own data, give the path of a file with "
             f"its ending, such as people.csv, or of a folder of images; looked in {Path.cwd()}."
         )
     if split != "all":
-        raise InputError(f"A file has no splits, but {split!r} of {path} was asked. Give each split a file of its own.")
+        raise InputError(f"A file has no splits, but split {split!r} of {path} was requested. Use one file per split.")
     return load_file(path, label=label, attributes=attributes, features=features, scale=scale, bounds=bounds)

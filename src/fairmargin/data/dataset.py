@@ -1,4 +1,4 @@
-"""Samples with labels and attributes."""
+"""The dataset: samples with labels and attributes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,29 +20,29 @@ _LABEL_NAMES = ("class", "label")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """Samples, their labels, and what else is known of them.
+    """Samples with their labels, their attributes and the domain of their inputs.
 
     Parameters
     ----------
     x
-        One row a sample, of any further shape. It is neither copied nor loaded whole.
+        Samples along the first axis; any further shape. The array is neither copied nor loaded as a whole.
     y
-        One label a sample: integers or text.
+        One label per sample: integers or text.
     attributes
-        Columns with one value a sample, by which groups can be formed.
+        Columns with one value per sample, which can define groups.
     domain
-        Where inputs may lie and how length is measured.
+        Valid inputs, and the scale in which distances are measured.
     name
-        What the dataset is called in reports.
+        Name of the dataset in reports.
     fingerprint
-        A hash of the content of `x` and `y`, computed if left out. Attributes are not in it: distances do not depend
-        on them, so that a new attribute makes no distance stale.
+        Hash of the content of `x` and `y`; computed if omitted. It excludes attributes, because distances do not depend
+        on them: stored distances stay valid when an attribute is added.
     feature_names
-        The names of the features of a table.
+        Names of the features, for tables.
     notes
-        What was done to the data on the way here, in sentences for the report.
+        Sentences for the report about how the data were processed.
     class_names
-        What the labels mean, if `y` holds 0 … C−1: groups by class then bear these names.
+        Names of the classes, if `y` holds the integers 0 … C−1; used to label the groups of classes.
 
     >>> people = Dataset([[1.0], [2.0], [3.0]], y=[0, 1, 1], attributes={"sex": ["F", "M", "F"]}, name="people")
     >>> people
@@ -92,7 +92,7 @@ class Dataset:
         return int(self.x.shape[0])
 
     def partition(self, name: str) -> Partition:
-        """Groups by an attribute, or by the label under the names "class" and "label" (an attribute goes first)."""
+        """Return the groups defined by an attribute, or by the label if the name is "class" or "label"."""
         if name in self.attributes:
             return Partition.by(name, self.attributes[name])
         if name in _LABEL_NAMES:
@@ -101,11 +101,11 @@ class Dataset:
 
     @property
     def labels(self) -> npt.NDArray[Any]:
-        """The label of each sample as a person reads it: its class's name where there is one."""
+        """The label of each sample, as the name of its class if class names are known."""
         return np.array(self.class_names)[self.y] if self.class_names else self.y
 
     def take(self, which: npt.ArrayLike) -> "Dataset":
-        """Some samples, by mask or index; only these are loaded."""
+        """Select samples by a mask or by indices; only these are loaded."""
         chosen = _positions(which, len(self))
         return Dataset(
             x=take_rows(self.x, chosen),
@@ -119,26 +119,26 @@ class Dataset:
         )
 
     def sample(self, per_group: int = 100, by: str = "class", seed: int = 0) -> "Dataset":
-        """At most `per_group` samples of each group, drawn without replacement; smaller groups are kept whole.
+        """Draw at most `per_group` samples from each group without replacement; smaller groups are kept completely.
 
-        Guarantee: the same seed draws the same samples, which keep their order; which ones are drawn of a group does
+        Guarantee: the same seed draws the same samples, in their original order; the samples drawn from one group do
         not depend on the other groups.
 
         Parameters
         ----------
         per_group
-            How many of each group.
+            Maximum number of samples per group.
         by
-            An attribute, or "class".
+            Name of an attribute, or "class".
         seed
-            Another seed draws other samples.
+            Seed of the random numbers.
 
         >>> people = Dataset([[1.0], [2.0], [3.0]], y=[0, 1, 1], attributes={"sex": ["F", "M", "F"]})
         >>> people.sample(per_group=1, by="sex").attributes["sex"].tolist()
         ['F', 'M']
         """
         if isinstance(per_group, bool) or not isinstance(per_group, int | np.integer) or per_group < 1:
-            raise InputError(f"`per_group` is how many samples to draw of each group, 1 or more; given {per_group!r}.")
+            raise InputError(f"`per_group`, the number of samples per group, must be 1 or more; given {per_group!r}.")
         partition = self.partition(by)
         if partition.sizes.max() <= per_group:
             return self
@@ -146,8 +146,8 @@ class Dataset:
         chosen = np.sort(np.concatenate(drawn))
         note = (
             f"A sample of {len(chosen):,} of {len(self):,}: at most {per_group:,} of each group of {by!r}, drawn with "
-            f"seed {seed}. Groups are drawn with equal size, so that numbers over all groups are of this sample, not "
-            "of the whole data."
+            f"seed {seed}. Group sizes differ from those of the data, so that numbers over all groups describe this "
+            "sample, not the whole data."
         )
         return self.take(chosen)._with_note(note)
 
@@ -193,7 +193,7 @@ def _check(
                 f"{what} has {len(column):,} {unit} but `x` has {count:,} samples. "
                 "Did you drop rows from only one of them?"
             )
-    domain.flat(features)  # says so if the domain is of another shape
+    domain.flat(features)  # raises if the shape of the domain does not match
     if feature_names and len(feature_names) != features:
         raise InputError(f"`feature_names` has {len(feature_names):,} names but `x` has {features:,} features.")
 
@@ -216,7 +216,7 @@ def _class_names(names: tuple[str, ...], labels: npt.NDArray[Any]) -> tuple[str,
         return ()
     if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= len(names):
         raise InputError(
-            f"`class_names` names {len(names)} classes, so that `y` must hold whole numbers from 0 to "
+            f"`class_names` has {len(names)} names, so that `y` must hold integers from 0 to "
             f"{len(names) - 1}; it holds {labels.dtype} from {labels.min()} to {labels.max()}."
         )
     return tuple(map(str, names))
@@ -225,19 +225,19 @@ def _class_names(names: tuple[str, ...], labels: npt.NDArray[Any]) -> tuple[str,
 def _column(name: str, column: npt.ArrayLike) -> npt.NDArray[Any]:
     array = np.asarray(column)
     if array.ndim != 1:
-        raise InputError(f"`{name}` must have one value a sample; its shape is {array.shape}.")
+        raise InputError(f"`{name}` must have one value per sample; its shape is {array.shape}.")
     return array
 
 
 def _positions(which: npt.ArrayLike, count: int) -> Ints:
-    """Positions from a mask or from indices, which may count from the end."""
+    """Return the positions selected by a mask or by indices; negative indices count from the end."""
     chosen = np.asarray(which)
     if chosen.dtype == np.bool_:
         if chosen.shape != (count,):
-            raise InputError(f"A mask over {count:,} samples must have as many entries; its shape is {chosen.shape}.")
+            raise InputError(f"A mask must have one entry for each of {count:,} samples; its shape is {chosen.shape}.")
         return np.flatnonzero(chosen)
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        raise InputError(f"Samples are taken by a mask or by a list of indices; given {which!r}.")
+        raise InputError(f"Samples are selected by a mask or by a list of indices; given {which!r}.")
     outside = chosen[(chosen < -count) | (chosen >= count)]
     if outside.size:
         raise InputError(f"There is no sample at index {outside[0]:,}: the data have {count:,} samples.")

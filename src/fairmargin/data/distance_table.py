@@ -1,5 +1,6 @@
-"""Distances that were measured elsewhere: another tool's attack, a certificate, a spreadsheet."""
+"""Distances that were measured elsewhere: by another tool, or by an earlier run."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,8 +17,11 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.core.suggestion import suggest, there_are
-from fairmargin.data.reading import ARRAYS, read_arrays, read_table
-from fairmargin.errors import InputError
+from fairmargin.data.formats.files import ARRAYS, read_arrays, read_table
+from fairmargin.errors import InputError, StoreError
+from fairmargin.store.folder import Store
+from fairmargin.store.plain_files import read_plain
+from fairmargin.study.run_folder import OLD_MANIFEST, RunFolder
 
 _VALUE_NAMES = ("distance", "value", "values", "r")
 _CORRECT_NAMES = ("correct", "is_correct")
@@ -27,22 +31,22 @@ _TRIED_NAME = "tried"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DistanceTable:
-    """Distances with the attributes that stood beside them.
+    """Distances with the attributes of their samples.
 
     Parameters
     ----------
     distances
-        One number a sample.
+        One distance per sample.
     attributes
-        The other columns, by which groups can be formed.
+        The remaining columns, which can define groups.
     name
-        The name of the file.
+        Name of the file or folder.
     notes
-        What was assumed in reading, in sentences for the report.
+        Sentences for the report about what was assumed when reading.
     fingerprint
-        The sha256 of the file.
+        Hash of the file, or of the keys of the distances in a run folder.
     ids
-        A text per sample by which two tables are paired, each different; None if no column of ids was named.
+        One unique text per sample, used to pair two tables; None if no id column was given.
     """
 
     distances: Distances
@@ -56,7 +60,7 @@ class DistanceTable:
         return len(self.distances)
 
     def partition(self, name: str) -> Partition:
-        """Groups by an attribute."""
+        """Return the groups defined by an attribute."""
         if name not in self.attributes:
             raise InputError(f"{self.name} has no attribute {name!r}. {suggest(name, self.attributes)}")
         return Partition.by(name, self.attributes[name])
@@ -72,33 +76,33 @@ def load_distances(
     subject: str = "model",
     id: str | None = None,
 ) -> DistanceTable:
-    """Distances from a table (.csv, .tsv, .parquet) or from the one-dimensional arrays of an .npz file.
+    r"""Load distances from a table (.csv, .tsv, .parquet) or from one-dimensional arrays in an .npz file.
 
-    A distance is a number, or `inf` where no misclassified input was found; of a misclassified sample it is 0. A column
-    "tried" says how far the search looked. All further columns are attributes.
+    A distance is a number, `inf` if no misclassified input was found, and 0 for misclassified samples. An optional
+    column "tried" contains the radius up to which the search looked. All further columns are attributes.
 
     Parameters
     ----------
     path
-        The file.
+        Path of the file.
     value
-        The column with the distances; by default "distance", "value", "values" or "r", whichever is there first.
+        Name of the column with the distances; by default the first that exists of "distance", "value", "values", "r".
     correct
-        The column that says whether the sample is classified correctly; by default "correct" or "is_correct", else
-        whether "y" (or "label") equals "prediction", else whether the distance is above 0.
+        Name of the column that says whether a sample is classified correctly; by default "correct" or "is_correct",
+        else whether "y" (or "label") equals "prediction", else whether the distance is above 0.
     bound
-        On which side of the truth the distances lie; by default "upper", as attacks measure them.
+        Kind of the distances: upper bounds, lower bounds or exact; by default "upper", as measured by attacks.
     norm
-        The norm they were measured in; by default "l2".
+        Norm in which the distances were measured; by default "l2".
     subject
-        Whose boundary was measured.
+        Name of the model whose decision boundary was measured.
     id
-        The column with an id per sample, for `ids`. Ids are texts: 7, 7.0 and 007 differ.
+        Name of the column with one id per sample. Ids are compared as text: 7, 7.0 and 007 differ.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "measured.csv"
-    ...     _ = file.write_text("distance,correct,sex\\n0.5,1,F\\n0,0,M\\ninf,1,F\\n")
+    ...     _ = file.write_text("distance,correct,sex\n0.5,1,F\n0,0,M\ninf,1,F\n")
     ...     table = load_distances(file, bound="upper", norm="linf")
     >>> table.distances, list(table.attributes), table.notes
     (Distances(3 samples, 2 correct, 1 unreached, upper, L∞), ['sex'], ())
@@ -109,7 +113,7 @@ def load_distances(
     value_name = _named(path, columns, value, _VALUE_NAMES)
     if value_name is None:
         raise InputError(
-            f"{path} has no column of distances: tried {', '.join(_VALUE_NAMES)}. Name it with `value`. "
+            f"{path} has no column of distances: tried {', '.join(_VALUE_NAMES)}. Specify it with `value`. "
             + there_are(columns.columns)
         )
     values = _numbers(path, value_name, columns[value_name], "Write inf where no misclassified input was found")
@@ -139,7 +143,7 @@ def load_distances(
 
 
 def _ids(path: Path, columns: pd.DataFrame, name: str | None) -> npt.NDArray[np.str_] | None:
-    """The ids as texts, after checking that none is missing and none occurs twice."""
+    """Return the ids as text, after checking that they are complete and unique."""
     if name is None:
         return None
     if name not in columns:
@@ -150,7 +154,7 @@ def _ids(path: Path, columns: pd.DataFrame, name: str | None) -> npt.NDArray[np.
     if missing.any():
         raise InputError(
             f"{path}: column {name!r} has no id in {missing.sum():,} of {len(texts):,} rows, first in data row "
-            f"{int(missing.argmax()) + 1:,}. Give every sample an id of its own."
+            f"{int(missing.argmax()) + 1:,}. Give every sample a unique id."
         )
     known, counts = np.unique(texts, return_counts=True)
     twice = known[counts > 1]
@@ -158,13 +162,13 @@ def _ids(path: Path, columns: pd.DataFrame, name: str | None) -> npt.NDArray[np.
         rows = np.flatnonzero(texts == twice[0]) + 1
         raise InputError(
             f"{path}: column {name!r} holds {len(twice):,} ids more than once, such as {str(twice[0])!r} in data rows "
-            f"{rows[0]:,} and {rows[1]:,}. Give every sample an id of its own."
+            f"{rows[0]:,} and {rows[1]:,}. Give every sample a unique id."
         )
     return texts
 
 
 def _text(cell: object) -> str:
-    """A cell as text, without surrounding spaces."""
+    """Convert a cell to text without surrounding spaces."""
     return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
 
 
@@ -175,12 +179,12 @@ def _columns(path: Path, as_text: str) -> pd.DataFrame:
     shapes = {name: array.shape for name, array in arrays.items()}
     if not shapes or len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
         given = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "none"
-        raise InputError(f"{path}: expected arrays with one value a sample, all of one length; given {given}.")
+        raise InputError(f"{path}: expected arrays with one value per sample, all of one length; given {given}.")
     return pd.DataFrame(arrays)
 
 
 def _named(path: Path, columns: pd.DataFrame, given: str | None, usual: Sequence[str]) -> str | None:
-    """The column that the user named, or the first usual one that is there."""
+    """Return the column given by the user, or the first default name that exists."""
     if given is not None and given not in columns:
         raise InputError(f"{path} has no column {given!r}. {suggest(given, columns.columns)}")
     return given or next((name for name in usual if name in columns), None)
@@ -189,9 +193,9 @@ def _named(path: Path, columns: pd.DataFrame, given: str | None, usual: Sequence
 def _assumed(bound: Bound | str | None, norm: Norm | str | None) -> list[str]:
     notes = []
     if bound is None:
-        notes.append("Nothing was said about the bound: the distances are taken for upper bounds (attacks).")
+        notes.append("The bound was not given: the distances are assumed to be upper bounds (attacks).")
     if norm is None:
-        notes.append("Nothing was said about the norm: the distances are taken to be L2.")
+        notes.append("The norm was not given: the distances are assumed to be L2.")
     return notes
 
 
@@ -215,15 +219,15 @@ def _numbers(path: Path, name: str, column: "pd.Series[Any]", advice: str) -> Fl
     if strange.any():
         row = int(strange.argmax())
         raise InputError(
-            f"{path}: column {name!r} holds {column.iloc[row]!r} in data row {row + 1:,}, which is no number. {advice}."
+            f"{path}: column {name!r} holds {column.iloc[row]!r} in data row {row + 1:,}; expected a number. {advice}."
         )
     return numbers
 
 
 def _numbers_or_empty(path: Path, column: "pd.Series[Any]") -> Floats:
-    """Where a distance is finite, nothing need be said of how far the search looked."""
+    """Return the column "tried"; its cells may be empty where the distance is finite."""
     if not pd.api.types.is_numeric_dtype(column):
-        raise InputError(f"{path}: column {_TRIED_NAME!r} must hold numbers (or nothing); it holds text.")
+        raise InputError(f"{path}: column {_TRIED_NAME!r} must hold numbers or empty cells; it holds text.")
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
@@ -243,14 +247,90 @@ def _truths(path: Path, name: str, column: "pd.Series[Any]") -> Bools:
 def _deduced_correct(path: Path, columns: pd.DataFrame, values: Floats) -> tuple[Bools, str]:
     label = next((name for name in _LABEL_NAMES if name in columns), None)
     if label is None or _PREDICTION_NAME not in columns:
-        note = "No column says which samples are classified correctly: those with a distance above 0 are taken to be."
+        note = "No column says which samples are classified correctly: a distance above 0 is taken to mean correct."
         return values > 0, note
     truth, guess = columns[label], columns[_PREDICTION_NAME]
     if pd.api.types.is_numeric_dtype(truth) != pd.api.types.is_numeric_dtype(guess):
         raise InputError(
-            f"{path}: one of the columns {label!r} and {_PREDICTION_NAME!r} holds numbers and the other text: they "
-            "cannot be compared. Write both alike, or add a column `correct`."
+            f"{path}: one of the columns {label!r} and {_PREDICTION_NAME!r} holds numbers and the other text, so they "
+            "cannot be compared. Use the same type in both, or add a column `correct`."
         )
     if truth.isna().any() or guess.isna().any():
-        raise InputError(f"{path}: {label!r} or {_PREDICTION_NAME!r} is empty in some row. Fill it, or drop the row.")
-    return (truth.to_numpy() == guess.to_numpy()).astype(np.bool_), f"Correct is where {label!r} equals 'prediction'."
+        raise InputError(f"{path}: {label!r} or {_PREDICTION_NAME!r} has an empty cell. Fill it, or drop the row.")
+    return (truth.to_numpy() == guess.to_numpy()).astype(np.bool_), f"Correct means that {label!r} equals 'prediction'."
+
+
+def load_run_distances(
+    path: Path, *, estimator: str | None = None, bound: str | None = None, norm: str | None = None
+) -> DistanceTable:
+    """Load the distances that an earlier run measured, with the group columns of its samples.
+
+    Folders that version 0.1 wrote can be read too.
+
+    Parameters
+    ----------
+    path
+        The run folder.
+    estimator
+        Name of the estimator, if the run used several.
+    bound, norm
+        The expected bound and norm; an error is raised if those of the run differ.
+    """
+    folder = RunFolder(path)
+    Store.open(path, create=False)
+    measurements, notes = _measurements(folder)
+    if not measurements:
+        raise InputError(f"{path} holds no audit, so it has no distances of all samples. Give the folder of an audit.")
+    if estimator is None and len(measurements) > 1:
+        raise InputError(
+            f"is missing: {path} holds the distances of several estimators. Choose one. {there_are(measurements)}",
+            field="distance_column",
+        )
+    name = estimator or next(iter(measurements))
+    if name not in measurements:
+        raise InputError(f"{path} holds no distances by {name!r}. {suggest(name, measurements)}")
+    distances = folder.distances(measurements[name])
+    for field, given, known in (("bound", bound, distances.bound), ("norm", norm, distances.norm)):
+        kind: Any = Bound if field == "bound" else Norm.parse
+        if given and kind(given) is not known:
+            raise InputError(f"differs from that of the run, {known.value}", field=field, given=given)
+    columns: Mapping[str, Any] = folder.columns()
+    if columns and len(next(iter(columns.values()))) != len(distances):
+        raise StoreError(f"The files in {path} do not match: the numbers of samples and distances differ.")
+    return DistanceTable(
+        distances=distances,
+        attributes=columns,
+        name=path.name,
+        notes=(f"Distances by {name}, measured by the run in {path}.", *notes),
+        fingerprint=sha256(" ".join(measurements[name]).encode()).hexdigest(),
+        ids=folder.ids(),
+    )
+
+
+def _measurements(folder: RunFolder) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Return the shards of each estimator of a run, and the run's notes."""
+    record = folder.record()
+    if record is None:
+        return _old_measurements(folder)
+    if record.status != "finished":
+        raise StoreError(f"The run in {folder.path} did not finish. Run the same command again.")
+    if record.study.grid is not None:
+        raise InputError(
+            f"{folder.path} holds a study of several models. Name the run folder of an audit of one model, or a table."
+        )
+    folder.check_seal(record)
+    return {each.about.estimator: each.shards[0] for each in record.results if each.kind == "audit"}, record.notes
+
+
+def _old_measurements(folder: RunFolder) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    path = folder.path / OLD_MANIFEST
+    try:
+        content = json.loads(read_plain(path))
+        found = {str(each["estimator"]): tuple(map(str, each["keys"])) for each in content["measurements"]}
+        return found, tuple(map(str, content.get("notes", ())))
+    except FileNotFoundError:
+        return {}, ()
+    except StoreError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} is damaged ({error}).") from None

@@ -1,4 +1,4 @@
-"""Samples that need not fit into memory: checked, hashed and taken slice by slice."""
+"""Samples that need not fit into memory: they are checked, hashed and selected slice by slice."""
 
 import math
 import mmap
@@ -12,20 +12,20 @@ import numpy.typing as npt
 from fairmargin.core.arrays import Ints
 from fairmargin.errors import InputError
 
-_ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 4096, 2**22  # large images come in fewer rows
+_ROWS_AT_ONCE, _NUMBERS_AT_ONCE = 4096, 2**22  # the second limits the block size for large images
 
 
 class Samples(Protocol):
-    """What `x` must offer: a numpy array, a memory map or an h5py dataset does."""
+    """Interface that `x` must have; numpy arrays, memory maps and h5py datasets have it."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of samples, then the shape of one."""
+        """The number of samples, followed by the shape of one sample."""
         ...
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The kind of number."""
+        """The data type of the numbers."""
         ...
 
     def __getitem__(self, which: Any, /) -> Any: ...
@@ -33,14 +33,14 @@ class Samples(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pixels:
-    """Images kept as bytes, on disk or in memory, and seen as numbers in [0, 1] of single precision when sliced.
+    """Images stored as bytes, on disk or in memory; slices are float32 numbers in [0, 1].
 
     Parameters
     ----------
     stored
-        (n, channels, height, width) of uint8; usually a memory map.
+        Array of uint8 with shape (n, channels, height, width); usually a memory map.
     rows
-        Which of them, in which order; all if left out. Nothing is copied for that.
+        Positions of the images, in order; all images if omitted. Nothing is copied.
 
     >>> images = Pixels(np.array([[[[0, 255]]], [[[51, 102]]]], dtype=np.uint8))
     >>> images.shape, images[1:].round(3).tolist()
@@ -52,18 +52,18 @@ class Pixels:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of images, then channels, height, width."""
+        """The number of images, followed by channels, height and width."""
         count = len(self.stored) if self.rows is None else len(self.rows)
         return (count, *self.stored.shape[1:])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Single precision."""
+        """The data type of slices, float32."""
         return np.dtype(np.float32)
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Between which all numbers lie."""
+        """The smallest and the largest possible value."""
         return 0.0, 1.0
 
     def __len__(self) -> int:
@@ -74,39 +74,39 @@ class Pixels:
         numbers = np.asarray(np.asarray(pixels, dtype=np.float32) / np.float32(255))
         mapping = getattr(self.stored, "_mmap", None)
         if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
-            mapping.madvise(mmap.MADV_DONTNEED)  # what was read stays in the system's cache, not in this process
+            mapping.madvise(mmap.MADV_DONTNEED)  # release the pages from this process; the system still caches them
         return numbers
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.asarray(self[:], dtype=dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process maps the same file, instead of being sent its content.
-        # A slice of a map does not know its place in the file, so only the whole of one travels that way.
+        # Pickle the path of the file instead of its content, so that another process can map the same file. A slice of
+        # a memory map does not know its offset in the file, so this works only for whole maps.
         if isinstance(self.stored, np.memmap) and isinstance(self.stored.base, mmap.mmap):
             place = (str(self.stored.filename), self.stored.offset, self.stored.shape)
-            return _mapped_again, (*place, self.rows)
+            return _remapped, (*place, self.rows)
         return Pixels, (np.asarray(self.stored), self.rows)
 
     def take(self, positions: Ints) -> "Pixels":
-        """Some of the images, still as bytes where they lie."""
+        """Select images by position, without copying or reading them."""
         return Pixels(self.stored, positions if self.rows is None else self.rows[positions])
 
 
-def _mapped_again(file: str, offset: int, shape: tuple[int, ...], rows: Ints | None) -> Pixels:
+def _remapped(file: str, offset: int, shape: tuple[int, ...], rows: Ints | None) -> Pixels:
     return Pixels(np.memmap(file, dtype=np.uint8, mode="r", offset=offset, shape=shape), rows)
 
 
 def as_samples(x: Any) -> Samples:
-    """`x` itself if it speaks numpy, else an array of it; checked to hold one row of numbers a sample."""
-    # A tensor or a frame becomes an array here; a memory map, say, stays what it is and is not loaded.
-    speaks_numpy = isinstance(getattr(x, "dtype", None), np.dtype) and not hasattr(x, "iloc")
-    samples: Samples = x if speaks_numpy else np.asarray(x)
+    """Return `x` if it has a numpy dtype, else as an array; check that it holds one row of numbers per sample."""
+    # Tensors and data frames become arrays here; memory maps and h5py datasets are kept and not loaded.
+    has_numpy_dtype = isinstance(getattr(x, "dtype", None), np.dtype) and not hasattr(x, "iloc")
+    samples: Samples = x if has_numpy_dtype else np.asarray(x)
     if samples.dtype.kind not in "fiub":
         raise InputError(f"`x` must hold numbers; its dtype is {samples.dtype}. Encode text and categories first.")
     if len(samples.shape) < 2:
         raise InputError(
-            f"`x` must hold one row a sample; its shape is {samples.shape}. A single feature: `x.reshape(-1, 1)`."
+            f"`x` must hold one row per sample; its shape is {samples.shape}. For one feature, use `x.reshape(-1, 1)`."
         )
     if 0 in samples.shape:
         raise InputError(f"`x` is empty: its shape is {samples.shape}.")
@@ -114,20 +114,20 @@ def as_samples(x: Any) -> Samples:
 
 
 def take_rows(x: Samples, positions: Ints) -> Samples:
-    """The samples at some positions, in that order; only these are loaded, and images not even they."""
+    """Return the samples at these positions, in this order; only these are loaded, and `Pixels` not until sliced."""
     if isinstance(x, Pixels):
         return x.take(positions)
     if isinstance(x, np.ndarray):
         return np.asarray(x[positions])
-    # h5py wants positions ascending and without repetition.
+    # h5py requires ascending positions without repetition.
     distinct, back = np.unique(positions, return_inverse=True)
     return np.asarray(x[distinct])[back]
 
 
 def content_hash(x: Samples, y: npt.NDArray[Any]) -> str:
-    """sha256 over dtype, shape and content; the same on machines of either byte order, and however `x` is stored.
+    """Compute the sha256 hash of dtype, shape and content; it does not depend on byte order or on how `x` is stored.
 
-    Since every number passes by, numbers that are not finite are refused here.
+    This is the only pass over all numbers, so numbers that are not finite are rejected here.
     """
     digest = sha256(f"{x.dtype.newbyteorder('<').str} {tuple(map(int, x.shape))}".encode())
     at_once = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // max(1, math.prod(x.shape[1:]))))
@@ -142,7 +142,7 @@ def content_hash(x: Samples, y: npt.NDArray[Any]) -> str:
 
 def _bytes(array: npt.NDArray[Any]) -> bytes:
     if array.dtype.kind in "US":
-        # Text is padded to the longest entry, an accident of storage: hash the entries instead.
+        # numpy pads text to the longest entry; hash the entries themselves, so that padding does not matter.
         entries = (text if isinstance(text, bytes) else text.encode() for text in array.tolist())
         return b"".join(len(entry).to_bytes(8, "little") + entry for entry in entries)
     return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()

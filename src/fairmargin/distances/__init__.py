@@ -1,1 +1,4 @@
-"""From a model and samples to one distance per sample; one estimator a file, each states its bound."""
+"""Estimators of the distance to the decision boundary.
+
+`measure` and `nearest` are the entry points, `catalog` names the estimators and `protocol` says what an estimator is.
+"""

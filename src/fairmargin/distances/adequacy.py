@@ -1,4 +1,4 @@
-"""Attack adequacy: a rising budget on a sample of each group, and looks at what could mislead an attack."""
+"""Attack adequacy: measure some samples of each group with rising budgets, and check for signs of masked gradients."""
 
 import math
 from collections.abc import Sequence
@@ -21,9 +21,8 @@ from fairmargin.distances.measure import check_estimator, check_samples, measure
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.feature_order import in_model_order
-from fairmargin.models.linear_network import served
-from fairmargin.models.protocol import Differentiable, encode_labels
+from fairmargin.models.layers.linear_network import served
+from fairmargin.models.protocol import Differentiable, encode_labels, in_model_order
 
 PER_GROUP = 64
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -32,16 +31,16 @@ _NUMBERS_AT_ONCE = 2**22
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """The same estimator at rising budgets.
+    """The same estimator with rising budgets.
 
     Parameters
     ----------
     estimators
-        Least budget first.
+        The estimators, smallest budget first.
     names
-        What each budget is called.
+        The name of each budget.
     audited
-        Which of them is the audit's.
+        The position of the audited one.
     """
 
     estimators: tuple[DistanceEstimator, ...]
@@ -65,15 +64,16 @@ def adequacy(
     references: Any = None,
     progress: Count | bool | None = None,
 ) -> Adequacy:
-    """Whether an attack was strong enough for the gap between groups to be the model's, and not the attack's.
+    """Check whether an attack was strong enough for the gap between groups to be a property of the model.
 
-    Some samples of each group, chosen by their content as if by lot, are measured at a quarter, a half, once, twice and
-    four times the estimator's `steps`. If the relative gap σ of a group moves from the audited budget to the best of
-    all budgets by less than `tolerance`, it has settled; see `settle`. An attack that sees nothing does not move
-    either: therefore alarms, for each group, where the model has no gradients, where mere noise finds what the attack
-    did not, where distances jump, where nothing was found, or only by going towards a reference.
+    Some samples of each group, chosen pseudo-randomly by their content, are measured with a quarter, a half, once,
+    twice and four times the estimator's `steps`. If the relative gap σ of a group changes from the audited budget to
+    the best of all budgets by less than `tolerance`, it has settled; see `settle`. An attack that has no gradients to
+    follow does not change either. Therefore alarms report, for each group, where the model has no gradients, where
+    noise finds what the attack did not, where distances jump, where nothing was found, and where only a reference led
+    to a result.
 
-    Guarantee: which samples are looked at, and all that is measured, depends on their content and not on their order.
+    Guarantee: the choice of samples, and all that is measured, depends on their content and not on their order.
 
     Parameters
     ----------
@@ -82,27 +82,27 @@ def adequacy(
     partition
         The groups of the samples.
     estimator
-        The one whose distances were audited. Of `Tightest`, every member's budget rises.
+        The audited estimator. For `Tightest`, every member's budget rises.
     budgets
-        Estimators of rising budget, for those without a field `steps`; `estimator` among them.
+        Estimators with rising budgets, for those without a field `steps`; `estimator` must be among them.
     per_group
-        How many samples of each group are looked at; all of a smaller one.
+        Maximum number of samples of each group that are measured.
     tolerance
-        By how much σ may change and still count as settled.
+        Maximum change of σ that counts as settled.
     confidence
-        Of the intervals.
+        Confidence level of the intervals.
     up_to
-        Averages are of min(distance, up_to).
+        Distances are limited to this value before they are averaged.
     progress
-        Called with (measurements done, measurements in all); or True for a bar a measurement, False for none. By
-        default bars where someone watches.
+        Called with (measurements done, number of measurements); True shows a bar for each measurement, False shows
+        none. By default bars are shown if standard error is a terminal.
 
     References
     ----------
     Signs of masked gradients: A. Athalye, N. Carlini, D. Wagner, "Obfuscated gradients give a false sense of security",
     ICML 2018; N. Carlini et al., "On evaluating adversarial robustness", 2019.
 
-    >>> from fairmargin.distances.ddn import DDN
+    >>> from fairmargin.distances.searches.ddn import DDN
     >>> x = np.random.default_rng(0).normal(size=(40, 2))
     >>> sex = Partition.by("sex", ["F", "M"] * 20)
     >>> adequacy(([3.0, 4.0], 0.0), x, (x @ [3, 4] > 0).astype(int), sex, DDN(steps=40)).verdict
@@ -121,34 +121,38 @@ def adequacy(
         ladder = rising(estimator)
     positions = encode_labels(classifier, labels)
     chosen = chosen_of(content_keys(samples, positions, seed), partition, per_group)
-    some, given, known = take_rows(samples, chosen), labels[chosen], positions[chosen]
-    classifier = check_samples(classifier, some, given).model
-    told = _Count(len(ladder.names) + 3 if ladder else 1, progress if callable(progress) else None)
+    samples_chosen, labels_chosen, known = take_rows(samples, chosen), labels[chosen], positions[chosen]
+    classifier = check_samples(classifier, samples_chosen, labels_chosen).model
+    count = _Count(len(ladder.names) + 3 if ladder else 1, progress if callable(progress) else None)
     bars = False if callable(progress) else progress
 
     def at(each: DistanceEstimator) -> Distances:
-        return told(measure(classifier, some, given, each, seed=seed, references=references, progress=bars))
+        """Measure the chosen samples with one estimator."""
+        found = measure(
+            classifier, samples_chosen, labels_chosen, each, seed=seed, references=references, progress=bars
+        )
+        return count(found)
 
     audited = at(estimator)
     if audited.bound is not Bound.UPPER:
         return nothing_to_settle(audited.bound, audited.norm, partition.name, repr(estimator), tolerance)
-    ladder = ladder or rising(estimator)  # which says what is missing
+    ladder = ladder or rising(estimator)  # raises an error that says what is missing
     runs = tuple(audited if each == estimator else at(each) for each in ladder.estimators)
     evidence = Evidence(runs, ladder.names, ladder.audited)
-    # Slopes and noise are looked at in the model itself: of another subject they say nothing.
+    # Gradients and noise are checked on the model itself: they say nothing about another subject.
     if isinstance(classifier, Differentiable) and audited.subject == "model":
         from fairmargin.distances.masking import measure_noise, measure_slopes, without_references
 
         norm, size = estimator.norm, shard_size(classifier, math.prod(samples.shape[1:]), len(chosen))
         shards = [slice(start, start + size) for start in range(0, len(chosen), size)]
-        slopes = [measure_slopes(classifier, norm, some[s], known[s]) for s in shards]
-        noise = [measure_noise(classifier, norm, some[s], known[s], audited.values[s], seed) for s in shards]
+        slopes = [measure_slopes(classifier, norm, samples_chosen[s], known[s]) for s in shards]
+        noise = [measure_noise(classifier, norm, samples_chosen[s], known[s], audited.values[s], seed) for s in shards]
         alone = with_references(classifier, without_references(tuple(samples.shape[1:])), estimator)
         evidence = replace(
             evidence,
-            slopes=told(concatenate(slopes)),
-            noise=told(concatenate(noise)),
-            unaided=told(measure(alone, some, given, estimator, seed=seed, progress=bars)),
+            slopes=count(concatenate(slopes)),
+            noise=count(concatenate(noise)),
+            unaided=count(measure(alone, samples_chosen, labels_chosen, estimator, seed=seed, progress=bars)),
         )
     return settle(
         evidence,
@@ -162,16 +166,16 @@ def adequacy(
 
 
 def rising(estimator: DistanceEstimator, factors: Sequence[float] = FACTORS) -> Budgets:
-    """The estimator at a quarter, a half, once, twice and four times its steps; of `Tightest`, every member's.
+    """Return the estimator with its steps multiplied by each factor; for `Tightest`, every member's steps.
 
-    >>> from fairmargin.distances.ddn import DDN
+    >>> from fairmargin.distances.searches.ddn import DDN
     >>> rising(DDN(steps=2)).names
     ('1 step', '2 steps', '4 steps', '8 steps')
     """
     if not has_budget(estimator):
         raise InputError(
-            f"`{type(estimator).__name__}` has no field `steps` by which its budget could rise. Give `budgets`, "
-            "estimators of rising budget."
+            f"`{type(estimator).__name__}` has no field `steps` to raise. Give `budgets`, a list of estimators "
+            "with rising budgets."
         )
     several: dict[DistanceEstimator, str] = {}
     for factor in factors:
@@ -182,15 +186,15 @@ def rising(estimator: DistanceEstimator, factors: Sequence[float] = FACTORS) -> 
 
 
 def has_budget(estimator: DistanceEstimator) -> bool:
-    """Whether the budget of an estimator can be raised by its `steps`."""
+    """Return whether the estimator has `steps` that can be raised."""
     members = estimator.estimators if isinstance(estimator, Tightest) else (estimator,)
     return any(isinstance(getattr(member, "steps", None), int) for member in members)
 
 
 def chosen_of(keys: Keys, partition: Partition, per_group: int = PER_GROUP) -> Ints:
-    """Which samples are looked at: of each group those with the least keys, in the order of the samples.
+    """Return the positions of the samples to measure: those of each group with the smallest keys, in order.
 
-    Guarantee: another order of the same samples chooses the same; which of a group does not depend on other groups.
+    Guarantee: another order of the same samples gives the same choice; the choice in a group does not depend on others.
 
     >>> chosen_of(np.array([5, 3, 9, 1], dtype=np.uint64), Partition.by("sex", ["F", "F", "F", "M"]), 2).tolist()
     [0, 1, 3]
@@ -205,7 +209,7 @@ def chosen_of(keys: Keys, partition: Partition, per_group: int = PER_GROUP) -> I
 
 
 def content_keys(x: Any, positions: Ints, seed: int = 0, progress: Count | None = None) -> Keys:
-    """The keys of all samples, which are read a few at a time."""
+    """Return the keys of all samples, which are read block by block."""
     count = len(positions)
     at_once, keys = max(1, _NUMBERS_AT_ONCE // max(1, math.prod(x.shape[1:]))), []
     for start in range(0, count, at_once):
@@ -216,6 +220,7 @@ def content_keys(x: Any, positions: Ints, seed: int = 0, progress: Count | None 
 
 
 def _raised(estimator: DistanceEstimator, factor: float) -> DistanceEstimator:
+    """Return the estimator with its steps multiplied by `factor`."""
     if isinstance(estimator, Tightest):
         return Tightest(*(_raised(member, factor) for member in estimator.estimators))
     steps = getattr(estimator, "steps", None)
@@ -226,6 +231,7 @@ def _raised(estimator: DistanceEstimator, factor: float) -> DistanceEstimator:
 
 
 def _name(estimator: DistanceEstimator, factor: float) -> str:
+    """Return the name of a budget."""
     if isinstance(estimator, Tightest):
         return f"{factor:g}× the steps"
     steps = getattr(estimator, "steps", 0)
@@ -233,20 +239,21 @@ def _name(estimator: DistanceEstimator, factor: float) -> str:
 
 
 def _given(estimator: DistanceEstimator, budgets: Sequence[DistanceEstimator]) -> Budgets:
+    """Return the budgets that the caller gave, checked."""
     several = tuple(budgets) if isinstance(budgets, Sequence) and not isinstance(budgets, str) else (budgets,)
     for each in several:
         if isinstance(each, type) or not isinstance(each, DistanceEstimator):
             raise InputError(f"`budgets` must be a list of estimators such as `DeepFool(steps=20)`; given {each!r}.")
     if len(several) < 2 or estimator not in several:
         raise InputError(
-            "`budgets` must be two or more estimators of rising budget, the audited one among them; given "
+            "`budgets` must be two or more estimators with rising budgets, the audited one among them; given "
             f"{len(several)}{'' if estimator in several else f', without {estimator!r}'}."
         )
     return Budgets(several, tuple(f"budget {i}" for i in range(1, len(several) + 1)), several.index(estimator))
 
 
 def _check_settings(partition: Partition, per_group: int, seed: int) -> None:
-    """Said before anything is measured."""
+    """Refuse invalid settings before anything is measured."""
     if not isinstance(partition, Partition):
         raise InputError(
             f"`partition` must be a `Partition`, for instance `Partition.by('sex', column)`; given a "
@@ -257,30 +264,33 @@ def _check_settings(partition: Partition, per_group: int, seed: int) -> None:
 
 
 def _check_whole(name: str, value: int, least: float = -math.inf) -> None:
+    """Refuse a value that is not a whole number of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         at_least = f", at least {least}" if math.isfinite(least) else ""
         raise InputError(f"`{name}` must be a whole number{at_least}; given {value!r}.")
 
 
 def _samples(x: Any) -> Any:
+    """Return the samples as an array-like object, or refuse them."""
     try:
         return as_samples(x)
     except (ValueError, TypeError) as error:
-        raise InputError(f"`x` must hold one row of numbers a sample; {error}.") from None
+        raise InputError(f"`x` must hold one row of numbers per sample; {error}.") from None
 
 
 def _labels(y: Any) -> Any:
+    """Return the labels as an array, or refuse them."""
     try:
         labels = np.asarray(y)
     except (ValueError, TypeError) as error:
-        raise InputError(f"`y` must hold one label a sample; {error}.") from None
+        raise InputError(f"`y` must hold one label per sample; {error}.") from None
     if labels.ndim != 1:
-        raise InputError(f"`y` must hold one label a sample; given {y!r}.")
+        raise InputError(f"`y` must hold one label per sample; given {y!r}.")
     return labels
 
 
 class _Count:
-    """Tells how many measurements are done."""
+    """Counts finished measurements and reports them."""
 
     def __init__(self, total: int, progress: Count | None) -> None:
         self.done, self.total, self.progress = 0, total, progress

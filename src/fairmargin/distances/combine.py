@@ -1,4 +1,4 @@
-"""The best of several runs, sample by sample."""
+"""Combine several distances of the same samples into the tightest bound."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,16 @@ from fairmargin.core.norm import Norm
 from fairmargin.distances.protocol import DistanceEstimator, Found, finder, keeps_several
 from fairmargin.errors import InputError
 
-_ROUNDING = 0.01  # by how much a bound may contradict an exact distance: they may come of other precisions
+_ROUNDING = 0.01  # relative tolerance of bounds against exact distances, which may be computed in another precision
 
 
 def tightest(*several: Distances) -> Distances:
-    """Distances of the same samples measured in several ways, as the best that all of them together say.
+    """Return the tightest bound of each sample from distances measured in several ways.
 
-    Of upper bounds the least, of lower bounds the greatest, sample by sample; exact distances go before any bound.
+    It is the smallest of upper bounds or the largest of lower bounds, sample by sample; exact distances replace any
+    bound.
 
-    Guarantee: where all are upper bounds, so is the result; likewise for lower bounds.
+    Guarantee: the result of upper bounds is an upper bound, that of lower bounds a lower bound.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def tightest(*several: Distances) -> Distances:
 
 
 def joined(*estimators: str) -> str:
-    """Return the name of the tightest of several estimators, whatever their order; "" if one of them is unknown.
+    """Return the name of the tightest of several estimators, in any order; "" if one of them is unknown.
 
     >>> joined("fmn:steps=50", "deepfool"), joined("fmn", "")
     ('deepfool+fmn:steps=50', '')
@@ -64,19 +65,19 @@ def joined(*estimators: str) -> str:
 
 @dataclass(frozen=True)
 class Tightest:
-    """Several estimators as one: each measures, and the best is kept, sample by sample; see `tightest`.
+    """Several estimators as one: each measures, and the tightest bound of each sample is kept; see `tightest`.
 
-    On the command line its members are joined by +, as in `deepfool+fmn:steps=50`; each keeps its own distances in the
-    run folder, so that one that was measured before is not measured again.
+    On the command line, members are joined by +, as in `deepfool+fmn:steps=50`. A run folder stores the distances of
+    each member, so a member that was measured before is not measured again.
 
-    Guarantee: that of its members, which must be of one kind: all upper bounds, or all lower bounds.
+    Guarantee: that of its members, which must be all upper bounds or all lower bounds.
 
     Parameters
     ----------
     estimators
-        Two or more, in one norm, of those that need predictions or gradients.
+        Two or more estimators in one norm that need predictions or gradients.
 
-    >>> from fairmargin.distances.deepfool import DeepFool
+    >>> from fairmargin.distances.searches.deepfool import DeepFool
     >>> from fairmargin.distances.measure import measure
     >>> found = measure(([3.0, 4.0], -5.0), np.array([[0.0, 0.0]]), [0], Tightest(DeepFool(), DeepFool(published=True)))
     >>> bool(1.0 <= found.values[0] <= 1.001)
@@ -91,32 +92,32 @@ class Tightest:
 
     def __init__(self, *estimators: DistanceEstimator) -> None:
         if len(estimators) < 2:
-            raise InputError(f"The tightest is of two or more estimators; given {len(estimators)}.")
+            raise InputError(f"`Tightest` needs two or more estimators; given {len(estimators)}.")
         for each in estimators:
             if isinstance(each, type) or not isinstance(each, DistanceEstimator):
                 raise InputError(
-                    f"`Tightest` is made of estimators, such as `DeepFool()`; given {each!r}. For distances already "
-                    "measured there is `tightest`."
+                    f"`Tightest` takes estimators, such as `DeepFool()`; given {each!r}. For distances already "
+                    "measured, use `fm.tightest`."
                 )
         check_joined(estimators, [type(each).__name__ for each in estimators])
         object.__setattr__(self, "estimators", estimators)
 
     @property
     def norm(self) -> Norm:
-        """The norm of all of them."""
+        """The norm of all members."""
         return self.estimators[0].norm
 
     @property
     def keeps_several(self) -> bool:
-        """Whether each of them can measure the distance from a set of several classes."""
+        """Whether each member can measure the distance to leave a set of several classes."""
         return all(map(keeps_several, self.estimators))
 
     def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """The best of what the estimators find, all with the same keys."""
+        """Return the tightest of the members' distances; all members get the same keys."""
         return tightest(*(estimator(model, x, y, keys=keys) for estimator in self.estimators))
 
     def find(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """The best of what the estimators find, and its inputs; of equally near ones the first estimator's."""
+        """Return the tightest of the members' distances and its inputs; ties go to the first member."""
         several = [finder(each).find(model, x, y, keys=keys) for each in self.estimators]
         first = np.argmin([each.distances.values for each in several], axis=0)
         points = np.stack([each.points for each in several])[first, np.arange(len(first))]
@@ -128,36 +129,36 @@ def check_joined(estimators: Sequence[DistanceEstimator], names: Sequence[str]) 
     for each, name in zip(estimators, names, strict=True):
         if each.needs not in ("predict", "gradient"):
             raise InputError(
-                f"`{name}` asks more of a model than gradients and cannot be joined with others. Where it is exact, "
-                "nothing is tighter: use it alone; else combine what was measured by `fm.tightest`."
+                f"`{name}` needs more from a model than gradients and cannot be joined with others. Use it alone if "
+                "it is exact; otherwise combine the measured distances with `fm.tightest`."
             )
         if each.norm is not estimators[0].norm:
             raise InputError(
-                f"`{name}` measures in {each.norm}, `{names[0]}` in {estimators[0].norm}. The tightest is of distances "
-                "in one norm."
+                f"`{name}` measures in {each.norm}, `{names[0]}` in {estimators[0].norm}. Joined estimators must "
+                "measure in one norm."
             )
 
 
 def _check(several: tuple[Distances, ...]) -> None:
+    """Refuse distances that are not comparable."""
     if not several:
-        raise InputError("There are no distances of which one could be the tightest.")
+        raise InputError("`tightest` needs at least one `Distances`; given none.")
     for i, part in enumerate(several, start=1):
         if not isinstance(part, Distances):
             raise InputError(
-                f"`tightest` takes distances that were measured; argument {i} is {part!r}. Estimators are joined by "
-                "`Tightest`."
+                f"`tightest` takes `Distances`; argument {i} is {part!r}. To join estimators, use `fm.Tightest`."
             )
     first = several[0]
     for i, part in enumerate(several, start=1):
         if (part.norm, part.subject) != (first.norm, first.subject):
             raise InputError(
                 f"Distances {i} are of {part.subject} in {part.norm}, distances 1 of {first.subject} in {first.norm}. "
-                "Only distances of one subject in one norm can be compared."
+                "Only distances of one subject in one norm can be combined."
             )
         if part.keep != first.keep:
             raise InputError(
                 f"Distances {i} keep {words_of_keep(part.keep)}, distances 1 {words_of_keep(first.keep)}. Only "
-                "distances that keep the same classes can be compared."
+                "distances that keep the same classes can be combined."
             )
         if len(part) != len(first):
             raise InputError(
@@ -168,21 +169,20 @@ def _check(several: tuple[Distances, ...]) -> None:
         if other.size:
             raise InputError(
                 f"Distances {i} and 1 differ in which samples are classified correctly, in {other.size:,} of "
-                f"{len(first):,} (first at index {other[0]}): they are not of one model on the same samples with the "
+                f"{len(first):,} (first at index {other[0]}). They must be of one model, the same samples and the "
                 "same labels."
             )
     bounds = {part.bound for part in several} - {Bound.EXACT}
     if Bound.NEITHER in bounds:
-        raise InputError("A proxy bounds the distance on neither side, so that none is the tightest. Leave it out.")
+        raise InputError("A proxy bounds the distance on neither side and cannot be combined. Leave it out.")
     if len(bounds) > 1:
         raise InputError(
-            "Upper and lower bounds were given: the distance lies between them, and no number is the tightest of both. "
-            "Combine each kind by itself."
+            "Upper and lower bounds were given, and the distance lies between them. Combine each kind separately."
         )
 
 
 def _contradicted(exact: Distances, several: tuple[Distances, ...]) -> None:
-    """Refuse bounds that an exact distance belies: someone else's samples, most likely."""
+    """Refuse bounds that contradict an exact distance: they are most likely of other samples."""
     for i, part in enumerate(several, start=1):
         below = part.values < exact.values * (1 - _ROUNDING) - _ROUNDING**3
         above = part.values > exact.values * (1 + _ROUNDING) + _ROUNDING**3
@@ -197,8 +197,8 @@ def _contradicted(exact: Distances, several: tuple[Distances, ...]) -> None:
 
 
 def _farthest_tried(several: tuple[Distances, ...], values: Floats) -> Floats | None:
-    """How far the searches looked where none found anything; NaN where none said."""
-    told = [part.tried for part in several if part.tried is not None]
-    if not told or not np.isinf(values).any():
+    """Return how far the searches went where none found anything; NaN where none reported it."""
+    farthest = [part.tried for part in several if part.tried is not None]
+    if not farthest or not np.isinf(values).any():
         return None
-    return np.where(np.isinf(values), np.fmax.reduce(told), 0.0)
+    return np.where(np.isinf(values), np.fmax.reduce(farthest), 0.0)

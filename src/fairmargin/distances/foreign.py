@@ -1,27 +1,22 @@
-"""Other people's attacks as estimators: they propose, the plain model decides."""
+"""Attacks of other libraries, and functions of yours, as estimators; the plain model confirms what they find."""
 
-from collections.abc import Callable, Iterable
+import inspect
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.foreign_calls import (
-    Asked,
-    Call,
-    call_of,
-    is_fixed_epsilon,
-    is_foolbox,
-    is_given_the_model,
-    seeded,
-)
+from fairmargin.distances.gradient_search import started
 from fairmargin.distances.protocol import Found, accepted_norm
-from fairmargin.distances.starting import started
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
@@ -30,35 +25,170 @@ from fairmargin.perturbation.lengths import length
 from fairmargin.perturbation.tiles import by_tiles
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Arguments:
+    """The arguments of an attack.
+
+    Parameters
+    ----------
+    network
+        The measured model.
+    x, y
+        Samples in their own shape, and class positions.
+    epsilons
+        Radii, for attacks of foolbox with a fixed radius.
+    """
+
+    network: Network
+    x: Tensor
+    y: Tensor
+    epsilons: tuple[float, ...] | None
+
+
+Call = Callable[[Arguments], tuple[object, ...]]
+"""A function that runs an attack and returns the samples found, once for each radius."""
+
+
+class AsModule(nn.Module):
+    """The measured model as a torch module that takes any number of samples and evaluates them in full tiles."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return one score per class."""
+        if not len(x):
+            return x.new_zeros(0, self.network.classes)
+        rows = x.reshape(len(x), -1).to(self.network.dtype)
+        (scores,) = by_tiles(self.network, lambda tile: (self.network.scores(tile),), rows)
+        return scores
+
+
+def call_of(attack: Any, *, arrays: bool) -> Call:
+    """Return a function that calls the attack; refuse anything that cannot be called."""
+    if isinstance(attack, type):
+        raise InputError(f"`attack` must be an attack, not the class `{attack.__name__}`. Create one first.")
+    for recognise, call in _CALLS:
+        if recognise(attack):
+            return partial(call, attack)
+    if not callable(attack):
+        raise InputError(
+            f"`attack` must be an attack of foolbox, ART or torchattacks, a function `(model, x, y)` as in adv-lib, or "
+            f"a function `(x, y)`; given {attack!r}."
+        )
+    return partial(_by_arrays if arrays else _by_tensors, attack)
+
+
+def is_foolbox(attack: object) -> bool:
+    """Return whether it is an attack of foolbox."""
+    return _is_of("foolbox", attack)
+
+
+def is_fixed_epsilon(attack: object) -> bool:
+    """Return whether it is an attack of foolbox that needs a radius."""
+    return is_foolbox(attack) and any(base.__name__ == "FixedEpsilonAttack" for base in type(attack).__mro__)
+
+
+def is_given_the_model(attack: object) -> bool:
+    """Return whether the attack works on the measured model; others were made with a model of their own."""
+    return is_foolbox(attack) or (not _is_of("art", attack) and _takes_a_model(attack))
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the global random numbers, and restore their state afterwards."""
+    numbers, python = np.random.get_state(), random.getstate()
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        np.random.seed(seed % 2**32)
+        random.seed(seed)
+        try:
+            yield
+        finally:
+            np.random.set_state(numbers)
+            random.setstate(python)
+
+
+def _is_of(package: str, attack: object) -> bool:
+    """Return whether a class of the attack is defined in the package; by name, so that the package is not imported."""
+    return any(base.__module__.split(".")[0] == package for base in type(attack).__mro__)
+
+
+def _takes_a_model(attack: Any) -> bool:
+    """Return whether the first of three or more arguments is called `model`, as in adv-lib."""
+    try:
+        names = list(inspect.signature(attack).parameters)
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return False
+    return len(names) >= 3 and names[0] == "model"
+
+
+def _of_foolbox(attack: Any, given: Arguments) -> tuple[object, ...]:
+    from foolbox.models.pytorch import PyTorchModel
+
+    network = given.network
+    movable = network.scale != 0
+    bounds = float(network.low[movable].min()), float(network.high[movable].max())
+    model = PyTorchModel(AsModule(network), bounds=bounds, device=network.device)
+    _, clipped, _ = attack(model, given.x, given.y, epsilons=given.epsilons)
+    return tuple(clipped) if given.epsilons is not None else (clipped,)
+
+
+def _of_art(attack: Any, given: Arguments) -> tuple[object, ...]:
+    return (attack.generate(x=given.x.cpu().numpy(), y=given.y.cpu().numpy()),)
+
+
+def _with_model(attack: Any, given: Arguments) -> tuple[object, ...]:
+    return (attack(AsModule(given.network), given.x, given.y),)
+
+
+def _by_tensors(attack: Any, given: Arguments) -> tuple[object, ...]:
+    return (attack(given.x, given.y),)
+
+
+def _by_arrays(attack: Any, given: Arguments) -> tuple[object, ...]:
+    return (attack(given.x.cpu().numpy(), given.y.cpu().numpy()),)
+
+
+# Tried in order; any other callable is given samples and labels.
+_CALLS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Arguments], tuple[object, ...]]], ...] = (
+    (is_foolbox, _of_foolbox),
+    (lambda attack: _is_of("art", attack) and hasattr(attack, "generate"), _of_art),
+    (_takes_a_model, _with_model),
+)
+
+
 @dataclass(frozen=True)
 class FromAttack:
-    """The distance to what an attack of another library, or a function of yours, finds.
+    """Distance to what an attack of another library, or a function of yours, finds.
 
-    Whatever it returns is brought into the domain, features that cannot move get their own values back, and the model
-    itself is asked again. Then the boundary is searched on the straight way back to the sample.
+    The result is clipped to the domain, immutable features are reset to their own values, and the model itself
+    classifies it again. Then the boundary is searched on the straight way back to the sample.
 
-    Guarantee: an upper bound, whatever the attack claims; `inf` where what it returned is not misclassified, and then
-    `tried` says how far away that was. The attack always sees as many samples as the model's tile holds. One whose
-    result for a sample depends on its neighbours, or on random numbers, gives other numbers in another batch: `alone`
-    prevents that, slowly. Since its code is not ours, it is in no catalog and nothing is stored under its name.
+    Guarantee: an upper bound for any attack; `inf` where its result is not misclassified, and then `tried` says how far
+    away that was. The attack always gets as many samples as the model's tile holds. If its result for a sample depends
+    on the other samples, or on random numbers, it gives other numbers in another batch: `alone` prevents that, at the
+    cost of speed. Since its code may change, it is in no catalog and nothing is stored under its name.
 
     Parameters
     ----------
     attack
         One of: an attack of foolbox, which is given the measured model; of torchattacks or of ART, which holds its own
         (make it from the same network); a function `(model, x, y)` such as adv-lib's, further arguments bound by
-        `functools.partial`; a function `(x, y)`. `x` has the samples' own shape; `y` holds class positions; samples
-        come back in the shape of `x`. Rows that hold NaN count as not found.
+        `functools.partial`; a function `(x, y)`. `x` has the samples' own shape; `y` holds class positions; the result
+        has the shape of `x`. Rows that hold NaN count as not found.
     norm
-        What the distance is measured in; the attack should minimise the same.
+        Norm of the distance; the attack should minimise the same.
     epsilons
-        For foolbox only: the radii at which an attack of fixed radius is run, the nearest success counts.
+        For attacks of foolbox with a fixed radius: the radii to run; the nearest success counts.
     search_back
-        Whether to end at the boundary rather than where the attack stopped.
+        Whether to search the boundary on the way back from the input that the attack found.
     alone
-        Give it one sample at a time, with random numbers that come from the sample's own key.
+        Pass one sample at a time, with random numbers from the sample's own key.
     arrays
-        Give a function `(x, y)` numpy arrays rather than torch tensors.
+        Pass numpy arrays rather than torch tensors to a function `(x, y)`.
 
     References
     ----------
@@ -87,11 +217,11 @@ class FromAttack:
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         object.__setattr__(self, "epsilons", _radii(self.epsilons))
-        call_of(self.attack, arrays=self.arrays)  # says now if it cannot be called
+        call_of(self.attack, arrays=self.arrays)  # refuses what cannot be called
         if self.epsilons is not None and not is_foolbox(self.attack):
             raise InputError(
-                "`epsilons` are for attacks of foolbox; others bring their own radius. Make one `FromAttack` a radius "
-                "and join them by `Tightest`."
+                "`epsilons` are for attacks of foolbox; others have their own radius. Make one `FromAttack` per radius "
+                "and join them with `Tightest`."
             )
         if self.epsilons is None and is_fixed_epsilon(self.attack):
             raise InputError(
@@ -100,15 +230,15 @@ class FromAttack:
 
     @property
     def keeps_several(self) -> bool:
-        """Whether the attack is given the measured model; one that holds its own knows a sample's class only."""
+        """Whether the attack is given the measured model; one that holds its own only knows a sample's class."""
         return is_given_the_model(self.attack)
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Upper bounds; global random numbers begin with the key of the first sample of a tile."""
+        """Return upper bounds; global random numbers are seeded with the key of the first sample of a tile."""
         return self.find(model, x, y, keys=keys).distances
 
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """The distances and the inputs found."""
+        """Return the distances and the inputs found."""
         shape = tuple(x.shape[1:])
         call = call_of(self.attack, arrays=self.arrays)
         with model.network(shape) as network:
@@ -132,7 +262,7 @@ class FromAttack:
     def _one_by_one(
         self, network: Network, attacked: Callable[..., tuple[Tensor, ...]], *rows: Tensor
     ) -> tuple[Tensor, ...]:
-        """Tile by tile, or sample by sample."""
+        """Run the attack tile by tile or, with `alone`, sample by sample."""
         if not self.alone:
             return by_tiles(network, attacked, *rows)
         parts = [attacked(*(part[i : i + 1] for part in rows)) for i in range(len(rows[0]))]
@@ -141,15 +271,15 @@ class FromAttack:
     def _attacked(
         self, call: Call, network: Network, shape: tuple[int, ...], rows: Tensor, y: Tensor, seed: int
     ) -> tuple[Tensor, ...]:
-        """What the attack finds, as rows inside the domain, for each radius; and how far away the farthest of it is."""
-        # Some refuse what is outside by rounding; copies, since some write into what they are given.
+        """Return what the attack finds for each radius, as rows inside the domain, and the largest distance."""
+        # Some attacks refuse inputs that are outside of the domain by rounding; some modify their inputs.
         x = rows.clamp(network.low, network.high).reshape(len(rows), *shape)
         with seeded(seed), torch.enable_grad():
             try:
-                returned = call(Asked(network, x.clone(), y.clone(), self.epsilons))
+                returned = call(Arguments(network, x.clone(), y.clone(), self.epsilons))
             except (FairmarginError, KeyboardInterrupt):
                 raise
-            except BaseException as error:  # an attack is the user's code: whatever it raises becomes a sentence
+            except BaseException as error:  # user code may raise anything
                 reason = (str(error) or "no reason given").strip().splitlines()[0].rstrip(".")
                 raise InputError(
                     f"`{_name(self.attack)}` failed on {len(rows)} samples of shape {shape} "
@@ -160,6 +290,7 @@ class FromAttack:
         return *found, far.amax(dim=0)
 
     def _inside(self, network: Network, rows: Tensor, shape: tuple[int, ...], returned: object) -> Tensor:
+        """Check what the attack returned and convert it to rows inside the domain."""
         expected = f"`{_name(self.attack)}` must return samples of shape {(len(rows), *shape)}"
         if not isinstance(returned, (Tensor, np.ndarray)):
             raise InputError(f"{expected} as one tensor or array; it returned a {type(returned).__name__}.")
@@ -177,6 +308,7 @@ class FromAttack:
 
 
 def _radii(given: Any) -> tuple[float, ...] | None:
+    """Return the radii as a tuple of positive numbers."""
     if given is None:
         return None
     try:
@@ -189,5 +321,6 @@ def _radii(given: Any) -> tuple[float, ...] | None:
 
 
 def _name(attack: object) -> str:
-    function = getattr(attack, "func", attack)  # of a functools.partial
+    """Return the name of the attack for messages."""
+    function = getattr(attack, "func", attack)  # unwrap functools.partial
     return str(getattr(function, "__name__", type(attack).__name__))

@@ -1,4 +1,4 @@
-"""What searches that follow a gradient share: a look at the scores, directions, the best point met, and the end."""
+"""Common parts of gradient-based estimators: start, evaluation of the model, directions, confirmation."""
 
 import math
 from collections.abc import Callable
@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys, is_number
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.protocol import Found
-from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError
-from fairmargin.models.network import Network
+from fairmargin.models.network import Network, finite
 from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.closest import Closest
 from fairmargin.perturbation.lengths import in_units, norm_of
@@ -23,29 +24,78 @@ from fairmargin.perturbation.tiles import by_tiles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """What one forward and one backward pass tell of a tile of rows.
+class Started:
+    """Samples in the precision of the model, with the scores of the plain model.
+
+    Parameters
+    ----------
+    x, y
+        Flattened samples and class positions.
+    scores
+        Scores of the plain model, not those of a faster copy.
+    correct_at
+        Positions of the samples that the model classifies correctly. Only these are searched for.
+    """
+
+    x: Tensor
+    y: Tensor
+    scores: Tensor
+    correct_at: Tensor
+
+    def distances(self, values: Tensor, bound: Bound, norm: Norm, tried: Tensor | None = None) -> Distances:
+        """Return distances that are 0 for misclassified samples; `tried` is kept where nothing was found."""
+        correct = torch.zeros(len(self.y), dtype=torch.bool, device=self.y.device)
+        correct[self.correct_at] = True
+        found = torch.where(correct, values.double(), 0.0).cpu().numpy()
+        farthest = None
+        if tried is not None and np.isinf(found).any():
+            farthest = np.where(np.isinf(found), tried.double().cpu().numpy(), 0.0)
+        return Distances(found, correct.cpu().numpy(), bound, norm, tried=farthest)
+
+    def found(self, closest: Closest, tried: Tensor | None = None) -> Found:
+        """Return upper bounds and the nearest misclassified inputs that were found."""
+        lost = torch.zeros_like(closest.distance, dtype=torch.bool)
+        lost[self.correct_at] = torch.isinf(closest.distance[self.correct_at])
+        points = torch.where(lost[:, None], torch.nan, closest.point)
+        return Found(self.distances(closest.distance, Bound.UPPER, closest.norm, tried), points.cpu().numpy())
+
+
+def started(network: Network, x: Any, y: Ints) -> Started:
+    """Convert the samples to the precision of the model and compute the model's scores."""
+    # Convert with numpy, which supports more dtypes than torch (other byte orders, for instance).
+    kind = np.float64 if network.dtype is torch.float64 else np.float32
+    with np.errstate(over="ignore"):  # values too large for single precision become infinity; the scores show it
+        held = np.array(x, dtype=kind)
+    rows = torch.as_tensor(held, device=network.device).to(network.dtype).flatten(1)
+    labels = torch.as_tensor(np.array(y), device=network.device)
+    (scores,) = by_tiles(network, lambda tile: (finite(network.plain(tile)),), rows)
+    return Started(rows, labels, scores, torch.nonzero(scores.argmax(dim=1) == labels)[:, 0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """Result of one forward and one backward pass for a tile of rows.
 
     Parameters
     ----------
     value
-        What was asked for, a number a row: the less, the nearer to another class.
+        The objective of each row: the smaller, the nearer to another class.
     gain
-        How fast a step of length 1 along each feature lowers it: −∂value/∂x · scale; a row of 0 where it is no number.
+        Decrease of the objective per step of length 1 along each feature, −∂value/∂x · scale; 0 where it is not finite.
     fooled
-        Whether another class is ahead. So far away that a score is no number, the model says nothing.
-    sound
-        Whether all scores are numbers.
+        Whether another class has the highest score. False where a score is not finite.
+    finite
+        Whether all scores are finite.
     """
 
     value: Tensor
     gain: Tensor
     fooled: Tensor
-    sound: Tensor
+    finite: Tensor
 
 
-def look(network: Network, rows: Tensor, y: Tensor, value: Callable[[Tensor, Tensor], Tensor]) -> Look:
-    """Ask the model, which may be a faster copy, for one tile; `value` takes its scores and the classes."""
+def evaluate(network: Network, rows: Tensor, y: Tensor, value: Callable[[Tensor, Tensor], Tensor]) -> Evaluation:
+    """Evaluate the model, or its faster copy, on one tile; `value` computes the objective from scores and classes."""
     with torch.enable_grad():
         x = rows.detach().requires_grad_(True)
         scores = network.scores(x)
@@ -53,14 +103,22 @@ def look(network: Network, rows: Tensor, y: Tensor, value: Callable[[Tensor, Ten
         values = value(scores, y)
         gradient = gradient_of(values, x)
     scores, gain = scores.detach(), -gradient * network.scale
-    sound = torch.isfinite(scores).all(dim=1)
-    gain = torch.where((sound & torch.isfinite(gain).all(dim=1))[:, None], gain, 0.0)
-    return Look(values.detach(), gain, (scores.argmax(dim=1) != y) & sound, sound)
+    finite_scores = torch.isfinite(scores).all(dim=1)
+    gain = torch.where((finite_scores & torch.isfinite(gain).all(dim=1))[:, None], gain, 0.0)
+    return Evaluation(values.detach(), gain, (scores.argmax(dim=1) != y) & finite_scores, finite_scores)
 
 
 @dataclass(slots=True, eq=False)
 class Best:
-    """The nearest misclassified row that a tile's search has met, by the scores it searches on."""
+    """The nearest misclassified row of each sample that a search has found, by the scores of the search.
+
+    Parameters
+    ----------
+    point, distance
+        The row and its distance; `inf` if none was found.
+    farthest
+        The largest distance at which a row was evaluated.
+    """
 
     point: Tensor
     distance: Tensor
@@ -68,12 +126,12 @@ class Best:
 
     @classmethod
     def of(cls, start: Tensor) -> "Best":
-        """Nothing met yet: at distance `inf`."""
+        """Return the value before the first evaluation: no row, at distance `inf`."""
         nowhere = torch.zeros(len(start), dtype=start.dtype, device=start.device)
         return cls(start.clone(), torch.full_like(nowhere, torch.inf), nowhere)
 
-    def see(self, rows: Tensor, distance: Tensor, fooled: Tensor) -> None:
-        """Keep what is nearer, and note how far the search has gone."""
+    def update(self, rows: Tensor, distance: Tensor, fooled: Tensor) -> None:
+        """Keep rows that are misclassified and nearer, and the largest distance evaluated."""
         better = fooled & (distance < self.distance)
         self.point = torch.where(better[:, None], rows, self.point)
         self.distance = torch.where(better, distance, self.distance)
@@ -81,11 +139,11 @@ class Best:
 
 
 Descend = Callable[[Network, Tensor, Tensor, Tensor], Best]
-"""A search from one tile's samples: network, samples, classes and keys to the best rows met."""
+"""A search for the samples of one tile: from network, samples, classes and keys to the best rows found."""
 
 
 def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, descend: Descend) -> Found:
-    """Inputs found by a search for all correctly classified samples, tile by tile, with how far each search went."""
+    """Run a search for all correctly classified samples, tile by tile, and let the plain model confirm the result."""
 
     def descended(start: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         best = descend(network, start, y, keys)
@@ -105,7 +163,7 @@ def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, desce
 
 
 def conclude(closest: Closest, which: Tensor, point: Tensor, met: Tensor) -> None:
-    """Have the plain model confirm what was met, search the boundary on the way back, and fall back for the lost."""
+    """Let the plain model confirm the points found, search back to the boundary, and use references for the rest."""
     if met.any():
         closest.settle(which[met], point[met])
     closest.search_back(which)
@@ -113,12 +171,12 @@ def conclude(closest: Closest, which: Tensor, point: Tensor, met: Tensor) -> Non
 
 
 def key_rows(keys: Keys, begun: Started) -> Tensor:
-    """The samples' keys as a tensor; torch has no arithmetic for 64 bits without a sign, and needs none here."""
+    """Return the keys as a tensor of signed integers with the same bits; torch cannot compute with uint64."""
     return torch.as_tensor(np.array(keys, dtype=np.uint64).view(np.int64), device=begun.y.device)
 
 
 def unit(network: Network, gain: Tensor, keys: Tensor, turn: int) -> Tensor:
-    """Each gain at Euclidean length 1; where it is 0, a direction at random, by the sample's key and the turn."""
+    """Return each gain at Euclidean length 1; where it is 0, a random direction drawn from key and turn."""
     size = norm_of(gain, Norm.L2)
     flat = torch.nonzero(size == 0)[:, 0]
     if len(flat):
@@ -131,20 +189,20 @@ def unit(network: Network, gain: Tensor, keys: Tensor, turn: int) -> Tensor:
 
 
 def farthest_corner(network: Network, start: Tensor, norm: Norm) -> Tensor:
-    """How far the most distant input of the domain is from each sample; `inf` where there are no limits."""
+    """Return the distance of the farthest input of the domain from each sample; `inf` for an unlimited domain."""
     reach = torch.maximum(in_units(network.high - start, network.scale), in_units(start - network.low, network.scale))
     longest = norm_of(torch.where(torch.isfinite(reach), reach, 0.0), norm)
     return torch.where(torch.isfinite(reach).all(dim=1), longest, torch.inf)
 
 
 def placed(network: Network, start: Tensor, delta: Tensor) -> Tensor:
-    """The input that lies `delta`, in units of the domain's scale, from each sample, or the nearest in the domain."""
+    """Return the inputs at displacement `delta`, in units of the scale, from each sample, clipped to the domain."""
     x = (start + delta * network.scale).clamp(network.low, network.high)
     return torch.where(torch.isfinite(x).all(dim=1)[:, None], x, start)
 
 
 def cosine(step: int, steps: int, first: float, last: float) -> float:
-    """From `first` to `last` along half a cosine.
+    """Return a value that falls from `first` to `last` along half a cosine.
 
     >>> cosine(0, 10, 1.0, 0.5), round(cosine(5, 10, 1.0, 0.5), 6)
     (1.0, 0.75)
@@ -153,7 +211,7 @@ def cosine(step: int, steps: int, first: float, last: float) -> float:
 
 
 def check_count(estimator: object, **given: int) -> None:
-    """Refuse numbers of steps that lead nowhere."""
+    """Refuse counts that are not whole numbers of at least 1."""
     for name, value in given.items():
         if not isinstance(value, int) or isinstance(value, bool):
             raise InputError("must be a whole number", field=name, given=value, of=type(estimator).__name__)
@@ -162,14 +220,14 @@ def check_count(estimator: object, **given: int) -> None:
 
 
 def check_size(estimator: object, **given: float) -> None:
-    """Refuse lengths and rates that are not positive."""
+    """Refuse lengths and rates that are not positive finite numbers."""
     for name, value in given.items():
         if not is_number(value) or not 0 < value < math.inf:
             raise InputError("must be a positive number", field=name, given=value, of=type(estimator).__name__)
 
 
 def check_share(estimator: object, **given: float) -> None:
-    """Refuse shares outside of (0, 1)."""
+    """Refuse shares that are not between 0 and 1, both excluded."""
     for name, value in given.items():
         if not is_number(value) or not 0 < value < 1:
             raise InputError("must lie between 0 and 1", field=name, given=value, of=type(estimator).__name__)

@@ -1,6 +1,6 @@
-"""Two looks at a model that no attack takes: whether there is a slope to follow, and what mere noise finds.
+"""Two checks of a model that need no attack: whether it has gradients, and what random noise finds.
 
-Both return one number a sample, as an estimator does, so that they are kept and read like distances.
+Both return one number per sample, as an estimator does, so that they are stored and read like distances.
 """
 
 from typing import Any
@@ -14,11 +14,10 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import farthest_corner, placed
-from fairmargin.distances.starting import started
+from fairmargin.distances.gradient_search import farthest_corner, placed, started
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
-from fairmargin.models.referenced import References
+from fairmargin.models.references import References
 from fairmargin.perturbation.closest import Closest
 from fairmargin.perturbation.lengths import in_units, norm_of
 from fairmargin.perturbation.margins import rivals_of, slopes
@@ -26,17 +25,17 @@ from fairmargin.perturbation.tiles import by_tiles
 
 REVISION = 1
 DIRECTIONS = 24
-_SHARES = (0.95, 0.75, 0.5)  # of the attack's distance; at the largest noise wins most easily
-_FAR = 10.0  # how far noise looks where nothing was found and the domain has no end, relative to the sample itself
-_TURN = 2**32  # apart from the turns of searches, which draw from the same keys
-_ENDLESS = 1e50  # a slope so faint that the boundary would lie beyond is none
+_SHARES = (0.95, 0.75, 0.5)  # shares of the attack's distance; noise succeeds most often at the largest
+_FAR = 10.0  # how far noise reaches where nothing was found in an unlimited domain, relative to the sample's length
+_TURN = 2**32  # offset from the turns of searches, which draw from the same keys
+_ENDLESS = 1e50  # a gradient counts as 0 if the linearised boundary is farther away
 
 
 def measure_slopes(model: Differentiable, norm: Norm, x: Any, y_positions: Ints) -> Distances:
-    """How far the boundary would be if the scores went on as they begin; `inf` where they do not slope at all.
+    """Measure the distance to the linearised boundary; `inf` where the gradient is 0.
 
     Guarantee: no bound. `inf` exactly where the gradient of the lead over the strongest rival is 0 in every feature
-    that can move, or is no number: there a search by gradients cannot begin.
+    that can move, or is not finite: a search by gradients cannot begin there.
     """
     samples = np.asarray(x)
     with model.network(tuple(samples.shape[1:])) as network:
@@ -59,15 +58,15 @@ def measure_slopes(model: Differentiable, norm: Norm, x: Any, y_positions: Ints)
 def measure_noise(
     model: Differentiable, norm: Norm, x: Any, y_positions: Ints, attacked: Floats, seed: int = 0
 ) -> Distances:
-    """What mere noise finds nearer than an attack did: random directions, at a few shares of the attack's distance.
+    """Measure what noise finds nearer than an attack did: random directions, at a few shares of the attack's distance.
 
-    Guarantee: an upper bound, confirmed by the plain model; `inf` where noise found nothing. A sample's directions come
-    from its key alone.
+    Guarantee: an upper bound, confirmed by the plain model; `inf` where noise found nothing. A sample's directions
+    depend on its key only.
 
     Parameters
     ----------
     attacked
-        The attack's distances. Where they are `inf`, noise looks as far as the domain reaches.
+        Distances of the attack. Where they are `inf`, noise reaches to the end of the domain.
     """
     samples = np.asarray(x)
     keys = sample_keys(samples, y_positions, seed)
@@ -101,15 +100,15 @@ def measure_noise(
 
 
 def without_references(shape: tuple[int, ...]) -> References:
-    """References that no search can fall back on: one, which no model takes for any class, since it is no number.
+    """Return references that no search can use: one input of NaN, which no model assigns to any class.
 
-    With `Referenced` they show what an attack finds by itself.
+    With `Referenced`, they show what an attack finds by itself.
     """
     return np.full((1, *shape), np.nan)
 
 
 def _directions(network: Network, norm: Norm, keys: Keys, turn: int) -> Tensor:
-    """A direction for each sample, of those along which noise reaches farthest in the norm: corners of its ball."""
+    """Return a random direction for each sample; for L1 and L∞ one of the corners of the unit ball."""
     movable = (network.scale != 0).cpu().numpy()
     rows = np.zeros((len(keys), len(movable)))
     for i, key in enumerate(keys):

@@ -1,4 +1,4 @@
-"""From a model, samples and labels to distances: check once, then work shard by shard."""
+"""Measure distances of samples: check model, samples and labels once, then work shard by shard."""
 
 import math
 import os
@@ -18,22 +18,21 @@ from fairmargin.distances.catalog import spelled
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm, keeps_several
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.feature_order import in_model_order
-from fairmargin.models.kept import keeping, kept_positions
-from fairmargin.models.linear_network import served
+from fairmargin.models.kept_classes import keeping, kept_positions
+from fairmargin.models.layers.linear_network import served
 from fairmargin.models.probe import probed
-from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels
-from fairmargin.models.referenced import Referenced, References, as_references
+from fairmargin.models.protocol import Classifier, Differentiable, as_rows, check_inside, encode_labels, in_model_order
+from fairmargin.models.references import Referenced, References, as_references
 
-# Samples that are in memory, and are reported as progress, at a time: fewer where each takes long or is large.
+# Maximum number of samples of a shard, after which progress is reported: fewer if a sample is slow or large.
 _MOST, _MOST_OF_A_NETWORK, _FEWEST_OF_A_NETWORK = 1024, 512, 128
-_SHARDS = 6  # at least so many of a small audit, so that its progress can be seen and kept
+_SHARDS = 6  # minimum number of shards of a small audit, so that progress is visible and can be stored
 _MEMORY = 4 * 2**30
-_CHECKED_AT_ONCE = 2**22  # numbers
-_ARRAYS = 16  # of double precision and a shard's size, which an estimator works on at a time
+_CHECKED_AT_ONCE = 2**22  # maximum number of values checked at a time
+_ARRAYS = 16  # number of double-precision arrays of a shard's size that an estimator needs at a time
 
 _MISSING = {
-    "linear": "its weights: it works on linear models only (scikit-learn's, a pair (weight, bias), or a torch module "
+    "linear": "its weights, and works on linear models only (scikit-learn's, a pair (weight, bias), or a torch module "
     "whose layers are all affine)",
     "gradient": "its gradients",
     "layers": "its layers",
@@ -52,11 +51,11 @@ def measure(
     keep: Any = None,
     progress: Count | bool | None = None,
 ) -> Distances:
-    """How far each sample lies from the decision boundary, by one estimator.
+    """Measure how far each sample lies from the decision boundary.
 
     r(x, A) = inf{‖δ‖ : x+δ in the domain, f(x+δ) not in A}; 0 if f(x) is not in A already. A, the classes to keep, is
     the sample's own label unless `keep` is given. With y = the model's own predictions and without `keep` it is the
-    plain distance to the boundary, for every sample.
+    distance to the decision boundary, for every sample.
 
     Guarantee: a sample's result does not depend on the other samples, on their order or on the shards.
 
@@ -66,24 +65,26 @@ def measure(
         Anything that `as_classifier` accepts; pass its result to set a domain.
     x
         Samples of any shape (n, …): an array, a memory map or anything else that slices. The columns of a data frame
-        are put in the model's order where it knows the names of its features.
+        are put in the model's order if the model knows the names of its features.
     y
-        One label value of the model's `classes` per sample.
+        One label per sample, a value of the model's `classes`.
     estimator
-        How to measure, for instance `ExactLinear(Norm.L2)`.
+        The estimator, for instance `ExactLinear(Norm.L2)`.
     seed
-        From it and the sample's own content comes all randomness of the sample.
+        Seed of everything random. A sample's random numbers depend on the seed and on its own content.
     references
-        Samples of the same shape, fixed in advance, for instance some of the training data: where a search by gradients
-        finds nothing, the way to the nearest of them that the model takes for another class is tried, so that every
-        sample has a distance if there is such a reference. At most 256 are kept. Without them, noise over the domain.
+        Samples of the same shape, fixed in advance, for instance some of the training data. Where a search by gradients
+        finds nothing, it follows the way to the nearest reference that the model assigns to another class, so every
+        sample has a distance if there is such a reference. At most 256 are kept. If omitted, noise over the domain is
+        used.
     keep
-        A, one for all samples: a label of the model's classes, or several, but not all of them. Then distances do not
-        depend on `y`, and `correct` says whether the model's class is in A. With the favorable classes they say how
-        little takes a favorable decision away; with the others, how much obtains one.
+        The classes A to keep, the same for all samples: one label of the model's classes, or several, but not all. Then
+        distances do not depend on `y`, and `correct` says whether the model's class is in A. With the favorable
+        classes, a distance is the smallest change that loses a favorable decision; with the others, the smallest that
+        obtains one.
     progress
-        Called with (samples done, samples in all) after each shard; or True for a bar, False for none. By default a
-        bar where someone watches.
+        Called with (samples done, number of samples) after each shard; True shows a bar, False shows none. By default a
+        bar is shown if standard error is a terminal.
 
     >>> from fairmargin.distances.exact_linear import ExactLinear
     >>> measure(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 1], ExactLinear()).values.tolist()
@@ -99,20 +100,20 @@ def measure(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A model and samples that passed all checks, as an estimator is given them.
+    """A checked model and checked samples, in the form that an estimator takes.
 
     Parameters
     ----------
     model
-        The model as it is measured, with its references.
+        The model that is measured, with its references.
     original
-        The model that was given: what it predicts counts.
+        The model as it was given. Its predictions are authoritative.
     samples, positions
         The samples in the model's order of columns, and their class positions.
     seed, kept
-        As `measure_shard` takes them.
+        Arguments of `measure_shard`.
     warnings
-        What questions the results, as sentences.
+        Sentences about doubts in the results.
     """
 
     model: Classifier
@@ -124,20 +125,20 @@ class Prepared:
     warnings: tuple[str, ...]
 
     def shards(self, progress: Count | bool | None) -> Iterator[tuple[Any, Ints, int, tuple[int, ...]]]:
-        """The samples of a shard after the other, with all else that `measure_shard` takes; progress is reported."""
+        """Yield the arguments of `measure_shard` for one shard after the other, and report progress."""
         features, count = math.prod(self.samples.shape[1:]), len(self.positions)
         size = shard_size(self.model, features, count, memory=min(_MEMORY, _free_memory() // 2))
-        with reported(progress) as tell:
+        with reported(progress) as report:
             for start in range(0, count, size):
                 stop = min(start + size, count)
                 yield self.samples[start:stop], self.positions[start:stop], self.seed, self.kept
-                tell(stop, count)
+                report(stop, count)
 
 
 def prepared(
     model: object, x: Any, y: Any, estimator: DistanceEstimator, seed: int, references: Any, keep: Any
 ) -> Prepared:
-    """Check all that `measure` is given, and bring it in the form that an estimator takes."""
+    """Check all arguments of `measure` and convert them to the form that an estimator takes."""
     check_seed(seed)
     original = as_classifier(model)
     named = in_model_order(original, x)
@@ -148,19 +149,19 @@ def prepared(
     check_keep(estimator, kept)
     checked = check_samples(classifier, samples, y)
     original = checked.model if classifier is original else original
-    asked = checked.model
+    measured = checked.model
     if references is not None:
         fixed = as_references(
             in_model_order(classifier, references, "references"), tuple(samples.shape[1:]), classifier.domain
         )
-        asked = with_references(asked, fixed, estimator)
-    return Prepared(asked, original, samples, checked.positions, seed, kept, checked.warnings)
+        measured = with_references(measured, fixed, estimator)
+    return Prepared(measured, original, samples, checked.positions, seed, kept, checked.warnings)
 
 
 def shard_size(model: Classifier, features: int, samples: int, memory: int = _MEMORY) -> int:
-    """How many samples are measured at a time: whole tiles, as many as fit into the memory.
+    """Return how many samples are measured at a time: whole tiles, as many as fit into the memory.
 
-    It depends on the data and not on the machine, unless `memory` is given: shards are named by it.
+    Unless `memory` is given it depends on the data and not on the machine, since it is part of the names of shards.
 
     >>> from fairmargin.models.linear import LinearClassifier
     >>> model = LinearClassifier([[0.0], [1.0]], [0.0, 0.0])
@@ -182,25 +183,26 @@ def measure_shard(
     seed: int = 0,
     kept: tuple[int, ...] = (),
 ) -> Distances:
-    """The distances of one checked shard; serial and parallel runs both take this path, so they agree bit for bit.
+    """Measure one checked shard. Serial and parallel runs both call this function, so their results are bit-identical.
 
-    `kept` holds the positions of the classes to keep, as `kept_positions` gives them; none for each sample's own.
+    `kept` holds the positions of the classes to keep, as `kept_positions` returns them; empty for each sample's own
+    class.
     """
     samples = np.asarray(x)
-    asked, classes = keeping(model, y_positions, kept)
-    found = estimator(asked, samples, classes, keys=sample_keys(samples, classes, seed))
+    measured, classes = keeping(model, y_positions, kept)
+    found = estimator(measured, samples, classes, keys=sample_keys(samples, classes, seed))
     return replace(found, estimator=spelled(estimator), keep=tuple(model.classes[place] for place in kept))
 
 
 def with_references(model: Classifier, references: References | None, estimator: DistanceEstimator) -> Classifier:
-    """The model as the estimator is given it: one that searches by gradients may fall back on references."""
+    """Return the model that the estimator is given: with references if the estimator searches by gradients."""
     if references is None or estimator.needs != "gradient" or not isinstance(model, Differentiable):
         return model
     return Referenced(model, references)
 
 
 def check_estimator(model: Classifier, estimator: DistanceEstimator, name: str = "") -> None:
-    """Refuse what is no estimator, and an estimator that needs what the model does not offer.
+    """Refuse anything that is not an estimator, and an estimator that needs what the model does not offer.
 
     `name` is how the user spelled the estimator, if not by its class.
     """
@@ -218,26 +220,26 @@ def check_estimator(model: Classifier, estimator: DistanceEstimator, name: str =
 
 
 def check_keep(estimator: DistanceEstimator, kept: tuple[int, ...]) -> None:
-    """Refuse several classes to keep for an estimator that measures the distance from a single class only."""
+    """Refuse several classes to keep if the estimator supports a single class only."""
     if len(kept) > 1 and not keeps_several(estimator):
         raise InputError(
-            f"`{type(estimator).__name__}` cannot keep several classes: give `keep` a single class, or choose another "
+            f"`{type(estimator).__name__}` cannot keep several classes. Give `keep` a single class, or choose another "
             "estimator."
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A model and samples that passed all checks.
+    """A model and labels that passed all checks.
 
     Parameters
     ----------
     model
-        The model as it is measured.
+        The model that is measured.
     positions
         The class position of each label.
     notes, warnings
-        What a reader of the results should know about the model, as sentences; those that question the results.
+        Sentences about the model for readers of the results; warnings put the results in doubt.
     """
 
     model: Classifier
@@ -247,25 +249,25 @@ class Checked:
 
 
 def check_samples(model: Classifier, x: Any, y: Any) -> Checked:
-    """Check every sample and label, and the model on some of them: better now than after hours of measuring."""
+    """Check every sample and label, and the model on some samples, before anything is measured."""
     if hasattr(x, "toarray"):
         raise InputError("`x` is a sparse matrix; pass `x.toarray()`.")
     if len(np.shape(x)) < 2:
-        raise InputError(f"`x` must hold one row a sample; its shape is {np.shape(x)}. One sample is `x[None]`.")
+        raise InputError(f"`x` must hold one row per sample; its shape is {np.shape(x)}. Pass one sample as `x[None]`.")
     if len(x) == 0:
-        raise InputError("`x` is empty: there is no sample to measure.")
+        raise InputError("`x` is empty. Give at least one sample.")
     if not hasattr(y, "__len__"):
-        raise InputError(f"`y` must hold one label a sample; given {y!r}.")
+        raise InputError(f"`y` must hold one label per sample; given {y!r}.")
     if len(y) != len(x):
         raise InputError(
             f"`y` has {len(y):,} labels but `x` has {len(x):,} samples. Did you drop rows from only one of them?"
         )
     positions = encode_labels(model, y)
-    model.predict(np.array(x[: model.tile]))  # a wrong shape is said before the work begins
+    model.predict(np.array(x[: model.tile]))  # refuses a wrong shape before the work begins
     low, high = getattr(x, "limits", (-math.inf, math.inf))
     inside = (model.domain.low <= low).all() and (high <= model.domain.high).all() and math.isfinite(high - low)
     at_once = max(1, _CHECKED_AT_ONCE // max(1, math.prod(np.shape(x)[1:])))
-    for start in () if inside else range(0, len(x), at_once):  # images kept as bytes cannot lie elsewhere
+    for start in () if inside else range(0, len(x), at_once):  # images stored as bytes cannot lie outside
         check_inside(model.domain, as_rows(x[start : start + at_once], start), start)
     found = probed(model, x)
     return Checked(found.model, positions, found.notes, found.warnings)
@@ -273,7 +275,7 @@ def check_samples(model: Classifier, x: Any, y: Any) -> Checked:
 
 @contextmanager
 def reported(progress: Count | bool | None) -> Iterator[Count]:
-    """Yield a function to tell of progress: the caller's, a bar on standard error, or one that ignores it."""
+    """Yield the callback for progress: the caller's, one that updates a bar, or one that does nothing."""
     if callable(progress):
         yield progress
         return
@@ -291,7 +293,7 @@ def reported(progress: Count | bool | None) -> Iterator[Count]:
 
 
 def _free_memory() -> int:
-    """What the system could still give, where it says so."""
+    """Return the free memory of the system, or a default where the system does not report it."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):

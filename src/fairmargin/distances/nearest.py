@@ -1,4 +1,4 @@
-"""The nearest inputs that leave the classes to keep: what distances lead to."""
+"""Find the nearest inputs that leave the classes to keep."""
 
 import warnings
 from collections.abc import Callable
@@ -11,10 +11,11 @@ from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.keys import sample_keys
 from fairmargin.distances.measure import Prepared, prepared
 from fairmargin.distances.protocol import DistanceEstimator, Finder, finder
-from fairmargin.models.kept import keeping
+from fairmargin.models.kept_classes import keeping
 from fairmargin.models.protocol import Classifier
 
-_HAIR, _FARTHER, _HAIRS = 2.0**-52, 4.0, 24  # how far beyond a point to look: first, and how many times farther each
+# How far beyond a point to search: the first share of the way, the factor of each further one, and their number.
+_FIRST, _FACTOR, _TRIES = 2.0**-52, 4.0, 24
 
 
 def nearest(
@@ -28,20 +29,20 @@ def nearest(
     references: Any = None,
     progress: Callable[[int, int], None] | bool | None = None,
 ) -> npt.NDArray[np.floating[Any]]:
-    """The nearest input of another class that an estimator finds for each sample.
+    """Return the nearest input of another class that an estimator finds for each sample.
 
-    It is the input at the distance that `fm.measure` gives: one whose class is not in A, the sample's own label or the
-    classes to `keep`. A sample whose class is not in A already is its own nearest input.
+    It is the input at the distance that `fm.measure` returns: one whose class is not in A, the sample's own label or
+    the classes to `keep`. A sample whose class is not in A already is its own nearest input.
 
-    Guarantee: the model itself, asked again, gives each input a class outside of A; it lies inside the domain, features
-    that cannot move are untouched, and its distance is the measured one up to rounding. An estimator that measures
-    another subject than the model, such as `smoothed_attack`, returns inputs at which that subject turns. A sample's
-    input does not depend on the other samples or on their order.
+    Guarantee: the model itself assigns each returned input a class outside of A; the input lies inside the domain,
+    immutable features are unchanged, and its distance is the measured one up to rounding. An estimator that measures
+    another subject than the model, such as `smoothed_attack`, returns inputs at which that subject changes its class. A
+    sample's input does not depend on the other samples or on their order.
 
     Parameters
     ----------
     model, x, y, estimator, keep, seed, references, progress
-        As in `fm.measure`. Certificates, which find no input, and proxies, which lead to none, are refused.
+        As in `fm.measure`. Certificates and proxies are refused, since they find no inputs.
 
     Returns
     -------
@@ -63,13 +64,14 @@ def nearest(
 def _of_shard(
     ready: Prepared, search: Finder, shard: Any, positions: Ints, seed: int, kept: tuple[int, ...]
 ) -> npt.NDArray[np.floating[Any]]:
+    """Return the nearest inputs of one shard."""
     samples = np.asarray(shard)
     model, classes = keeping(ready.model, positions, kept)
     distances, points = search.find(model, samples, classes, keys=sample_keys(samples, classes, seed))
     given = samples.reshape(points.shape)
     wide = points.dtype.itemsize > 4 or given.dtype.kind != "f" or given.dtype.itemsize > 4
     kind = np.float64 if wide else np.float32
-    # What the search did not move is as it was given, also where the model sees it rounded.
+    # Features that the search did not move keep their given values, also if the model rounds them.
     points = np.where(points == given.astype(points.dtype), given.astype(kind), points.astype(kind))
     if distances.subject == "model":
         rows = np.flatnonzero(distances.correct & np.isfinite(distances.values))
@@ -81,19 +83,19 @@ def _of_shard(
 def _beyond(
     model: Classifier, shape: tuple[int, ...], start: Floats, points: npt.NDArray[np.floating[Any]], own: Ints
 ) -> npt.NDArray[np.floating[Any]]:
-    """The points, or the first inputs a hair beyond them, that the model takes for another class; NaN if none is.
+    """Return the points, or inputs slightly beyond them, that the model assigns to another class; NaN if there is none.
 
-    A point of the boundary itself is taken for either class, as the last bit falls.
+    A point on the boundary itself may be assigned to either class, depending on the last bit.
     """
     low, high, _ = model.domain.flat(start.shape[1])
     left, own = np.arange(len(points)), np.broadcast_to(own, (len(points), own.shape[-1]))
     found = np.full_like(points, np.nan)
-    for hair in (0.0, *(_HAIR * _FARTHER**turn for turn in range(_HAIRS))):
+    for extra in (0.0, *(_FIRST * _FACTOR**turn for turn in range(_TRIES))):
         if not left.size:
             break
         step = points[left].astype(np.float64) - start[left]
-        there = np.where(step == 0, start[left], np.clip(start[left] + (1 + hair) * step, low, high))
-        there = there.astype(points.dtype) if hair else points[left]
+        there = np.where(step == 0, start[left], np.clip(start[left] + (1 + extra) * step, low, high))
+        there = there.astype(points.dtype) if extra else points[left]
         named = model.predict(there.reshape(-1, *shape))
         out: Bools = (named[:, None] != own[left]).all(axis=1)
         found[left[out]] = there[out]
@@ -102,6 +104,6 @@ def _beyond(
 
 
 def _places(x: Any, samples: Any) -> Ints | slice:
-    """Where the columns of a table are among those in the model's order."""
+    """Return the positions of the columns of a table among those in the model's order."""
     given, ordered = (list(getattr(each, "column_names", getattr(each, "columns", ()))) for each in (x, samples))
     return np.array([ordered.index(name) for name in given], dtype=np.int64) if ordered else slice(None)

@@ -1,4 +1,4 @@
-"""What a distance estimator is."""
+"""The protocol of a distance estimator."""
 
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -16,15 +16,17 @@ from fairmargin.errors import InputError
 class DistanceEstimator(Protocol):
     """A frozen dataclass whose fields are hyper-parameters, `norm` among them; calling it runs the algorithm.
 
-    `revision` goes up whenever results change: it is part of the store key, the package's version is not. An estimator
-    whose numbers could mislead a reader of the report says so in `caution`, a sentence.
+    Raise `revision` whenever results change: it is part of the store key, the version of the package is not. An
+    estimator whose numbers could mislead a reader of the report has a class attribute `caution`, a sentence that the
+    report prints.
 
-    An estimator need not know of sets of classes to keep: for several it is given a model that takes them for one
-    (`Kept`). One that looks for weights or layers has to look behind that, and says so by `keeps_several`, a truth
-    value; others are only given single classes.
+    Several classes to keep are handled outside of the estimator, which is then given a model that treats them as one
+    class (`fairmargin.models.kept_classes.Kept`). An estimator that reads weights or layers has to unpack that model
+    and declares it by the class attribute `keeps_several = True`; without it, only estimators that need predictions or
+    gradients are given several classes.
 
-    One that finds inputs has the method `find` of a `Finder`. A certificate or a proxy names its `bound` instead, so
-    that `fm.nearest` can say why it refuses it.
+    An estimator that finds inputs has the method `find` of a `Finder`. A certificate or a proxy has a class attribute
+    `bound` instead, from which `fm.nearest` builds its error message.
     """
 
     needs: ClassVar[str]  # "predict", "gradient", "linear" or "layers"
@@ -33,21 +35,25 @@ class DistanceEstimator(Protocol):
 
     @property
     def norm(self) -> Norm:
-        """The norm that distances are measured in."""
+        """The norm in which distances are measured."""
 
     def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """One distance per sample; `y` holds class positions, and all randomness of sample i comes from `keys[i]`."""
+        """Return one distance per sample.
+
+        `y` holds class positions. All randomness of sample i comes from `keys[i]`.
+        """
 
 
 class Found(NamedTuple):
-    """Distances, and the inputs that they lead to.
+    """Distances and the inputs at these distances.
 
     Parameters
     ----------
     distances
-        As the estimator's call gives them.
+        The distances, as the call of the estimator returns them.
     points
-        A row per sample: the input found; the sample itself where it needs no step, NaN where nothing was found.
+        One row per sample: the input found; the sample itself where it is misclassified already, NaN where nothing was
+        found.
     """
 
     distances: Distances
@@ -56,15 +62,15 @@ class Found(NamedTuple):
 
 @runtime_checkable
 class Finder(DistanceEstimator, Protocol):
-    """An estimator whose distances lead to inputs, which `fm.nearest` returns."""
+    """An estimator that finds an input at each distance; `fm.nearest` returns these inputs."""
 
     def find(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """The distances and the inputs, by the same search as the call."""
+        """Return the distances and the inputs, found by the same search as in the call."""
 
 
 def finder(estimator: DistanceEstimator) -> Finder:
-    """The estimator, if its distances lead to inputs; otherwise a sentence that says why not."""
-    for member in getattr(estimator, "estimators", ()):  # of several joined
+    """Return the estimator if it finds inputs; otherwise raise an error that says why it does not."""
+    for member in getattr(estimator, "estimators", ()):  # of `Tightest`
         finder(member)
     if isinstance(estimator, Finder):
         return estimator
@@ -81,12 +87,12 @@ def finder(estimator: DistanceEstimator) -> Finder:
 
 
 def keeps_several(estimator: DistanceEstimator) -> bool:
-    """Whether the estimator can measure the distance from a set of several classes."""
+    """Return whether the estimator can measure the distance to leave a set of several classes."""
     return bool(getattr(estimator, "keeps_several", estimator.needs in ("predict", "gradient")))
 
 
 def accepted_norm(estimator: type[DistanceEstimator], norm: Norm | str) -> Norm:
-    """The norm, if the estimator can measure in it; estimators ask in their `__post_init__`."""
+    """Return the parsed norm, or raise an error if the estimator does not support it; used in `__post_init__`."""
     parsed = Norm.parse(norm)
     if parsed not in estimator.norms:
         able = ", ".join(sorted(each.value for each in estimator.norms))

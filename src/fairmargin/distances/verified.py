@@ -1,5 +1,7 @@
-"""Verified distances: how far a network's answer is proven not to change."""
+"""Verified distances: radii within which the class of a network is proven not to change."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -10,27 +12,28 @@ from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import check_count
+from fairmargin.distances.gradient_search import Started, check_count, started
 from fairmargin.distances.protocol import accepted_norm
-from fairmargin.distances.radius_search import largest_radius
-from fairmargin.distances.starting import Started, started
 from fairmargin.errors import InputError, ModelError
-from fairmargin.models.kept import parted
-from fairmargin.models.layer_reading import layers_of
-from fairmargin.models.layers import Layers
+from fairmargin.models.kept_classes import parted
+from fairmargin.models.layers.steps import Layers
+from fairmargin.models.layers.tracing import layers_of
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.lengths import norm_of
-from fairmargin.perturbation.regions import Region
-from fairmargin.perturbation.relaxation import FUNCTIONS_AT_ONCE, Relaxation
+from fairmargin.perturbation.relaxation import FUNCTIONS_AT_ONCE, Region, Relaxation
 from fairmargin.perturbation.tiles import by_tiles
 
 METHODS = ("auto", "crown-ibp", "crown")
-_SMALL = 1024  # values that bend, in all of a network: so many are bounded backwards without being asked to
-_WIDE = 4096  # values of one layer: more are bounded by intervals even if asked to
-_NUMBERS_AT_ONCE = 2**20  # of slopes: larger tiles leave the cache and are not faster
-_HAIR = 1e-7  # how much below the first guess is tried, so that it need not be right to the last bit
-_AGREEMENT = 1e-3  # of the steps' scores with the model's, relative to the largest
+_SMALL = 1024  # "auto": maximum number of values that may bend for which all are bounded backwards
+_WIDE = 4096  # maximum number of values of a layer that are bounded backwards
+_NUMBERS_AT_ONCE = 2**20  # maximum number of slopes in a tile: larger ones leave the cache and are not faster
+_BELOW = 1e-7  # relative distance below the first guess that is tried, so rounding of the guess does not matter
+_AGREEMENT = 1e-3  # tolerance of the layers' scores against the model's, relative to the largest
+PRECISION = 1e-3  # relative distance of a proven radius from a failed one at which a search ends
+_PUSH = 0.4 * PRECISION  # shift of a guess, so that two good guesses lie on either side of the end
+_GROWTH = 4.0  # maximum factor of the radius while nothing has failed
+_POWERS = (0.02, 8.0)  # range of the exponent
 
 
 @dataclass(frozen=True)
@@ -38,30 +41,30 @@ class Verified:
     """The largest radius within which every input of the domain is proven to have a class that is to be kept.
 
     For each rival k, f_y − f_k is bounded from below over {‖δ / scale‖ ≤ r} ∩ box by a linear function of the input,
-    found by one pass backwards through the network (CROWN): where a ReLU or a maximum may bend, a line below or above
-    it takes its place, for which it must be known between which numbers its inputs lie. The radius is searched, each
-    sample its own: r is kept if all bounds are above 0. Of several classes to keep one must be ahead of each rival,
-    everywhere in the region, perhaps another one of each.
+    found by one pass backwards through the network (CROWN): a ReLU or a maximum that may bend is replaced by a line
+    below or above it, for which bounds of its inputs are needed. The radius of each sample is searched separately: r is
+    proven if all bounds are above 0. Of several classes to keep one must lead each rival everywhere in the region, and
+    it may be a different one for each rival.
 
     Guarantee: a lower bound on the distance of the model itself, for every sample, 0 where nothing could be proven.
-    `inf` where the whole domain was proven. Sound up to floating point, thus: the proof is calculated in double
-    precision and covers the rounding of the model's own evaluation, layer by layer, whatever the order of its sums
+    `inf` where the whole domain was proven. Sound up to floating point in this sense: the proof is computed in double
+    precision and covers the rounding of the model's own evaluation, layer by layer, for any order of its sums
     (`fairmargin.perturbation.relaxation` has the formula); its own rounding is covered by a factor, not by directed
-    rounding; convolutions by FFT or Winograd, TF32 and flushed denormal numbers are not covered. Before any proof the
-    steps as they were read must give the model's own scores. On a linear model within 0.1 % of the exact distance, in
-    double precision and without limits within 1e-6.
+    rounding; convolutions by FFT or Winograd, TF32 and flushed denormal numbers are not covered. Before any proof, the
+    layers that were read must reproduce the model's own scores. On a linear model within 0.1 % of the exact distance,
+    in double precision and without limits within 1e-6.
 
     Parameters
     ----------
     norm
         L2 or L∞.
     method
-        "crown-ibp" finds the numbers between which a layer's values lie by intervals, "crown" by a pass backwards for
-        each of them (tighter on most networks, and 15 to 40 times as slow on small convolutional ones; a layer of more
-        than 4,096 values has intervals even so); "auto" is "crown" for networks of at most 1,024 values that bend,
+        How the bounds of a layer's values are computed: "crown-ibp" uses intervals, "crown" one pass backwards for each
+        value (tighter on most networks, and 15 to 40 times as slow on small convolutional ones; a layer of more than
+        4,096 values uses intervals even so); "auto" is "crown" for networks of at most 1,024 values that may bend,
         "crown-ibp" for others.
     steps
-        At most so many radii are tried.
+        Maximum number of radii that are tried.
 
     References
     ----------
@@ -93,7 +96,7 @@ class Verified:
             raise InputError(f"must be one of {', '.join(METHODS)}", field="method", given=self.method, of="Verified")
 
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Lower bounds; nothing here is random, so `keys` is not read."""
+        """Return lower bounds. Nothing is random, so `keys` is not read."""
         whole, kept = parted(model)
         with cast(Differentiable, whole).network(tuple(x.shape[1:])) as network, torch.no_grad():
             begun = started(network, x, y)
@@ -112,7 +115,7 @@ class Verified:
             return begun.distances(values, self.bound, self.norm)
 
     def _wide(self, layers: Layers) -> int:
-        """Up to how many values of a layer are bounded by backward passes."""
+        """Return up to how many values of a layer are bounded by backward passes."""
         if self.method == "auto":
             return _WIDE if layers.bent <= _SMALL else 0
         return _WIDE if self.method == "crown" else 0
@@ -120,7 +123,19 @@ class Verified:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Proof:
-    """What can be proven at a given radius."""
+    """The lower bounds of a network's leads at a given radius.
+
+    Parameters
+    ----------
+    layers
+        The layers of the model as they were read.
+    network, norm
+        The model and the norm of the region.
+    wide
+        Maximum number of values of a layer that are bounded by backward passes.
+    kept
+        Positions of several classes to keep; empty for each sample's own class.
+    """
 
     layers: Layers
     network: Network
@@ -129,9 +144,10 @@ class _Proof:
     kept: tuple[int, ...] = ()
 
     def compare(self, begun: Started) -> None:
-        """Refuse a model whose steps, as they were read, do not give its scores."""
+        """Refuse a model whose layers, as they were read, do not reproduce its scores."""
 
         def scores(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            """Return the scores of the layers for one tile, and their proven bounds at radius 0."""
             region = Region.around(self.network, rows, self.norm, rows.new_zeros(len(rows)))
             end = Relaxation.of(self.layers, region).values[-1]
             return self.layers.scores(rows), end.low, end.high
@@ -144,31 +160,31 @@ class _Proof:
             at = int(wrong.nonzero()[0])
             raise ModelError(
                 f"The model's layers, as they were read, give sample {at} other scores than the model "
-                f"({exact[at].tolist()[:3]}… against {given[at].tolist()[:3]}…): nothing can be proven about it. Does "
-                "it change values in place, or calculate in lower precision than its weights have? Please report it."
+                f"({exact[at].tolist()[:3]}… against {given[at].tolist()[:3]}…), so nothing can be proven. Check "
+                "whether it changes values in place or computes in lower precision than its weights; else report it."
             )
 
     def leads(self, rows: Tensor, y: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-        """For one tile: the least lead over any rival that is proven, and the radius where its bound would be 0.
+        """Return the smallest proven lead over any rival, and the radius where its bound would be 0, for one tile.
 
-        The second is only a guess of a radius to try: the bounds bend. Of several classes to keep, the one that is
-        proven farthest ahead of a rival counts.
+        The second value is only a guess of a radius to try, since the bounds are not linear. Of several classes to
+        keep, the one with the largest proven lead over a rival counts.
         """
         region = Region.around(self.network, rows, self.norm, radius)
         relaxation = Relaxation.of(self.layers, region, self.wide)
         functions = self._differences(y)
         leads, reaches = [], []
-        for some in torch.split(functions, FUNCTIONS_AT_ONCE, dim=1):
-            lead, slopes = relaxation.lowest(len(self.layers.steps), some)
+        for part in torch.split(functions, FUNCTIONS_AT_ONCE, dim=1):
+            lead, slopes = relaxation.lowest(len(self.layers.steps), part)
             fall = norm_of((slopes * region.scale).flatten(0, 1), self.norm.dual).reshape(lead.shape)
             leads.append(lead)
             reaches.append(torch.where(fall > 0, lead / torch.where(fall > 0, fall, 1.0), torch.inf))
-        best = (len(rows), -1, max(1, len(self.kept)))  # a row per rival, a column per class to keep
+        best = (len(rows), -1, max(1, len(self.kept)))  # one row per rival, one column per class to keep
         lead, reach = (torch.cat(parts, dim=1).reshape(best).amax(dim=2).amin(dim=1) for parts in (leads, reaches))
         return torch.nan_to_num(lead, nan=-torch.inf), reach
 
     def _differences(self, y: Tensor) -> Tensor:
-        """Whose least values are sought: the score of each class to keep minus that of each rival, rival by rival."""
+        """Return the functions to bound: the score of each class to keep minus that of each rival, rival by rival."""
         count = self.network.classes
         classes = torch.eye(count, dtype=torch.float64, device=y.device)
         if not self.kept:
@@ -179,13 +195,13 @@ class _Proof:
         return functions.expand(len(y), *functions.shape)
 
     def farthest(self, rows: Tensor) -> Tensor:
-        """The radius of the smallest region around each sample that is the whole domain."""
+        """Return the radius of the smallest region around each sample that contains the whole domain."""
         region = Region.around(self.network, rows, self.norm, rows.new_zeros(len(rows)))
         return region.farthest
 
 
 def _search(proof: _Proof, x: Tensor, y: Tensor, steps: int) -> Tensor:
-    """The largest radius at which all leads were proven, for each sample."""
+    """Return the largest radius of each sample at which all leads were proven."""
 
     def lead(which: Tensor, radius: Tensor) -> Tensor:
         return by_tiles(proof.network, proof.leads, x[which], y[which], radius)[0]
@@ -194,12 +210,86 @@ def _search(proof: _Proof, x: Tensor, y: Tensor, steps: int) -> Tensor:
     (most,) = by_tiles(proof.network, lambda rows: (proof.farthest(rows),), x)
     guess = torch.where(torch.isfinite(guess), guess, most)
     guess = torch.where(torch.isfinite(guess), guess, 1.0)
-    return largest_radius(lead, start, guess * (1 - _HAIR), most, steps)
+    return largest_radius(lead, start, guess * (1 - _BELOW), most, steps)
 
 
 def _in_smaller_tiles(network: Network, layers: Layers, wide: int, kept: int) -> Network:
-    """The same network in tiles for which the slopes of all functions fit into memory; by the model, not the data."""
+    """Return the network with tiles for which the slopes of all functions fit into memory; independent of the data."""
     differences = max(1, kept) * (network.classes - max(1, kept))
     functions = FUNCTIONS_AT_ONCE if wide else min(FUNCTIONS_AT_ONCE, differences)
     fitting = _NUMBERS_AT_ONCE // (functions * layers.widest)
     return replace(network, tile=max(1, min(network.tile, fitting)))
+
+
+def largest_radius(
+    lead: Callable[[Tensor, Tensor], Tensor], start: Tensor, guess: Tensor, most: Tensor, steps: int
+) -> Tensor:
+    """Return the largest radius tried whose lead is above 0; 0 if there is none, `inf` if it is the largest possible.
+
+    The decrease of a lead grows about like a power of the radius. The next radius is where the power through the last
+    two results would reach 0, slightly beyond. A proof for one radius holds whatever the results at others, so leads
+    need not fall monotonically; a guess outside of the open interval is replaced by its middle.
+
+    Parameters
+    ----------
+    lead
+        Function from positions of samples and a radius for each to the rest of their leads.
+    start
+        The leads at radius 0; samples without one are not tried.
+    guess
+        The first radii.
+    most
+        The largest radii that make a difference, or `inf`.
+    steps
+        Maximum number of radii tried for each sample.
+
+    >>> one = torch.ones(2, dtype=torch.float64)
+    >>> most = torch.tensor([torch.inf, 1.5], dtype=torch.float64)
+    >>> found = largest_radius(lambda at, radius: 4 - radius**2, 4 * one, 10 * one, most, steps=12)
+    >>> [round(radius, 2) for radius in found.tolist()]
+    [2.0, inf]
+    """
+    low, high = torch.zeros_like(start), torch.full_like(start, torch.inf)
+    radius, before = guess.minimum(most), torch.zeros_like(start)
+    lost_before, runs = torch.zeros_like(start), torch.zeros_like(start)  # runs: > 0 for proofs, < 0 for failures
+    for _ in range(steps):
+        apart = torch.isinf(high) | (high - low > PRECISION * high)
+        at = torch.nonzero((start > 0) & apart & (low < most) & (radius > 0))[:, 0]
+        if not len(at):
+            break
+        tried = radius[at]
+        left = lead(at, tried)
+        proven = left > 0  # False for NaN
+        low[at] = torch.where(proven, torch.maximum(low[at], tried), low[at])
+        high[at] = torch.where(proven, high[at], torch.minimum(high[at], tried))
+        lost = ((start[at] - left) / start[at]).nan_to_num(nan=torch.inf).clamp(min=1e-9)
+        end = _crossing(tried, lost, before[at], lost_before[at], proven)
+        before[at], lost_before[at] = tried, lost
+        runs[at] = torch.where(proven, runs[at].clamp(min=0) + 1, runs[at].clamp(max=0) - 1)
+        radius[at] = _inside(end, low[at], high[at], runs[at].abs()).minimum(most[at])
+    return torch.where((low >= most) & (start > 0), torch.inf, low)
+
+
+def _crossing(radius: Tensor, lost: Tensor, before: Tensor, lost_before: Tensor, proven: Tensor) -> Tensor:
+    """Return the radius, slightly shifted, where the lead would be 0 if its decrease were a power of the radius."""
+    power = (lost / lost_before).log() / (radius / before).log()
+    usual = torch.where(proven, 1.0, 2.0).to(radius.dtype)
+    usable = (before > 0) & torch.isfinite(power) & (power > 0)
+    power = torch.where(usable, power, usual).clamp(*_POWERS)
+    push = torch.where(proven, 1 + _PUSH, 1 - _PUSH).to(radius.dtype)
+    return radius * (-lost.log() / power).clamp(min=-math.log(64), max=math.log(_GROWTH)).exp() * push
+
+
+def _inside(guess: Tensor, low: Tensor, high: Tensor, run: Tensor) -> Tensor:
+    """Return the guess if it lies between the proven and the failed radii, otherwise their middle.
+
+    While only one end is known, guesses move farther from it with every result on the same side, since a lead may not
+    depend on the radius for a while. When both are known, a third such guess is replaced by the middle.
+    """
+    stride = (_PUSH * 4 ** (run - 1)).clamp(max=_GROWTH - 1)
+    outwards = torch.maximum(guess, low * (1 + stride))
+    inwards = torch.minimum(guess, high * (1 - stride).clamp(min=1 / 8))
+    middle = (low * high).sqrt()
+    astray = (guess < low * (1 + _PUSH)) | (guess > high * (1 - _PUSH)) | ((run > 2) & (high > 1.1 * low))
+    between = torch.where(astray, middle, guess)
+    return torch.where(torch.isinf(high), outwards, torch.where(low > 0, between, inwards))

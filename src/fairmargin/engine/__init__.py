@@ -1,1 +1,1 @@
-"""Runs tasks and yields their results as they finish; knows nothing of robustness."""
+"""Engines, which run tasks serially or in worker processes. Independent of all other packages except core."""

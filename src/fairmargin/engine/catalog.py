@@ -1,16 +1,16 @@
-"""The engines by name."""
+"""Catalog of engines, and the text form of an engine with its options."""
 
 from fairmargin.core.catalog import Catalog, split_options
 from fairmargin.engine.task import Engine
 
-# A new engine is one line here, and its class, a frozen dataclass, in a file beside this one.
+# To add an engine, add its class (a frozen dataclass) in a module of this package and one line here.
 ENGINES: Catalog[type] = Catalog(
     "engine", "fairmargin.engine", {"serial": "local:Serial", "processes": "local:Processes"}
 )
 
 
 def parse_engine(text: str) -> Engine:
-    """Make an engine from a name, or from a name with options: `name:option=value,option=value`.
+    """Create an engine from its name, optionally with options: `name:option=value,option=value`.
 
     >>> parse_engine("processes:workers=2")
     Processes(workers=2)

@@ -1,4 +1,4 @@
-"""Engines of this machine: one process, or several."""
+"""Engines that run tasks on this machine, in the current process or in worker processes."""
 
 import multiprocessing
 import os
@@ -20,42 +20,42 @@ import threadpoolctl
 from fairmargin.engine.task import Engine, T, Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
 
-_WAITING_PER_WORKER = 1  # tasks queued beside the one that runs: enough to keep a worker busy, few to hold in memory
+_WAITING_PER_WORKER = 1  # queued tasks per worker, in addition to the running one
 
 
 @dataclass(frozen=True, slots=True)
 class Serial:
-    """Runs one task after the other, in this process.
+    """Engine that runs one task after the other in the current process.
 
     >>> [(task.key, result) for task, result in Serial().run([Task("a", abs, (-1,)), Task("b", abs, (-2,))])]
     [('a', 1), ('b', 2)]
     """
 
     def run(self, tasks: Sequence[Task[T]]) -> Generator[tuple[Task[T], T], None, None]:
-        """Yield each task with its result, in the order given."""
+        """Run the tasks in the given order and yield each task with its result."""
         for task in tasks:
             yield task, task.run()
 
     def session(self) -> AbstractContextManager[Engine]:
-        """Return the engine itself: there are no workers to keep."""
+        """Return a context manager with the engine itself, because there are no workers."""
         return nullcontext(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Runs tasks in worker processes of this machine and yields each as it finishes.
+    """Engine that runs tasks in worker processes on this machine.
 
-    Workers are spawned, not forked: a fork beside torch's threads can deadlock. A script that uses this engine
-    therefore needs the guard `if __name__ == "__main__":`.
+    Workers are spawned, not forked, because forking a process with torch's threads can deadlock. A script that uses
+    this engine therefore needs the guard `if __name__ == "__main__":`.
 
-    Each call of `run` starts workers of its own, which takes seconds where the tasks import torch. Within a `session`
+    Each call of `run` starts new workers, which takes several seconds if the tasks import torch. Within a `session`
     all calls share the same workers.
 
     Parameters
     ----------
     workers
-        Maximum number of processes; by default one per processor that this process may use. Each worker is limited to
-        its share of the processors (processors // workers threads), unless OMP_NUM_THREADS is set.
+        Maximum number of worker processes; by default one per processor that this process may use. Each worker uses at
+        most processors // workers threads, unless OMP_NUM_THREADS is set.
 
     >>> Processes(workers=0)
     Traceback (most recent call last):
@@ -70,13 +70,13 @@ class Processes:
             raise InputError(f"`workers` must be at least 1; given {self.workers}. Leave it out for one per processor.")
 
     def run(self, tasks: Sequence[Task[T]]) -> Generator[tuple[Task[T], T], None, None]:
-        """Yield each task with its result, in the order in which they finish."""
+        """Run the tasks and yield each task with its result, in the order in which they finish."""
         with self.session() as pool:
             yield from pool.run(tasks)
 
     @contextmanager
     def session(self) -> Iterator["WorkerPool"]:
-        """Keep the workers until the block is left, for all calls of `run` of the pool that is yielded."""
+        """Yield a pool whose calls of `run` share workers, and stop the workers at the end of the context."""
         pool = WorkerPool(self.workers or _processors())
         try:
             yield pool
@@ -85,92 +85,96 @@ class Processes:
 
 
 class WorkerPool:
-    """The worker processes of a session.
+    """Pool of worker processes, shared by the calls of `run` within a session.
 
-    Workers are started when there is work for them. If one ends abruptly, or a call of `run` ends before its tasks do
-    and no other call is under way, all workers are stopped at once; the next call starts new ones.
+    Workers start when the first task is submitted. All workers are stopped if one of them ends abruptly, or if a call
+    of `run` ends before its tasks have finished and no other call is active. The next call starts new workers.
 
     Parameters
     ----------
     workers
-        Maximum number of processes.
+        Maximum number of worker processes.
     """
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
         self._pool: ProcessPoolExecutor | None = None
-        self._under_way = 0  # calls of `run` that have not ended
-        self._left: list[Future[Any]] = []  # tasks that calls which ended early left with the workers
+        self._under_way = 0  # number of active calls of `run`
+        self._left: list[Future[Any]] = []  # running tasks of calls that ended early
 
     def run(self, tasks: Sequence[Task[T]]) -> Generator[tuple[Task[T], T], None, None]:
-        """Yield each task with its result, in the order in which they finish."""
+        """Run the tasks and yield each task with its result, in the order in which they finish."""
         if not tasks:
             return
         pool, submitted = self._started(), dict[Future[T], Task[T]]()
         self._under_way += 1
         try:
-            yield from _as_they_finish(pool, tasks, self.workers * (1 + _WAITING_PER_WORKER), submitted)
+            yield from _completed(pool, tasks, self.workers * (1 + _WAITING_PER_WORKER), submitted)
         except BrokenProcessPool as error:
             raise FairmarginError(
-                f"A worker process ended abruptly ({self.workers} at work); most often the machine ran out of memory, "
-                "or the code of the model ended the process (`os._exit`). Finished tasks are kept: run again with "
-                "fewer workers (`--engine processes:workers=1`) or with `--engine serial`. If this happens at once in "
-                'a script of yours, put its calls below `if __name__ == "__main__":`.'
+                f"A worker process ended abruptly (1 of {self.workers}). Often the machine ran out of memory, or the "
+                "code of the model ended the process (`os._exit`). Results of finished tasks are kept: run again with "
+                "fewer workers (`--engine processes:workers=1`) or with `--engine serial`. If this happens immediately "
+                'in a script, put its calls below `if __name__ == "__main__":`.'
             ) from error
         finally:
             self._under_way -= 1
-            # A task that a worker has taken cannot be cancelled, only ended with its worker.
+            # A task that a worker has started cannot be cancelled; it ends only if the worker is stopped.
             self._left += [future for future in submitted if not future.cancel() and not future.done()]
             if self._is_busy() and not self._under_way and self._pool is pool:
-                self._stop(hurry=True)
+                self._stop(terminate=True)
 
     @contextmanager
     def session(self) -> Iterator["WorkerPool"]:
-        """Share these workers: a session within a session starts no others."""
+        """Return this pool, so that a session within a session shares the workers."""
         yield self
 
     def close(self) -> None:
-        """Stop all workers, also those amid a task."""
-        self._stop(hurry=self._under_way > 0 or self._is_busy())
+        """Stop all workers, including those that are running a task."""
+        self._stop(terminate=self._under_way > 0 or self._is_busy())
 
     def _is_busy(self) -> bool:
-        """Whether workers run tasks whose result nobody awaits."""
+        """Return whether workers are running tasks of calls that ended early."""
         self._left = [future for future in self._left if not future.done()]
         return bool(self._left)
 
     def _started(self) -> ProcessPoolExecutor:
-        if self._pool is not None and self._pool._broken:  # a worker died while nobody waited for it, or with its task
-            self._stop(hurry=True)
+        if self._pool is not None and self._pool._broken:  # a worker ended abruptly
+            self._stop(terminate=True)
         if self._pool is None:
             threads = max(1, _processors() // self.workers)
             spawn = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.workers, spawn, _prepare_worker, (threads,))
         return self._pool
 
-    def _stop(self, *, hurry: bool) -> None:
+    def _stop(self, *, terminate: bool) -> None:
         pool, self._pool = self._pool, None
         if pool is None:
             return
-        if hurry:
+        if terminate:
             # The public `terminate_workers` comes only with Python 3.14.
             for process in list((pool._processes or {}).values()):
                 process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _as_they_finish(
+def _completed(
     pool: ProcessPoolExecutor, tasks: Sequence[Task[T]], window: int, submitted: "dict[Future[T], Task[T]]"
 ) -> Generator[tuple[Task[T], T], None, None]:
-    """Keep at most `window` tasks in `submitted`; what finished is yielded before what failed is raised."""
+    """Yield tasks as they finish, with at most `window` tasks submitted at a time.
+
+    Results of finished tasks are yielded before the exception of a failed task is raised.
+    """
     waiting: Iterator[Task[T]] = iter(tasks)
     _submit(pool, islice(waiting, window), submitted)
     while submitted:
         finished, _ = wait(submitted, return_when=FIRST_COMPLETED)
-        done = [future for future in submitted if future in finished]  # as submitted: a set has an order of its own
+        # In the order of submission, because `finished` is a set.
+        done = [future for future in submitted if future in finished]
         failures = [error for future in done if (error := future.exception()) is not None]
         results = [(submitted.pop(future), future.result()) for future in done if future.exception() is None]
         if not failures:
-            # Before yielding, so that workers go on while the caller writes results down.
+            # Submitted before yielding, so that workers are busy while the caller stores the results.
             _submit(pool, islice(waiting, len(done)), submitted)
         yield from results
         if failures:
@@ -180,17 +184,20 @@ def _as_they_finish(
 def _submit(pool: ProcessPoolExecutor, tasks: Iterable[Task[T]], submitted: "dict[Future[T], Task[T]]") -> None:
     for task in tasks:
         content = pickle.dumps(task)
-        with _interrupts_held():
+        with _interrupts_blocked():
             submitted[pool.submit(_run_pickled, content)] = task
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back while a worker is started, which inherits this: until it is prepared it has no answer to it."""
+def _interrupts_blocked() -> Iterator[None]:
+    """Block SIGINT (Ctrl-C) while a worker is started.
+
+    The worker inherits the blocked signal. It unblocks it after it has installed its own handler.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # it would let Ctrl-C through when it starts
+    resource_tracker.ensure_running()  # started first, because it unblocks SIGINT when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -199,9 +206,9 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _run_pickled(content: bytes) -> Any:
-    """Run a task in a worker.
+    """Unpickle and run a task in a worker.
 
-    The arguments are unpickled here because an exception during the pool's own unpickling would end the worker.
+    The task is unpickled here, because an exception during the unpickling by the pool would end the worker.
     """
     with exits_refused():
         task: Task[Any] = pickle.loads(content)
@@ -209,14 +216,14 @@ def _run_pickled(content: bytes) -> Any:
 
 
 def _processors() -> int:
-    """Return how many processors this process may use, which in a container can be fewer than there are."""
+    """Return the number of processors that this process may use, which can be lower in a container."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _prepare_worker(threads: int) -> None:
-    """Set up a worker: limit threads, ignore Ctrl-C, exit with the parent."""
+    """Set up a worker process: limit its threads, ignore Ctrl-C, and exit when the parent process ends."""
     _limit_threads(threads)
-    # Ctrl-C reaches every process of the terminal; the parent alone decides what it means.
+    # The terminal sends Ctrl-C to all its processes; the parent process handles it and stops the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -224,19 +231,19 @@ def _prepare_worker(threads: int) -> None:
 
 
 def _limit_threads(threads: int) -> None:
-    """Limit the threads of numerical libraries, unless the user did so by OMP_NUM_THREADS, which all of them read."""
+    """Limit the number of threads of numerical libraries, unless the user has set OMP_NUM_THREADS."""
     if os.environ.get("OMP_NUM_THREADS"):
-        return  # MKL_NUM_THREADS, if set here, would overrule it in torch
+        return  # torch would prefer MKL_NUM_THREADS, if it were set below
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, str(threads))
-    # Libraries that the user's script imports were loaded before, and do not read the variables again.
+    # Libraries that the user's script imports are already loaded and do not read the variables again.
     for loaded in threadpoolctl.ThreadpoolController().lib_controllers:
         if loaded.num_threads > threads:
             loaded.set_num_threads(threads)
 
 
 def _end_with_parent() -> None:
-    """End this worker with its parent: one that was killed cannot shut its workers down."""
+    """Exit when the parent process ends. A parent that was killed cannot stop its workers."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait_for_end([parent.sentinel])

@@ -1,4 +1,4 @@
-"""What an engine runs, and what an engine is."""
+"""The task, which is a unit of work, and the protocol of engines, which run tasks."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,16 +12,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[T]):
-    """A call to be made later, perhaps in another process.
+    """A function call to be executed later, possibly in another process.
 
     Parameters
     ----------
     key
-        Names the task; the engine only hands it back.
+        Name of the task, for the caller. The engine does not use it.
     function
-        Defined at the top level of a module (or an object of a class that is), so that another process can import it.
+        Function to call. It must be defined at the top level of a module, or be an object of a class that is, so that
+        another process can import it.
     arguments
-        What the function is called with; they travel to the worker by pickle.
+        Arguments of the call, which are sent to worker processes by pickle.
 
     >>> Task("two", pow, (2, 1)).run()
     2
@@ -32,7 +33,7 @@ class Task(Generic[T]):
     arguments: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        # A lambda works in one process and fails in two: refuse it in both, so that engines are interchangeable.
+        # Serial engines could run a lambda, but it is refused there too, so that engines are interchangeable.
         name = getattr(self.function, "__qualname__", "")
         if "<lambda>" in name or "<locals>" in name:
             raise InputError(
@@ -41,18 +42,18 @@ class Task(Generic[T]):
             )
 
     def run(self) -> T:
-        """Make the call, here and now; an attempt to end the process is an error."""
+        """Call the function and return its result. An attempt to exit the process raises an error."""
         with exits_refused():
             return self.function(*self.arguments)
 
 
 class Engine(Protocol):
-    """Runs tasks and yields each with its result as it finishes, in any order.
+    """Protocol of engines, which run tasks and yield each task with its result as it finishes, in any order.
 
-    An exception raised by a task is raised by the generator; results yielded before it stand. Closing the generator
-    early cancels the rest of its tasks, and those of no other call.
+    If a task raises an exception, the generator raises it; results that were yielded before remain valid. Closing the
+    generator early cancels its remaining tasks, and does not affect other calls of `run`.
 
-    What has several calls of `run` to make opens a session, so that its workers start once:
+    To call `run` several times, open a session, so that worker processes start only once:
 
     >>> from fairmargin.engine.local import Serial
     >>> with Serial().session() as engine:
@@ -63,15 +64,15 @@ class Engine(Protocol):
     """
 
     def run(self, tasks: Sequence[Task[T]]) -> Generator[tuple[Task[T], T], None, None]:
-        """Start the tasks and yield (task, result) pairs."""
+        """Run the tasks and yield pairs (task, result)."""
         ...
 
     def session(self) -> "AbstractContextManager[Engine]":
-        """Return an engine whose calls share their workers until the block is left; within it, a session is shared."""
+        """Return a context manager with an engine whose calls of `run`, and whose sessions, share workers."""
         ...
 
 
 def session_of(engine: Engine) -> AbstractContextManager[Engine]:
-    """Return a session of an engine; an engine of the user's without sessions is used as it is."""
+    """Return a session of an engine. A user's engine without a method `session` is used as it is."""
     session = getattr(engine, "session", None)
     return nullcontext(engine) if session is None else session()

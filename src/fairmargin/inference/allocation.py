@@ -9,10 +9,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.inference.control_variate import Means
+from fairmargin.inference.distributions import student_quantile
 from fairmargin.inference.log_contrast import rest_means
 
 _FREEDOM = 40  # degrees that a planned interval is thought to have
@@ -45,7 +45,7 @@ class Errors:
 
     @classmethod
     def of(cls, means: Means, sizes: Ints, *, finite: bool) -> "Errors":
-        """From what some samples have shown, drawn by size where that is better.
+        """Estimate the errors from what some samples have shown, drawn by size where that is better.
 
         Thirty samples tell a variance to a quarter or so: each group's own is averaged with what is usual in all.
         """
@@ -58,7 +58,7 @@ class Errors:
 
     @classmethod
     def of_reference_alone(cls, means: Means, sizes: Ints, *, finite: bool) -> "Errors":
-        """The same without any cheap estimator: plain random samples."""
+        """Return the errors without any cheap estimator: plain random samples."""
         spread2 = np.nan_to_num(means.spread2)
         nothing = np.zeros(len(sizes))
         return cls(
@@ -66,7 +66,7 @@ class Errors:
         )
 
     def at(self, reference: Floats, pool: Floats) -> Floats:
-        """The squared errors with so many samples of each kind."""
+        """Return the squared errors with these numbers of samples of each kind."""
         with np.errstate(divide="ignore", invalid="ignore"):
             first = np.where(self.drawn2 > 0, self.drawn2 / reference, 0.0)
             second = np.where(self.pool2 > 0, self.pool2 / pool, 0.0)
@@ -95,12 +95,12 @@ class Allocation:
     cost: float
 
     def at_least(self, other: "Allocation") -> "Allocation":
-        """Nowhere less than another one, whose samples are measured already."""
+        """Return the allocation that is nowhere smaller than another one, whose samples are measured already."""
         reference, pool = np.maximum(self.reference, other.reference), np.maximum(self.pool, other.pool)
         return Allocation(reference, pool, max(self.cost, other.cost))
 
     def exceeds(self, other: "Allocation") -> bool:
-        """Whether it asks for any sample more than another one."""
+        """Return whether it asks for any sample more than another one."""
         return bool((self.reference > other.reference).any() or (self.pool > other.pool).any())
 
 
@@ -114,7 +114,7 @@ def allocate(
     least: Ints,
     safety: float,
 ) -> Allocation:
-    """The samples that make every group's σ as precise as asked; all there are where that is not enough.
+    """Return the samples that make every group’s σ as precise as asked; all samples where that is not enough.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def one_step_further(errors: Errors, plan: Allocation, which: Bools, costs: tupl
 
 
 def _allowed(errors: Errors, precision: float, confidence: float, finite: bool) -> Floats:
-    """Each group's squared error v for which all intervals are short enough.
+    """Return the squared error v of each group for which all intervals are short enough.
 
     The interval of group h is short enough if Σ_g A[h, g] v_g ≤ b_h: its own error, and its rest's. Every group gets
     the same share of what its own interval would allow it alone. (Prices for each interval would find the least cost;
@@ -177,8 +177,8 @@ def _allowed(errors: Errors, precision: float, confidence: float, finite: bool) 
 
 
 def _constraints(mean: Floats, sizes: Ints, precision: float, confidence: float, finite: bool) -> tuple[Floats, Floats]:
-    """A and b of Σ_g A[h, g] v_g ≤ b_h; where there is no interval, because a mean is 0, nothing is asked."""
-    z2 = stats.t.ppf((1 + confidence) / 2, _FREEDOM) ** 2
+    """Return A and b of Σ_g A[h, g] v_g ≤ b_h; a group without an interval, because a mean is 0, has no constraint."""
+    z2 = student_quantile((1 + confidence) / 2, _FREEDOM) ** 2
     if len(mean) == 1:
         return np.ones((1, 1)), np.where(mean > 0, precision**2 / z2 * mean**2, 1.0)
     nothing = np.zeros_like(mean)
@@ -192,7 +192,7 @@ def _constraints(mean: Floats, sizes: Ints, precision: float, confidence: float,
 
 
 def _cheapest(errors: Errors, g: int, allowed: float, costs: tuple[float, float], least: int) -> tuple[float, float]:
-    """Reference samples and pool of one group for the least cost."""
+    """Return the numbers of reference and pool samples of one group that cost least."""
     size, able = float(errors.sizes[g]), float(errors.able[g])
     drawn2, pool2 = float(errors.drawn2[g]), float(errors.pool2[g])
     limit = allowed + float(errors.known[g])

@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from fairmargin.core.arrays import Floats
+from fairmargin.inference.distributions import student_quantile
 from fairmargin.inference.units import (
     SAMPLES,
     TOTAL,
@@ -54,7 +54,7 @@ class Limits:
 
 
 def resampled_moments(cells: Cells, resamples: int, seed: int) -> Iterator[Floats]:
-    """Chunks of (resamples, groups, strata, 6): the six sums of units drawn with replacement inside each cell.
+    """Yield chunks (resamples, groups, strata, 6): the six sums of units drawn with replacement inside each cell.
 
     Every cell has its own random stream, so that threads do not change a number.
     """
@@ -69,7 +69,7 @@ def resampled_moments(cells: Cells, resamples: int, seed: int) -> Iterator[Float
 
 
 def _draw(cells: Cells, cell: int, resamples: int, stream: np.random.Generator) -> Floats:
-    """The six sums of `resamples` draws of one cell."""
+    """Draw the six sums of one cell `resamples` times."""
     begin, end = cells.starts[cell], cells.starts[cell + 1]
     units = int(end - begin)
     out = np.zeros((resamples, 6))
@@ -93,7 +93,7 @@ def _draw(cells: Cells, cell: int, resamples: int, stream: np.random.Generator) 
 
 
 def resample(cells: Cells, mix: Floats, observed: Sides, *, resamples: int, seed: int) -> Resampled:
-    """Studentised deviations of `resamples` bootstrap resamples from what was observed."""
+    """Return the studentised deviations of `resamples` bootstrap resamples from what was observed."""
     plain, _ = group_means(cells.moments())
     sizes = cells.moments()[..., UNITS]
     mixer = np.random.default_rng([seed, 1])
@@ -143,7 +143,7 @@ def bootstrap_p(t: Floats, deviations: Floats) -> Floats:
 
 
 def _rest_in_random_mix(moments: Floats, sizes: Floats, mixer: np.random.Generator) -> Floats:
-    """The rest's sums when the sizes of the other groups vary as in a sample from the population.
+    """Return the rest's sums when the sizes of the other groups vary as in a sample from the population.
 
     Poisson weights for the groups, scaled back to the observed number of units; with one other group they cancel.
     """
@@ -157,13 +157,13 @@ def _rest_in_random_mix(moments: Floats, sizes: Floats, mixer: np.random.Generat
 
 
 def interval(value: Floats, error: Floats, deviations: Floats, freedom: Floats, confidence: float) -> Limits:
-    """[value − t_high·error, value − t_low·error] with the wider of the bootstrap's and Student's quantiles.
+    """Return [value − t_high·error, value − t_low·error], each t the wider of the bootstrap's and Student's.
 
     `deviations` has shape (resamples, groups). Resamples that could not be studentised (no spread at all) count as
     infinitely far on the side where they fell, or are left out when they did not move.
     """
     tail = (1 - confidence) / 2
-    student = np.asarray(stats.t.ppf(1 - tail, freedom))
+    student = student_quantile(1 - tail, freedom)
     ordered = np.sort(deviations, axis=0)  # NaN last
     known = (~np.isnan(ordered)).sum(axis=0)
     low_t, high_t = -student, student.copy()
@@ -180,7 +180,7 @@ def interval(value: Floats, error: Floats, deviations: Floats, freedom: Floats, 
 
 
 def mean_limits(cells: Cells, drawn: Resampled, confidence: float) -> Limits:
-    """Confidence limits of Rob(P), made on the log scale, where they cannot fall below 0; one stratum only."""
+    """Return limits of Rob(P), made on the log scale, where they cannot fall below 0; for one stratum only."""
     mean, error2 = group_means(cells.moments())
     freedom, _ = kurtosis_freedom(cells, np.ones((cells.groups, 1)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -190,7 +190,7 @@ def mean_limits(cells: Cells, drawn: Resampled, confidence: float) -> Limits:
 def gap_and_sigma_limits(
     cells: Cells, mix: Floats, observed: Sides, drawn: Resampled, confidence: float
 ) -> tuple[Limits, Limits]:
-    """Confidence limits of Rob(P) − Rob(rest), and of sigma on the scale of ln(1 + sigma), where they stay above −1."""
+    """Return limits of Rob(P) − Rob(rest), and of σ on the scale of ln(1 + σ), where they stay above −1."""
     own_freedom, rest_freedom = kurtosis_freedom(cells, mix)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         own = _positive_limits(observed.own, observed.own_error2, drawn.log_own_t, own_freedom, confidence)
@@ -214,7 +214,7 @@ def gap_from_sides(observed: Sides, own: Limits, rest: Limits) -> Limits:
 
 
 def _positive_limits(mean: Floats, error2: Floats, log_t: Floats, freedom: Floats, confidence: float) -> Limits:
-    """Limits of a mean that is not negative; a mean of 0 shows no spread and keeps limits of 0."""
+    """Return limits of a mean that is not negative; a mean of 0 shows no spread and keeps limits of 0."""
     log = interval(np.log(mean), np.sqrt(error2) / mean, log_t, freedom, confidence)
     zero = (mean == 0) & (error2 == 0)
     return Limits(np.where(zero, 0.0, np.exp(log.low)), np.where(zero, 0.0, np.exp(log.high)))

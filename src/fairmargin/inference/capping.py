@@ -178,7 +178,7 @@ def _remedy(several: Sequence[Distances], enough: float) -> str:
 
 
 def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
-    """The radius at which every distance is capped, and why: the user's, or one forced by unreached samples.
+    """Return the radius at which every distance is capped, and why: the user's, or one forced by unreached samples.
 
     Unreached samples are known only to lie beyond what was tried. The cap is the smaller of the largest distance found
     and the shortest search that failed, so that min(r, cap) is known for everyone. Whether such a cap leaves enough to

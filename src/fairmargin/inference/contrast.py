@@ -70,7 +70,7 @@ def outer(one: Limits, other: Limits) -> Limits:
 
 
 def is_testable(units: Floats, rest_units: Floats, dropped: Floats, settings: AuditSettings) -> Bools:
-    """Whether both sides are large enough, and comparable."""
+    """Return whether both sides are large enough, and comparable."""
     large = (units >= settings.smallest_group) & (rest_units >= settings.smallest_group)
     return np.asarray(large & (dropped <= MOST_DROPPED))
 
@@ -141,7 +141,7 @@ class Family:
 
 
 def verdict_of(i: int, contrasts: Contrasts, adjusted: float, settings: AuditSettings) -> Verdict:
-    """One of the five verdicts, for group number `i`."""
+    """Return one of the five verdicts, for group number `i`."""
     if contrasts.rest_units[i] == 0:
         return NOT_COMPARABLE
     if min(contrasts.units[i], contrasts.rest_units[i]) < settings.smallest_group:

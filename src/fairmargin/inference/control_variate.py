@@ -110,7 +110,7 @@ class Means:
 
 
 def sizes_by(cheap: Floats) -> Floats:
-    """How large a sample counts in the draw: a quarter the same for all, the rest in proportion to its cheap distance.
+    """Return the size of each sample in the draw: a quarter is equal for all, the rest follows its cheap distance.
 
     >>> sizes_by(np.array([0.0, 1.0, 3.0])).round(2).tolist()
     [0.25, 0.81, 1.94]
@@ -123,7 +123,7 @@ def sizes_by(cheap: Floats) -> Floats:
 
 
 def chances(size: Floats, count: int, least: float = 0.0) -> Floats:
-    """Chances min(1, max(least, k · size)) that add up to `count`, or to as much as there is.
+    """Return chances min(1, max(least, k · size)) that add up to `count`, or to as many samples as there are.
 
     >>> chances(np.array([1.0, 1.0, 2.0, 8.0]), 2).round(2).tolist()
     [0.25, 0.25, 0.5, 1.0]
@@ -141,7 +141,7 @@ def chances(size: Floats, count: int, least: float = 0.0) -> Floats:
 
 
 def control_variate_means(pool: Pool, *, finite: bool) -> Means:
-    """The mean of the reference's distance in every group.
+    """Estimate the mean of the reference’s distance in every group.
 
     Guarantee: the estimate is that of the reference alone, only less certain, if the cheap distances are useless; with
     the reference on every sample it is the plain mean. `finite`: the target is the mean over the samples there are
@@ -204,7 +204,7 @@ class _Part:
         )  # fmt: skip
 
     def mean(self, everyone: int, finite: bool, usual_left2: float, usual_deviation2: float) -> tuple[float, ...]:
-        """The entries of `Means`; the largest squares count as no less than is usual."""
+        """Return the entries of `Means`; the largest squares count as no less than is usual."""
         n, able, total, weight = len(self.chance), len(self.predicted), self.total, self.weight
         share = able / total
         if not able:
@@ -240,7 +240,7 @@ class _Part:
 
 
 def _freedom(parts: Floats, error2: float) -> float:
-    """Degrees of freedom of a squared error that is a sum of parts, 2 E² / Var: heavy tails leave few.
+    """Return degrees of freedom of a squared error that is a sum of parts, 2 E² / Var: heavy tails leave few.
 
     Half of these: few samples of a skewed distance seldom hold those that show how heavy its tail is, and with all of
     them intervals of 30 samples cover 92 % where 95 % is asked (tests/inference/test_control_variate.py).

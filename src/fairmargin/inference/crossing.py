@@ -40,7 +40,7 @@ class ClusterSums:
         return np.where(mix > 0, mix * own, 0).sum(-1), np.where(mix > 0, mix * rest, 0).sum(-1)
 
     def influence(self, mix: Floats) -> tuple[Floats, Floats]:
-        """What each cluster adds to the deviation of the group's mean and of the rest's, each (clusters, groups)."""
+        """Return what each cluster adds to the deviations of own and rest mean, both of shape (clusters, groups)."""
         sides = []
         for samples, total in ((self.samples, self.total), (_others(self.samples), _others(self.total))):
             size = samples.sum(axis=0)
@@ -51,7 +51,7 @@ class ClusterSums:
         return sides[0], sides[1]
 
     def moments(self) -> Floats:
-        """Units and samples of each cell, laid out as the six sums; the rest of them is not needed here."""
+        """Return units and samples of each cell, laid out as the six sums; the other four are not needed here."""
         out = np.zeros((*self.samples.shape[1:], 6))
         out[..., UNITS], out[..., SAMPLES] = (self.samples > 0).sum(axis=0), self.samples.sum(axis=0)
         out[..., TOTAL] = self.total.sum(axis=0)
@@ -59,7 +59,7 @@ class ClusterSums:
 
 
 def cluster_sums(values: Floats, groups: Partition, control: Partition | None, cluster: Ints) -> ClusterSums:
-    """Sums per cluster and cell."""
+    """Sum the values per cluster and cell."""
     strata = 1 if control is None else len(control.labels)
     stratum = 0 if control is None else control.membership
     shape = (int(cluster.max()) + 1, len(groups.labels), strata)
@@ -113,7 +113,7 @@ def _log_mean(mean: Floats, influence: Floats) -> Studentised:
 
 
 def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
-    """Every group against its rest, with clusters that may lie on both sides."""
+    """Compare every group with its rest, where clusters may lie on both sides."""
     clusters = len(sums.samples)
     common = common_mix(sums.moments())
     one = np.ones((1, clusters))
@@ -178,7 +178,7 @@ def _log_ratio(own: Floats, rest: Floats, influence: tuple[Floats, Floats]) -> S
 
 
 def _flip_test(sums: ClusterSums, mix: Floats, tested: Bools, settings: AuditSettings) -> PermutationTest:
-    """Flips the sign of each cluster's contribution to the gap, measured from the stratum's pooled mean."""
+    """Flip the sign of each cluster's contribution to the gap, measured from the stratum's pooled mean."""
     with np.errstate(divide="ignore", invalid="ignore"):
         pooled = sums.total.sum(axis=(0, 1)) / sums.samples.sum(axis=(0, 1))
         centred = np.where(sums.samples > 0, sums.total - pooled * sums.samples, 0.0)
@@ -199,7 +199,7 @@ def _flip_test(sums: ClusterSums, mix: Floats, tested: Bools, settings: AuditSet
 
 
 def resampled_weights(clusters: int, settings: AuditSettings) -> Iterator[Floats]:
-    """How often each cluster is drawn, in chunks of (draws, clusters)."""
+    """Return how often each cluster is drawn, in chunks of (draws, clusters)."""
     stream = np.random.default_rng([settings.seed, 5])
     step = max(1, _WEIGHTS_AT_ONCE // clusters)
     for start in range(0, settings.resamples, step):
@@ -209,7 +209,7 @@ def resampled_weights(clusters: int, settings: AuditSettings) -> Iterator[Floats
 
 
 def _errors(weights: Floats, influence: tuple[Floats, Floats], own: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    """Standard errors of own − rest and of ln(own / rest) for each draw."""
+    """Return standard errors of own − rest and of ln(own / rest) for each draw."""
     left, right = influence
     own2, rest2, shared = (
         spread_of(weights, left, left),
@@ -223,14 +223,14 @@ def _errors(weights: Floats, influence: tuple[Floats, Floats], own: Floats, rest
 
 
 def spread_of(weights: Floats, left: Floats, right: Floats) -> Floats:
-    """(Co)variance of two sums of influences under weights (draws, clusters): (draws, groups)."""
+    """Return the (co)variance of two sums of influences under weights (draws, clusters): (draws, groups)."""
     count = weights.shape[1]
     product = weights @ (left * right) - (weights @ left) * (weights @ right) / count
     return np.asarray(product * count / (count - 1)) if count > 1 else np.full_like(product, np.nan)
 
 
 def freedom_of(influence: Floats) -> Floats:
-    """Degrees of freedom from the kurtosis of the clusters' influences; see `units.kurtosis_freedom`."""
+    """Return degrees of freedom from the kurtosis of the clusters' influences; see `units.kurtosis_freedom`."""
     count = (influence != 0).sum(axis=0).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = (influence**4).sum(axis=0) / (influence**2).sum(axis=0) ** 2 - (count - 3) / (count * (count - 1))
@@ -239,5 +239,5 @@ def freedom_of(influence: Floats) -> Floats:
 
 
 def _others(part: Floats) -> Floats:
-    """(clusters, groups, strata) summed over all groups but each."""
+    """Sum an array of shape (clusters, groups, strata) over all groups but each."""
     return np.asarray(part.sum(axis=1, keepdims=True) - part)

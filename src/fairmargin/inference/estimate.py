@@ -33,7 +33,7 @@ class Estimate:
 
     @classmethod
     def undefined(cls, reason: str, bound: Bound) -> "Estimate":
-        """An estimate of something that does not exist here."""
+        """Return an estimate of something that does not exist here."""
         return cls(math.nan, math.nan, math.nan, bound, reason)
 
     def contradiction(self) -> str:

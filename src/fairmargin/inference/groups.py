@@ -38,7 +38,7 @@ from fairmargin.inference.units import (
 
 
 def draw(cells: Cells, settings: AuditSettings) -> Resampled:
-    """The resamples from which both means and contrasts take their limits."""
+    """Draw the resamples from which both means and contrasts take their limits."""
     moments = cells.moments()
     mix = common_mix(moments).mix
     observed = two_sides(moments, rest_of(moments), mix)
@@ -46,7 +46,7 @@ def draw(cells: Cells, settings: AuditSettings) -> Resampled:
 
 
 def means(cells: Cells, drawn: Resampled, settings: AuditSettings) -> GroupMeans:
-    """Rob(P) of every group; `cells` has one stratum."""
+    """Return Rob(P) of every group; `cells` has one stratum."""
     moments = cells.moments()
     mean, error2 = group_means(moments)
     alone = np.ones((cells.groups, 1))
@@ -83,7 +83,7 @@ def log_overall(mean: Floats, error2: Floats, third: Floats, freedom: Floats) ->
 
 
 def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contrasts:
-    """Every group against its rest, inside strata if there are several."""
+    """Compare every group with its rest, inside strata if there are several."""
     moments = cells.moments()
     rest = rest_of(moments)
     common = common_mix(moments)
@@ -126,7 +126,7 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
 
 
 def _studentised(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentised, Studentised, Studentised]:
-    """The log of each group's mean, of its rest's mean, and of their ratio, each with its bias and skewness."""
+    """Return the log of each group's mean, of its rest's mean, and of their ratio, each with its bias and skewness."""
     third, rest_third = third_cumulants(cells, mix)
     freedom, rest_freedom = kurtosis_freedom(cells, mix)
     own = log_mean(observed.own, observed.own_error2, third, freedom)
@@ -146,7 +146,7 @@ def _studentised(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentise
 def compare_groups(
     values: Floats, partition: Partition, settings: AuditSettings, cluster: Ints | None
 ) -> tuple[GroupMeans, Contrasts]:
-    """Each group's mean, and each group against its rest, by the machinery that suits the clusters."""
+    """Return each group's mean, and each group against its rest, by the method that suits the clusters."""
     plain = make_cells(values, partition, None, cluster)
     cells = plain if settings.control is None else make_cells(values, partition, settings.control, cluster)
     drawn = None if plain is None else draw(plain, settings)

@@ -10,10 +10,10 @@ limits at level 1 − α exclude 0. No random numbers are needed.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from fairmargin.core.arrays import Floats
 from fairmargin.inference.bootstrap import Limits
+from fairmargin.inference.distributions import student_quantile, student_tail
 
 _ALMOST_LINEAR = 1e-9  # below this curvature the transformation is a shift
 
@@ -30,7 +30,7 @@ class Studentised:
 
     def limits(self, alpha: float | Floats) -> Limits:
         """Return two-sided confidence limits at level 1 − `alpha`. NaN where the error is unknown."""
-        quantile = np.asarray(stats.t.isf(np.asarray(alpha) / 2, self.freedom))
+        quantile = -student_quantile(np.asarray(alpha) / 2, self.freedom)
         with np.errstate(invalid="ignore"):
             above = np.fmax(self._untransformed(quantile), quantile)
             below = np.fmin(self._untransformed(-quantile), -quantile)
@@ -43,7 +43,7 @@ class Studentised:
             transformed = self._transformed(t)
         # The tail that decides is the one between the estimate and 0, and there the less extreme statistic counts.
         extreme = np.where(t > 0, np.minimum(t, transformed), np.minimum(-t, -transformed))
-        return np.asarray(np.minimum(2 * stats.t.sf(np.maximum(extreme, 0.0), self.freedom), 1.0))
+        return np.asarray(np.minimum(2 * student_tail(np.maximum(extreme, 0.0), self.freedom), 1.0))
 
     def _transformed(self, t: Floats) -> Floats:
         curvature, shift = self._coefficients()
@@ -58,7 +58,7 @@ class Studentised:
         return np.asarray(np.where(bent, (np.cbrt(1 + 3 * safe * (z - shift)) - 1) / safe, z - shift))
 
     def _coefficients(self) -> tuple[Floats, Floats]:
-        """Curvature a and shift c of g(t) = ((1 + a·t)³ − 1) / (3a) + c; without an error there is nothing to bend."""
+        """Return curvature a and shift c of g(t) = ((1 + a·t)³ − 1) / (3a) + c; both are 0 without an error."""
         bias, skewness = (np.where(self.error > 0, part, 0.0) for part in (self.bias, self.skewness))
         return -skewness / 6, -bias + skewness / 6
 

@@ -79,7 +79,7 @@ class Contrast:
             return np.asarray((self.mean_high - self.mean_low) / 2 / scale)
 
     def without_limits(self) -> "Contrast":
-        """The same estimates, with unknown errors: limits and p-values are NaN."""
+        """Return the same estimates, with unknown errors: limits and p-values are NaN."""
         nan = np.full_like(self.mean, np.nan)
         alone, against_rest = replace(self.alone, error=nan), replace(self.against_rest, error=nan)
         return replace(self, alone=alone, against_rest=against_rest)
@@ -96,7 +96,10 @@ class Rest:
 
 
 def rest_means(mean: Floats, error2: Floats, third: Floats, freedom: Floats, sizes: Ints, *, finite: bool) -> Rest:
-    """The others in proportion to their sizes; unless the target is these samples, their proportions are random too."""
+    """Return the mean of each rest: the other groups, weighted by size.
+
+    Unless the target is these samples, the weights are random too.
+    """
     size = sizes.astype(np.float64)
     total = sum_of_others(size, axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,7 +115,7 @@ def rest_means(mean: Floats, error2: Floats, third: Floats, freedom: Floats, siz
 def log_contrast(
     mean: Floats, error2: Floats, third: Floats, freedom: Floats, sizes: Ints, *, finite: bool, confidence: float
 ) -> Contrast:
-    """σ(P) = Rob(P) / Rob(rest) − 1 with limits that stay above −1, by the delta method; groups are independent.
+    """Return σ(P) = Rob(P) / Rob(rest) − 1 with limits above −1, by the delta method; groups are independent.
 
     A p-value is below α exactly where the limits at level 1 − α exclude 0.
 

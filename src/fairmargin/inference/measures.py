@@ -23,14 +23,6 @@ Complement = Literal["pooled", "mean"]
 Over = Literal["all", "correct"]
 
 
-@dataclass(frozen=True, slots=True)
-class LargestBias:
-    """The supremum of the robustness bias over all radii, and the radius where it is first attained."""
-
-    value: float
-    radius: float
-
-
 def sigma(
     distances: Distances,
     partition: Partition,
@@ -39,7 +31,7 @@ def sigma(
     over: Over = "all",
     up_to: float = math.inf,
 ) -> dict[str, float]:
-    """σ(P) = (AUC(I_P) − AUC(I_rest)) / AUC(I_rest): how much more robust a group is than the rest, relatively.
+    """Return σ(P) = (AUC(I_P) − AUC(I_rest)) / AUC(I_rest): how much more robust a group is than the rest.
 
     Parameters
     ----------
@@ -68,7 +60,7 @@ def sigma(
 
 
 def robustness_bias(distances: Distances, partition: Partition, radius: float) -> dict[str, float]:
-    """RB(P, τ) = |Pr(d > τ | P, correct) − Pr(d > τ | not P, correct)| at one radius τ.
+    """Return RB(P, τ) = |Pr(d > τ | P, correct) − Pr(d > τ | not P, correct)| at one radius τ.
 
     Conditional on correct samples, unlike the curve. Reference: Nanda 2021, Eq. 2.
     """
@@ -79,33 +71,8 @@ def robustness_bias(distances: Distances, partition: Partition, radius: float) -
     return {label: _defined(abs(own[i] - rest[i]), own[i], rest[i], label) for i, label in enumerate(partition.labels)}
 
 
-def largest_robustness_bias(distances: Distances, partition: Partition) -> dict[str, LargestBias]:
-    """sup over τ of RB(P, τ), and where: the two-sample Kolmogorov–Smirnov distance of the correct samples.
-
-    The supremum is positive by chance alone; `largest_bias_test` says how often.
-    """
-    same_length(distances=distances, partition=partition)
-    values = distances.values
-    result: dict[str, LargestBias] = {}
-    for label, mask in partition:
-        own = np.sort(values[mask & distances.correct])
-        rest = np.sort(values[~mask & distances.correct])
-        if not own.size or not rest.size:
-            reason = Undefined(_missing_side(bool(own.size), label))
-            result[label] = LargestBias(reason, reason)
-            continue
-        radii = np.unique(np.concatenate([own, rest]))
-        gaps = np.abs(
-            np.searchsorted(own, radii, side="right") / own.size
-            - np.searchsorted(rest, radii, side="right") / rest.size
-        )
-        top = int(gaps.argmax())
-        result[label] = LargestBias(float(gaps[top]), float(radii[top]))
-    return result
-
-
 def capped(distances: Distances, partition: Partition, up_to: float = math.inf) -> Floats:
-    """min(r, up_to) per sample; an error that names the first group with an unreached sample if nothing caps it."""
+    """Return min(r, up_to) per sample; the error names the first group with an unreached sample if there is no cap."""
     same_length(distances=distances, partition=partition)
     if not up_to > 0:
         raise InputError(f"`up_to` must be a radius above 0; given {up_to!r}.")
@@ -133,7 +100,7 @@ def _means(values: Floats, partition: Partition) -> Floats:
 def _own_and_rest(
     values: Floats, counted: Bools, partition: Partition, complement: Complement
 ) -> tuple[Floats, Floats]:
-    """The mean over each group and over its rest; NaN where no sample is counted."""
+    """Return the mean over each group and over its rest; NaN where no sample is counted."""
     same_length(values=values, partition=partition)
     groups = len(partition.labels)
     codes = partition.membership[counted]
@@ -188,7 +155,7 @@ class ErrorSplit:
 
 
 def accuracy_by_group(correct: Distances | npt.ArrayLike, partition: Partition) -> dict[str, float]:
-    """The share of correct samples of each group; robust accuracy if `correct` says who withstood an attack.
+    """Return the share of correct samples of each group; robust accuracy if `correct` says who withstood an attack.
 
     >>> accuracy_by_group([True, False, True, True], Partition.by("sex", ["F", "F", "M", "M"]))
     {'F': 0.5, 'M': 1.0}
@@ -200,13 +167,13 @@ def accuracy_by_group(correct: Distances | npt.ArrayLike, partition: Partition) 
 
 
 def parity_violation(correct: Distances | npt.ArrayLike, partition: Partition) -> dict[str, float]:
-    """|err_a − err| of each group against all samples (Tran 2024); its largest value is the violation of the model."""
+    """Return |err_a − err| of each group against all samples (Tran 2024); the largest is the model's violation."""
     overall = float(_booleans(correct, "correct").mean())
     return {label: abs(accuracy - overall) for label, accuracy in accuracy_by_group(correct, partition).items()}
 
 
 def error_split(correct: npt.ArrayLike, robust: npt.ArrayLike) -> ErrorSplit:
-    """Natural and boundary error over all samples.
+    """Return natural and boundary error over all samples.
 
     >>> split = error_split(correct=[True, True, False, True], robust=[True, False, False, True])
     >>> split.natural, split.boundary, split.robust
@@ -252,7 +219,7 @@ class SignAgreement:
 
 
 def sign_agreement(sigma_a: Mapping[str, float], sigma_b: Mapping[str, float]) -> SignAgreement:
-    """Share of groups whose σ has the same sign, chance level, mean and (population) variance of σ_a − σ_b.
+    """Return how many groups have a σ of the same sign, the chance level, and mean and variance of σ_a − σ_b.
 
     >>> sign_agreement({"a": -0.2, "b": 0.1, "c": 0.3}, {"a": -0.1, "b": -0.1, "c": 0.2}).share
     0.6666666666666666

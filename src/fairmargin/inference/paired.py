@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.bound import Bound
@@ -25,6 +24,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.inference import hall
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.crossing import ClusterSums, freedom_of
+from fairmargin.inference.distributions import student_quantile
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.units import combined_freedom
 
@@ -43,7 +43,7 @@ class PairedChange:
 
     @property
     def value(self) -> Floats:
-        """After − before."""
+        """The value after minus the value before."""
         return self.difference.value
 
     @property
@@ -159,7 +159,7 @@ def _studentised_logarithm(terms: Sequence[tuple[int, Floats, Floats]]) -> hall.
 
 
 def _freedom(influence: Floats) -> Floats:
-    """Degrees of freedom of the squared error: half of what the kurtosis of the observed units says.
+    """Return degrees of freedom of the squared error: half of what the kurtosis of the observed units gives.
 
     The kurtosis of 40 samples with a heavy tail is far too small: without halving, a lognormal ratio of width 1 gives
     7 % false alarms in groups of 40 and 300. The samples that were not observed count with the kurtosis that they have.
@@ -185,11 +185,11 @@ class PairedGaps:
     confidence: float
 
     def sigmas(self, i: int, runs: Floats) -> tuple[float, ...]:
-        """σ of group number `i` in each run."""
+        """Return σ of group number `i` in each run."""
         return tuple(own / rest - 1 if rest > 0 else math.nan for own, rest in (self._sides(i, run) for run in runs))
 
     def change(self, i: int, before: Floats, after: Floats) -> Estimate:
-        """How far σ moved, with its paired interval."""
+        """Return how far σ moved, with its paired interval."""
         (own, rest), (own_after, rest_after) = self._sides(i, before), self._sides(i, after)
         if not (rest > 0 and rest_after > 0):
             why = (
@@ -215,7 +215,7 @@ class PairedGaps:
 
 
 def relative_change(before: Floats, after: Floats, confidence: float) -> Estimate:
-    """How far the mean moved, relative to what it was."""
+    """Return how far the mean moved, relative to what it was."""
     mean = float(before.mean())
     if mean == 0:
         return Estimate.undefined("every sample is misclassified", Bound.NEITHER)
@@ -224,7 +224,7 @@ def relative_change(before: Floats, after: Floats, confidence: float) -> Estimat
 
 
 def mean_of(values: Floats, confidence: float) -> Estimate:
-    """The mean of upper bounds with its interval, which does not reach below 0."""
+    """Return the mean of upper bounds with its interval, which does not reach below 0."""
     if len(values) < 2:
         return Estimate(float(values.mean()), math.nan, math.nan, Bound.UPPER, "one sample has no spread")
     found = _interval(float(values.mean()), [values], confidence)
@@ -232,7 +232,7 @@ def mean_of(values: Floats, confidence: float) -> Estimate:
 
 
 def rest_weights(sizes: Ints) -> Floats:
-    """How much each other group (column) weighs in the rest of a group (row): by its size.
+    """Return how much each other group (column) weighs in the rest of a group (row): by its size.
 
     >>> rest_weights(np.array([10, 30, 10])).tolist()
     [[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [0.25, 0.75, 0.0]]
@@ -243,12 +243,12 @@ def rest_weights(sizes: Ints) -> Floats:
 
 
 def _interval(value: float, parts: Sequence[Floats], confidence: float) -> Estimate:
-    """A statistic that varies with the means of independent parts of influences; Satterthwaite's degrees of freedom."""
+    """Return a statistic with its interval, from the influences of independent parts, with Satterthwaite's freedom."""
     # Of a single sample the spread is not known: its whole influence stands for it.
     variances = [float(part.var(ddof=1) if len(part) > 1 else part[0] ** 2) / len(part) for part in parts]
     total = sum(variances)
     if total == 0:
         return Estimate(value, value, value, Bound.NEITHER)
     freedom = total**2 / sum(v**2 / max(len(part) - 1, 1) for v, part in zip(variances, parts, strict=True))
-    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * math.sqrt(total)
+    half = float(student_quantile((1 + confidence) / 2, freedom)) * math.sqrt(total)
     return Estimate(value, value - half, value + half, Bound.NEITHER)

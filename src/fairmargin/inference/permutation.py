@@ -1,4 +1,4 @@
-"""Permutation tests: could the labels of the groups have been dealt out by chance?
+"""Permutation tests of differences between groups.
 
 The statistic is studentised, since the raw difference of means raises false alarms (35 % instead of 5 %) when the
 groups' variances differ. Permutations stop early for groups that are clearly unremarkable (Besag and Clifford 1991,
@@ -14,11 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.core.arrays import Bools, Floats, Ints, same_length
-from fairmargin.core.distances import Distances
-from fairmargin.core.partition import Partition
-from fairmargin.core.undefined import Undefined
-from fairmargin.errors import InputError
+from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.inference.units import (
     CROSS,
     SAMPLES,
@@ -51,13 +47,13 @@ class PermutationTest:
 
 
 def permutations_needed(hypotheses: int, alpha: float, units: int) -> int:
-    """So many that the smallest corrected p is at most α/2, and up to 9,999 where that is cheap."""
+    """Return how many permutations make the smallest corrected p at most α/2; up to 9,999 where that is cheap."""
     needed = math.ceil(2 * hypotheses / alpha)
     return max(999, needed, min(9_999, int(_WORK / max(units, 1)))) | 1
 
 
 def holm(p: Floats, hypotheses: int | None = None) -> Floats:
-    """Holm's step-down correction; NaN stays NaN and does not count.
+    """Correct p-values by Holm's step-down method; NaN stays NaN and does not count.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
@@ -71,14 +67,14 @@ def holm(p: Floats, hypotheses: int | None = None) -> Floats:
 
 
 def studentised(sides: Sides) -> Floats:
-    """gap / standard error; infinite where two constants differ, 0 where they agree."""
+    """Return gap / standard error; infinite where two constants differ, 0 where they agree."""
     gap, error = sides.gap, sides.gap_error
     exact = np.where(np.abs(gap) > 1e-12 * (np.abs(sides.own) + np.abs(sides.rest)), np.inf, 0.0)
     return np.divide(np.abs(gap), error, out=exact, where=error > 0)
 
 
 def permutation_test(cells: Cells, mix: Floats, tested: Bools, *, alpha: float, seed: int) -> PermutationTest:
-    """Deals the units out to the groups anew inside each stratum; how often is the gap as large as observed?"""
+    """Deal the units out to the groups anew inside each stratum, and count gaps as large as the observed one."""
     moments = cells.moments()
     everyone = moments.sum(axis=0)
 
@@ -92,14 +88,14 @@ def permutation_test(cells: Cells, mix: Floats, tested: Bools, *, alpha: float, 
 
 
 def hypotheses(tested: Bools) -> int:
-    """How many questions are asked: two groups against each other are one."""
+    """Return how many questions are asked: two groups against each other are one."""
     return 1 if len(tested) == 2 else int(tested.sum())
 
 
 def sequential_test(
     observed: Floats, statistics: Statistics, tested: Bools, *, most: int, units: int, seed: int
 ) -> PermutationTest:
-    """Besag and Clifford's sequential p-values: only groups that are still open are looked at again.
+    """Return Besag and Clifford's sequential p-values: only groups that are still open are looked at again.
 
     p = h/L where the h-th statistic at least as large as observed is the L-th; (1 + exceedances)/(1 + most) if it never
     comes.
@@ -123,7 +119,7 @@ def sequential_test(
 
 
 def _deal(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
-    """Sums of units dealt out by chance to some of the groups: (rows, groups, strata, 6)."""
+    """Deal units out by chance to some of the groups; return their sums, of shape (rows, groups, strata, 6)."""
     single = cells.are_single
     out = np.zeros((rows, len(groups), cells.strata, 6))
     for stratum in range(cells.strata):
@@ -134,8 +130,8 @@ def _deal(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) ->
         ends = np.append(0, np.cumsum(sizes))
         if single:
             dealt = _draw_without_replacement(cells.total[begin:end], int(ends[-1]), rows, stream)
-            out[:, :, stratum, TOTAL] = out[:, :, stratum, CROSS] = _sums(dealt, ends)
-            out[:, :, stratum, TOTAL2] = _sums(dealt**2, ends)
+            out[:, :, stratum, TOTAL] = out[:, :, stratum, CROSS] = sum_by_cell(dealt[..., None], ends)[..., 0]
+            out[:, :, stratum, TOTAL2] = sum_by_cell((dealt**2)[..., None], ends)[..., 0]
             out[:, :, stratum, UNITS] = out[:, :, stratum, SAMPLES] = out[:, :, stratum, SAMPLES2] = sizes
         else:
             order = _draw_without_replacement(np.arange(begin, end), int(ends[-1]), rows, stream)
@@ -144,48 +140,10 @@ def _deal(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) ->
     return out
 
 
-def _sums(values: Floats, ends: Ints) -> Floats:
-    return sum_by_cell(values[..., None], ends)[..., 0]
-
-
 def _draw_without_replacement(
     source: npt.NDArray[Any], take: int, rows: int, stream: np.random.Generator
 ) -> npt.NDArray[Any]:
-    """`take` of the source's entries in random order, `rows` times."""
+    """Draw `take` of the source's entries in random order, `rows` times."""
     if take > len(source) // 8:
         return stream.permuted(np.broadcast_to(source, (rows, len(source))), axis=1)[:, :take]
     return np.stack([source[stream.choice(len(source), take, replace=False)] for _ in range(rows)])
-
-
-def largest_bias_test(
-    distances: Distances, partition: Partition, *, permutations: int = 1_999, seed: int = 0
-) -> dict[str, float]:
-    """p of the largest robustness bias of each group: how often dealing out the labels by chance gives one as large.
-
-    The supremum over radii is a two-sample Kolmogorov–Smirnov statistic with ties, so that it is permuted rather than
-    looked up. p-values are not corrected for the number of groups; `holm` does that.
-    """
-    if permutations < 99:
-        raise InputError(f"`permutations` must be at least 99; given {permutations}.")
-    same_length(distances=distances, partition=partition)
-    values = distances.values[distances.correct]
-    order = np.argsort(values, kind="stable")
-    values, codes = values[order], partition.membership[distances.correct][order]
-    last_of_tie = np.append(values[1:] > values[:-1], True)
-    stream = np.random.default_rng([seed, 3])
-    result: dict[str, float] = {}
-    for g, label in enumerate(partition.labels):
-        own = codes == g
-        if own.all() or not own.any():
-            result[label] = Undefined(f"no correct sample {'outside' if own.any() else 'in'} group {label!r}")
-            continue
-        bar = _supremum(own, last_of_tie) - 1e-12
-        hits = sum(_supremum(stream.permutation(own), last_of_tie) >= bar for _ in range(permutations))
-        result[label] = (1 + hits) / (1 + permutations)
-    return result
-
-
-def _supremum(own: Bools, last_of_tie: Bools) -> float:
-    count, size = np.cumsum(own)[last_of_tie], int(own.sum())
-    seen = np.flatnonzero(last_of_tie) + 1
-    return float(np.abs(count / size - (seen - count) / (len(own) - size)).max())

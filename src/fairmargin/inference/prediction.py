@@ -11,7 +11,7 @@ _RIDGE = 1e-6
 
 
 def cross_predictions(cheap: Floats, reference: Floats, weight: Floats, group: Ints, usable: Bools) -> Floats:
-    """By how much the reference's distance exceeds the group's mean: a curve common to all groups, and a slope of each.
+    """Predict the reference's distance minus the group's mean, by a common curve and a slope for each group.
 
     The curve is linear between a few knots, fitted by weighted least squares. What lies beyond the cheap distances that
     have a reference's beside them, infinity included, is taken for the farthest of these. Samples with a reference's
@@ -63,7 +63,7 @@ def cross_predictions(cheap: Floats, reference: Floats, weight: Floats, group: I
 
 
 def _places(group: Ints) -> Ints:
-    """Each sample's place among those of its group, in the order given."""
+    """Return each sample's place among those of its group, in the order given."""
     order = np.argsort(group, kind="stable")
     sorted_groups = group[order]
     places = np.empty(len(group), dtype=np.int64)
@@ -77,7 +77,7 @@ def _seen(cheap: Floats) -> tuple[float, float]:
 
 
 def _basis(cheap: Floats, train: Ints) -> Floats:
-    """Columns of which a bent line is made, with its ends and bends where those that it is fitted to have them.
+    """Return the columns of a piecewise linear curve whose bends lie where those of the fitted samples do.
 
     A fold's own samples have no say in where the line ends: else none of them would ever lie beyond, where others do.
     """
@@ -98,7 +98,7 @@ def _least_squares(columns: Floats, target: Floats, weight: Floats) -> Floats:
 
 
 def _slopes(common: Floats, target: Floats, weight: Floats, group: Ints, groups: int) -> Floats:
-    """Of each group's reference distances on the common prediction, between 0 (of no use) and 2."""
+    """Return the slope of each group's reference distances on the common prediction, between 0 (of no use) and 2."""
 
     def sums(values: Floats) -> Floats:
         return np.bincount(group, weights=weight * values, minlength=groups).astype(np.float64)

@@ -99,7 +99,7 @@ class _Asked:
 
 
 def to_precision(ask: Ask, partition: Partition, keys: Keys, question: Question) -> Answer:
-    """Every group's mean distance by the reference, and its σ, as precise as asked or as the samples allow.
+    """Estimate every group's mean distance and σ as precisely as asked, or as the samples allow.
 
     Guarantee: which samples are asked about depends on their keys and on what was found, not on their order.
 
@@ -128,7 +128,7 @@ class _Audit:
         self.pilots: list[Ints] = []  # of each group, those that all estimators measure first
 
     def run(self) -> Answer:
-        """Pilot, plan, draw; and again while a group is not known well enough and has samples left that would help."""
+        """Draw a pilot, plan and draw, repeated while a group is not known well enough and has useful samples left."""
         rows = self._pilot()
         shown: dict[int | None, Means] = {k: self._evaluated(k, rows)[0] for k in range(self.candidates)}
         shown[None] = shown[0] if shown else self._evaluated(None, rows)[0]
@@ -154,7 +154,7 @@ class _Audit:
         )  # fmt: skip
 
     def _short(self, means: Means, contrast: Contrast) -> Bools:
-        """Which intervals are as short as asked, and not by chance.
+        """Return which intervals are as short as asked, and not by chance.
 
         Samples that lack their far part have a low mean, and the interval of a low σ is short. Where a few samples
         carry the error of a group, or of σ, the interval must therefore be short relative to 1 + σ too.
@@ -166,7 +166,7 @@ class _Audit:
         return np.asarray(width <= self.question.precision * scale)
 
     def _further(self, cheap: int | None, plan: Allocation, means: Means, contrast: Contrast) -> Allocation:
-        """The next round; the same as before where no group needs more, or no sample is left that would help."""
+        """Return the next round; the same as before where no group needs more, or no sample is left that would help."""
         unmet = ~self._short(means, contrast) & np.isfinite(contrast.half_width)
         errors = self._errors(cheap, means)
         left = can_shrink(errors, plan)
@@ -179,7 +179,7 @@ class _Audit:
         return planned.at_least(one_step_further(errors, plan, wanted, self._costs(cheap)))
 
     def _pilot(self) -> list[Ints]:
-        """The first samples of each line, until enough are known and correct; all estimators measure these."""
+        """Return the first samples of each line, until enough are known and correct; all estimators measure these."""
         most, needed = self.question.pilot, np.ceil(self.needed).astype(np.int64)
         ends = np.minimum(self.sizes, np.maximum(most, needed))
         while True:
@@ -238,7 +238,7 @@ class _Audit:
         return self._evaluated(cheap, rows, chance)
 
     def _drawn_alone(self, plan: Allocation) -> tuple[Means, Contrast]:
-        """A plain random part of each group, in which the pilot lies if it can."""
+        """Draw a plain random part of each group, in which the pilot lies if it can."""
         chance, wanted = np.ones(len(self.group)), []
         for line, count, pilot in zip(self.lines, plan.reference, self.pilots, strict=True):
             last = int(np.flatnonzero(np.isin(line, pilot))[-1]) + 1 if len(pilot) else 0
@@ -251,7 +251,7 @@ class _Audit:
     def _evaluated(
         self, cheap: int | None, rows: Sequence[Ints], chance: Floats | None = None
     ) -> tuple[Means, Contrast]:
-        """The means from what is known of these samples; without chances, as if they were all there is."""
+        """Return the means from what is known of these samples; without chances, as if they were all there is."""
         at = np.concatenate(rows)
         up_to, _ = common_cap(self.asked.reference, self.question.up_to)
         reference = np.minimum(self.asked.values[REFERENCE, at], up_to)
@@ -282,7 +282,7 @@ class _Audit:
 
 
 def _worth_sizing(means: Means) -> Bools:
-    """Whether larger samples are drawn more often: half by what the group itself shows, half by what is usual."""
+    """Return whether larger samples are drawn more often, judged half by the group and half by what is usual."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.log(means.sized2 / means.equal2)
     seen = np.isfinite(gain)

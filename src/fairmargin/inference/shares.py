@@ -3,13 +3,13 @@
 import math
 
 import numpy as np
-from scipy import stats
 
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.bound import Bound
 from fairmargin.core.partition import Partition
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.contrast import Contrasts, is_testable
+from fairmargin.inference.distributions import beta_quantile, hypergeometric_tails, kolmogorov_quantile
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.permutation import permutation_test
@@ -26,36 +26,42 @@ from fairmargin.inference.units import SAMPLES, TOTAL, UNITS, common_mix, make_c
 
 
 def binomial_interval(hits: float, size: float, confidence: float) -> tuple[float, float]:
-    """Clopper and Pearson's exact interval of a share; counts may be fractional (an effective sample size).
+    """Return Clopper and Pearson's exact interval of a share; counts may be fractional (an effective size).
 
     >>> [round(limit, 4) for limit in binomial_interval(8, 10, 0.95)]
     [0.4439, 0.9748]
     """
     tail = (1 - confidence) / 2
-    low = 0.0 if hits <= 0 else float(stats.beta.ppf(tail, hits, size - hits + 1))
-    high = 1.0 if hits >= size else float(stats.beta.ppf(1 - tail, hits + 1, size - hits))
+    low = 0.0 if hits <= 0 else beta_quantile(tail, hits, size - hits + 1)
+    high = 1.0 if hits >= size else beta_quantile(1 - tail, hits + 1, size - hits)
     return low, high
 
 
 def kolmogorov_band(size: float, confidence: float) -> float:
-    """Half-width of the band around an empirical curve of `size` samples that holds the whole true curve.
+    """Return the half-width of the band around an empirical curve of `size` samples that holds the true curve.
 
     The exact distribution of Kolmogorov's statistic; conservative where the curve has jumps.
 
     >>> round(kolmogorov_band(100, 0.95), 4)
     0.134
     """
-    whole = max(int(size), 1)
-    return min(1.0, float(stats.kstwo.ppf(confidence, whole)))
+    from scipy import stats  # takes longer to import than a gate to decide
+
+    return min(1.0, float(stats.kstwo.ppf(confidence, max(int(size), 1))))
+
+
+def fast_kolmogorov_band(size: float, confidence: float) -> float:
+    """Return `kolmogorov_band` to ten digits, without importing scipy.stats: enough to check a stored one."""
+    return min(1.0, kolmogorov_quantile(confidence, max(int(size), 1)))
 
 
 def effective_size(samples_per_unit: Floats) -> float:
-    """Samples that independent ones would be worth if those of a cluster were copies of each other: (Σn)² / Σn²."""
+    """Return how many independent samples clusters are worth if samples of a cluster are equal: (Σn)² / Σn²."""
     return float(samples_per_unit.sum() ** 2 / np.square(samples_per_unit).sum())
 
 
 def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings, cluster: Ints | None) -> Contrasts:
-    """Each group's share of ones minus that of its rest, with limits and p-values.
+    """Return each group's share of ones minus that of its rest, with limits and p-values.
 
     Independent samples that are 0 or 1 with the same probability are exchangeable, so that the permutation test is
     exact at any size and needs no guard. Limits combine the exact limits of both sides by squares (Newcombe 1998,
@@ -100,7 +106,7 @@ def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings,
 
 
 def _every_permutation(moments: Floats) -> Floats:
-    """p of each group: twice the chance of so many ones, or more extreme on the same side, if samples were dealt out.
+    """Return p of each group: twice the chance of a count of ones as extreme as observed, if samples are dealt out.
 
     A group's number of ones is then hypergeometric, so that nothing need be drawn. Not studentised: values of 0 and 1
     with equal means have equal variances too, and a group without a single 0 would seem infinitely surprising.
@@ -111,13 +117,12 @@ def _every_permutation(moments: Floats) -> Floats:
         size, ones, all_ = int(sums[SAMPLES]), int(everyone[TOTAL]), int(everyone[SAMPLES])
         if size == all_:
             continue
-        dealt = stats.hypergeom(all_, ones, size)
-        p[group] = min(1.0, 2 * min(float(dealt.cdf(sums[TOTAL])), float(dealt.sf(sums[TOTAL] - 1))))
+        p[group] = min(1.0, 2 * min(hypergeometric_tails(int(sums[TOTAL]), all_, ones, size)))
     return p
 
 
 def _gap_limits(gap: Floats, moments: Floats, rest: Floats, mix: Floats, confidence: float) -> Limits:
-    """gap ± √Σ mix² (how far each side's own limit lies from its share)²."""
+    """Return gap ± √Σ mix² (distance of each side's own limit from its share)²."""
     below, above = np.zeros_like(gap), np.zeros_like(gap)
     for group, stratum in np.argwhere(mix > 0):
         own_down, own_up = _reach(moments[group, stratum], confidence)
@@ -131,21 +136,21 @@ def _gap_limits(gap: Floats, moments: Floats, rest: Floats, mix: Floats, confide
 
 
 def _reach(sums: Floats, confidence: float) -> tuple[float, float]:
-    """From a share down to its exact lower limit, and up to its upper limit."""
+    """Return how far a share lies from its exact lower limit, and from its exact upper limit."""
     hits, size = float(sums[TOTAL]), float(sums[SAMPLES])
     low, high = binomial_interval(hits, size, confidence)
     return hits / size - low, high - hits / size
 
 
 def variation(shares: Floats) -> Floats:
-    """√variance / mean over the groups; 0 where all are 0."""
+    """Return √variance / mean over the groups; 0 where all are 0."""
     return np.sqrt(np.nan_to_num(relative_variance(shares)))
 
 
 def share_spread(
     shares: Floats, sizes: Floats, statistic: Statistic, settings: AuditSettings, bound: Bound
 ) -> Estimate:
-    """The variance, the coefficient of variation or the largest gap of the groups' true shares.
+    """Return the variance, the coefficient of variation or the largest gap of the groups' true shares.
 
     The interval inverts a test with binomial counts, so that nothing is assumed normal and 0 can lie in it. Variances
     are debiased by what noise adds to them; the gap is median-unbiased.
@@ -189,7 +194,7 @@ def share_spread(
 
 
 def mean_share(shares: Floats, sizes: Floats, settings: AuditSettings, bound: Bound) -> Estimate:
-    """The unweighted mean of the groups' shares; exact limits of the groups combined by squares."""
+    """Return the unweighted mean of the groups' shares; exact limits of the groups combined by squares."""
     limits = _limits(shares, sizes, settings.confidence)
     value = float(shares.mean())
     below, above = (math.sqrt(float(np.square(shares - each).sum())) / len(shares) for each in limits)
@@ -197,7 +202,7 @@ def mean_share(shares: Floats, sizes: Floats, settings: AuditSettings, bound: Bo
 
 
 def worst_share(shares: Floats, sizes: Floats, settings: AuditSettings, bound: Bound) -> Estimate:
-    """The smallest share.
+    """Return the smallest share.
 
     Below: the smallest of the groups' lower limits (only the limit of the truly worst group can fail). Above: the
     smallest of upper limits that hold for all groups at once (Bonferroni), since any can fail.

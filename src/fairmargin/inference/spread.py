@@ -24,23 +24,23 @@ _HALVINGS = 40
 
 
 def variance(means: Floats) -> Floats:
-    """Population variance over the groups."""
+    """Return the population variance of the groups."""
     return np.asarray(np.var(means, axis=-1))
 
 
 def relative_variance(means: Floats) -> Floats:
-    """Population variance over the squared mean."""
+    """Return the population variance divided by the squared mean."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.var(means, axis=-1) / np.mean(means, axis=-1) ** 2)
 
 
 def largest_gap(means: Floats) -> Floats:
-    """Largest minus smallest."""
+    """Return the largest mean minus the smallest."""
     return np.asarray(np.max(means, axis=-1) - np.min(means, axis=-1))
 
 
 def debiased_variance(means: Floats, error2: Floats) -> float:
-    """The variance over groups less what their squared standard errors add to it on average; never below 0."""
+    """Return the variance over groups less what their squared standard errors add to it on average; never below 0."""
     groups = len(means)
     return max(0.0, float(np.var(means) - (groups - 1) / groups * np.mean(error2)))
 
@@ -48,7 +48,7 @@ def debiased_variance(means: Floats, error2: Floats) -> float:
 def spread_interval(
     means: Floats, noise: Floats, simulate: Callable[[Floats], Floats], statistic: Statistic, confidence: float
 ) -> tuple[float, float, float]:
-    """Median-unbiased value and confidence limits of a statistic of the groups' true means.
+    """Return a median-unbiased value and confidence limits of a statistic of the groups' true means.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def spread_interval(
         return float(np.mean(drawn < bar) + 0.5 * np.mean(drawn == bar))
 
     def solve(level: float, bar: float) -> float:
-        """The c at which a statistic below the bar has that chance; 0 if it has less even without any difference."""
+        """Return the c at which a statistic below the bar has that chance; 0 if its chance is smaller everywhere."""
         if chance_of_less(0.0, bar) <= level:
             return 0.0
         low, high = 0.0, 1.0
@@ -97,7 +97,7 @@ def spread_interval(
 
 
 def _direction(differences: Floats, noise: Floats) -> Floats:
-    """How the groups differ in the hypotheses: as observed, but at least as much as the noise.
+    """Return how the groups differ in the hypotheses: as observed, but at least as much as the noise.
 
     Observed differences that are exactly 0 point nowhere; then neighbours are pulled apart by their noise.
     """
@@ -109,7 +109,7 @@ def _direction(differences: Floats, noise: Floats) -> Floats:
 
 
 def shifted_errors(resampled: Floats, means: Floats, sizes: Floats) -> Callable[[Floats], Floats]:
-    """A simulator that adds the bootstrap's deviations to given true means, widened by √(n/(n−1))."""
+    """Return a simulator that adds the bootstrap's deviations to given true means, widened by √(n/(n−1))."""
     inflate = np.sqrt(sizes / np.maximum(sizes - 1, 1))
     deviations = (resampled - means) * inflate
     # A resample of clusters that lost a whole group has no mean for it.

@@ -32,18 +32,18 @@ class Cells:
         return bool((self.samples == 1).all())
 
     def moments(self) -> Floats:
-        """The six sums, shape (groups, strata, 6)."""
+        """Return the six sums, shape (groups, strata, 6)."""
         columns = unit_columns(self.total, self.samples)
         return self.arrange(sum_by_cell(columns, self.starts))
 
     def arrange(self, by_cell: Floats) -> Floats:
-        """(…, cells, 6) as (…, groups, strata, 6)."""
+        """Reshape (…, cells, 6) into (…, groups, strata, 6)."""
         shaped = by_cell.reshape(*by_cell.shape[:-2], self.strata, self.groups, 6)
         return np.swapaxes(shaped, -3, -2)
 
 
 def make_cells(values: Floats, groups: Partition, control: Partition | None, cluster: Ints | None) -> Cells | None:
-    """The cells of an audit; None if a cluster spans two of them, so that clusters cannot be dealt out to cells."""
+    """Return the cells of an audit; None if a cluster spans two cells, so that clusters cannot be dealt out."""
     strata = 1 if control is None else len(control.labels)
     cell = groups.membership + (0 if control is None else control.membership * len(groups.labels))
     samples: Floats = np.ones(len(values))
@@ -62,12 +62,12 @@ def make_cells(values: Floats, groups: Partition, control: Partition | None, clu
 
 
 def unit_columns(total: Floats, samples: Floats) -> Floats:
-    """What each unit adds to the six sums, shape (…, units, 6)."""
+    """Return what each unit adds to the six sums, shape (…, units, 6)."""
     return np.stack([np.ones_like(total), samples, total, total**2, total * samples, samples**2], axis=-1)
 
 
 def sum_by_cell(columns: Floats, starts: Ints) -> Floats:
-    """Sums over consecutive units: (…, units, k) to (…, cells, k); empty cells give 0."""
+    """Sum over consecutive units: (…, units, k) to (…, cells, k); empty cells give 0."""
     filled = np.flatnonzero(np.diff(starts) > 0)
     out = np.zeros((*columns.shape[:-2], len(starts) - 1, columns.shape[-1]))
     out[..., filled, :] = np.add.reduceat(columns, starts[filled], axis=-2)
@@ -107,7 +107,7 @@ class Sides:
 
 
 def mean_and_error2(moments: Floats) -> tuple[Floats, Floats]:
-    """Mean of the samples, and its squared standard error with units as the independent pieces.
+    """Return the mean of the samples, and its squared standard error; units are independent.
 
     mean = Σ total / Σ samples;  error² = m/(m−1) · Σ (total − mean·samples)² / (Σ samples)², m units.
     """
@@ -122,12 +122,12 @@ def mean_and_error2(moments: Floats) -> tuple[Floats, Floats]:
 
 
 def group_means(moments: Floats) -> tuple[Floats, Floats]:
-    """Mean and squared standard error of each group over all its strata."""
+    """Return mean and squared standard error of each group over all its strata."""
     return mean_and_error2(moments.sum(axis=-2))
 
 
 def two_sides(moments: Floats, rest_moments: Floats, mix: Floats) -> Sides:
-    """Means over strata weighted by `mix` (groups, strata), so that both sides are compared in the same mix."""
+    """Return means over strata weighted by `mix` (groups, strata), so that both sides have the same mix."""
     weighted = []
     for side in (moments, rest_moments):
         mean, error2 = mean_and_error2(side)
@@ -137,12 +137,12 @@ def two_sides(moments: Floats, rest_moments: Floats, mix: Floats) -> Sides:
 
 
 def rest_of(moments: Floats) -> Floats:
-    """The six sums of everyone outside each group, inside each stratum."""
+    """Return the six sums of everyone outside each group, inside each stratum."""
     return sum_of_others(moments, axis=-3)
 
 
 def sum_of_others(values: Floats, axis: int) -> Floats:
-    """Sums over all entries along an axis but each, without subtracting: a tiny rest of a huge group stays exact.
+    """Sum over all entries along an axis but each, without subtracting: a tiny rest of a huge group stays exact.
 
     >>> sum_of_others(np.array([1e17, 1.0, 2.0]), axis=0).tolist()
     [3.0, 1e+17, 1e+17]
@@ -163,7 +163,7 @@ class CommonMix:
 
 
 def common_mix(moments: Floats) -> CommonMix:
-    """Weights by the overall mix of the strata where both sides have two units or more.
+    """Return weights by the overall mix of the strata where both sides have two units or more.
 
     Among several strata, a side of one unit has no spread of its own and counts as lacking. The dropped share is the
     larger of the share of all samples and of the group's own samples.
@@ -181,7 +181,7 @@ def common_mix(moments: Floats) -> CommonMix:
 
 
 def kurtosis_freedom(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
-    """Degrees of freedom of each side's squared standard error, from the kurtosis of its units.
+    """Return degrees of freedom of each side's squared standard error, from the kurtosis of its units.
 
     Var(s²)/σ⁴ = κ/m − (m−3)/(m(m−1)); a χ² with f degrees has 2/f. Heavy tails make s² far less certain than m − 1
     degrees say, which is what makes plain intervals too short. Strata combine as in Welch–Satterthwaite.
@@ -230,7 +230,7 @@ def _freedom(moments: Floats, powers: Floats, mix: Floats) -> Floats:
 
 
 def combined_freedom(own2: Floats, own_freedom: Floats, rest2: Floats, rest_freedom: Floats) -> Floats:
-    """Welch–Satterthwaite degrees of freedom of the sum of two squared standard errors."""
+    """Return Welch–Satterthwaite degrees of freedom of the sum of two squared standard errors."""
     with np.errstate(divide="ignore", invalid="ignore"):
         freedom = (own2 + rest2) ** 2 / (own2**2 / own_freedom + rest2**2 / rest_freedom)
     return np.where(np.isfinite(freedom), freedom, np.minimum(own_freedom, rest_freedom))

@@ -1,1 +1,1 @@
-"""Anything that classifies: one protocol, and converters that turn foreign models into it."""
+"""Models: one protocol for classifiers, and converters from the models of other libraries."""

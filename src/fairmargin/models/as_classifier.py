@@ -1,4 +1,4 @@
-"""Whatever a user calls a model, as a `Classifier`."""
+"""Conversion of the supported kinds of models to a `Classifier`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
@@ -16,8 +16,8 @@ Recognise = Callable[[object], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the caller of `as_classifier` said beside the model."""
+class Overrides:
+    """The optional arguments of `as_classifier`."""
 
     domain: Domain | None = None
     classes: Any = None
@@ -27,13 +27,13 @@ class Wishes:
     tile: int | None = None
 
     def without_torch(self, kind: str) -> None:
-        """Refuse what only a torch module understands."""
-        idle = [name for name in ("mean", "std", "device", "tile") if getattr(self, name) is not None]
-        if idle:
-            raise InputError(f"`{idle[0]}` is for torch modules; given with {kind}. Leave it out.")
+        """Refuse arguments that only apply to torch modules."""
+        unused = [name for name in ("mean", "std", "device", "tile") if getattr(self, name) is not None]
+        if unused:
+            raise InputError(f"`{unused[0]}` is for torch modules; given with {kind}. Leave it out.")
 
 
-Convert = Callable[[Any, Wishes], Classifier]
+Convert = Callable[[Any, Overrides], Classifier]
 
 
 def as_classifier(
@@ -47,7 +47,7 @@ def as_classifier(
     device: Any = None,
     tile: int | None = None,
 ) -> Classifier:
-    """Make a `Classifier` with the same decisions as `model`.
+    """Convert a model to a `Classifier` with the same decisions.
 
     Parameters
     ----------
@@ -57,33 +57,33 @@ def as_classifier(
         bias)`, with one row of weights per class, or a single row w and number b for a binary model (class 1 where
         ⟨w, x⟩ + b > 0).
     domain
-        Where inputs may lie and how length is measured; a `Classifier` keeps its own, a torch module takes pixels in
-        [0, 1], others have no limits.
+        Valid inputs, and the scale in which distances are measured. By default, a `Classifier` keeps its own domain, a
+        torch module has pixels in [0, 1], and other models are unbounded.
     bounds
         `(low, high)`, short for `Domain(low, high)`.
     classes
-        The label values, if not the model's own.
+        Label values; by default those of the model.
     mean, std
-        For torch modules: the normalisation that the module expects. It becomes a layer, so that distances are in
-        pixels.
+        For torch modules: the normalisation of inputs that the module expects. It becomes the first layer, so that
+        distances are in pixels.
     device
-        For torch modules: where to calculate; a GPU by default if there is one.
+        For torch modules: the device for computations; by default a GPU if available.
     tile
-        For torch modules: how many samples are always calculated at once; 64 by default.
+        For torch modules: the fixed batch size; 64 by default.
 
     >>> as_classifier(([2.0, 0.0], -1.0), bounds=(0, 1))
     LinearClassifier(2 classes, 2 features, Domain(low=0, high=1, scale=1))
     """
-    wishes = Wishes(_domain(domain, bounds), classes, mean, std, device, tile)
+    overrides = Overrides(_domain(domain, bounds), classes, mean, std, device, tile)
     for _, recognise, convert in _CONVERTERS:
         if recognise(model):
-            return convert(model, wishes)
-    supported = "; ".join(words for words, _, _ in _CONVERTERS)
+            return convert(model, overrides)
+    supported = "; ".join(description for description, _, _ in _CONVERTERS)
     raise ModelError(f"Cannot read a model of type `{_type_name(model)}`. Supported are: {supported}.")
 
 
 def is_model(value: object) -> bool:
-    """Whether this is a model of a kind that `as_classifier` accepts; a pair of arrays could also be something else.
+    """Return whether `as_classifier` accepts the value, except pairs of arrays, which can also be something else.
 
     >>> is_model(LinearClassifier([[1.0], [2.0]], [0.0, 0.0])), is_model("model.pt")
     (True, False)
@@ -101,18 +101,18 @@ def _domain(domain: Domain | None, bounds: tuple[Any, Any] | None) -> Domain | N
     return Domain(*bounds)
 
 
-def _adapted(model: Any, wishes: Wishes) -> Classifier:
-    """Return the same classifier, with another domain or other label values if given."""
-    wishes.without_torch("a classifier that is ready")
+def _adapted(model: Any, overrides: Overrides) -> Classifier:
+    """Return the classifier, with another domain or other label values if given."""
+    overrides.without_torch("a `Classifier`")
     changes: dict[str, Any] = {}
-    if wishes.domain is not None:
-        changes["domain"] = wishes.domain
-    if wishes.classes is not None:
-        changes["classes"] = as_classes(wishes.classes, len(model.classes))
+    if overrides.domain is not None:
+        changes["domain"] = overrides.domain
+    if overrides.classes is not None:
+        changes["classes"] = as_classes(overrides.classes, len(model.classes))
     if changes and not is_dataclass(model):
         raise ModelError(
-            f"`{_type_name(model)}` brings its own {' and '.join(changes)} and is no dataclass that could be copied "
-            "with others. Set them where the model is made."
+            f"`{_type_name(model)}` defines its own {' and '.join(changes)} and is not a dataclass, so they cannot be "
+            "replaced. Set them where the model is created."
         )
     return cast(Classifier, replace(model, **changes) if changes else model)
 
@@ -121,31 +121,31 @@ def _is_weight_and_bias(model: object) -> bool:
     return isinstance(model, (tuple, list)) and len(model) == 2
 
 
-def _from_sklearn(model: Any, wishes: Wishes) -> Classifier:
-    wishes.without_torch("a scikit-learn model")
-    return from_sklearn(model, wishes.domain, wishes.classes)
+def _from_sklearn(model: Any, overrides: Overrides) -> Classifier:
+    overrides.without_torch("a scikit-learn model")
+    return from_sklearn(model, overrides.domain, overrides.classes)
 
 
-def _from_arrays(model: Any, wishes: Wishes) -> Classifier:
-    wishes.without_torch("a pair of arrays")
+def _from_arrays(model: Any, overrides: Overrides) -> Classifier:
+    overrides.without_torch("a pair of arrays")
     try:
         weight, bias = (np.asarray(part, dtype=np.float64) for part in model)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"A pair must be (weight, bias), two arrays of numbers; {error}.") from None
+        raise ModelError(f"A pair must be (weight, bias), two arrays of numbers: {error}.") from None
     if weight.ndim == 1 or weight.shape[:1] == (1,):
         if bias.size != 1:
-            raise ModelError(f"One row of weights is a binary model with one bias; given {bias.size} biases.")
+            raise ModelError(f"A model with one row of weights is binary and needs one bias; given {bias.size} biases.")
         row = weight.reshape(1, -1)
         weight, bias = np.vstack([np.zeros_like(row), row]), np.append(0.0, bias)
-    return LinearClassifier(weight, bias, wishes.classes, wishes.domain)
+    return LinearClassifier(weight, bias, overrides.classes, overrides.domain)
 
 
 def _is_torch(model: object) -> bool:
-    # By name: asking `isinstance` would import torch for everyone.
+    # Compare names, because `isinstance` would import torch for every model.
     return any(base.__module__.split(".")[0] == "torch" for base in type(model).__mro__)
 
 
-def _from_torch(model: Any, wishes: Wishes) -> Classifier:
+def _from_torch(model: Any, overrides: Overrides) -> Classifier:
     from torch import nn
 
     from fairmargin.models.network import TILE
@@ -153,15 +153,15 @@ def _from_torch(model: Any, wishes: Wishes) -> Classifier:
 
     if not isinstance(model, nn.Module):
         hint = " Load its weights into a module first." if isinstance(model, dict) else ""
-        raise ModelError(f"`{_type_name(model)}` is of torch but no `torch.nn.Module`, so it cannot classify.{hint}")
+        raise ModelError(f"Expected a `torch.nn.Module`; given `{_type_name(model)}`, which cannot classify.{hint}")
     return from_torch(
         model,
-        domain=wishes.domain,
-        classes=wishes.classes,
-        mean=wishes.mean,
-        std=wishes.std,
-        device=wishes.device,
-        tile=TILE if wishes.tile is None else wishes.tile,
+        domain=overrides.domain,
+        classes=overrides.classes,
+        mean=overrides.mean,
+        std=overrides.std,
+        device=overrides.device,
+        tile=TILE if overrides.tile is None else overrides.tile,
     )
 
 
@@ -174,7 +174,7 @@ def _is_classifier(model: object) -> bool:
     return isinstance(model, Classifier) and not isinstance(model, type)
 
 
-# Tried in order; a new kind of model is one row.
+# Tried in order. To support a new kind of model, add one row.
 _CONVERTERS: tuple[tuple[str, Recognise, Convert], ...] = (
     ("a Fairmargin `Classifier`", _is_classifier, _adapted),
     ("a linear scikit-learn model, or a Pipeline of affine steps that ends in one", is_sklearn, _from_sklearn),

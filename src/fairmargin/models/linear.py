@@ -1,4 +1,4 @@
-"""The classifier whose distances are known exactly: the class with the largest affine score."""
+"""Linear classifiers, whose distances can be computed exactly."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,32 +12,31 @@ import numpy.typing as npt
 from fairmargin.core.arrays import Floats, Ints, read_only
 from fairmargin.core.domain import Domain
 from fairmargin.errors import InputError, ModelError
-from fairmargin.models.feature_order import in_model_order
-from fairmargin.models.protocol import as_classes, as_rows
+from fairmargin.models.protocol import as_classes, as_rows, in_model_order
 
 if TYPE_CHECKING:
     from fairmargin.models.network import Network
 
-# Products of one block of rows with one weight row; about the size of a core's cache.
+# Number of products of one block of rows with one weight row; fits into the cache of a core.
 _BLOCK_ENTRIES = 2**17
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearClassifier:
-    """argmax_k ⟨w_k, x⟩ + b_k, where ties go to the class that comes first, as in `np.argmax`.
+    """Classifier that predicts argmax_k ⟨w_k, x⟩ + b_k; ties go to the first class, as in `np.argmax`.
 
     Parameters
     ----------
     weight
-        One row of weights per class, (C, d). A binary model of one row w is held as the two rows 0 and w.
+        Weights of shape (C, d), one row per class. A binary model with one row w is stored as the two rows 0 and w.
     bias
         One number per class.
     classes
-        The label values; 0 … C−1 unless given.
+        Label values; 0 … C−1 by default.
     domain
-        Where inputs may lie; everywhere unless given.
+        Valid inputs; unbounded by default.
     feature_names
-        What the features are called, where that is known: a table can then be put in the model's order.
+        Names of the features, if known, so that the columns of tables can be put in the model's order.
 
     >>> model = LinearClassifier([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0], classes=("wide", "tall"))
     >>> model.predict(np.array([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]])).tolist()
@@ -67,7 +66,7 @@ class LinearClassifier:
         if offsets.shape != (rows.shape[0],):
             raise ModelError(f"`bias` must hold {rows.shape[0]} numbers, one per class; its shape is {offsets.shape}.")
         where = domain or Domain()
-        where.flat(rows.shape[1])  # says so now if the domain has another number of features
+        where.flat(rows.shape[1])  # raises if the domain has another number of features
         object.__setattr__(self, "weight", read_only(rows))
         object.__setattr__(self, "bias", read_only(offsets))
         object.__setattr__(self, "classes", as_classes(range(len(rows)) if classes is None else classes, len(rows)))
@@ -79,24 +78,24 @@ class LinearClassifier:
 
     @property
     def offers(self) -> frozenset[str]:
-        """Predictions, gradients, its one layer, and the weights themselves."""
+        """The capabilities of the model: predictions, gradients, layers and linear weights."""
         return frozenset({"predict", "gradient", "layers", "linear"})
 
     @property
     def tile(self) -> int:
-        """1: scores are row-wise sums, the same in any batch."""
+        """The fixed batch size, 1: scores are row-wise sums, which do not depend on the batch."""
         return 1
 
     @property
     def features(self) -> int:
-        """How many numbers a flattened sample has."""
+        """The number of features of a flattened sample."""
         return int(self.weight.shape[1])
 
     def scores(self, x: Any) -> Floats:
-        """⟨w_k, x_i⟩ + b_k for every sample and class; a sample's scores are the same bits alone or in any batch.
+        """Compute ⟨w_k, x_i⟩ + b_k for every sample and class; the scores of a sample do not depend on the batch.
 
-        `x` has any shape (n, …) and may be anything that slices, for instance a memory map. Columns with names are put
-        in the model's order where it knows its features.
+        `x` has any shape (n, …) and can be any type that supports slicing, such as a memory map. Named columns are put
+        in the model's order if its feature names are known.
         """
         x = in_model_order(self, x)
         size = max(1, _BLOCK_ENTRIES // self.features)
@@ -106,12 +105,12 @@ class LinearClassifier:
         return out
 
     def predict(self, x: Any) -> Ints:
-        """The position of the class with the largest score; the first of them if several tie."""
+        """Predict the position of the class with the largest score; ties go to the first class."""
         return np.asarray(self.scores(x).argmax(axis=1), dtype=np.int64)
 
     @contextmanager
     def network(self, shape: tuple[int, ...]) -> "Iterator[Network]":
-        """The scores as torch sees them, in double precision; where it counts, they are those of `scores`."""
+        """Open the model as a torch network in double precision; decisions use the method `scores`."""
         import torch
 
         from fairmargin.models.network import TILE, Network, space
@@ -129,7 +128,7 @@ class LinearClassifier:
         )
 
     def fingerprint(self) -> str:
-        """A hash of weights, biases, classes and domain."""
+        """Compute a hash of weights, biases, classes and domain."""
         names = repr((self.weight.shape, self.classes, self.domain.fingerprint())).encode()
         return sha256(names + self.weight.astype("<f8").tobytes() + self.bias.astype("<f8").tobytes()).hexdigest()
 
@@ -146,8 +145,8 @@ class LinearClassifier:
         return rows
 
     def _block_scores(self, rows: Floats) -> Floats:
-        # Not `rows @ weight.T`: BLAS chooses its kernel by the size of the batch, and another kernel gives other last
-        # bits. A product and a sum along the contiguous axis of one row know nothing of the other rows.
+        # Not `rows @ weight.T`: BLAS selects its kernel by the batch size, and kernels differ in the last bits. A
+        # product and a sum along the contiguous axis of one row do not depend on the other rows.
         return np.stack([(rows * w).sum(axis=1) + b for w, b in zip(self.weight, self.bias, strict=True)], axis=1)
 
 
@@ -155,7 +154,7 @@ def _numbers(values: npt.ArrayLike, name: str) -> Floats:
     try:
         array = np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
-        raise ModelError(f"`{name}` of a linear model must hold numbers; {error}.") from None
+        raise ModelError(f"`{name}` of a linear model must hold numbers: {error}.") from None
     bad = ~np.isfinite(array)
     if bad.any():
         raise ModelError(

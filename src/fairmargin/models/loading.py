@@ -1,4 +1,4 @@
-"""A model from a file or an import path, without running foreign code unasked."""
+"""Loading of models from files and import paths, without running untrusted code."""
 
 import copy
 import io
@@ -15,8 +15,8 @@ from fairmargin.errors import ModelError, UntrustedError
 from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
-from fairmargin.models.torch_files import SUFFIXES, TorchFile, kind_of, read_checkpoint, refuse
-from fairmargin.models.user_file import imported
+from fairmargin.models.reading.torch_files import SUFFIXES, TorchFile, kind_of, read_checkpoint, refuse
+from fairmargin.models.reading.user_file import imported
 from fairmargin.store.atomic import atomic_write_bytes
 
 _ARCHITECTURE = "arch:"
@@ -36,9 +36,9 @@ def load_model(
     shape: tuple[int, ...] | None = None,
     classes: int | None = None,
 ) -> object:
-    """The model that `spec` names: a file, a network of the catalog, or an import path to an object or its maker.
+    """Load the model that `spec` names: a file, a network of the catalog, or an object or function in Python code.
 
-    Guarantee: without `trust`, reading a *file* runs no code from it. An import path runs the module it names, as any
+    Guarantee: without `trust`, reading a *file* runs no code from it. An import path runs the module it names, like any
     `import` does.
 
     Parameters
@@ -47,12 +47,12 @@ def load_model(
         "model.npz", "model.onnx", "model.skops", "model.joblib", "model.pkl", "arch:resnet20", "package.module:name",
         "path/to/file.py:name", or a torch module: "model.pt", "model.pt2", "model.ts".
     trust
-        Whether files that can run code when read (.joblib, .pkl, .pickle, .skops with unknown types, whole torch
-        modules, TorchScript, exported programs) may be.
+        Whether to read files that can run code (.joblib, .pkl, .pickle, .skops with unknown types, whole torch modules,
+        TorchScript, exported programs).
     weights
-        A .safetensors file or a checkpoint with the weights of the torch network that `spec` names.
+        Path of a .safetensors file or a checkpoint with the weights of the torch network that `spec` names.
     shape, classes
-        Of one sample, and how many: what a network of the catalog is built for.
+        Shape of one sample and number of classes, for networks of the catalog.
 
     >>> load_model("model.pkl")
     Traceback (most recent call last):
@@ -65,7 +65,7 @@ def load_model(
     """
     if spec.startswith(_ARCHITECTURE):
         return _built(spec, weights, trust, shape, classes)
-    # Files first: a path may hold a colon too, for instance C:\\models\\model.npz.
+    # Check for files first: a path can also contain a colon, for instance C:\\models\\model.npz.
     suffix = Path(spec).suffix.lower()
     if suffix in _READERS:
         path = Path(spec)
@@ -75,54 +75,53 @@ def load_model(
         return _with_weights(_READERS[suffix](path, trust), spec, weights, trust)
     module, colon, name = spec.rpartition(":")
     if not colon or not module or not name:
-        raise ModelError(f"Cannot tell what model {spec!r} means. {_SUPPORTED}.")
+        raise ModelError(f"Unknown model {spec!r}. {_SUPPORTED}.")
     found, fresh = imported(spec)
     return _with_weights(found, spec, weights, trust, fresh=fresh)
 
 
 def _built(spec: str, weights: str, trust: bool, shape: tuple[int, ...] | None, classes: int | None) -> object:
-    """A network of the catalog with its weights."""
+    """Build a network of the catalog and load its weights."""
     if not weights:
         raise ModelError(
-            f"{spec!r} names a network without its weights, which would be untrained. Name their file: --weights FILE "
+            f"{spec!r} names a network without its weights, which would be untrained. Give their file: --weights FILE "
             "(`weights=`)."
         )
     if shape is None or classes is None:
-        raise ModelError(f"{spec!r} is built for the data: give `shape` of one sample and the number of `classes`.")
+        raise ModelError(f"{spec!r} must fit the data: give the `shape` of one sample and the number of `classes`.")
     from torch.random import fork_rng
 
-    from fairmargin.models.weights import load_weights
+    from fairmargin.models.reading.weights import load_weights
 
-    with fork_rng(devices=[]):  # what it draws at first is overwritten, and nobody else's randomness may move
+    with fork_rng(devices=[]):  # initial weights are overwritten; keep the global random state unchanged
         network = build_architecture(spec.removeprefix(_ARCHITECTURE), shape, classes)
     load_weights(network, Path(weights), trust=trust, user="the data")
     return network
 
 
 def _with_weights(model: object, spec: str, weights: str, trust: bool, *, fresh: bool = True) -> object:
-    """The model, with weights loaded into it if there are any.
+    """Load weights, if given, into the model.
 
-    An object of the user's that is not fresh is copied first: it may be asked for again, with other weights.
+    An object that is not newly created is copied first, because it may be loaded again with other weights.
     """
     if not weights:
         return model
     if not any(base.__module__ == "torch.nn.modules.module" for base in type(model).__mro__):
         raise ModelError(
-            f"--weights is for torch networks; {spec!r} is a `{type(model).__name__}`, which brings its own. Leave "
-            "it out."
+            f"--weights is for torch networks; {spec!r} is a `{type(model).__name__}`, which has its own. Leave it out."
         )
     from torch import nn
 
-    from fairmargin.models.weights import load_weights
+    from fairmargin.models.reading.weights import load_weights
 
     assert isinstance(model, nn.Module)
     if not fresh:
         try:
             model = copy.deepcopy(model)
-        except Exception as error:  # whatever the user's attributes raise when they are copied
+        except Exception as error:  # copying the user's attributes can raise anything
             raise ModelError(
-                f"{spec!r} cannot be copied to load weights into it ({type(error).__name__}: {error}). Name a function "
-                "that makes it."
+                f"{spec!r} cannot be copied to load weights into it ({type(error).__name__}: {error}). Give a function "
+                "that creates it."
             ) from error
     load_weights(model, Path(weights), trust=trust)
     return model
@@ -140,10 +139,10 @@ def save_linear(model: LinearClassifier, path: str | os.PathLike[str]) -> None:
     """
     target = Path(path)
     if target.suffix.lower() != ".npz":
-        raise ModelError(f"A linear model is written as .npz; given {target.name!r}.")
+        raise ModelError(f"A linear model must be saved as .npz; given {target.name!r}.")
     classes = np.array(model.classes)
     if classes.dtype == object or classes.tolist() != list(model.classes):
-        raise ModelError("The classes mix types, which .npz cannot hold; use all numbers or all strings as `classes`.")
+        raise ModelError("The classes mix types, which .npz cannot store; use all numbers or all strings as `classes`.")
     where = model.domain
     content = io.BytesIO()
     np.savez(
@@ -169,16 +168,14 @@ def _read_npz(path: Path, trust: bool) -> LinearClassifier:
         ) from None
     missing = [name for name in ("weight", "bias") if name not in arrays]
     if missing:
-        held = ", ".join(sorted(arrays)) or "nothing"
+        found = ", ".join(sorted(arrays)) or "nothing"
         raise ModelError(
-            f"'{path}' lacks the array {' and '.join(missing)}; it holds {held}. Write it with {_CONVERT}."
+            f"'{path}' lacks the array {' and '.join(missing)}; it holds {found}. Write it with {_CONVERT}."
         )
     try:
         domain = Domain(**{name: arrays[name] for name in ("low", "high", "scale") if name in arrays})
     except (TypeError, ValueError) as error:
-        raise ModelError(
-            f"'{path}' holds a domain (low, high, scale) that cannot be: {str(error).rstrip('.')}."
-        ) from None
+        raise ModelError(f"'{path}' holds an invalid domain (low, high, scale): {str(error).rstrip('.')}.") from None
     names = [str(name) for name in arrays.get("features", ())]
     try:
         model = as_classifier((arrays["weight"], arrays["bias"]), classes=arrays.get("classes"), domain=domain)
@@ -191,7 +188,7 @@ def _read_npz(path: Path, trust: bool) -> LinearClassifier:
 def _read_pickle(path: Path, trust: bool) -> object:
     if not trust:
         raise UntrustedError(
-            f"Reading '{path}' can run any code that its maker put in. If you made it yourself, pass --trust-model "
+            f"Reading '{path}' can run any code that its author put in. If you created it yourself, pass --trust-model "
             f"(trust=True). Otherwise ask for the coefficients of a linear model, written with {_CONVERT}."
         )
     try:
@@ -201,10 +198,10 @@ def _read_pickle(path: Path, trust: bool) -> object:
             return joblib.load(path)
         with path.open("rb") as stream:
             return pickle.load(stream)
-    except Exception as error:  # unpickling runs foreign code, which may raise anything
+    except Exception as error:  # unpickling runs arbitrary code, which can raise anything
         raise ModelError(
             f"'{path}' cannot be unpickled here ({type(error).__name__}: {error}). It may be damaged, or need the "
-            "packages, in the versions, that it was written with."
+            "packages and versions that it was written with."
         ) from error
 
 
@@ -215,18 +212,18 @@ def _read_skops(path: Path, trust: bool) -> object:
         raise ModelError(f"Reading '{path}' needs the package skops: pip install 'fairmargin[skops]'.") from None
     try:
         unknown = io.get_untrusted_types(file=path)
-    except Exception as error:  # a damaged archive, in skops' many ways of saying so
+    except Exception as error:  # skops raises different exceptions for damaged archives
         raise ModelError(f"'{path}' cannot be read by skops ({type(error).__name__}: {error}).") from error
     if unknown and not trust:
         raise UntrustedError(
-            f"'{path}' holds types that skops does not know to be safe: {', '.join(unknown)}. If you made the file "
+            f"'{path}' holds types that skops does not know to be safe: {', '.join(unknown)}. If you created the file "
             "yourself, pass --trust-model (trust=True)."
         )
     return io.load(path, trusted=unknown)
 
 
 def _read_onnx(path: Path, trust: bool) -> object:
-    from fairmargin.models.onnx_model import read_onnx
+    from fairmargin.models.reading.onnx_model import read_onnx
 
     return read_onnx(path)
 
@@ -234,32 +231,34 @@ def _read_onnx(path: Path, trust: bool) -> object:
 def _read_torch(path: Path, trust: bool) -> object:
     from torch import nn
 
-    from fairmargin.models.weights import weights_in
+    from fairmargin.models.reading.weights import weights_in
 
     kind = kind_of(path)
     weights_only = ModelError(
-        f"'{path}' holds weights only, which do not say what is calculated. Name the network they are for: --model "
+        f"'{path}' holds weights only, without the network. Name the network that they belong to: --model "
         f"arch:NAME --weights {path} (`fairmargin list architectures`), or --model path/to/file.py:function."
     )
     if kind is TorchFile.SAFETENSORS:
         raise weights_only
     if kind is TorchFile.CHECKPOINT:
-        held = read_checkpoint(path, trust=trust)
-        entries = held.items() if isinstance(held, dict) else ()
-        modules = {"": held} if isinstance(held, nn.Module) else {k: v for k, v in entries if isinstance(v, nn.Module)}
+        content = read_checkpoint(path, trust=trust)
+        entries = content.items() if isinstance(content, dict) else ()
+        modules = (
+            {"": content} if isinstance(content, nn.Module) else {k: v for k, v in entries if isinstance(v, nn.Module)}
+        )
         if len(modules) == 1:
             return next(iter(modules.values()))
         if modules:
             raise ModelError(
-                f"'{path}' holds several modules: {', '.join(map(str, modules))}. Save the one you mean alone, with "
+                f"'{path}' holds several modules: {', '.join(map(str, modules))}. Save only one of them, with "
                 "`torch.save`."
             )
-        if weights_in(held):
+        if weights_in(content):
             raise weights_only
-        raise ModelError(f"'{path}' holds no torch module but a `{type(held).__name__}`. Check the file.")
+        raise ModelError(f"Expected a torch module in '{path}'; found a `{type(content).__name__}`. Check the file.")
     if not trust:
         raise refuse(path, kind.value)
-    from fairmargin.models.programs import read_program
+    from fairmargin.models.reading.programs import read_program
 
     return read_program(path, kind)
 

@@ -1,4 +1,4 @@
-"""A hash of all that decides what a torch module answers, as far as the module itself shows it."""
+"""Fingerprints of torch modules: hashes of everything in a module that determines its outputs."""
 
 import dataclasses
 import functools
@@ -14,17 +14,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-# What every module has of its own: names of children and parameters, which are hashed by content, hooks and the mode.
+# Attributes of every module: children and parameters (hashed by content), hooks and the mode.
 _BOOKKEEPING = frozenset(vars(nn.Module())) | {"training"}
+# Former modules of our own classes. Fingerprints are keys of stored distances, so they use the name under which a class
+# was first fingerprinted. The source code of these classes is in fingerprints too: see `Normalized` and `Program`.
+_DEFINED_BEFORE = {"fairmargin.models.reading.programs": "fairmargin.models.programs"}
 _OF_A_FILE = re.compile(r"^(fairmargin_model_.*)_[0-9a-f]{12}$")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, np.generic, Enum)
 
 
 def module_fingerprint(module: nn.Module) -> str:
-    """A hash of structure, parameters, buffers, settings and code of a module and its parts.
+    """Compute a hash of structure, parameters, buffers, settings and code of a module and its parts.
 
-    Guarantee: the mode, gradients and hooks do not count, nor does the place in memory, so that the hash is the same in
-    another process. Functions that a `forward` calls by name from elsewhere are not seen.
+    Guarantee: the hash does not depend on mode, gradients, hooks or memory addresses, so it is the same in another
+    process. It does not cover functions from other modules that `forward` calls by name.
 
     >>> first, second = nn.Dropout(0.5), nn.Dropout(0.25)
     >>> module_fingerprint(first) == module_fingerprint(second)
@@ -42,47 +45,47 @@ def _of_module(module: nn.Module, above: frozenset[int]) -> str:
     for kind in sorted(kinds, key=_name_of):
         digest.update(_code_of(kind).encode())
     for name, part in module.named_modules():
-        program = getattr(part, "code", "")  # of a scripted or exported part, which has no class of its own
+        program = getattr(part, "code", "")  # scripted and exported parts have code instead of a class of their own
         digest.update(f"{name} {_name_of(type(part))} {program if isinstance(program, str) else ''}".encode())
         for key, value in sorted(_settings_of(part).items()):
             if key not in _BOOKKEEPING:
-                digest.update(f"{key}={_spelled(value, above)}".encode())
+                digest.update(f"{key}={_text_of(value, above)}".encode())
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        digest.update(f"{name}={_spelled(tensor, above)}".encode())
+        digest.update(f"{name}={_text_of(tensor, above)}".encode())
     return digest.hexdigest()
 
 
 def _settings_of(part: nn.Module) -> dict[str, Any]:
-    scripted = getattr(part, "_concrete_type", None)  # keeps its attributes where Python does not see them
+    scripted = getattr(part, "_concrete_type", None)  # scripted modules do not store attributes in `vars`
     if scripted is None or not isinstance(part, torch.jit.ScriptModule):
         return vars(part)
     return {name: getattr(part, name) for name in scripted.get_attributes()}
 
 
-def _spelled(value: Any, above: frozenset[int]) -> str:
-    """The value as a text that is the same in another process; `above` are the modules it is found in."""
+def _text_of(value: Any, above: frozenset[int]) -> str:
+    """Convert a value to a text that is the same in every process; `above` are the modules that contain it."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, Tensor):
         return f"{value.dtype} {tuple(value.shape)} {_bytes_of(value)}"
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {value.shape} {sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
-    if isinstance(value, nn.Module):  # kept in a list, say, where torch does not look
+    if isinstance(value, nn.Module):  # for instance in a list, where torch does not register it
         return "…" if id(value) in above else _of_module(value, above)
     if isinstance(value, dict):
-        return str([(_spelled(key, above), _spelled(part, above)) for key, part in value.items()])
+        return str([(_text_of(key, above), _text_of(part, above)) for key, part in value.items()])
     if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}{[_spelled(part, above) for part in value]}"
+        return f"{type(value).__name__}{[_text_of(part, above) for part in value]}"
     if isinstance(value, (set, frozenset)):
-        return str(sorted(_spelled(part, above) for part in value))
+        return str(sorted(_text_of(part, above) for part in value))
     if isinstance(value, functools.partial):
-        return _spelled((value.func, value.args, value.keywords), above)
+        return _text_of((value.func, value.args, value.keywords), above)
     if isinstance(value, (SimpleNamespace, Namespace)) or (
         dataclasses.is_dataclass(value) and hasattr(value, "__dict__")
     ):
-        return _name_of(type(value)) + ("" if isinstance(value, type) else _spelled(vars(value), above))
+        return _name_of(type(value)) + ("" if isinstance(value, type) else _text_of(vars(value), above))
     if isinstance(value, MethodType):
-        return _spelled(value.__func__, above)
+        return _text_of(value.__func__, above)
     if isinstance(value, FunctionType):
         return _of_function(value, above)
     return _name_of(value if isinstance(value, (type, BuiltinFunctionType)) else type(value))
@@ -91,12 +94,12 @@ def _spelled(value: Any, above: frozenset[int]) -> str:
 def _of_function(function: FunctionType, above: frozenset[int]) -> str:
     held = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     held = [part for part in held if part is not function]
-    return f"{_name_of(function)} {_source_of(function)} {_spelled([*held, function.__defaults__], above)}"
+    return f"{_name_of(function)} {_source_of(function)} {_text_of([*held, function.__defaults__], above)}"
 
 
 def _is_filled(cell: Any) -> bool:
     try:
-        cell.cell_contents  # noqa: B018 — an empty cell says so by raising
+        cell.cell_contents  # noqa: B018 — raises if the cell is empty
     except ValueError:
         return False
     return True
@@ -111,13 +114,14 @@ def _bytes_of(tensor: Tensor) -> str:
 
 
 def _name_of(thing: Any) -> str:
-    # A module read from a user's file bears a hash of its path, which decides nothing: a file may be moved.
+    # The name of a module read from a user's file contains a hash of its path, which is irrelevant for the outputs.
     module = _OF_A_FILE.sub(r"\1", str(getattr(thing, "__module__", "")))
+    module = _DEFINED_BEFORE.get(module, module)
     return f"{module}.{getattr(thing, '__qualname__', type(thing).__qualname__)}"
 
 
 def _code_of(kind: type) -> str:
-    """The name of a class and, if it is not torch's own, its code: an edited `forward` makes another model."""
+    """Return the name of a class, with torch's version for its own classes and with the source code for all others."""
     name = _name_of(kind)
     if name.split(".")[0] == "torch":
         return f"{name} {torch.__version__}"
@@ -125,7 +129,7 @@ def _code_of(kind: type) -> str:
 
 
 def _source_of(thing: Any) -> str:
-    """The source of a class or function; where there is none, as in a class typed at a prompt, what it compiled to."""
+    """Return the source code of a class or function, or its bytecode if there is none, as in interactive sessions."""
     try:
         return inspect.getsource(thing)
     except (OSError, TypeError):

@@ -1,4 +1,4 @@
-"""A model while it is being measured: scores that can be differentiated, a plain answer, and the space around them."""
+"""Models opened for gradient-based estimators: differentiable scores, final scores, and the domain as tensors."""
 
 import math
 from collections.abc import Callable
@@ -10,33 +10,35 @@ from torch import Tensor
 from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError
 
-TILE = 64  # on processors of today a batch below 16 gives other last bits than a full one; tiles of 64 never did
+TILE = 64  # on current processors, batches below 16 differ from larger ones in the last bits; 64 was always stable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Network:
-    """What a gradient-based estimator works with; `model.network(shape)` makes one for the time of a measurement.
+    """The interface of a model for gradient-based estimators; `model.network(shape)` opens one for a measurement.
 
-    Samples are rows: (n, features) tensors of `dtype` on `device`. Both functions must be given exactly `tile` rows,
-    which `fairmargin.perturbation.tiles` sees to.
+    Samples are rows: (n, features) tensors of `dtype` on `device`. Both functions must be called with exactly `tile`
+    rows, which `fairmargin.perturbation.tiles` ensures.
 
     Parameters
     ----------
     scores
-        Rows to one score per class, differentiable in the rows. It may be a faster copy of the model, whose
-        answers differ in the last digits.
+        Function from rows to one score per class, differentiable in the rows. It may use a faster copy of the model
+        that differs in the last digits.
     plain
-        The same by the model itself, not differentiable: what it says decides whether an input is misclassified. Far
-        outside of what it was trained on its scores may overflow; `finite` refuses that for the samples themselves.
+        Function from rows to the scores of the original model, not differentiable. It decides whether an input is
+        misclassified. Scores can overflow far from the training data; `finite` checks those of the samples.
+    classes
+        Number of classes.
     tile
-        How many rows a call takes.
+        Number of rows per call.
     low, high
-        Where each feature may lie; an immutable feature has both at ∓inf and `scale` 0.
+        Bounds of each feature; an immutable feature has the bounds ∓inf and `scale` 0.
     scale
-        How long a step of length 1 is in each feature; 0 for one that cannot move.
+        Scale of each feature; 0 for immutable features.
     references
-        Inputs, as rows, fixed in advance: where a search finds nothing, the way to the nearest of them that the model
-        takes for another class is tried.
+        Fixed inputs, as rows. If a search finds nothing, it tries the line to the nearest of them that the model
+        assigns to another class.
     """
 
     scores: Callable[[Tensor], Tensor]
@@ -50,17 +52,17 @@ class Network:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The kind of number that the model calculates with."""
+        """The floating-point type of the model."""
         return self.scale.dtype
 
     @property
     def device(self) -> torch.device:
-        """Where the model calculates."""
+        """The device of the model."""
         return self.scale.device
 
 
 def finite(scores: Tensor) -> Tensor:
-    """The scores, if they are numbers."""
+    """Return the scores unchanged after checking that they are finite."""
     if not torch.isfinite(scores).all():
         raise ModelError(
             "The model's scores hold NaN or infinity. Are its weights damaged, or its inputs not scaled as in training?"
@@ -71,7 +73,7 @@ def finite(scores: Tensor) -> Tensor:
 def space(
     domain: Domain, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`low`, `high` and `scale` of a domain as rows of one number per feature."""
+    """Convert a domain to the tensors `low`, `high` and `scale` with one number per feature."""
     features = math.prod(shape)
     low, high, scale = (part.copy() for part in domain.flat(features))
     fixed = ~domain.movable(features)

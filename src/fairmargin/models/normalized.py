@@ -11,6 +11,8 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
+# The source code of this class, including its docstrings, is part of the fingerprints of models, and stored distances
+# are found by these fingerprints. Do not edit the class.
 class Normalized(nn.Module):
     """A module after (x − mean) / std.
 
@@ -92,7 +94,7 @@ def _numbers(values: Any, name: str) -> Tensor:
 
 
 def _example_of(model: nn.Module) -> Tensor:
-    """A tensor where the model is and of its kind of number."""
+    """Return a tensor with the device and the floating-point type of the model."""
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.is_floating_point():
             return tensor

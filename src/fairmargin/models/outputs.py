@@ -1,8 +1,8 @@
-"""What a network returns for each sample, and how it becomes one score per class.
+"""Outputs of networks: what a network returns for each sample, and how it becomes one score per class.
 
-A search follows the gradient of score differences. The gradients of probabilities vanish where a model is sure, so
-that a search on them stops too far away. Therefore probabilities are never searched: a final Softmax or Sigmoid layer
-is left out, and where that is not possible the search uses log-odds.
+A search follows the gradient of score differences. The gradients of probabilities vanish where a model is certain, so a
+search on them stops too far from the boundary. Searches therefore never use probabilities: a final Softmax or Sigmoid
+layer is left out, or log-odds are used if that is not possible.
 """
 
 import copy
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from fairmargin.errors import ModelError, exits_refused
 
 _LAYERS = (nn.Softmax, nn.Sigmoid)
-_SUM = 1e-4  # how far a row of float32 probabilities may sum to something other than 1
-# Steps that autograd records for changes of shape only, by their names without the ending.
+_SUM = 1e-4  # tolerance for the sum of a row of float32 probabilities
+# Names, without suffix, of the autograd nodes that only change the shape.
 _RESHAPING = (
     "Squeeze",
     "Unsqueeze",
@@ -39,35 +39,34 @@ _AMBIGUOUS = (
 
 
 _LOGARITHM = (
-    "The model returns one number per sample that seems to be the logarithm of a probability: its last step is a "
-    "logarithm, and all numbers are below 0. Let it return the logit z before that step, of shape (n,) or (n, 1), or "
+    "The model returns one number per sample that seems to be the logarithm of a probability: its last operation is a "
+    "logarithm, and all numbers are below 0. Let it return the logit z before it, of shape (n,) or (n, 1), or "
     "two columns of logarithms, one per class."
 )
 
 
 class Returned(StrEnum):
-    """What the numbers are that a network returns."""
+    """The kinds of numbers that a network can return."""
 
-    SCORES = "scores"  # one per class, on no particular scale
+    SCORES = "scores"  # one per class, on an arbitrary scale
     PROBABILITIES = "probabilities"  # one per class, with the sum 1
     SIGMOIDS = "sigmoids"  # one per class, each between 0 and 1
-    LOGIT = "logit"  # one: the second class where it is above 0
-    SIGMOID = "sigmoid"  # one: the second class where it is above 1/2
+    LOGIT = "logit"  # one number: the second class if it is above 0
+    SIGMOID = "sigmoid"  # one number: the second class if it is above 1/2
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """How the output of a network is read.
+    """How to convert the output of a network to scores.
 
-    Guarantee: the class with the largest score is the class that the network's own output names; the first if several
-    tie.
+    Guarantee: the class with the largest score is the class that the network predicts; ties go to the first class.
 
     Parameters
     ----------
     kind
-        What the network returns.
+        Kind of numbers that the network returns.
     layer
-        The name of its final Softmax or Sigmoid layer, which the search leaves out; empty if there is none.
+        Name of the final Softmax or Sigmoid layer, which searches leave out; empty if there is none.
     """
 
     kind: Returned = Returned.SCORES
@@ -80,7 +79,7 @@ class Outputs:
 
     @property
     def searched_as_log_odds(self) -> bool:
-        """Whether probabilities are all there is: no layer could be left out."""
+        """Whether searches use log-odds, because the network returns probabilities and no layer could be left out."""
         return not self.layer and self.kind in (Returned.PROBABILITIES, Returned.SIGMOIDS, Returned.SIGMOID)
 
     def scores(self, out: Tensor) -> Tensor:
@@ -90,7 +89,7 @@ class Outputs:
         return as_two(out) if self.single else out
 
     def decided(self, module: nn.Module, out: Tensor) -> Tensor:
-        """Return the same scores with the decision of the whole network: its rounding may make classes tie."""
+        """Return the scores, adjusted to the decision of the whole network, whose rounding can cause ties."""
         scores = self.scores(out)
         if self.kind in (Returned.SCORES, Returned.LOGIT):
             return scores
@@ -116,7 +115,7 @@ class Outputs:
 
 
 class TwoColumns(nn.Module):
-    """A network with one logit z as a network with the scores [0, z]."""
+    """A network with one logit z, converted to a network with the scores [0, z]."""
 
     def __init__(self, model: nn.Module, like: Tensor) -> None:
         super().__init__()
@@ -125,7 +124,7 @@ class TwoColumns(nn.Module):
         self.columns.weight.copy_(torch.tensor([[0.0], [1.0]]))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return both scores."""
+        """Return the scores [0, z] of both classes."""
         scores: Tensor = self.columns(self.model(x).reshape(-1, 1))
         return scores
 
@@ -146,24 +145,24 @@ def is_single(out: Tensor, classes: int) -> bool:
 
 
 def outputs_of(module: nn.Module, x: Tensor, classes: int) -> Outputs:
-    """Find out what a network in evaluation mode returns, from its answers on some samples.
+    """Determine what a network in evaluation mode returns, from its outputs for some samples.
 
     Probabilities are recognised by their range and, for several columns, by their sums; one column between 0 and 1 is a
-    probability only if a Sigmoid is the last step.
+    probability only if the last operation is a Sigmoid.
     """
     answer = _answer(module, x)
     if not isinstance(answer, Tensor) or not answer.is_floating_point() or not answer.dim():
-        return Outputs()  # refused with a sentence when it is used
+        return Outputs()  # raises an error when it is used
     out, last = answer.detach(), _last_step(answer.grad_fn)
     single = is_single(out, classes) and len(out) == len(x)
     if not single and tuple(out.shape) != (len(x), classes):
         return Outputs()
-    if single and last in ("LogSigmoid", "Log") and (out <= 0).all():  # above 0 would never be the second class
+    if single and last in ("LogSigmoid", "Log") and (out <= 0).all():  # as a logit, it would never be the second class
         raise ModelError(_LOGARITHM)
     if not ((out >= 0) & (out <= 1)).all():
         return Outputs(Returned.LOGIT) if single else Outputs()
     summing = not single and bool(((out.sum(dim=1) - 1).abs() <= max(_SUM, classes * _eps(out))).all())
-    if last in _LINEAR:  # whatever range its values happen to have
+    if last in _LINEAR:  # the range of the values is a coincidence
         return Outputs(Returned.LOGIT) if single else Outputs()
     layer, name = _final_layer(module, x, out)
     if single:
@@ -178,10 +177,10 @@ def outputs_of(module: nn.Module, x: Tensor, classes: int) -> Outputs:
 
 
 def _answer(module: nn.Module, x: Tensor) -> Any:
-    """Return the answers with the steps that led to them, where the network can be differentiated."""
+    """Return the outputs, with their autograd graph if the network can be differentiated."""
     with torch.enable_grad(), exits_refused():
         try:
-            return module(x.clone().requires_grad_(True).clone())  # not the leaf itself, which refuses work in place
+            return module(x.clone().requires_grad_(True).clone())  # not the leaf, which forbids in-place operations
         except RuntimeError:
             pass
     with torch.no_grad(), exits_refused():
@@ -189,7 +188,7 @@ def _answer(module: nn.Module, x: Tensor) -> Any:
 
 
 def without_layer(module: nn.Module, name: str) -> nn.Module:
-    """Return a copy of a module, with the same parameters and buffers, that skips one layer."""
+    """Return a copy of a module without one layer, sharing its parameters and buffers."""
     if not name:
         return module
     shared = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
@@ -200,7 +199,7 @@ def without_layer(module: nn.Module, name: str) -> nn.Module:
 
 
 def _final_layer(module: nn.Module, x: Tensor, out: Tensor) -> tuple[nn.Module | None, str]:
-    """Return the Softmax or Sigmoid layer that everything before only feeds, and its name."""
+    """Return the final Softmax or Sigmoid layer and its name, or None and an empty name."""
     candidates = [
         (part, name) for name, part in module.named_modules() if name and type(part) in _LAYERS
     ]  # a subclass may calculate something else
@@ -217,7 +216,7 @@ def _final_layer(module: nn.Module, x: Tensor, out: Tensor) -> tuple[nn.Module |
 
 
 def _last_step(step: Any) -> str:
-    """Return the name of the last step of a calculation that changes more than the shape; a constant may be added."""
+    """Return the name of the last operation that changes more than the shape; one added constant is ignored."""
     added = False
     while step is not None:
         name = str(step.name()).rstrip("0123456789").removesuffix("Backward")
@@ -236,7 +235,7 @@ def _log(p: Tensor) -> Tensor:
 
 
 def _log_odds(p: Tensor) -> Tensor:
-    """log(p / (1 − p)), bounded where p is 0 or 1."""
+    """Compute log(p / (1 − p)), with finite values for p equal to 0 or 1."""
     kind = torch.finfo(p.dtype)
     inside = p.clamp(kind.tiny, 1 - kind.eps / 2)
     return inside.log() - torch.log1p(-inside)

@@ -1,7 +1,7 @@
-"""Checks of a model on some of the samples, before anything is measured.
+"""Checks of a model on some of the samples, before distances are measured.
 
-A distance is defined for a model whose answer depends on one sample and on nothing else. Models that modify their
-input, that answer at random, or whose answer depends on the other samples of a batch are refused with the numbers.
+A distance is defined only if the output of a model for a sample depends on nothing else. Models that modify their
+input, that are random, or whose outputs depend on the other samples of a batch are refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,20 +22,18 @@ if TYPE_CHECKING:
     from fairmargin.models.torch_model import TorchClassifier
 
 Numbers = npt.NDArray[Any]
-Ask = Callable[[Numbers], Numbers]  # samples to one row of comparable scores each, or to one label
-Batch = tuple[str, Numbers, Numbers]  # words for a batch, positions of some samples, and the answers for these
+Evaluate = Callable[[Numbers], Numbers]  # from samples to one row of comparable scores each, or to one label
+Batch = tuple[str, Numbers, Numbers]  # description of a batch, positions of some samples, and the outputs for them
 
 _SAMPLES = 32
-_BESIDE = 96  # inputs that are asked about together with the samples
-_ALONE = 4  # samples that are also asked about one by one
-# How far scores of one sample may differ between batches: matrix products and convolutions add in another order. The
-# square root of the precision is far above what that changes, and far below what another batch changes.
+_BESIDE = 96  # inputs that are evaluated together with the samples
+_ALONE = 4  # samples that are also evaluated one by one
+# The scores of a sample can differ between batches by rounding, since products are added in another order. The square
+# root of the precision is far above such differences, and far below real dependencies on the batch.
 _PRECISION = float(np.finfo(np.float32).eps)
-_COARSE = 4e-4  # of networks that calculate in half precision inside, where batches have different sizes
-_FAINT = (
-    100  # times as far as the samples lie apart: a boundary that the slope of scores puts there was not found by it
-)
-_NEAR = 1e-3  # to 0 or 1, as probabilities of a sure network are
+_COARSE = 4e-4  # precision for batches of other sizes, since networks may use half precision internally
+_FAINT = 100  # multiple of the distance between samples: a gradient that predicts a boundary further away is too small
+_NEAR = 1e-3  # distance to 0 or 1 that is typical for probabilities of a certain network
 _REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
 
 
@@ -46,9 +44,9 @@ class Probed:
     Parameters
     ----------
     model
-        The model as it is measured: of a network it is known what it returns.
+        The model to be measured; for a network, the kind of its outputs is known.
     notes, warnings
-        What a reader of the results should know about it, as sentences; those that question the results.
+        Sentences about the model for readers of the results; warnings are notes that question the results.
     """
 
     model: Classifier
@@ -57,40 +55,40 @@ class Probed:
 
 
 def probed(model: Classifier, x: Any) -> Probed:
-    """Check a model on some of the samples and find out what it returns.
+    """Check a model on some of the samples, and determine the kind of its outputs.
 
-    Guarantee: the samples are not modified, whatever the model does. A model that modifies its input, answers at random
-    or depends on the batch is a `ModelError` that says for how many samples and by how much.
+    Guarantee: the samples are never modified. A model that modifies its input, is random or depends on the batch raises
+    a `ModelError` with the number of affected samples and the size of the differences.
 
     Parameters
     ----------
     model
         Any classifier.
     x
-        The samples that will be measured; up to 32 of them, spread evenly, are used.
+        The samples to be measured; up to 32 of them, spread evenly, are used.
 
     >>> probed(LinearClassifier([[0.0], [1.0]], [0.0, -1.0]), np.zeros((3, 1))).notes
     ()
     """
     if isinstance(model, LinearClassifier):
-        return Probed(model)  # one row of sums for each sample, by our own code
-    some = _spread(x)
+        return Probed(model)  # our own code, in which samples are independent
+    samples = _spread(x)
     if not _is_network(model):
-        _check_predictions(model, some)
+        _check_predictions(model, samples)
         return Probed(model)
     from fairmargin.models.torch_model import TorchClassifier
 
     if not isinstance(model, TorchClassifier):
-        _check_network(model, some)  # type: ignore[arg-type]
-        _check_predictions(model, some)
+        _check_network(model, samples)  # type: ignore[arg-type]
+        _check_predictions(model, samples)
         return Probed(model)
-    known = model.looked_at(some)
-    _check_network(known, some)  # its predictions come from the same place
-    return Probed(known, *_notes_on_outputs(known, x, some))
+    known = model.looked_at(samples)
+    _check_network(known, samples)  # predictions are computed from the same scores
+    return Probed(known, *_notes_on_outputs(known, x, samples))
 
 
 def _spread(x: Any) -> Numbers:
-    """Copies of up to 32 samples, spread evenly: the first ones may all be of one class."""
+    """Return copies of up to 32 samples, spread evenly, since the first ones may all have one class."""
     places = np.unique(np.linspace(0, len(x) - 1, _SAMPLES).astype(np.int64))
     return np.concatenate([np.asarray(x[i : i + 1]) for i in places.tolist()])
 
@@ -100,7 +98,7 @@ def _is_network(model: Classifier) -> bool:
 
 
 def _check_network(model: Differentiable, x: Numbers) -> None:
-    """Check a model by the scores that a search follows, in full tiles of rows, as it is always asked."""
+    """Check the scores that a search follows, in full tiles of rows, as in a measurement."""
     import torch
 
     from fairmargin.models.network import finite
@@ -112,7 +110,7 @@ def _check_network(model: Differentiable, x: Numbers) -> None:
         _check_tensor_unchanged(network, tile)
         finite(network.plain(tile))
 
-        def ask(samples: Numbers) -> Numbers:
+        def evaluate(samples: Numbers) -> Numbers:
             batch = torch.as_tensor(samples.copy(), device=network.device).to(network.dtype)
             tiles = [_filled(part, network.tile) for part in torch.split(batch, network.tile)]
             return np.concatenate([comparable(network.plain(tile)) for tile in tiles])[: len(samples)]
@@ -120,16 +118,16 @@ def _check_network(model: Differentiable, x: Numbers) -> None:
         precision = float(torch.finfo(network.dtype).eps)
         # By way of numpy in double precision, which holds every number of a network exactly.
         flat, moved = (each.double().cpu().numpy() for each in (rows, _inside(network, 0.75 * rows)))
-        first = ask(flat)
-        _check_again(first, ask(flat), precision)
+        first = evaluate(flat)
+        _check_again(first, evaluate(flat), precision)
         if network.tile > 1:
-            _check_batches(first, _batches(flat, moved, ask), precision)
+            _check_batches(first, _batches(flat, moved, evaluate), precision)
     _check_batches(first, _other_sizes(model, shape, rows), max(precision, _COARSE))
 
 
 def _check_tensor_unchanged(network: "Network", tile: "Tensor") -> None:
     given = tile.clone()
-    version = given._version  # counts every operation in place, also one that happens to change nothing here
+    version = given._version  # counts every in-place operation, even one that changes no value
     network.plain(given)
     changed = (given != tile).cpu().numpy()
     if changed.any() or given._version != version:
@@ -137,7 +135,7 @@ def _check_tensor_unchanged(network: "Network", tile: "Tensor") -> None:
 
 
 def _comparable(model: Any) -> Callable[["Tensor"], Numbers]:
-    """Scores as numbers to compare; log-odds, which are coarse near 0 and 1, as the probabilities they come from."""
+    """Return a function from scores to comparable numbers: log-odds, imprecise near 0 and 1, become probabilities."""
     outputs = getattr(model, "outputs", None)
 
     def comparable(scores: "Tensor") -> Numbers:
@@ -153,7 +151,7 @@ def _rows_of(network: "Network", x: Numbers) -> "Tensor":
     import torch
 
     kind = np.float64 if network.dtype is torch.float64 else np.float32
-    with np.errstate(over="ignore"):  # too large for single precision becomes infinity: the scores show it
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinity, which shows in the scores
         held = np.array(x, dtype=kind)
     return torch.as_tensor(held, device=network.device).to(network.dtype).flatten(1)
 
@@ -163,14 +161,14 @@ def _inside(network: "Network", rows: "Tensor") -> "Tensor":
 
 
 def _filled(rows: "Tensor", size: int) -> "Tensor":
-    """A tile of copies of the rows, the last of them repeated."""
+    """Fill a tile with copies of the rows by repeating the last row."""
     import torch
 
     return torch.cat([rows, rows[-1:].expand(size - len(rows), -1)])
 
 
 def _other_sizes(model: Any, shape: tuple[int, ...], rows: "Tensor") -> Iterator[Batch]:
-    """Ask a torch module in batches smaller than a tile, if it takes any number of samples."""
+    """Evaluate a torch module in batches smaller than a tile, if it supports other batch sizes."""
     from fairmargin.models.torch_model import TorchClassifier
 
     if not isinstance(model, TorchClassifier) or model.tile == 1:
@@ -181,12 +179,12 @@ def _other_sizes(model: Any, shape: tuple[int, ...], rows: "Tensor") -> Iterator
             try:
                 answers = comparable(network.plain(rows[:size].clone()))
             except FairmarginError:
-                continue  # made for batches of one size, for instance
+                continue  # for instance because the module has a fixed batch size
         yield f"in a batch of {size} instead of {model.tile}", np.arange(size), answers
 
 
 def _check_predictions(model: Classifier, x: Numbers) -> None:
-    """Check a model by its predictions, and by its scores where it gives any."""
+    """Check the predictions of a model, and its scores if it has any."""
     scored = _scored(model, x)
     for call in filter(None, (model.predict, scored)):
         given = x.copy()
@@ -213,66 +211,66 @@ def _check_predictions(model: Classifier, x: Numbers) -> None:
                 f"returned {strange.tolist()[0]!r}. Return the position of each label in `classes`."
             )
 
-    def ask(samples: Numbers) -> Numbers:
-        given = np.array(samples, dtype=x.dtype)  # in the order of memory, whatever view it was
+    def evaluate(samples: Numbers) -> Numbers:
+        given = np.array(samples, dtype=x.dtype)  # a contiguous copy, since samples can be a view
         return np.asarray(model.predict(given))[:, None] if scored is None else scored(given)
 
-    first = ask(x)
-    _check_again(first, ask(x), _PRECISION)
-    _check_batches(first, _batches(x, None, ask), _PRECISION)
+    first = evaluate(x)
+    _check_again(first, evaluate(x), _PRECISION)
+    _check_batches(first, _batches(x, None, evaluate), _PRECISION)
 
 
-def _scored(model: Any, x: Numbers) -> Ask | None:
-    """The model's own scores, where it has a method `scores` that gives one number per class for each sample."""
+def _scored(model: Any, x: Numbers) -> Evaluate | None:
+    """Return the method `scores` of the model if it gives one number per class for each sample, else None."""
     scores = getattr(model, "scores", None)
     if not callable(scores):
         return None
     try:
         tried = np.asarray(scores(x.copy()), dtype=np.float64)
     except _REFUSALS:
-        return None  # not the method that is meant here
+        return None  # a method with another meaning
     if tried.shape != (len(x), len(model.classes)) or not np.isfinite(tried).all():
         return None
     return lambda samples: np.asarray(scores(samples), dtype=np.float64)
 
 
-def _batches(x: Numbers, moved: Numbers | None, ask: Ask) -> Iterator[Batch]:
-    """Ask for the same samples in other batches; a model may refuse batches that are small."""
+def _batches(x: Numbers, moved: Numbers | None, evaluate: Evaluate) -> Iterator[Batch]:
+    """Evaluate the same samples in other batches; small batches that the model refuses are skipped."""
     everyone = np.arange(len(x))
     if len(x) > 1:
-        yield "when their order is reversed", everyone, ask(x[::-1])[::-1]
+        yield "when their order is reversed", everyone, evaluate(x[::-1])[::-1]
     if moved is not None:
-        yield "with other samples beside them", everyone, ask(np.concatenate([x, moved]))[: len(x)]
-    else:  # labels change only where another batch moves them far: copies of the extremes, more than the samples
+        yield "with other samples beside them", everyone, evaluate(np.concatenate([x, moved]))[: len(x)]
+    else:  # labels change only if a batch has a large effect, so add many copies of extreme inputs
         for words, corner in (("large", x.max(axis=0)), ("small", x.min(axis=0))):
             beside = np.repeat(corner[None], _BESIDE, axis=0)
             try:
-                answers = ask(np.concatenate([x, beside]))
+                answers = evaluate(np.concatenate([x, beside]))
             except _REFUSALS:
                 continue
             yield f"with {_BESIDE} {words} inputs beside them", everyone, answers[: len(x)]
     parts = [everyone[: len(x) // 2], everyone[len(x) // 2 :], *everyone[:_ALONE, None]]
     for which in filter(len, parts):
         try:
-            answers = ask(x[which])
+            answers = evaluate(x[which])
         except _REFUSALS:
             continue
         yield f"in a batch of {len(which)} instead of {len(x)} samples", which, answers
 
 
 def _check_again(first: Numbers, second: Numbers, precision: float) -> None:
-    """Refuse a model that answers the same question differently: it has no boundary to measure a distance to."""
+    """Refuse a model with different outputs for equal inputs, because it has no fixed decision boundary."""
     apart = _apart(first, second, first, precision)
     if apart.any():
         raise ModelError(
-            "The model answers the same inputs differently when asked again: something in it is random even in "
-            f"evaluation mode (the answers for {apart.sum()} of {len(first)} samples differ, by up to "
+            "The model returns different outputs when the same inputs are evaluated again, so it is random even in "
+            f"evaluation mode (the outputs for {apart.sum()} of {len(first)} samples differ, by up to "
             f"{np.abs(first - second).max():.2g}). Make it deterministic, or measure a smoothed version of it."
         )
 
 
 def _check_batches(first: Numbers, others: Iterator[Batch], precision: float) -> None:
-    """Refuse a model whose answer for a sample depends on what else is in the batch."""
+    """Refuse a model whose output for a sample depends on the other samples of the batch."""
     differing, most, first_words = np.zeros(len(first), dtype=bool), 0.0, ""
     relabelled = np.zeros(len(first), dtype=bool)
     for words, which, answers in others:
@@ -289,7 +287,7 @@ def _check_batches(first: Numbers, others: Iterator[Batch], precision: float) ->
         return
     scores = f"the scores of {differing.sum()} of {len(first)} samples change by up to {most:.2g}, and "
     raise ModelError(
-        "The model's answer for a sample depends on the other samples of its batch, so that its distance is not "
+        "The model's output for a sample depends on the other samples of its batch, so its distance is not "
         f"defined: {scores if first.shape[1] > 1 else ''}the predictions of {relabelled.sum()} of {len(first)} samples "
         f"change, for instance {first_words}. Normalise each sample alone or by fixed statistics: BatchNorm with "
         "`track_running_stats=True` and trained statistics, or a mean and deviation of the training data."
@@ -297,9 +295,9 @@ def _check_batches(first: Numbers, others: Iterator[Batch], precision: float) ->
 
 
 def _apart(first: Numbers, second: Numbers, every: Numbers, precision: float) -> npt.NDArray[np.bool_]:
-    """Which rows differ by more than rounding; of labels, one number each, which are not equal.
+    """Return which rows differ by more than rounding; labels, one number per row, differ if they are not equal.
 
-    Scores are compared up to a number that all classes share, relative to how far they lie apart.
+    Scores are compared up to a common offset, relative to their differences between classes.
     """
     if first.shape[1] == 1:
         return np.asarray((first != second).any(axis=1))
@@ -314,55 +312,55 @@ def _apart(first: Numbers, second: Numbers, every: Numbers, precision: float) ->
 def _in_place(changed: int, total: int, most: float, remedy: str) -> ModelError:
     return ModelError(
         f"The model modifies its input in place: {changed:,} of {total:,} numbers of the probed samples changed, by up "
-        f"to {most:.2g}, so that other inputs than the samples would be measured. Let it work on a copy: begin with "
-        f"`{remedy}`."
+        f"to {most:.2g}, so that other inputs than the samples would be measured. Let it work on a copy, by starting "
+        f"with `{remedy}`."
     )
 
 
-def _notes_on_outputs(model: "TorchClassifier", x: Any, some: Numbers) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return notes and warnings on what a network returns: probabilities, or scores without a slope."""
+def _notes_on_outputs(model: "TorchClassifier", x: Any, samples: Numbers) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return notes and warnings about the outputs of a network: probabilities, or scores without gradients."""
     outputs = model.outputs
-    faint = _words_on_slopes(model, some) or _words_on_range(model, some)
+    faint = _warning_about_gradients(model, samples) or _warning_about_range(model, samples)
     if outputs is None or not (outputs.layer or outputs.searched_as_log_odds):
         return faint, faint
     if outputs.layer:
         name = type(model.module.get_submodule(outputs.layer)).__name__
-        note = f"The network's final {name} layer is left out of the search; decisions are those of the whole network."
+        note = f"Searches leave out the network's final {name} layer; decisions are those of the whole network."
         ties = model.tied(x)
         if not ties:
             return (note, *faint), faint
         tied = (
             f"{note} For {ties:,} of {len(x):,} samples several sigmoids are exactly 1 in the network's precision, so "
-            "that the first of these classes is its decision. There the search may stop too far away. Let the network "
+            "that the first of these classes is predicted. Their distances may be too large. Let the network "
             "return its scores before the sigmoid."
         )
         return (tied, *faint), (tied, *faint)
-    note, count = "The network returns probabilities; the search uses their log-odds.", model.saturated(x)
+    note, count = "The network returns probabilities; searches use their log-odds.", model.saturated(x)
     if not count:
         return (note, *faint), faint
     warning = (
         f"{note} For {count:,} of {len(x):,} samples the probabilities are exactly 0 or 1 in the network's precision: "
-        "there is no gradient, and their distances may be far too large. Let the network return its scores before the "
+        "their gradient is 0, and their distances may be far too large. Let the network return its scores before the "
         "softmax or sigmoid."
     )
     return (warning,), (warning,)
 
 
-def _words_on_slopes(model: "TorchClassifier", x: Numbers) -> tuple[str, ...]:
-    """Return a warning if the scores that are searched hardly change with the input: what bounds them is unknown."""
+def _warning_about_gradients(model: "TorchClassifier", x: Numbers) -> tuple[str, ...]:
+    """Return a warning if the scores hardly change with the input, for instance because they are saturated."""
     count = _faint_slopes(model, x)
     if not count:
         return ()
     return (
-        f"For {count} of {len(x)} probed samples the scores have no slope, or one so faint that by it the boundary "
-        f"lies more than {_FAINT} times as far away as the samples lie apart: a search by gradients may find distances "
-        "that are far too large, or none. If a softmax, a sigmoid, a clamp or a logarithm of these comes last, let the "
-        "network return its scores before that.",
+        f"For {count} of {len(x)} probed samples the gradient of the scores is zero, or so small that it predicts a "
+        f"boundary more than {_FAINT} times as far away as the samples are from each other: searches by gradients may "
+        "find distances that are far too large, or none. If the network ends with a softmax, a sigmoid, a clamp or a "
+        "logarithm of these, let it return its scores before that.",
     )
 
 
-def _words_on_range(model: "TorchClassifier", x: Numbers) -> tuple[str, ...]:
-    """Return a warning if scores look like one probability per class, of which the last step does not tell."""
+def _warning_about_range(model: "TorchClassifier", x: Numbers) -> tuple[str, ...]:
+    """Return a warning if scores look like one probability per class although the last operation is not a sigmoid."""
     if model.outputs is None or model.outputs.kind != "scores":
         return ()
     with model.network(x.shape[1:]) as network:
@@ -370,14 +368,14 @@ def _words_on_range(model: "TorchClassifier", x: Numbers) -> tuple[str, ...]:
     if not (scores.min() >= 0 and scores.max() <= 1 and scores.min() < _NEAR and scores.max() > 1 - _NEAR):
         return ()
     return (
-        "All scores of the probed samples lie between 0 and 1, and some are near both. If they are probabilities, such "
+        "All scores of the probed samples are between 0 and 1, and some are near both. If they are probabilities, such "
         "as one sigmoid per class, distances may be far too large: let the network return its scores before the "
         "sigmoid.",
     )
 
 
 def _faint_slopes(model: "TorchClassifier", x: Numbers) -> int:
-    """Return for how many samples the lead over the second class melts too slowly to show where the boundary is."""
+    """Return the number of samples for which the gradient of the margin is too small to locate the boundary."""
     import torch
 
     count = 0
@@ -391,7 +389,7 @@ def _faint_slopes(model: "TorchClassifier", x: Numbers) -> int:
                 best = network.scores(tile).topk(2, dim=1).values
                 lead = best[:, 0] - best[:, 1]
                 if not lead.requires_grad:
-                    return 0  # said by the estimators that need gradients
+                    return 0  # estimators that need gradients raise an error
                 try:
                     (slope,) = torch.autograd.grad(lead.sum(), tile, materialize_grads=True)
                 except (RuntimeError, NotImplementedError, TypeError, ValueError):

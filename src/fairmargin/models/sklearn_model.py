@@ -1,4 +1,4 @@
-"""scikit-learn's linear models, also at the end of affine pipelines, as one exact `LinearClassifier`."""
+"""Conversion of scikit-learn's linear models, also at the end of affine pipelines, to a `LinearClassifier`."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError
 from fairmargin.models.linear import LinearClassifier
 
-# Exact types, not subclasses: a subclass may override `predict`, and then coefficients no longer tell what it does.
+# Exact types only, because a subclass may override `predict`, so that the coefficients do not determine predictions.
 _CLASSIFIERS = {
     "sklearn.linear_model": (
         "LogisticRegression",
@@ -31,15 +31,15 @@ _SUPPORTED = (
 
 
 def is_sklearn(model: object) -> bool:
-    """Whether the model's class is derived from scikit-learn's, asked without importing it."""
+    """Return whether the class of the model is derived from a class of scikit-learn, without importing it."""
     return any(base.__module__.split(".")[0] == "sklearn" for base in type(model).__mro__)
 
 
 def from_sklearn(model: Any, domain: Domain | None = None, classes: Any = None) -> LinearClassifier:
-    """The same decisions as a `LinearClassifier` of the pipeline's *input*.
+    """Convert a linear model or pipeline to a `LinearClassifier` of its *input*.
 
-    Each affine step z = A x + c before the classifier turns its scores W z + b into (W A) x + (W c + b); walking back
-    through the pipeline composes them in algebra, with no approximation beyond rounding.
+    Each affine step z = A x + c before the classifier turns its scores W z + b into (W A) x + (W c + b). Composing the
+    steps backwards through the pipeline is exact up to rounding.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
@@ -59,7 +59,7 @@ def from_sklearn(model: Any, domain: Domain | None = None, classes: Any = None) 
 
 
 def _steps(model: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    """(name, step) in order, nested pipelines unfolded, steps that do nothing left out."""
+    """Return (name, step) in order, with nested pipelines flattened and without steps that do nothing."""
     from sklearn.pipeline import Pipeline
 
     if type(model) is not Pipeline:
@@ -71,12 +71,12 @@ def _steps(model: Any, prefix: str = "") -> list[tuple[str, Any]]:
         for inner in _steps(step, f"{prefix}.{name}".lstrip("."))
     ]
     if not steps and not prefix:
-        raise ModelError(f"The Pipeline has no step that does anything. {_SUPPORTED}")
+        raise ModelError(f"The Pipeline has no steps, or they all do nothing. {_SUPPORTED}")
     return steps
 
 
 def _scores(name: str, model: Any) -> tuple[Floats, Floats]:
-    """Weights and biases, one row per class, of the classifier itself."""
+    """Return weights and biases of the classifier, one row per class."""
     if type(model) not in _types(_CLASSIFIERS):
         hint = " Pass its `.best_estimator_`." if hasattr(model, "best_estimator_") else ""
         raise ModelError(f"{_where(name, model)} is not known to be a linear classifier. {_SUPPORTED}{hint}")
@@ -86,14 +86,14 @@ def _scores(name: str, model: Any) -> tuple[Floats, Floats]:
     bias = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64), weight.shape[:1])
     binarizer = getattr(model, "_label_binarizer", None)
     if str(getattr(binarizer, "y_type_", "")).startswith("multilabel"):
-        raise ModelError(f"{_where(name, model)} predicts several labels a sample; only one a sample is supported.")
-    if len(weight) == 1:  # binary: class 1 if the score is above 0, which is how argmax breaks the tie too
+        raise ModelError(f"{_where(name, model)} predicts several labels per sample; only one is supported.")
+    if len(weight) == 1:  # binary: class 1 if the score is above 0; with argmax, ties also go to class 0
         return np.vstack([np.zeros_like(weight), weight]), np.append(0.0, bias)
     return weight, bias
 
 
 def _before(name: str, step: Any, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
-    """Weights and biases as seen before this step, from those after it."""
+    """Return the weights and biases for the input of a step, from those for its output."""
     from sklearn.decomposition import PCA, TruncatedSVD
     from sklearn.feature_selection import SelectorMixin
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
@@ -101,11 +101,11 @@ def _before(name: str, step: Any, weight: Floats, bias: Floats) -> tuple[Floats,
     kind = type(step)
     known = kind in (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA, TruncatedSVD)
     if not known and not isinstance(step, SelectorMixin):
-        raise ModelError(f"{_where(name, step)} is not known to be affine, so the whole is not linear. {_SUPPORTED}")
+        raise ModelError(f"{_where(name, step)} is not known to be affine, so the model is not linear. {_SUPPORTED}")
     if getattr(step, "clip", False):
         raise ModelError(
-            f"{_where(name, step)} clips (clip=True), so the whole is not linear. Refit with clip=False and give the "
-            "limits of the inputs as `bounds` instead."
+            f"{_where(name, step)} clips (clip=True), so the model is not linear. Refit with clip=False and give the "
+            "bounds of the inputs as `bounds`."
         )
     _check_fitted(name, step)
     if kind is StandardScaler:
@@ -128,7 +128,7 @@ def _before(name: str, step: Any, weight: Floats, bias: Floats) -> tuple[Floats,
 
 
 def _shifted(weight: Floats, bias: Floats, origin: Any) -> tuple[Floats, Floats]:
-    """⟨w, x − origin⟩ + b as an affine function of x."""
+    """Return weight and bias of ⟨w, x − origin⟩ + b as an affine function of x."""
     return weight, bias - weight @ np.broadcast_to(origin, weight.shape[1:])
 
 
@@ -136,7 +136,7 @@ def _whitening(pca: Any) -> Any:
     if not pca.whiten:
         return 1.0
     spread = np.sqrt(pca.explained_variance_)
-    return np.maximum(spread, np.finfo(spread.dtype).eps)  # the same floor as PCA.transform
+    return np.maximum(spread, np.finfo(spread.dtype).eps)  # the same lower limit as in PCA.transform
 
 
 def _check_fitted(name: str, step: Any) -> None:
@@ -153,7 +153,7 @@ def _types(names: dict[str, tuple[str, ...]]) -> set[type]:
     from importlib import import_module
 
     found = (getattr(import_module(module), name, None) for module, group in names.items() for name in group)
-    return {kind for kind in found if kind is not None}  # later versions may drop a deprecated one
+    return {kind for kind in found if kind is not None}  # later versions may remove deprecated classes
 
 
 def _where(name: str, step: Any) -> str:

@@ -1,1 +1,1 @@
-"""Moving a sample inside its domain: lengths, margins, tiles, and the nearest input that is misclassified."""
+"""Geometry of perturbations: lengths, balls, margins and linear bounds; calculations on batches of tensors."""

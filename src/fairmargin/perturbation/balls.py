@@ -1,4 +1,4 @@
-"""Balls around samples, inside the domain: how to stay in them, begin in them, and cross them steepest."""
+"""Balls around samples inside the domain: projection, random starts and steepest steps."""
 
 import math
 from dataclasses import dataclass
@@ -10,30 +10,30 @@ from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError
 from fairmargin.perturbation.lengths import in_units, length, norm_of, steepest
 
-_ROUNDS = 8  # of finding the shrinking factor; each one finds the features that meet their limits, and three mostly do
+_ROUNDS = 8  # maximum number of iterations for the factor of an L2 projection; three are usually enough
 _ROUNDING = torch.finfo(torch.float64).eps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ball:
-    """{x : ‖(x − center) / scale‖ ≤ radius} ∩ box around each of a batch's samples; `Ball.around` makes one.
+    """Ball around each sample of a batch, intersected with the box: {x : ‖(x − center) / scale‖ ≤ radius} ∩ box.
 
-    Samples are of any shape (n, …), and everything is calculated sample by sample. A sample that lies outside of the
-    box, by rounding, may stay where it is.
+    Use `Ball.around` to create one. Samples have any shape (n, …), and the result for a sample does not depend on the
+    others. A sample that lies outside of the box, by rounding, belongs to its ball.
 
     Parameters
     ----------
     center
-        The samples.
+        Samples, the centers of the balls.
     norm
-        L2 or L∞.
+        Norm of the ball: L2 or L∞.
     radius
-        One number a sample, of a shape that broadcasts with them.
+        Radius of each ball, in a shape that broadcasts with the samples.
     lowest, highest
-        Where each feature of each sample may lie: in the box, in L∞ within the radius too, and where the sample has it
-        if it cannot move.
+        Limits of each feature of each sample: those of the box, in L∞ also those of the ball. Both limits of an
+        immutable feature are its value in the sample.
     scale
-        How long a step of length 1 is in each feature; 0 for one that cannot move.
+        Change of each feature that has length 1; 0 for immutable features.
     """
 
     center: Tensor
@@ -53,17 +53,20 @@ class Ball:
         high: Tensor | float = math.inf,
         scale: Tensor | float = 1.0,
     ) -> "Ball":
-        """The ball of that radius, a number or one a sample; the others are numbers, or of a sample's shape.
+        """Create the balls of a radius around samples.
+
+        The radius is a number, or one number per sample. `low`, `high` and `scale` are numbers, or tensors of the shape
+        of a sample.
 
         >>> Ball.around(torch.tensor([[0.5, 0.9]]), Norm.LINF, 0.25, low=0, high=1).highest
         tensor([[0.7500, 1.0000]])
         """
         if norm not in (Norm.L2, Norm.LINF):
-            raise InputError(f"A ball is made in L2 or L∞; given {norm}.")
-        # Plain numbers go straight to the samples' kind: by way of single precision they would be rounded.
+            raise InputError(f"The norm of a ball must be L2 or L∞; given {norm}.")
+        # Python numbers are converted to the dtype of the samples directly, because single precision would round them.
         radius, low, high, scale = (_like(each, center) for each in (radius, low, high, scale))
         radius = radius.reshape(-1, *[1] * (center.ndim - 1))
-        # A sample may lie outside the box by a rounding: then the box reaches just to it.
+        # A sample may lie outside of the box by rounding: then the box is extended to contain it.
         lowest, highest = torch.minimum(low, center), torch.maximum(high, center)
         if norm is Norm.LINF:
             lowest, highest = lowest.maximum(center - radius * scale), highest.minimum(center + radius * scale)
@@ -72,10 +75,11 @@ class Ball:
         return cls(center, norm, radius, lowest, highest, scale)
 
     def project(self, x: Tensor) -> Tensor:
-        """The nearest point of the ball to each x, in Euclidean length of (…)/scale; exact but for rounding.
+        """Project each x onto its ball: return the nearest point in the L2 norm of (…)/scale, exact up to rounding.
 
-        In L2 it is center + clamp(t (x − center)) with the largest t ≤ 1 that keeps it short enough, as the conditions
-        of Karush, Kuhn and Tucker say: shrinking first and clamping later would waste a part of the radius.
+        By the Karush-Kuhn-Tucker conditions, the L2 projection is center + clamp(t (x − center)) with the largest t ≤ 1
+        for which the clamped perturbation lies within the radius. Scaling before clamping would not use the entire
+        radius.
 
         >>> ball = Ball.around(torch.zeros(1, 2), Norm.L2, 5.0, low=-3, high=3)
         >>> ball.project(torch.tensor([[9.0, 9.0]])), ball.project(torch.tensor([[90.0, 9.0]]))
@@ -87,9 +91,10 @@ class Ball:
         return moved.clamp(self.lowest, self.highest)
 
     def steepest(self, gradient: Tensor) -> Tensor:
-        """The step of length 1 along which a function of that gradient grows most: scale · sign or scale · unit vector.
+        """Return the step of length 1 along which a function with this gradient grows most.
 
-        A sample without a gradient does not move.
+        The step is scale · sign(gradient · scale) in L∞, and scale · (gradient · scale) / ‖gradient · scale‖₂ in L2. It
+        is 0 for a sample whose gradient is 0.
 
         >>> Ball.around(torch.zeros(1, 2), Norm.L2, 1.0, scale=torch.tensor([1.0, 2.0])).steepest(
         ...     torch.tensor([[3.0, 2.0]])
@@ -100,7 +105,9 @@ class Ball:
         return steepest(gain, self.norm).reshape(gradient.shape) * self.scale
 
     def random_start(self, draws: Tensor) -> Tensor:
-        """A point for each sample, uniform in its ball, clamped to the box; `draws` are of `draws_for`.
+        """Return a point for each sample that is uniform in its ball and clamped to the box.
+
+        `draws` are the random numbers of `draws_for`.
 
         >>> ball = Ball.around(torch.full((1, 2), 0.5), Norm.LINF, 0.25, low=0, high=0.6)
         >>> ball.random_start(torch.tensor([[-1.0, 1.0]]))
@@ -109,7 +116,7 @@ class Ball:
         if self.norm is Norm.LINF:
             delta = draws.reshape(self.center.shape)
         else:
-            # The first d coordinates of a uniform point of the sphere in d + 2 dimensions are uniform in the ball.
+            # The first d coordinates of a uniform point on the sphere in d + 2 dimensions are uniform in the ball.
             features = draws.shape[1] - 2
             free = (self.scale != 0).expand(self.center.shape[1:]).flatten()
             draws = torch.cat([draws[:, :features] * free, draws[:, features:]], dim=1)
@@ -117,23 +124,23 @@ class Ball:
         return (self.center + self.radius * delta * self.scale).clamp(self.lowest, self.highest)
 
     def admissible(self, x: Tensor) -> Tensor:
-        """The points of a ball in double precision next to x that are numbers of x's kind.
+        """Return the points nearest to x that lie in the ball exactly and have the dtype of x; the ball is in float64.
 
-        Guarantee: where the result differs from the center as a number of that kind, it lies in the box, and its
-        length, calculated in double precision in any order of additions, is at most the radius. What is no number
-        becomes the center.
+        Guarantee: where the result differs from the center in that dtype, it lies in the box, and the length of its
+        perturbation, computed in double precision with sums in any order, is at most the radius. Where x is NaN or
+        infinite, the result is the center.
         """
-        seen = self.center.to(x.dtype)  # what the model takes the sample for
+        seen = self.center.to(x.dtype)  # the sample in the precision of the model
         x = torch.where(torch.isfinite(x), x, seen)
         delta = self._step_to(x.double())
-        there = (self.center + delta).to(x.dtype)
+        rounded = (self.center + delta).to(x.dtype)
         for _ in range(2):
-            # Rounded away from the sample: the next number on its side is near enough, and may be the sample itself.
-            there = torch.where(self._beyond(there, delta), torch.nextafter(there, seen), there)
-        return there
+            # A value that was rounded away from the sample is replaced by the next number towards the sample.
+            rounded = torch.where(self._beyond(rounded, delta), torch.nextafter(rounded, seen), rounded)
+        return rounded
 
     def _step_to(self, x: Tensor) -> Tensor:
-        """From the samples to the points next to x; in L2 shorter by what sums may be rounded by."""
+        """Return the perturbations to the points nearest to x, in L2 shortened by the rounding error of a sum."""
         delta = self.project(x) - self.center
         if self.norm is Norm.LINF:
             return delta
@@ -144,15 +151,18 @@ class Ball:
         most = most.reshape(-1, *[1] * (x.ndim - 1))
         return torch.where(whole <= most, inside, delta * (most / torch.where(size > 0, size, 1.0)).clamp(max=1))
 
-    def _beyond(self, there: Tensor, delta: Tensor) -> Tensor:
-        """Which features are outside of the box, or farther from the sample than they may be."""
-        wide = there.double()
+    def _beyond(self, x: Tensor, delta: Tensor) -> Tensor:
+        """Return which features of x lie outside of the box, or too far from the sample."""
+        wide = x.double()
         away = (wide - self.center).abs()
         far = in_units(away, self.scale) > self.radius if self.norm is Norm.LINF else away > delta.abs()
         return far | (wide > self.highest) | (wide < self.lowest)
 
     def _share(self, x: Tensor) -> Tensor:
-        """The t of `project`, by Newton's steps on ‖clamp(t δ)‖² as a function of t², which is concave: from below."""
+        """Compute the factor t of `project`.
+
+        ‖clamp(t δ)‖² is a concave function of t², so Newton's method approaches the solution from below.
+        """
         scale, radius = self._scale_of_rows(), self.radius.flatten()[:, None]
         unit = torch.where(radius > 0, radius, 1.0)
         delta = in_units((x - self.center).flatten(1), scale) / unit
@@ -165,7 +175,7 @@ class Ball:
             free = torch.where(met, 0.0, size).square().sum(dim=1)
             longer = (left.clamp(min=0) / torch.where(free > 0, free, 1.0)).sqrt().clamp(max=1)
             longer = torch.where(free > 0, longer, 1.0).maximum(share)
-            if torch.equal(longer, share):  # for every sample: then nothing would change any more
+            if torch.equal(longer, share):  # converged for every sample
                 break
             share = longer
         share = torch.where(self.radius.flatten() > 0, share, 0.0)
@@ -182,7 +192,9 @@ def _like(value: Tensor | float, center: Tensor) -> Tensor:
 
 
 def draws_for(center: Tensor, norm: Norm, generator: torch.Generator | None = None) -> Tensor:
-    """What `Ball.random_start` makes a point of: uniform numbers in L∞, and in L2 normal ones, two more than features.
+    """Draw the random numbers from which `Ball.random_start` computes points.
+
+    In L∞ they are uniform in [−1, 1), one per feature. In L2 they are normal, two more than there are features.
 
     >>> draws_for(torch.zeros(3, 1, 4, 4), Norm.L2, torch.Generator().manual_seed(0)).shape
     torch.Size([3, 18])

@@ -1,4 +1,4 @@
-"""The nearest misclassified input of each sample: the one place that decides what counts as success."""
+"""Record of the nearest misclassified input of each sample. Every candidate is verified with the original model."""
 
 from dataclasses import dataclass
 
@@ -12,29 +12,30 @@ from fairmargin.perturbation.margins import lead
 from fairmargin.perturbation.references import nearest_references, references_of
 from fairmargin.perturbation.tiles import by_tiles
 
-PRECISION = 5e-4  # how near to the boundary a search back must come, relative to the distance
-_STRETCHES = (1.0005, 1.002, 1.01)
-_SEARCH_STEPS = 60  # enough for a crossing at a thousandth of the way; most searches end after three or four
+PRECISION = 5e-4  # tolerance of `search_back`, relative to the distance
+_STRETCHES = (1.0005, 1.002, 1.01)  # factors by which `settle` lengthens a perturbation that is not misclassified
+_SEARCH_STEPS = 60  # enough to find a crossing at a thousandth of the segment; most searches take three or four
 
 
 @dataclass(slots=True, eq=False)
 class Closest:
-    """Keeps, per sample, the nearest input offered so far that the plain model, asked again in a tile, misclassifies.
+    """Nearest misclassified input of each sample, among the candidates offered so far.
 
-    Attack loops only propose; they need not be right. `distance` is `inf` where nothing was found yet.
+    Search algorithms offer candidates. A candidate counts only if the original model misclassifies it when evaluated
+    again, so searches may use approximations of the model. `distance` is `inf` where no candidate was misclassified.
 
     Parameters
     ----------
     network
-        The model.
+        Model that is attacked.
     start, y
-        The samples and their class positions.
+        Samples, and the positions of their classes.
     norm
-        How length is measured.
+        Norm in which distances are measured.
     point, distance
-        The nearest misclassified input, and how far it is.
+        Nearest misclassified input of each sample, and its distance.
     ahead, behind
-        The plain model's leads at the sample and at the point; NaN where it was not asked yet.
+        Margins of the original model at the sample and at `point`; NaN where they are not computed yet.
     """
 
     network: Network
@@ -48,23 +49,23 @@ class Closest:
 
     @classmethod
     def of(cls, network: Network, start: Tensor, y: Tensor, norm: Norm, scores: Tensor | None = None) -> "Closest":
-        """Nothing found yet; `scores` are the plain model's at the samples, if they are known already."""
+        """Create a record without candidates. `scores` are the original model's scores of the samples, if known."""
         far = torch.full((len(start),), torch.inf, dtype=torch.float64, device=start.device)
         unknown = torch.full_like(far, torch.nan)
         ahead = unknown if scores is None else lead(scores, y).double()
         return cls(network, start, y, norm, start.clone(), far, ahead, unknown.clone())
 
     def offer(self, which: Tensor, candidates: Tensor) -> Tensor:
-        """Consider one candidate for each of the samples `which`; whether it is misclassified."""
+        """Evaluate one candidate for each of the samples `which` and return which candidates are misclassified."""
         fooled, margin, distance = by_tiles(self.network, self._judge, candidates, self.start[which], self.y[which])
         self._keep(which, candidates, fooled, margin, distance)
         return fooled
 
     def settle(self, which: Tensor, candidates: Tensor) -> None:
-        """Consider the best that a search on a faster copy of the model has come to, one candidate for each sample.
+        """Evaluate the results of a search that used a faster copy of the model, one candidate for each sample.
 
-        The copy's scores differ in the last digits: what the plain model does not take for misclassified is offered
-        again a little farther out, a few times.
+        The scores of the copy differ by rounding. A candidate that the original model does not misclassify is therefore
+        offered again with its perturbation lengthened by a few small factors.
         """
         left = torch.nonzero(~self.offer(which, candidates))[:, 0]
         for stretch in _STRETCHES:
@@ -75,9 +76,10 @@ class Closest:
             left = left[~self.offer(which[left], farther.clamp(self.network.low, self.network.high))]
 
     def fall_back(self, which: Tensor) -> Tensor:
-        """Where nothing was found, go to a reference of another prediction, and back to the boundary on that way.
+        """Use a reference input of another predicted class for those samples for which nothing was found.
 
-        Which samples are now found that were not before.
+        The boundary is searched on the segment from the reference to the sample. Returns the samples for which a
+        reference was misclassified.
         """
         lost = which[torch.isinf(self.distance[which])]
         if not len(lost):
@@ -86,20 +88,20 @@ class Closest:
         for turn in nearest_references(self.network, self.start[lost], self.y[lost], self.norm).T:
             left = torch.nonzero(torch.isinf(self.distance[lost]) & (turn >= 0))[:, 0]
             if len(left):
-                # Features that cannot move keep the sample's values, which can spoil a reference: hence several turns.
-                there = torch.where(self.network.scale != 0, references[turn[left]], self.start[lost[left]])
-                self.offer(lost[left], there)
+                # Immutable features keep the sample's values, which can change the predicted class: hence several
+                # tries.
+                candidates = torch.where(self.network.scale != 0, references[turn[left]], self.start[lost[left]])
+                self.offer(lost[left], candidates)
         found = lost[torch.isfinite(self.distance[lost])]
         self.search_back(found)
         return found
 
     def search_back(self, which: Tensor) -> None:
-        """Move the points of these samples back along the straight way to the sample, to just beyond the boundary.
+        """Move the points of these samples along the segment towards the sample, up to the decision boundary.
 
-        The crossing is guessed from the leads at both ends (false position, in the Illinois manner: an end that stays
-        twice counts half, so that neither is stuck), and every third time halved, so that no shape of the boundary can
-        hold the search up. It ends where a misclassified point lies within `PRECISION` of one that is not, so that on a
-        straight boundary the distance is right to that precision.
+        The crossing is estimated from the margins at both ends of an interval by the Illinois variant of the false
+        position method; every third step is a bisection, so that the search converges for every boundary. It ends when
+        a misclassified point lies within the relative tolerance `PRECISION` of a correctly classified one.
         """
         which = which[torch.isfinite(self.distance[which])]
         if not len(which):
@@ -110,7 +112,7 @@ class Closest:
             _, self.ahead[unknown], _ = by_tiles(self.network, self._judge, start, start, self.y[unknown])
         far, ahead, behind = self.point[which], self.ahead[which], self.behind[which]
         low, high = torch.zeros_like(ahead), torch.ones_like(ahead)
-        last = torch.zeros_like(ahead)  # which end moved last: 1 the far one, -1 the near one
+        last = torch.zeros_like(ahead)  # end of the interval that moved last: 1 the far one, -1 the near one
         for step in range(_SEARCH_STEPS):
             open_ = torch.nonzero(high - low > PRECISION * high)[:, 0]
             if not len(open_):
@@ -131,7 +133,7 @@ class Closest:
 
     def _judge(self, x: Tensor, start: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scores = self.network.plain(x)
-        # So far away that the scores overflow, the model says nothing.
+        # Far from the data the scores can overflow; such a candidate does not count.
         fooled = (scores.argmax(dim=1) != y) & torch.isfinite(scores).all(dim=1)
         return fooled, lead(scores, y).double(), length(x.double() - start.double(), self.norm, self.network.scale)
 
@@ -143,11 +145,11 @@ class Closest:
 
 
 def _guess(low: Tensor, high: Tensor, ahead: Tensor, behind: Tensor, *, halve: bool) -> Tensor:
-    """Where on the way to look next: just beyond the guessed crossing, or just before what is known to be beyond."""
+    """Return the next position to evaluate: slightly beyond the estimated crossing of the boundary."""
     if halve:
         return (low + high) / 2
     drop = ahead - behind
     share = torch.where(drop > 0, ahead / torch.where(drop > 0, drop, 1.0), 0.5).clamp(0, 1)
     crossing = (low + share * (high - low)) * (1 + PRECISION / 2)
-    # A guess that repeats the last one would teach nothing: then ask whether a hair less suffices too.
+    # If this repeats the upper end of the interval, evaluate a slightly smaller position instead.
     return torch.where(crossing < high * (1 - PRECISION / 4), crossing, high * (1 - PRECISION))

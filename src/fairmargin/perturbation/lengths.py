@@ -1,4 +1,4 @@
-"""How long a perturbation is, in units of the domain's scale; and how steep a slope is, in the dual norm."""
+"""Lengths of perturbations in units of the domain's scale, and directions of steepest ascent."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from fairmargin.core.norm import Norm
 
 
 def in_units(delta: Tensor, scale: Tensor) -> Tensor:
-    """delta / scale; 0 for features of scale 0, which do not move.
+    """Return delta / scale, and 0 for immutable features, which have scale 0.
 
     >>> in_units(torch.tensor([[3.0, 8.0]]), torch.tensor([0.0, 2.0]))
     tensor([[0., 4.]])
@@ -17,7 +17,7 @@ def in_units(delta: Tensor, scale: Tensor) -> Tensor:
 
 
 def length(delta: Tensor, norm: Norm, scale: Tensor) -> Tensor:
-    """‖delta / scale‖ of each row, in double precision; features of scale 0 do not move and do not count.
+    """Return ‖delta / scale‖ of each row in double precision. Immutable features, with scale 0, are ignored.
 
     >>> length(torch.tensor([[3.0, 8.0]]), Norm.L2, torch.tensor([1.0, 2.0]))
     tensor([5.], dtype=torch.float64)
@@ -26,19 +26,19 @@ def length(delta: Tensor, norm: Norm, scale: Tensor) -> Tensor:
 
 
 def norm_of(rows: Tensor, norm: Norm) -> Tensor:
-    """The norm of each row, by sums along the row."""
+    """Return the norm of each row."""
     if norm is Norm.L1:
         return rows.abs().sum(dim=1)
     if norm is Norm.LINF:
         return rows.abs().amax(dim=1)
-    # Relative to the largest entry, so that squares of tiny numbers do not vanish.
+    # Divided by the largest entry, so that squares of small numbers do not underflow.
     top = rows.abs().amax(dim=1, keepdim=True)
     safe = torch.where(top > 0, top, 1.0)
     return (rows / safe).square().sum(dim=1).sqrt() * safe[:, 0]
 
 
 def steepest(gain: Tensor, norm: Norm) -> Tensor:
-    """The direction of length 1 along which ⟨gain, direction⟩ is largest, namely the dual norm of gain; L2 and L∞.
+    """Return the direction of length 1 in L2 or L∞ that maximises ⟨gain, direction⟩. The maximum is gain's dual norm.
 
     >>> steepest(torch.tensor([[3.0, -4.0]]), Norm.LINF)
     tensor([[ 1., -1.]])

@@ -1,4 +1,4 @@
-"""The nearest input on a plane, inside the domain: where a boundary would be if it were straight."""
+"""Nearest point of a hyperplane inside the domain, where a linear approximation of the boundary would be crossed."""
 
 import torch
 from torch import Tensor
@@ -7,33 +7,34 @@ from fairmargin.core.norm import Norm
 from fairmargin.models.network import Network
 from fairmargin.perturbation.lengths import in_units, norm_of, steepest
 
-_ROUNDS = 6  # each one either arrives or brings more features to their limits; later ones hardly change anything
+_ROUNDS = 6  # maximum number of iterations; in each one either the plane is reached or more features reach their limits
 
 
 def unblocked(network: Network, rows: Tensor, gain: Tensor) -> Tensor:
-    """The slope without those features that stand at a limit and could only move beyond it."""
+    """Return the slopes, with 0 for those features that are at a limit and would move beyond it."""
     blocked = ((rows >= network.high) & (gain > 0)) | ((rows <= network.low) & (gain < 0))
     return torch.where(blocked, 0.0, gain)
 
 
 def nearest_on_plane(network: Network, start: Tensor, gain: Tensor, needed: Tensor, norm: Norm) -> Tensor:
-    """The input nearest to each start where ⟨gain, step⟩ = needed, the step being in units of the domain's scale.
+    """Return the input nearest to each start with ⟨gain, step⟩ = needed, where step is in units of the domain's scale.
 
-    Guarantee: inside the domain. Features go equally far (L∞) or as far as their slopes say (L2) until they meet their
-    limits, which is what the exact answer does; where the plane does not cross the domain, as near to it as that leads.
+    Guarantee: the result is inside the domain. All features move by the same amount (L∞), or in proportion to their
+    slopes (L2), until they reach their limits, as in the exact solution. If the plane does not intersect the domain,
+    the result is the last point of this procedure.
 
     Parameters
     ----------
     network
-        Whose domain.
+        Model whose domain limits the inputs.
     start
-        The samples, as rows.
+        Samples, one row each.
     gain
-        The slopes, per unit of scale; 0 for features that cannot move.
+        Slopes per unit of scale; 0 for immutable features.
     needed
-        One number a row, not negative.
+        Required increase, one number per row, not negative.
     norm
-        L2 or L∞.
+        Norm of the step: L2 or L∞.
     """
     rows, left = start, needed
     for _ in range(_ROUNDS):

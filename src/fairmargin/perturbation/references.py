@@ -1,4 +1,7 @@
-"""Inputs to fall back on where a search finds nothing: a set fixed in advance, so that no sample leans on its batch."""
+"""Reference inputs, which searches use if they find nothing.
+
+The set of references is fixed in advance, so that the result for a sample does not depend on its batch.
+"""
 
 import torch
 from torch import Tensor
@@ -8,16 +11,17 @@ from fairmargin.models.network import Network
 from fairmargin.perturbation.lengths import in_units
 from fairmargin.perturbation.tiles import by_tiles
 
-_NEAREST = 8  # that are tried for a sample: one is enough where the model answers to the bit, as on GPUs it may not
-_STAND_INS = 64
+_NEAREST = 8  # maximum number tried per sample; one is enough if the model is deterministic, which GPUs may not be
+_STAND_INS = 64  # number of random references of a model without references of its own
 _POWER = {Norm.L1: 1.0, Norm.L2: 2.0, Norm.LINF: float("inf")}
 
 
 def nearest_references(network: Network, start: Tensor, y: Tensor, norm: Norm) -> Tensor:
-    """For each sample the references to try, nearest first, as rows of `references_of(network)`; −1 stands for none.
+    """Return for each sample the references to try, nearest first.
 
-    Those of another prediction, at most eight. Where some features cannot move, all: a reference with the sample's own
-    values in these is another input, which may be taken for any class.
+    References are given as row numbers of `references_of(network)`; −1 stands for none. They are the references with
+    another predicted class, at most eight. If some features are immutable, all references are returned, because a
+    reference changes its predicted class when its immutable features are replaced by those of the sample.
     """
     distance, _ = _distances_to_references(network, start, y, norm)
     order = distance.sort(dim=1, stable=True)
@@ -26,14 +30,14 @@ def nearest_references(network: Network, start: Tensor, y: Tensor, norm: Norm) -
 
 
 def references_by_class(network: Network, start: Tensor, y: Tensor, norm: Norm) -> Tensor:
-    """The same references in another order: the nearest of each predicted class, nearest class first, then the second…
+    """Return the same references in rounds: the nearest of each predicted class, then the second nearest, and so on.
 
-    Neighbours of one class lead to one place of the boundary; other classes to others.
+    References of different classes lead to different parts of the boundary.
     """
     distance, classes = _distances_to_references(network, start, y, norm)
     order = distance.sort(dim=1, stable=True)
     kinds = classes[order.indices]
-    # How many nearer references of its own class each one has.
+    # Number of nearer references of the same class, for each reference.
     nearer = torch.stack([((kinds == kinds[:, j : j + 1])[:, :j]).sum(dim=1) for j in range(kinds.shape[1])], dim=1)
     turns = torch.where(torch.isfinite(order.values), nearer, len(classes)).sort(dim=1, stable=True).indices
     tries = torch.where(torch.isfinite(order.values), order.indices, -1)
@@ -41,7 +45,10 @@ def references_by_class(network: Network, start: Tensor, y: Tensor, norm: Norm) 
 
 
 def _distances_to_references(network: Network, start: Tensor, y: Tensor, norm: Norm) -> tuple[Tensor, Tensor]:
-    """From each sample to each reference, `inf` where that cannot be of use; and the references' predicted classes."""
+    """Return the distances from samples to references, and the references' predicted classes.
+
+    The distance is `inf` if the reference has the sample's class, or scores that are not finite.
+    """
     references = references_of(network)
 
     def predicted(rows: Tensor) -> tuple[Tensor]:
@@ -60,19 +67,19 @@ def _distances_to_references(network: Network, start: Tensor, y: Tensor, norm: N
 
 
 def _mixed(network: Network) -> bool:
-    """Whether some features cannot move."""
+    """Return whether some features are immutable."""
     return bool((network.scale == 0).any())
 
 
 def references_of(network: Network) -> Tensor:
-    """The network's own; else noise over the whole domain, the same for everyone, where the domain has limits."""
+    """Return the network's own references; if it has none, uniform noise over the domain with a fixed seed."""
     if network.references is not None:
         return network.references
     movable = network.scale != 0
     low, width = network.low, network.high - network.low
     bounded = torch.isfinite(width) & movable
     generator = torch.Generator().manual_seed(0)
-    count = _STAND_INS if bounded.any() else 1  # without limits all would be one
+    count = _STAND_INS if bounded.any() else 1  # without limits all references would be equal
     noise = torch.rand(count, len(low), generator=generator, dtype=torch.float64).to(low)
-    # Features without limits stay near 0: nobody can say how far is far.
+    # Features without limits are 0, because no range is known for them.
     return torch.where(bounded, torch.where(bounded, low, 0.0) + noise * torch.where(bounded, width, 0.0), 0.0)

@@ -1,4 +1,8 @@
-"""Bounds on a network's values over a whole region: intervals forwards, linear functions backwards."""
+"""Bounds on the values of a network over a region of inputs.
+
+Forward passes propagate intervals; backward passes propagate linear functions (CROWN). A region is the ball around each
+sample, intersected with the domain.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -7,30 +11,124 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.norm import Norm
-from fairmargin.models.affine import Affine
-from fairmargin.models.layers import Added, Largest, Layers, Rectified, Step, value_of, windows
-from fairmargin.perturbation.regions import Region
+from fairmargin.models.layers.affine import Affine
+from fairmargin.models.layers.steps import Added, Largest, Layers, Rectified, Step, value_of, windows
+from fairmargin.models.network import Network
+from fairmargin.perturbation.lengths import norm_of
 
-FUNCTIONS_AT_ONCE = 64
-_TINY = 1e-37  # what a value too small for float32 may lose
+FUNCTIONS_AT_ONCE = 64  # linear functions bounded in one backward pass, which limits memory
+_TINY = 1e-37  # largest error of a result that underflows in float32
+_ROUNDS = 8  # iterations for the Lagrange multiplier; the bound holds for every multiplier
+_ROUNDING = torch.finfo(torch.float64).eps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """Region of inputs around each sample of a tile, {x + δ : ‖δ / scale‖ ≤ radius} ∩ box, in double precision.
+
+    Parameters
+    ----------
+    center
+        Samples, one row each.
+    scale
+        Change of each feature that has length 1; 0 for immutable features.
+    down, up
+        Largest decrease and increase of each feature of each sample inside the box, in units of the scale.
+    norm
+        Norm of the perturbation δ: L2 or L∞.
+    radius
+        Radius of the region, one number per sample.
+    """
+
+    center: Tensor
+    scale: Tensor
+    down: Tensor
+    up: Tensor
+    norm: Norm
+    radius: Tensor
+
+    @classmethod
+    def around(cls, network: Network, rows: Tensor, norm: Norm, radius: Tensor) -> "Region":
+        """Create the regions of these radii around samples, inside the network's domain."""
+        center, scale = rows.double(), network.scale.double()
+        still = scale == 0
+        unit = torch.where(still, 1.0, scale)
+        # A sample may lie outside of the box by rounding: then the region is extended to contain it.
+        down, up = (center - network.low.double()) / unit, (network.high.double() - center) / unit
+        zero = torch.zeros_like(center)
+        down, up = (torch.where(still, zero, way.clamp(min=0)) for way in (down, up))
+        return cls(center, scale, down, up, norm, radius.double())
+
+    @property
+    def farthest(self) -> Tensor:
+        """Length of the longest perturbation inside the box. The region does not grow beyond this radius."""
+        way = torch.maximum(self.down, self.up)
+        endless = torch.isinf(way).any(dim=1)
+        return torch.where(endless, torch.inf, norm_of(torch.where(endless[:, None], 0.0, way), self.norm))
+
+    def interval(self) -> tuple[Tensor, Tensor]:
+        """Return the smallest and the largest value of each feature in the region."""
+        radius = self.radius[:, None]
+        return (
+            self.center - self.scale * torch.minimum(self.down, radius),
+            self.center + self.scale * torch.minimum(self.up, radius),
+        )
+
+    def least(self, slopes: Tensor) -> Tensor:
+        """Return a lower bound of ⟨slope, x⟩ over the region, for slopes of shape (samples, functions, features).
+
+        In L∞ the bound is the minimum, up to rounding. In L2 it is the Lagrange dual: for every λ ≥ 0, the sum over i
+        of the minimum of aᵢ dᵢ + λ dᵢ² / 2 over the box, minus λ radius² / 2, is at most the minimum of ⟨a, d⟩ over the
+        region. Equality holds for the best λ, which is approximated by a few iterations.
+        """
+        gain = slopes * self.scale
+        radius = self.radius[:, None, None]
+        limit = torch.where(gain > 0, self.down[:, None], self.up[:, None]).minimum(radius)
+        gain = gain.abs()
+        if self.norm is Norm.LINF:
+            drop = (gain * limit).sum(dim=2)
+            size = drop
+        else:
+            drop, size = _dual(gain, limit, radius)
+        at_center = (slopes * self.center[:, None]).sum(dim=2)
+        size = size + (slopes * self.center[:, None]).abs().sum(dim=2)
+        return at_center - drop - slopes.shape[2] * _ROUNDING * size
+
+
+def _dual(gain: Tensor, limit: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+    """Return an upper bound of the decrease of functions with these slopes, and the sizes of the terms of its sum."""
+    free = gain
+    budget = radius.square().expand(*gain.shape[:2], 1)
+    for _ in range(_ROUNDS):
+        rest = free.square().sum(dim=2, keepdim=True)
+        multiplier = torch.where(rest > 0, (rest / torch.where(budget > 0, budget, 1.0)).sqrt(), 0.0)
+        stopped = gain > multiplier * limit
+        free = torch.where(stopped, 0.0, gain)
+        used = torch.where(stopped, limit, 0.0).square().sum(dim=2, keepdim=True)
+        budget = (radius.square() - used).clamp(min=0)
+    positive = multiplier > 0
+    way = torch.where(positive, gain / torch.where(positive, multiplier, 1.0), torch.inf).minimum(limit)
+    size = (gain * way).sum(dim=2)
+    fall = size + (multiplier[:, :, 0] / 2) * (radius[:, :, 0].square() - way.square().sum(dim=2))
+    return fall, size + multiplier[:, :, 0] * radius[:, :, 0].square()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Values:
-    """Between which numbers the values of one step lie, for every input of the region.
+    """Bounds on the values of one step of a network, for every input in the region.
 
     Parameters
     ----------
     low, high
-        (samples, *shape).
+        Lower and upper bounds of each value, of shape (samples, *shape).
     center
-        The exact values at the samples.
+        Values at the samples.
     change
-        How far from them, in L2, all values together may be; one number a sample.
+        Upper bound of the L2 distance of the values from `center`, one number per sample.
     rounding
-        By how much the model, in its own precision, may miss the step's exact result; None where nothing is rounded.
+        Upper bound of the model's rounding error in this step; None if the step does not round.
     middle, spread, loose
-        Where each value is middle + spread · d + e with ‖d‖₂ ≤ radius and |e| ≤ loose, the three; else None.
+        If given, each value is middle + spread · d + e with ‖d‖₂ ≤ radius and |e| ≤ loose.
     """
 
     low: Tensor
@@ -45,22 +143,24 @@ class Values:
 
 @dataclass(slots=True, eq=False)
 class Relaxation:
-    """A model's values over a region, bounded step by step.
+    """Bounds on the values of all steps of a model over a region.
 
-    Guarantee: every bound holds for the model as it calculates: at each step its result may miss the exact one by what
-    its precision allows, (terms + 4) · eps · (|W| |z| + |b|), in whatever order it adds up. (Higham, "Accuracy and
-    stability of numerical algorithms", §3.1, has half of that; the other half, and the 4, are for the arithmetic here,
-    which is in double precision and not rounded outwards.)
+    Guarantee: every bound holds for the model in its own floating-point arithmetic. At each step its result may differ
+    from the exact one by (terms + 4) · eps · (|W| |z| + |b|), for sums in any order. (The bound of Higham, "Accuracy
+    and stability of numerical algorithms", §3.1, is half of that. The other half, and the 4, account for the rounding
+    of the bounds themselves, which are computed in double precision without directed rounding.)
 
     Parameters
     ----------
     layers
-        The model.
+        Model, as steps whose outputs can be bounded.
     region
-        The inputs.
+        Inputs for which the bounds hold.
     wide
-        Values that a ReLU or a maximum takes are bounded by backward passes too, if there are at most so many of them;
-        0 for intervals only.
+        Maximum number of inputs of a ReLU or a maximum for which they are also bounded by backward passes; 0 for
+        intervals only.
+    values
+        Bounds on the inputs and on the values of each step.
     """
 
     layers: Layers
@@ -70,7 +170,7 @@ class Relaxation:
 
     @classmethod
     def of(cls, layers: Layers, region: Region, wide: int = 0) -> "Relaxation":
-        """Bounds on the values of all steps."""
+        """Compute bounds on the values of all steps."""
         low, high = (part.reshape(len(part), *layers.shape) for part in region.interval())
         center = region.center.reshape(low.shape)
         first = Values(low, high, center, _length(torch.maximum(center - low, high - center)))
@@ -86,14 +186,14 @@ class Relaxation:
         return relaxation
 
     def lowest(self, end: int, functions: Tensor) -> tuple[Tensor, Tensor]:
-        """A lower bound of each linear function of a step's values, and the slopes in the inputs that prove it.
+        """Return a lower bound of each linear function of a step's values, and the slopes of that bound in the inputs.
 
         Parameters
         ----------
         end
-            The step's number.
+            Number of the step.
         functions
-            (samples, functions, *shape).
+            Coefficients of the linear functions, of shape (samples, functions, *shape).
 
         References
         ----------
@@ -132,7 +232,7 @@ class Relaxation:
         return _with_least_change(values)
 
     def _affine(self, layer: Affine, before: Values, center: Tensor) -> Values:
-        """Three bounds, of which the best counts: by intervals, by the length of all changes, by the region itself."""
+        """Return the tightest of three bounds: from intervals, from the L2 norm of all changes, and from the region."""
         half, size = (before.high - before.low) / 2, torch.maximum(before.low.abs(), before.high.abs())
         width, size = layer.absolute(torch.cat([half, size])).chunk(2)
         middle = layer.apply((before.high + before.low) / 2) + layer.bias
@@ -147,7 +247,8 @@ class Relaxation:
             spread = layer.squared(before.spread.square()[None]).sqrt()
             reach = _each(self.region.radius, low) * spread + loose
             low, high = torch.maximum(low, middle - reach), torch.minimum(high, middle + reach)
-            ball = (middle, spread[0], loose) if layer.one_to_one else ball  # else features share a step's length
+            # Otherwise several values depend on the same feature of the region.
+            ball = (middle, spread[0], loose) if layer.one_to_one else ball
         if not layer.terms:
             return Values(low, high, center, change, None, *ball)
         rounding = self._unit(layer.terms) * (size + layer.bias_size) + _TINY
@@ -162,20 +263,20 @@ class Relaxation:
         return Values(one.low + other.low - rounding, one.high + other.high + rounding, center, change, rounding)
 
     def _tighten(self, number: int, step: Step) -> None:
-        """Bound each of a step's values by backward passes, where that is better."""
+        """Tighten the bounds on the values of a step by backward passes."""
         known = self.values[number]
         low, high = known.low.flatten(1).clone(), known.high.flatten(1).clone()
-        for some in _slices(step.size):
-            unit = torch.eye(step.size, dtype=low.dtype, device=low.device)[some].reshape(1, -1, *step.shape)
+        for part in _slices(step.size):
+            unit = torch.eye(step.size, dtype=low.dtype, device=low.device)[part].reshape(1, -1, *step.shape)
             functions = unit.expand(len(low), *unit.shape[1:])
-            low[:, some] = torch.maximum(low[:, some], self.lowest(number, functions)[0])
-            high[:, some] = torch.minimum(high[:, some], -self.lowest(number, -functions)[0])
-        high = torch.maximum(low, high)  # where both are the same but for rounding
+            low[:, part] = torch.maximum(low[:, part], self.lowest(number, functions)[0])
+            high[:, part] = torch.minimum(high[:, part], -self.lowest(number, -functions)[0])
+        high = torch.maximum(low, high)  # rounding can exchange bounds that are equal
         low, high = low.reshape(known.low.shape), high.reshape(known.low.shape)
         self.values[number] = _with_least_change(replace(known, low=low, high=high))
 
     def _backward(self, number: int, step: Step, slopes: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """What a step adds to the constants, and the slopes in the values it takes."""
+        """Return the constant that a step adds to a linear bound, and the slopes with respect to the step's inputs."""
         lost = slopes.new_zeros(slopes.shape[:2])
         rounding = self.values[number].rounding
         if rounding is not None:
@@ -199,7 +300,10 @@ class Relaxation:
 
 
 def _rectified(before: Values, slopes: Tensor) -> tuple[Tensor, Tensor]:
-    """max(z, 0) lies between a·z, a 1 or 0 whichever leaves the smaller area, and the chord over [low, high]."""
+    """Propagate slopes through max(z, 0).
+
+    It lies above a·z, where a is 0 or 1, whichever gives the smaller area, and below the chord over [low, high].
+    """
     low, high = before.low, before.high
     bent = (low < 0) & (high > 0)
     chord = torch.where(bent, high / torch.where(bent, high - low, 1.0), (low >= 0).to(low.dtype))
@@ -209,10 +313,11 @@ def _rectified(before: Values, slopes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _largest(before: Values, members: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest of a window lies above any one of its values, and below a chord.
+    """Propagate slopes through the maximum of a window of values.
 
-    With j the value that reaches highest and v the highest that the others reach, the largest is at most max(z_j, v),
-    which the chord over [low_j, high_j] bounds; it is z_j itself where low_j ≥ v.
+    The maximum is at least any single value of the window. Let j be the value with the highest upper bound, and v the
+    highest upper bound of the others. The maximum is at most max(z_j, v), which lies below its chord over
+    [low_j, high_j]; it equals z_j if low_j ≥ v.
     """
     low, high = windows(before.low, members), windows(before.high, members)
     likely = torch.where(members >= 0, (low + high) / 2, -torch.inf).argmax(dim=2, keepdim=True)
@@ -234,23 +339,23 @@ def _largest(before: Values, members: Tensor, slopes: Tensor) -> tuple[Tensor, T
 
 
 def _with_least_change(values: Values) -> Values:
-    """The same, where the intervals say of all values together that they change less than is known yet."""
+    """Return the values with `change` reduced to the bound that follows from the intervals, if that is smaller."""
     farthest = torch.maximum(values.high - values.center, values.center - values.low)
     return replace(values, change=torch.minimum(values.change, _length(farthest)))
 
 
 def _inner(slopes: Tensor, values: Tensor) -> Tensor:
-    """⟨slopes, values⟩ for each of a sample's functions."""
+    """Return ⟨slopes, values⟩ for each function of each sample."""
     return torch.bmm(slopes.reshape(*slopes.shape[:2], -1), values.reshape(len(values), -1, 1))[:, :, 0]
 
 
 def _length(values: Tensor) -> Tensor:
-    """The L2 norm of a sample's values, at least."""
+    """Return an upper bound of the L2 norm of each sample's values, which includes its rounding error."""
     return values.reshape(len(values), -1).square().sum(dim=1).sqrt() * (1 + 1e-9)
 
 
 def _each(numbers: Tensor, like: Tensor) -> Tensor:
-    """One number a sample, for each of its values."""
+    """Reshape one number per sample so that it broadcasts with the values of the samples."""
     return numbers.reshape(-1, *(1 for _ in like.shape[1:]))
 
 

@@ -1,7 +1,7 @@
-"""Padded tiles of one size: whatever is calculated for a sample is calculated among the same number of rows.
+"""Evaluation of batches in padded tiles of a fixed number of rows.
 
-Matrix products, convolutions and even sums choose their order of additions by the size of the batch, and another order
-gives other last bits. In tiles of one size a row's result is its own.
+Matrix products, convolutions and sums choose the order of additions by the size of the batch, and a different order
+gives a different rounding error. In tiles of a fixed size, the result of a row does not depend on the other rows.
 """
 
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from fairmargin.models.network import Network
 
 
 def by_tiles(network: Network, function: Callable[..., tuple[Tensor, ...]], *rows: Tensor) -> tuple[Tensor, ...]:
-    """What `function` returns for the rows, calculated tile by tile.
+    """Apply `function` to rows tile by tile and return the concatenated results.
 
-    Guarantee: as long as `function` treats its rows independently, a row's result does not depend on the others, on
-    their number or on their order. The last tile is padded with copies of its last row, whose results are dropped.
+    Guarantee: if `function` treats rows independently, the result of a row does not depend on the number, order or
+    content of the other rows. The last tile is padded with copies of its last row, and their results are removed.
 
     Parameters
     ----------
     network
-        Whose tile.
+        Model that states the number of rows of a tile.
     function
-        Takes tensors of exactly `network.tile` rows and returns such tensors.
+        Function that takes tensors with exactly `network.tile` rows and returns a tuple of such tensors.
     rows
-        Tensors with one row a sample, as many in each, at least one.
+        Tensors with one row per sample, all of the same length, which is at least 1.
 
     >>> import numpy as np
     >>> from fairmargin.models.linear import LinearClassifier

@@ -12,7 +12,7 @@ _JOINERS = "\u200c\u200d"  # invisible, but part of Persian words and of emoji
 
 
 def plain(name: str) -> str:
-    """A name on one line without invisible control characters, which could reorder the text around it.
+    """Return a name on one line without invisible control characters, which could reorder the text around it.
 
     >>> plain("two\\nlines\\u202e")
     'two lines'
@@ -22,7 +22,7 @@ def plain(name: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """`text` with its middle left out if it is longer than `width`: long names often differ at the end.
+    """Leave out the middle of a text that is longer than `width`: long names often differ at the end.
 
     >>> shorten("race=Other & sex=F & age=old", 15)
     'race=Ot…age=old'
@@ -34,7 +34,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in a sentence.
+    """Quote a name for a sentence.
 
     >>> quoted("8")
     '“8”'
@@ -43,7 +43,7 @@ def quoted(name: str) -> str:
 
 
 def listed(items: Sequence[str], at_most: int = _NAMES_AT_MOST) -> str:
-    """A list as one says it.
+    """Join names into a list for a sentence.
 
     >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], at_most=2)
     ('a, b and c', 'a, b and 1 more')
@@ -55,7 +55,7 @@ def listed(items: Sequence[str], at_most: int = _NAMES_AT_MOST) -> str:
 
 
 def percent(share: float, *, signed: bool = False) -> str:
-    """A share in percent with two digits that matter.
+    """Format a share in percent with two significant digits.
 
     >>> percent(0.313), percent(0.0312), percent(-0.0001), percent(1.0)
     ('31 %', '3.1 %', '−0.01 %', '100 %')
@@ -70,7 +70,7 @@ def percent(share: float, *, signed: bool = False) -> str:
 
 
 def level_text(confidence: float) -> str:
-    """A confidence level, with all its digits.
+    """Format a confidence level with all its digits.
 
     >>> level_text(0.95), level_text(0.995)
     ('95 %', '99.5 %')
@@ -79,12 +79,12 @@ def level_text(confidence: float) -> str:
 
 
 def signed_percent(share: float) -> str:
-    """A difference in percent, with its sign and two digits that matter: how every sentence gives σ."""
+    """Format a difference in percent with its sign and two significant digits, as every sentence gives σ."""
     return percent(share, signed=True)
 
 
 def table_percent(share: float, *, signed: bool = True) -> str:
-    """A share in percent as tables show it: one decimal, so that a column aligns; a dash where it is undefined.
+    """Format a share in percent for a table: one decimal, so that a column aligns; a dash where it is undefined.
 
     >>> table_percent(-0.265), table_percent(0.5, signed=False), table_percent(math.inf), table_percent(math.nan)
     ('−26.5 %', '50.0 %', '∞', '–')
@@ -95,7 +95,7 @@ def table_percent(share: float, *, signed: bool = True) -> str:
 
 
 def points(change: float, *, signed: bool = True) -> str:
-    """A change of a share in percentage points.
+    """Format a change of a share in percentage points.
 
     >>> points(-0.06), points(0.02, signed=False)
     ('−6.0', '2')
@@ -104,7 +104,7 @@ def points(change: float, *, signed: bool = True) -> str:
 
 
 def number(value: float) -> str:
-    """A number with three digits that matter, and a real minus sign.
+    """Format a number with three significant digits and a real minus sign.
 
     >>> number(-0.12345), number(float("inf")), number(float("nan")), number(1234.5)
     ('−0.123', '∞', 'undefined', '1,234')
@@ -120,7 +120,7 @@ def number(value: float) -> str:
 
 
 def signed(value: float, digits: int = 4) -> str:
-    """A difference with its sign and so many digits that matter.
+    """Format a difference with its sign and `digits` significant digits.
 
     >>> signed(-0.12345), signed(2.0, 3)
     ('−0.1235', '+2')
@@ -129,7 +129,7 @@ def signed(value: float, digits: int = 4) -> str:
 
 
 def fixed(value: float, decimals: int, *, signed: bool) -> str:
-    """A number with so many decimals and a real minus sign.
+    """Format a number with `decimals` decimals and a real minus sign.
 
     >>> fixed(-0.25, 1, signed=True), fixed(3.0, 2, signed=True), fixed(0.0, 1, signed=True)
     ('−0.2', '+3.00', '0.0')
@@ -143,7 +143,7 @@ def fixed(value: float, decimals: int, *, signed: bool) -> str:
 
 
 def shows_digits(text: str) -> bool:
-    """Whether the text of a number differs from that of 0.
+    """Return whether the text of a number differs from that of 0.
 
     >>> shows_digits("0.10"), shows_digits("−0.00 %")
     (True, False)
@@ -152,7 +152,7 @@ def shows_digits(text: str) -> bool:
 
 
 def p_value(p: float) -> str:
-    """A p-value in a sentence.
+    """Format a p-value for a sentence.
 
     >>> p_value(0.0001), p_value(0.0123), p_value(0.4), p_value(0.999), p_value(float("nan"))
     ('p < 0.001', 'p = 0.012', 'p = 0.40', 'p > 0.99', 'p undefined')
@@ -167,7 +167,7 @@ def p_value(p: float) -> str:
 
 
 def table_p(p: float) -> str:
-    """A p-value in a table; a dash where there is none.
+    """Format a p-value for a table; a dash where there is none.
 
     >>> table_p(0.0001), table_p(0.0123), table_p(float("nan"))
     ('< 0.001', '0.012', '–')

@@ -27,11 +27,14 @@ class Cell:
         Its interval, or a second number that belongs to it.
     note
         What else belongs to it, such as the reason why it is undefined. The console leaves it out.
+    mark
+        What the note means for the group, which chooses its colour.
     """
 
     text: str
     interval: str = ""
     note: str = ""
+    mark: Mark = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +232,37 @@ class Bars:
     alt: str = ""
 
 
-Figure = Curves | Courses | Intervals | Bars
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Shares of every row and column as colours that diverge from 0.
+
+    Parameters
+    ----------
+    title, caption, alt
+        As of `Curves`.
+    label
+        What the values are, beside the scale of colours.
+    rows
+        Names of the rows, from top to bottom.
+    columns
+        Name and second line of each column.
+    values
+        values[row][column]; NaN where it is undefined.
+    texts
+        What is shown when the mouse rests on a value: texts[row][column].
+    """
+
+    title: str
+    label: str
+    rows: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    values: tuple[tuple[float, ...], ...]
+    texts: tuple[tuple[str, ...], ...]
+    caption: str = ""
+    alt: str = ""
+
+
+Figure = Curves | Courses | Intervals | Bars | Matrix
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from fairmargin.analyses.cells import MARKS
+from fairmargin.analyses.section_parts import MARKS, SIGMA_MEANING, VERDICT_MEANINGS
 from fairmargin.errors import harmless_json, visible
 from fairmargin.inference.estimate import VERDICTS
 from fairmargin.presentation import formatting
 from fairmargin.presentation.section import BAD, GOOD, LESS, MISSING, MORE, SAME, UNSURE, Mark
-from fairmargin.report import explanations
 from fairmargin.version import __version__
 
 SYMBOLS: dict[Mark, str] = {
@@ -33,10 +32,19 @@ SYMBOLS: dict[Mark, str] = {
 }
 """Symbols of marks, so that a verdict is not told by its colour alone."""
 
+ETHICS = (
+    "This page shows whom an attacker would reach first. That helps whoever protects people, and whoever harms them: "
+    "share it with that in mind.",
+    "Groups are the dataset’s coding, not people’s own words. To predict age, race or gender from a face is itself a "
+    "flawed task; such datasets serve here to test the method.",
+    "What to do about a difference belongs with the people whom it affects. A tension between fairness and robustness "
+    "is no reason to build a less fair or a less safe model.",
+)
+
 
 @dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where a page's numbers come from, so that someone else can make them again.
+class PageDetails:
+    """What a page says of its origin: title, command, model, data and versions, so that others can repeat the run.
 
     Parameters
     ----------
@@ -67,8 +75,8 @@ class Provenance:
     notes: tuple[str, ...] = ()
 
 
-def document(template: str, provenance: Provenance, content: Mapping[str, Any]) -> str:
-    """A page that needs nothing but itself: no server, no network, no other file.
+def document(template: str, provenance: PageDetails, content: Mapping[str, Any]) -> str:
+    """Return a page that needs nothing but itself: no server, no network, no other file.
 
     Every text that comes from data is escaped, and the page's policy lets no script run but its own two, by hash.
 
@@ -88,10 +96,11 @@ def document(template: str, provenance: Provenance, content: Mapping[str, Any]) 
         .render(
             content,
             provenance=provenance,
-            verdicts=[(v, MARKS[v], explanations.VERDICT_MEANINGS[v]) for v in VERDICTS],
+            verdicts=[(v, MARKS[v], VERDICT_MEANINGS[v]) for v in VERDICTS],
             symbols=SYMBOLS,
             formatting=formatting,
-            explanations=explanations,
+            sigma_meaning=SIGMA_MEANING,
+            ethics=ETHICS,
             version=__version__,
             policy=f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
             "img-src data: blob:; base-uri 'none'; form-action 'none'",
@@ -103,12 +112,12 @@ def document(template: str, provenance: Provenance, content: Mapping[str, Any]) 
 
 
 def embed(figure: go.Figure) -> Markup:
-    """A figure as its script element holds it."""
+    """Return a figure as its script element holds it."""
     return Markup(json_in_html(figure.to_json()))
 
 
 def json_in_html(text: str) -> str:
-    """JSON that cannot leave its script element and commands no terminal, whatever its strings say.
+    """Escape JSON so that it cannot leave its script element or command a terminal, whatever its strings say.
 
     >>> json_in_html('"</script>"')
     '"\\\\u003c/script\\\\u003e"'
@@ -119,7 +128,7 @@ def json_in_html(text: str) -> str:
 
 
 def _inline(script: str) -> str:
-    """A script that an HTML parser reads to its end; both escapes mean the same to JavaScript inside a string."""
+    """Return a script that an HTML parser reads to its end; both escapes mean the same to JavaScript in a string."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
@@ -132,12 +141,12 @@ def _asset(name: str) -> str:
 
 
 def _typeset(text: str) -> str:
-    """Numbers do not part from their units at the end of a line."""
+    """Keep numbers and their units on one line."""
     return text.replace(" %", "\u00a0%").replace("p < ", "p\u00a0<\u00a0").replace("p = ", "p\u00a0=\u00a0")
 
 
 def _safe(value: Any) -> Any:
-    """Control characters and direction overrides in a text that comes from data are shown as escapes."""
+    """Show control characters and direction overrides in a text that comes from data as escapes."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return "\n".join(map(visible, value.split("\n")))

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fairmargin.core.arrays import Floats
-from fairmargin.presentation.formatting import shorten
+from fairmargin.presentation.formatting import fixed, shorten
 from fairmargin.presentation.section import (
     BAD,
     GOOD,
@@ -24,6 +24,7 @@ from fairmargin.presentation.section import (
     Intervals,
     Line,
     Mark,
+    Matrix,
     Range,
 )
 from fairmargin.report.drawing import FAINT, distinct, escape, lay_out
@@ -48,9 +49,17 @@ MARKS: dict[Mark, tuple[str, str]] = {
 _PARTS = ("#999999", "#D55E00", "#56B4E9")
 _ROW_HEIGHT = 30
 
+# From orange over white to blue, which colour-blind people tell apart; verdicts have the same two colours.
+_DIVERGING = ((0.0, "#BF5000"), (0.25, "#F2C6A5"), (0.5, "#FFFFFF"), (0.75, "#A9CCE6"), (1.0, "#0A639C"))
+_UNDEFINED = "#EDEDED"
+_STRONGEST, _FAINTEST = 1.0, 0.25  # the colours of a matrix end at its largest value, but between these two
+_MANY_COLUMNS = 14  # more columns leave no room for numbers
+_COLUMN_WIDTH = 22  # longer names are shortened
+_MANY_ROWS, _LOW_ROW_HEIGHT = 30, 17
+
 
 def draw(figure: Figure) -> go.Figure:
-    """Return plotly's figure."""
+    """Return the data of a figure as a plotly figure."""
     match figure:
         case Curves():
             return _curves(figure)
@@ -60,12 +69,14 @@ def draw(figure: Figure) -> go.Figure:
             return _intervals(figure)
         case Bars():
             return _bars(figure)
+        case Matrix():
+            return _matrix(figure)
         case _:
             assert_never(figure)
 
 
 def _styles(lines: Sequence[Line]) -> dict[int, tuple[str, str]]:
-    """Colour and dash of every bright line: a group keeps its own under every estimator."""
+    """Return colour and dash of every bright line: a group keeps its own under every estimator."""
     styles = {}
     for line in lines:
         if line.place >= 0 and line.colour == "own":
@@ -106,7 +117,7 @@ def _curves(given: Curves) -> go.Figure:
 
 
 def _labels(lines: Sequence[Line]) -> dict[int, str]:
-    """One label per group by its place, escaped; its size is not shortened away."""
+    """Return one label per group by its place, escaped; its size is not shortened away."""
     groups = sorted((line for line in lines if line.place >= 0), key=lambda line: line.place)
     names = [line.label.rpartition(" (n = ") for line in groups]
     short = distinct([name or label for name, _, label in names])
@@ -281,7 +292,7 @@ def _add_limits(figure: go.Figure, place: int, each: Range, widest: float) -> No
 
 
 def _ends(rows: Sequence[Range]) -> tuple[Floats, Floats]:
-    """The finite ends of the intervals; the value itself where an end does not exist."""
+    """Return the finite ends of the intervals; the value itself where an end does not exist."""
     value, low, high = (np.array([getattr(each, name) for each in rows]) for name in ("value", "low", "high"))
     return np.where(np.isfinite(low), low, value), np.where(np.isfinite(high), high, value)
 
@@ -348,6 +359,51 @@ def _bars(given: Bars) -> go.Figure:
     figure.update_xaxes(title_text=escape(given.x_label), range=[0, 1.005], tickformat=".0%", dtick=0.2)
     _name_rows(figure, labels)
     return figure
+
+
+# Matrix --------------------------------------------------------------------------------------------------------------
+
+
+def _matrix(given: Matrix) -> go.Figure:
+    values = np.array(given.values)
+    finite = np.abs(values[np.isfinite(values)])
+    limit = float(np.clip(finite.max() if finite.size else _STRONGEST, _FAINTEST, _STRONGEST))
+    many = len(given.columns) > _MANY_COLUMNS
+    ends = [part * limit for part in (-1, -0.5, 0, 0.5, 1)]
+    scale = {"title": {"text": escape(given.label)}, "tickvals": ends, "ticktext": [_percent(end) for end in ends]}
+    figure = go.Figure(
+        go.Heatmap(
+            z=np.where(np.isfinite(values), np.clip(values, -limit, limit), np.nan),
+            text=[[_percent(value) for value in row] for row in values],
+            texttemplate="" if many else "%{text}",
+            hovertext=[[escape(text) for text in row] for row in given.texts],
+            hoverinfo="text",
+            colorscale=_DIVERGING,
+            zmin=-limit,
+            zmax=limit,
+            xgap=2,
+            ygap=2,
+            # A length in pixels: beside few rows a share of the height would have no room for its labels.
+            colorbar=scale
+            | {"thickness": 12, "outlinewidth": 0, "lenmode": "pixels", "len": 150, "y": 1, "yanchor": "top"},
+        )
+    )
+    height = _ROW_HEIGHT if len(given.rows) <= _MANY_ROWS else _LOW_ROW_HEIGHT
+    lay_out(figure, height=(170 if many else 100) + max(height * len(given.rows), 110))
+    figure.update_layout(plot_bgcolor=_UNDEFINED)
+    between = " · " if many else "<br>"
+    names = [between.join(escape(shorten(part, _COLUMN_WIDTH)) for part in column if part) for column in given.columns]
+    # On a narrow screen labels turn instead of overlapping.
+    angles = {"tickangle": -60} if many else {"autotickangles": [0, -60]}
+    figure.update_xaxes(tickmode="array", tickvals=list(range(len(names))), ticktext=names, **angles)
+    figure.update_xaxes(showgrid=False, ticks="", showline=False)
+    _name_rows(figure, distinct(given.rows))
+    figure.update_yaxes(range=[len(given.rows) - 0.5, -0.5], tickfont={"size": 13 if height == _ROW_HEIGHT else 10})
+    return figure
+
+
+def _percent(value: float) -> str:
+    return f"{fixed(100 * value, 0, signed=True)} %" if np.isfinite(value) else ""
 
 
 # What several figures share ------------------------------------------------------------------------------------------

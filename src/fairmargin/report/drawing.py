@@ -15,7 +15,7 @@ _LABEL_WIDTH = 22
 
 
 def lay_out(figure: go.Figure, height: int) -> None:
-    """The style of all figures."""
+    """Apply the style of all figures."""
     axis: dict[str, Any] = {
         "showline": True,
         "linecolor": "#999999",
@@ -45,7 +45,7 @@ def lay_out(figure: go.Figure, height: int) -> None:
 
 
 def distinct(groups: Sequence[str]) -> list[str]:
-    """Escaped names; shortened ones that have become equal are numbered."""
+    """Return escaped names; shortened ones that have become equal are numbered."""
     seen: dict[str, int] = {}
     labels = []
     for group in groups:
@@ -56,7 +56,7 @@ def distinct(groups: Sequence[str]) -> list[str]:
 
 
 def escape(text: str) -> str:
-    """Text that plotly shows as it is: no tag, no entity and no template of a stranger's name takes effect.
+    """Escape a text for plotly, so that no tag, entity or template in a name takes effect.
 
     >>> escape("<i>%{x}</i> & co")
     '&lt;i&gt;%&#123;x}&lt;/i&gt; &amp; co'

@@ -8,9 +8,9 @@ from fairmargin.analyses import bracket as brackets
 from fairmargin.analyses import robust_accuracy as robust
 from fairmargin.analyses.adequacy import Adequacy, budget_courses
 from fairmargin.analyses.audit import AuditResult
-from fairmargin.analyses.figures import robustness_curves
-from fairmargin.analyses.figures import sigma_intervals as intervals_of
 from fairmargin.analyses.precision import PrecisionResult
+from fairmargin.analyses.section_parts import robustness_curves
+from fairmargin.analyses.section_parts import sigma_intervals as intervals_of
 from fairmargin.errors import InputError
 from fairmargin.report.draw import draw
 

@@ -11,6 +11,10 @@
   function fitted(layout, width) {
     if (width >= 640) return layout;
     const narrow = Object.assign({}, layout, { font: Object.assign({}, layout.font, { size: 12 }) });
+    const ticks = layout.xaxis && layout.xaxis.ticktext;
+    if (ticks) { // labels of two lines would overlap when they turn
+      narrow.xaxis = Object.assign({}, layout.xaxis, { ticktext: ticks.map((text) => text.replace("<br>", " · ")) });
+    }
     narrow.margin = Object.assign({}, layout.margin, { l: 48, r: 10 });
     if (!(layout.legend && layout.legend.orientation === "h")) {
       narrow.legend = Object.assign({}, layout.legend, {

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairmargin.analyses.answer import answer_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.errors import InputError
 from fairmargin.presentation.section import Explanation, Section
-from fairmargin.report.document import Provenance, document, embed
+from fairmargin.report.answer import answer_of
+from fairmargin.report.document import PageDetails, document, embed
 from fairmargin.report.draw import draw
 from fairmargin.report.sections import sections_of, unchecked
 from fairmargin.store.atomic import atomic_write_text
@@ -34,12 +34,14 @@ def write_report(
         Heading of the page; that of the study, if it has one, by default.
     """
     if isinstance(what, RunRecord):
+        sections = list(sections_of(what))
+        several = what.study.grid is not None  # the first section answers for all models
         return write_page(
             path,
             title or what.study.title or _default_title(what),
-            [*sections_of(what), *filter(None, [unchecked(what)])],
+            [*sections, *filter(None, [unchecked(what)])],
             provenance=_provenance(what),
-            answer=answer_of([what.result(stored) for stored in what.results]),
+            answer=sections[0].answer if several else answer_of([what.result(stored) for stored in what.results]),
         )
     results = _as_results(what)
     sections = [result.section() for result in results]
@@ -51,7 +53,7 @@ def write_page(
     title: str,
     sections: Sequence[Section],
     *,
-    provenance: Provenance | None = None,
+    provenance: PageDetails | None = None,
     answer: str = "",
 ) -> Path:
     """Write a page of sections to a file, whole or not at all.
@@ -73,7 +75,7 @@ def write_page(
     return Path(path)
 
 
-def render(title: str, sections: Sequence[Section], *, provenance: Provenance | None = None, answer: str = "") -> str:
+def render(title: str, sections: Sequence[Section], *, provenance: PageDetails | None = None, answer: str = "") -> str:
     """Return the text of a page, see `write_page`.
 
     >>> render("Report", [])
@@ -90,7 +92,7 @@ def render(title: str, sections: Sequence[Section], *, provenance: Provenance | 
         "methods": list(dict.fromkeys(section.method for section in sections if section.method)),
         "figure": lambda data: embed(draw(data)),
     }
-    return document("page.html", replace(provenance or Provenance(), title=title), content)
+    return document("page.html", replace(provenance or PageDetails(), title=title), content)
 
 
 def _as_results(what: Any) -> list[GroupTable[Any]]:
@@ -120,12 +122,14 @@ def _explanations(sections: Sequence[Section]) -> Iterator[Explanation]:
 
 
 def _default_title(record: RunRecord) -> str:
+    if record.study.grid is not None:
+        return "Are these models equally hard to fool for everyone?"
     return _TITLES["attack" if record.study.audit is None and record.study.attack is not None else "audit"]
 
 
-def _provenance(record: RunRecord) -> Provenance:
+def _provenance(record: RunRecord) -> PageDetails:
     made = record.provenance
-    return Provenance(
+    return PageDetails(
         command=made.command,
         created=made.created,
         model=made.model,

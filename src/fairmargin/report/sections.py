@@ -1,16 +1,18 @@
 """The sections of results and records, in the order in which console and report show them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from fairmargin.analyses.adequacy import NOTHING_TO_SETTLE
 from fairmargin.analyses.bracket import Bracket
+from fairmargin.analyses.networks import sections_over_networks
 from fairmargin.analyses.robust_accuracy import attacks_together
 from fairmargin.core.bound import Bound
 from fairmargin.presentation.formatting import plain
 from fairmargin.presentation.section import Section
 from fairmargin.study.record import About, RunRecord
+from fairmargin.study.tables import networks_table
 
 _NOT_CHECKED = (
     "Whether the attack was strong enough was not checked. Run the same command with --adequacy: what was measured is "
@@ -21,6 +23,10 @@ _ELSEWHERE = "The distances were measured elsewhere: whether the attack was stro
 
 def sections_of(record: RunRecord) -> Iterator[Section]:
     """Yield the section of every result of a run, and what several results show together."""
+    if record.study.grid is not None:
+        table = networks_table(record)
+        yield from sections_over_networks(table, failures=record.failures, meanings=record.meanings)
+        return
     for stored in record.results:
         yield titled(record.result(stored), stored.about)
     attacks = [result for _, result in record.of_kind("robust_accuracy")]
@@ -42,6 +48,8 @@ def titled(result: Any, about: About) -> Section:
 
 def unchecked(record: RunRecord) -> Section | None:
     """Return what is to be said of the attacks whose strength was not checked; None if there are none."""
+    if record.study.grid is not None:
+        return None
     checked = {stored.about.estimator for stored, _ in record.of_kind("adequacy")}
     lines = []
     for stored, result in record.of_kind("audit"):
@@ -53,8 +61,6 @@ def unchecked(record: RunRecord) -> Section | None:
         else:
             line = _ELSEWHERE if record.study.imported.distances else _NOT_CHECKED
         lines.append(f"{plain(name)}: {line}" if name else line)
-    return _strength(lines) if lines else None
-
-
-def _strength(lines: Sequence[str]) -> Section:
+    if not lines:
+        return None
     return Section("Was the attack strong enough?", sentences=tuple(dict.fromkeys(lines)))

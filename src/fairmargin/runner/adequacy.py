@@ -21,7 +21,7 @@ from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Task
 from fairmargin.inference.capping import forced_cut
 from fairmargin.models.protocol import Differentiable
-from fairmargin.models.referenced import References
+from fairmargin.models.references import References
 from fairmargin.runner.cases import Case
 from fairmargin.runner.measurer import Measured, Measurer, ShardPlan, Slice, plans_of, shards_of
 from fairmargin.study.options import AuditOptions

@@ -7,8 +7,7 @@ from typing import Any
 from fairmargin.attacks.catalog import parse_attack
 from fairmargin.attacks.outcomes import check_radius
 from fairmargin.attacks.protocol import Attack, check_attack
-from fairmargin.attacks.robust_accuracy import spelled
-from fairmargin.attacks.unseen import unseen_classes
+from fairmargin.attacks.robust_accuracy import spelled, unseen_classes
 from fairmargin.distances.combine import tightest
 from fairmargin.errors import InputError
 from fairmargin.runner.cases import Case

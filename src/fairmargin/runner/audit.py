@@ -15,9 +15,8 @@ from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.combine import tightest
 from fairmargin.distances.measure import check_estimator
 from fairmargin.distances.protocol import DistanceEstimator
-from fairmargin.distances.smoothing import Smoothing
+from fairmargin.distances.smoothing.estimator import Smoothing
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.models.linear_network import served
 from fairmargin.runner.cases import Case
 from fairmargin.runner.measurer import Measured, Measurer
 from fairmargin.study.options import AuditOptions
@@ -97,8 +96,7 @@ def _with_norm(text: str, norm: str) -> str:
 
 def check_served(case: Case, name: str, estimator: DistanceEstimator) -> None:
     """Refuse, before anything is measured, an estimator that the model cannot serve."""
-    model, dataset, _ = case.measured
-    check_estimator(served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:]))), estimator, name)
+    check_estimator(case.subject(estimator.needs), estimator, name)
 
 
 def _measured(case: Case, estimators: Mapping[str, DistanceEstimator], measure: Measurer) -> dict[str, Measured]:

@@ -21,8 +21,8 @@ from fairmargin.engine.task import Engine
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.feature_order import in_model_order
-from fairmargin.models.referenced import as_references
+from fairmargin.models.protocol import in_model_order
+from fairmargin.models.references import as_references
 from fairmargin.report.page import write_report
 from fairmargin.runner.cases import Case
 from fairmargin.runner.run import run

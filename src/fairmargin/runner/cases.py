@@ -18,19 +18,18 @@ from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.distance_table import DistanceTable, load_distances
-from fairmargin.data.image_folder import load_images
-from fairmargin.data.measured_run import load_run_distances
+from fairmargin.data.distance_table import DistanceTable, load_distances, load_run_distances
+from fairmargin.data.formats.image_folder import load_images
 from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.models.architectures.catalog import ARCHITECTURES
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.feature_order import differing, places_of
+from fairmargin.models.layers.linear_network import served
 from fairmargin.models.loading import load_model
-from fairmargin.models.protocol import Classifier
-from fairmargin.models.referenced import References, drawn
+from fairmargin.models.protocol import Classifier, differing, places_of
+from fairmargin.models.references import References, drawn
 from fairmargin.study.options import DataOptions, GroupOptions, ImportOptions
 from fairmargin.study.record import About
 from fairmargin.study.study import Study
@@ -96,6 +95,11 @@ class Case:
             raise InputError("Imported distances come without a model: there is nothing to measure.")
         return self.classifier, self.dataset, self.positions
 
+    def subject(self, needs: str) -> Classifier:
+        """Return the model in the form that an estimator or attack with these needs works on."""
+        model, dataset, _ = self.measured
+        return served(model, needs, tuple(map(int, dataset.x.shape[1:])))
+
     def settings(self, options: CompareOptions) -> AuditSettings:
         """Return how groups are compared: the numbers of the options, the columns of the case."""
         numbers = {name: getattr(options, name) for name in CompareOptions.model_fields}
@@ -138,10 +142,11 @@ def load_case(study: Study, progress: Progress = silent) -> Case:
     described = [dataset.name or study.data.data, "" if split in ("", "all") else split, task]
     weights = study.model.weights
     return checked_case(
-        study,
+        study.groups,
         model,
         dataset,
         columns,
+        seed=study.seed,
         model_text=f"{study.model.model} with {Path(weights).name}" if weights else study.model.model,
         data_text=f"{', '.join(filter(None, described))}: {len(dataset):,} samples",
         notes=(*dataset.notes, *model_notes),
@@ -150,18 +155,18 @@ def load_case(study: Study, progress: Progress = silent) -> Case:
 
 
 def checked_case(
-    study: Study,
+    groups: GroupOptions,
     model: Classifier,
     dataset: Dataset,
     columns: Mapping[str, Any],
     *,
     model_text: str,
     data_text: str,
+    seed: int = 0,
     notes: tuple[str, ...] = (),
     later: tuple[str, ...] = (),
 ) -> Case:
     """Check model and samples together, and form the groups."""
-    groups = study.groups
     partitions = partitions_of(groups, columns, data_text)
     control = _partition(groups.control, columns, data_text) if groups.control else None
     cluster = _column(groups.cluster, columns, data_text) if groups.cluster else None
@@ -175,7 +180,7 @@ def checked_case(
         groups=groups,
         control=control,
         cluster=cluster,
-        seed=study.seed,
+        seed=seed,
         notes=(*notes, *checked.notes, *later),
         domain=checked.model.domain.fingerprint(),
         classifier=checked.model,
@@ -248,7 +253,7 @@ def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progres
             Path(options.labels) if options.labels else None,
             image=options.image_column or "file",
             label=options.label or None,
-            attributes=[c for c in groups.columns if c not in (options.label, "class")],
+            attributes=[name for name in _attributes(options, groups) if name != "class"],
             class_names=options.class_names,
             size=options.size or None,
             progress=progress,
@@ -267,7 +272,7 @@ def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progres
             task=options.task or None,
             size=options.size or None,
             label=options.label or None,
-            attributes=[c for c in groups.columns if c != options.label] if options.data not in DATASETS else (),
+            attributes=_attributes(options, groups) if options.data not in DATASETS else (),
             features=options.features or None,
             scale=options.scale or None,
             bounds=options.bounds,
@@ -275,8 +280,19 @@ def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progres
         )
     if not options.per_group:
         return dataset
-    by = groups.group[0] if groups.group else groups.cross[0][0] if groups.cross else "class"
-    return dataset.sample(per_group=options.per_group, by=by, seed=seed)
+    return dataset.sample(per_group=options.per_group, by=sampled_by(options, groups), seed=seed)
+
+
+def _attributes(options: DataOptions, groups: GroupOptions) -> tuple[str, ...]:
+    """Return the columns of a user's file that are read besides features and label."""
+    by = () if options.by == "class" else (options.by,)
+    named = dict.fromkeys((*groups.columns, *by))
+    return tuple(name for name in named if name and name != options.label)
+
+
+def sampled_by(options: DataOptions, groups: GroupOptions) -> str:
+    """Return the column whose values limits per group count."""
+    return options.by or (groups.group[0] if groups.group else groups.cross[0][0] if groups.cross else "class")
 
 
 def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[str, ...]]:
@@ -313,7 +329,7 @@ def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[s
 
 
 def _label_values(data: DataOptions, dataset: Dataset) -> tuple[Any, ...]:
-    """The classes in the order of a network's outputs."""
+    """Return the classes in the order of a network's outputs."""
     if dataset.class_names:
         return dataset.class_names
     present = tuple(np.unique(dataset.y).tolist())
@@ -328,7 +344,7 @@ def _label_values(data: DataOptions, dataset: Dataset) -> tuple[Any, ...]:
 
 
 def _count_of_classes(data: DataOptions, dataset: Dataset, labels: tuple[Any, ...]) -> int:
-    """How many outputs a network for these data has; a class of numbered ones may be absent from this part of them."""
+    """Return how many outputs a network for these data has; a numbered class may be absent from this part of them."""
     if data.class_names:
         return len(data.class_names)
     numbered = not dataset.class_names and dataset.y.dtype.kind in "iu"
@@ -336,7 +352,7 @@ def _count_of_classes(data: DataOptions, dataset: Dataset, labels: tuple[Any, ..
 
 
 def seen_in_training(data: DataOptions, dataset: Dataset, groups: GroupOptions) -> tuple[str, ...]:
-    """A warning if audited samples are known to be training data: there, distances look larger than they are."""
+    """Return a warning if audited samples are known to be training data, where distances look larger than they are."""
     table = len(dataset.x.shape) == 2
     if data.training_data:
         warning = overlap_warning(overlap(dataset, _training_data(data, data.training_data, groups)), table=table)
@@ -383,7 +399,7 @@ def _is_torch_module(model: object) -> bool:
 
 
 def _in_model_order(dataset: Dataset, model: Classifier) -> Dataset:
-    """The data with its features as the model knows them: counted, and where names are known, in its order.
+    """Return the data with the features that the model takes, in its order where names are known.
 
     A category that does not occur in this table is a column of zeros, which cannot be moved.
     """
@@ -433,7 +449,7 @@ def _reordered(dataset: Dataset, wanted: tuple[str, ...]) -> Dataset:
 
 
 def _common_domain(own: Domain, data: Domain) -> Domain:
-    """The data's box and scale; a model that was saved with its own keeps what the data say nothing of."""
+    """Return the box and scale of the data; of a model that was saved with its own where the data have none."""
     box = data if data.is_bounded or not own.is_bounded else own
     scale = own.scale if (data.scale == 1).all() else data.scale
     return Domain(box.low, box.high, scale)

@@ -85,7 +85,7 @@ class _Counted:
 
 
 def passes_of(model: Classifier, estimator: DistanceEstimator, x: Any, positions: Ints, seed: int) -> float:
-    """Passes that the estimator takes for each of some samples; at least 1, also where it asks the model nothing.
+    """Return the passes that an estimator takes per sample; at least 1, also where it does not ask the model.
 
     Rows that only fill up a tile count too: they cost the same. An estimator that reads a model's weights asks nothing.
     """

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairmargin.data.digits import load_digits_dataset
+from fairmargin.data.sets.digits import load_digits_dataset
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.loading import save_linear
@@ -46,11 +46,11 @@ def demo_study(folder: Path) -> Study:
 
 
 def train_network() -> "nn.Module":
-    """A small convolutional network, fitted to the training split in seconds; on one machine always the same."""
+    """Return a small convolutional network fitted to the training split; on one machine always the same."""
     import torch
 
     from fairmargin.models.architectures.catalog import build_architecture
-    from fairmargin.training.threads import threads
+    from fairmargin.training.loop.reproducibility import threads
 
     dataset = load_digits_dataset("train")
     x, y = torch.tensor(dataset.x, dtype=torch.float32), torch.tensor(dataset.y)

@@ -20,14 +20,14 @@ from fairmargin.distances.catalog import describe
 from fairmargin.distances.combine import Tightest, tightest
 from fairmargin.distances.measure import measure_shard, shard_size, with_references
 from fairmargin.distances.protocol import DistanceEstimator
+from fairmargin.engine.attempt import Attempt, attempted
 from fairmargin.engine.task import Engine, Task
-from fairmargin.errors import StoreError
+from fairmargin.errors import FairmarginError, StoreError
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.models.linear_network import served
+from fairmargin.models.layers.linear_network import served
 from fairmargin.models.protocol import Classifier
-from fairmargin.models.referenced import References
+from fairmargin.models.references import References
 from fairmargin.runner.cases import Case
-from fairmargin.store.folder import Store
 from fairmargin.store.shard import shard_key
 from fairmargin.study.compute import compute, result_key
 from fairmargin.study.record import StoredResult
@@ -78,10 +78,12 @@ class Measurer:
         Runs the tasks.
     progress
         Called with what is done, how much, of how much.
-    measured, reused
-        Number of shards that were measured by this run, and that were there before.
     notes
         Sentences for the reader that came up on the way.
+    trained
+        Number of networks that were trained by this run.
+    failed
+        Why shards could not be measured in advance, by their keys.
     earlier
         What became of the results of an earlier run in the folder: "replaced" if some were, "completed" if adequacy was
         added to them.
@@ -90,12 +92,24 @@ class Measurer:
     run: Run
     engine: Engine
     progress: Progress = silent
-    measured: int = 0
-    reused: int = 0
     notes: list[str] = field(default_factory=list)
     earlier: str = ""
+    trained: int = 0
+    failed: dict[str, Attempt] = field(default_factory=dict)
     _known: dict[str, Distances] = field(default_factory=dict)
+    _fresh: set[str] = field(default_factory=set)
+    _found: set[str] = field(default_factory=set)
     _results: set[str] = field(default_factory=set)
+
+    @property
+    def measured(self) -> int:
+        """Number of shards that were measured by this run."""
+        return len(self._fresh)
+
+    @property
+    def reused(self) -> int:
+        """Number of shards that were there before."""
+        return len(self._found)
 
     def note(self, *sentences: str) -> None:
         """Add sentences for the reader, each once."""
@@ -115,16 +129,39 @@ class Measurer:
 
         A request is a plan per estimator; the distances of several estimators are combined to the tightest.
         """
-        every = {task.key: (task, plan.about) for plans in requests for plan in plans for task in plan.tasks}
+        every = _by_key(requests)
+        for key in every:
+            if key in self.failed:
+                raise TaskError(self.failed[key])
         found = {key: kept for key in every if (kept := self._kept(key)) is not None}
+        self._found |= found.keys() - self._fresh
         todo = [task for key, (task, _) in every.items() if key not in found]
         self.progress(what, len(found), len(every))
         for task, distances in self.engine.run(todo):
-            self.run.store.write(task.key, distances, every[task.key][1])
-            found[task.key] = self._known[task.key] = distances
+            found[task.key] = self._measured(task.key, distances, every[task.key][1])
             self.progress(what, len(found), len(every))
-        self.measured, self.reused = self.measured + len(todo), self.reused + len(every) - len(todo)
         return [self._combined(plans, found) for plans in requests]
+
+    def prefetch(self, requests: Sequence[Sequence[ShardPlan]], what: str) -> None:
+        """Measure what is missing of several requests in one go; `carry_out` raises what fails here."""
+        every = _by_key(requests)
+        todo = [task for key, (task, _) in every.items() if self._kept(key) is None]
+        done = len(every) - len(todo)
+        self.progress(what, done, len(every))
+        for task, attempt in self.engine.run([Task(t.key, attempted, (t.function, t.arguments)) for t in todo]):
+            if attempt.failure:
+                self.failed[task.key] = attempt
+            else:
+                self._measured(task.key, attempt.result, every[task.key][1])
+            done += 1
+            self.progress(what, done, len(every))
+
+    def _measured(self, key: str, distances: Distances, about: Mapping[str, Any]) -> Distances:
+        """Keep the result of a task."""
+        self.run.store.write(key, distances, about)
+        self._known[key] = distances
+        self._fresh.add(key)
+        return distances
 
     def keep(self, distances: Distances, parts: Mapping[str, Any], about: Mapping[str, Any]) -> Measured:
         """Keep distances that were not measured by a task, in one shard."""
@@ -196,18 +233,16 @@ class Measurer:
         return Measured(concatenate(parts), tuple(keys))
 
 
-def combined_keys(plans: Sequence[ShardPlan], store: Store) -> tuple[str, ...]:
-    """Return the shards of plans that were carried out; of several plans, the tightest of their distances."""
-    if len(plans) == 1:
-        return tuple(task.key for task in plans[0].tasks)
-    keys = []
-    for tasks in zip(*(plan.tasks for plan in plans), strict=True):
-        members = [task.key for task in tasks]
-        key = shard_key({"tightest": " ".join(sorted(members))})
-        if not store.has(key):
-            store.write(key, tightest(*map(store.read, members)), {"tightest": members})
-        keys.append(key)
-    return tuple(keys)
+class TaskError(FairmarginError):
+    """Raised where the result of a task is needed that failed before; `trace` says where an unexpected error arose."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt.failure)
+        self.trace = attempt.trace
+
+
+def _by_key(requests: Sequence[Sequence[ShardPlan]]) -> dict[str, tuple[Task[Distances], Mapping[str, Any]]]:
+    return {task.key: (task, plan.about) for plans in requests for plan in plans for task in plan.tasks}
 
 
 def estimator_plans(

@@ -1,7 +1,7 @@
 """An audit to a precision: a cheap estimator on many samples, the reference on as few as it takes."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -10,11 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.analyses.precision import POPULATION, THESE_SAMPLES, PreciseGroup, PrecisionResult, judged
-from fairmargin.core.arrays import Ints, same_length
+from fairmargin.analyses.precision import (
+    POPULATION,
+    TARGETS,
+    THESE_SAMPLES,
+    PreciseGroup,
+    PrecisionResult,
+    Target,
+    judged,
+)
+from fairmargin.core.arrays import Ints, is_number, same_length
 from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.progress import Progress, silent
+from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.samples import Samples, as_samples, take_rows
 from fairmargin.distances.adequacy import content_keys
@@ -34,20 +43,120 @@ from fairmargin.inference.control_variate import FAR_SHARE, SAMPLES
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.feature_order import in_model_order
-from fairmargin.models.linear_network import served
-from fairmargin.models.protocol import Classifier
-from fairmargin.models.referenced import References, as_references
+from fairmargin.models.layers.linear_network import served
+from fairmargin.models.protocol import Classifier, in_model_order
+from fairmargin.models.references import References, as_references
 from fairmargin.runner.cases import Case
 from fairmargin.runner.costs import passes_of
 from fairmargin.runner.measurer import Measurer, plans_of
-from fairmargin.runner.precision_plan import PrecisionPlan
 from fairmargin.study.options import AuditOptions
 from fairmargin.study.record import StoredResult
 from fairmargin.study.run_folder import RunFolder
 
+_FEWEST = 30  # reference samples of a group: below, neither a spread nor a correlation is known
 _COSTS = "costs"
 _MUCH = 0.1  # of a group's squared error from one sample is worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionPlan:
+    """How precise σ should be, and by which estimators.
+
+    Parameters
+    ----------
+    precision
+        Half the width of the interval of every group's σ = Rob(P)/Rob(rest) − 1: with 0.03 a σ of −0.20 is known to lie
+        between about −0.23 and −0.17. Where there is one group, of its mean distance, relative to it.
+    reference
+        The estimator whose distances count; `Plumb(steps=40)` if left out.
+    cheap
+        Estimators that are cheaper, cheapest first, among which the pilot chooses; the reference alone if none pays.
+        `FirstOrder` in the reference's norm if left out.
+    target
+        "population": the samples come from it at random, and the means are its means. "these samples": the means are
+        over the samples there are, and the more of them are measured, the less is left to know.
+    confidence
+        Of every interval.
+    pilot
+        How many correct samples of each group all estimators measure first, at least. The pilot is never smaller than
+        250 samples of a group, fewer for "these samples", or all that a group has: fewer may not contain a far one.
+    up_to
+        Average min(distance, up_to).
+    seed
+        The same seed gives the same numbers.
+
+    >>> PrecisionPlan(precision=0.05).target
+    'population'
+    """
+
+    precision: float = 0.03
+    reference: DistanceEstimator | None = None
+    cheap: DistanceEstimator | Sequence[DistanceEstimator] | None = None
+    target: Target = POPULATION
+    confidence: float = 0.95
+    pilot: int = _FEWEST
+    up_to: float = math.inf
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("reference", "cheap"):
+            _check_estimators(name, getattr(self, name))
+        if self.target == "samples":  # type: ignore[comparison-overlap]  # as the command line calls them
+            object.__setattr__(self, "target", THESE_SAMPLES)
+        for name in ("precision", "confidence", "pilot", "up_to", "seed"):
+            if not is_number(getattr(self, name)):
+                raise InputError(f"`{name}` of PrecisionPlan must be a number; given {getattr(self, name)!r}.")
+        if not 0 < self.precision < 1:
+            raise InputError(f"`precision` must lie between 0 and 1, for instance 0.03; given {self.precision!r}.")
+        if self.target not in TARGETS:
+            raise InputError(f"`target` must be {POPULATION!r} or {THESE_SAMPLES!r}. {suggest(self.target, TARGETS)}")
+        if not 0.5 <= self.confidence < 1:
+            raise InputError(f"`confidence` must lie in [0.5, 1), for instance 0.95; given {self.confidence!r}.")
+        if self.pilot < _FEWEST:
+            raise InputError(
+                f"`pilot` must be at least {_FEWEST}: from fewer samples of a group neither its spread nor the use of "
+                f"a cheap estimator is known; given {self.pilot}."
+            )
+        if not self.up_to > 0:
+            raise InputError(f"`up_to` must be a radius above 0; given {self.up_to!r}.")
+        if self.seed < 0:
+            raise InputError(f"`seed` must not be negative; given {self.seed}.")
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the target is these samples."""
+        return self.target == THESE_SAMPLES
+
+    def estimators(self) -> tuple[DistanceEstimator, ...]:
+        """Return the cheap estimators and then the reference, with defaults for those that were left out."""
+        from fairmargin.distances.plumb.estimator import Plumb
+        from fairmargin.distances.proxies.first_order import FirstOrder
+
+        reference = Plumb() if self.reference is None else self.reference
+        if self.cheap is None:
+            cheap: tuple[DistanceEstimator, ...] = ()
+            if getattr(reference, "needs", "") == "gradient":
+                cheap = (FirstOrder(reference.norm),)
+        else:
+            cheap = (self.cheap,) if isinstance(self.cheap, DistanceEstimator) else tuple(self.cheap)
+        for each in cheap:
+            if getattr(each, "norm", None) != getattr(reference, "norm", None):
+                raise InputError(
+                    f"The cheap estimator {each!r} and the reference {reference!r} must measure in the same norm."
+                )
+        return (*(each for each in cheap if each != reference), reference)
+
+
+def _check_estimators(name: str, given: object) -> None:
+    """Refuse names and classes where estimators are meant, before anything is measured."""
+    several = given if isinstance(given, list | tuple) else () if given is None else (given,)
+    for each in several:
+        if isinstance(each, type | str) or not isinstance(each, DistanceEstimator):
+            shown = f"the class `{each.__name__}`" if isinstance(each, type) else repr(each)
+            raise InputError(
+                f"`{name}` of PrecisionPlan must be an estimator, such as `fm.ESTIMATORS['first_order']()`; given "
+                f"{shown}."
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +208,7 @@ def audit_to_precision(
     ----------
     A. Angelopoulos et al., "Prediction-powered inference", Science 2023; see `fairmargin.inference.control_variate`.
 
-    >>> from fairmargin.distances.ddn import DDN
+    >>> from fairmargin.distances.searches.ddn import DDN
     >>> x = np.random.default_rng(0).normal(size=(1000, 2))
     >>> sex = Partition.by("sex", ["F", "M"] * 500)
     >>> asked = PrecisionPlan(precision=0.2, reference=DDN(steps=20))
@@ -161,10 +270,8 @@ def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, D
         up_to=options.up_to,
         seed=case.seed,
     )
-    model, dataset, _ = case.measured
     for estimator in plan.estimators():
-        asked = served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:])))
-        check_estimator(asked, estimator, _name(estimator))
+        check_estimator(case.subject(estimator.needs), estimator, _name(estimator))
     return plan
 
 

@@ -1,24 +1,25 @@
 """Carry out a study: load its case, measure, compute, and keep everything in one record."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fairmargin.attacks.catalog import ATTACKS
 from fairmargin.core.progress import Progress, silent
+from fairmargin.distances.catalog import ESTIMATORS
 from fairmargin.engine.task import Engine, session_of
 from fairmargin.errors import InputError
-from fairmargin.models.referenced import fingerprint_of
-from fairmargin.runner.attack import attack_case, attacks_of
-from fairmargin.runner.audit import audit_case, estimators_of, searches
-from fairmargin.runner.cases import Case, kept_columns, load_case
+from fairmargin.runner.cases import Case, kept_columns
 from fairmargin.runner.measurer import Measurer
+from fairmargin.runner.networks import Model, Models, prepare_models, too_small
+from fairmargin.runner.training_data import DataLoader
+from fairmargin.store.shard import shard_key
+from fairmargin.study.options import AttackOptions
 from fairmargin.study.record import Provenance, RunRecord, StoredResult, versions
-from fairmargin.study.run_folder import RunFolder, RunMemory, Samples
+from fairmargin.study.run_folder import RunFolder, RunMemory, SampleColumns
 from fairmargin.study.study import Study
-
-if TYPE_CHECKING:
-    from fairmargin.runner.trainer import FinishedTraining
+from fairmargin.training.catalog import METHODS
 
 
 def run(
@@ -55,70 +56,74 @@ def run(
     on_epoch
         Called with each epoch of a training that was trained by this call.
     """
-    training = None if study.train is None else _train(study, folder, engine, command, progress, on_step, on_epoch)
-    case = training.samples if training is not None else case or load_case(study, progress)
-    if training is None:
-        check(study, case)
-    record = RunRecord(study=study, provenance=_provenance(study, case, command))
-    keeper = folder.claimed(record) if folder is not None else nullcontext(RunMemory())
-    with keeper as place, session_of(engine) as workers:
-        if study.audit is not None and searches(estimators_of(study.audit, case)):
-            case = case.with_references(progress)
-            record = record.model_copy(update={"provenance": _provenance(study, case, command)})
-        measure = Measurer(place, workers, progress)
-        measure.note(*case.notes)
-        found: list[StoredResult] = []
-        in_memory: dict[str, object] = {}
-        for stored, result in _computed(study, case, measure) if training is None else training.results(measure):
-            measure.keep_result(stored, result)
-            found.append(stored)
-            in_memory[stored.key] = result
-        record = record.model_copy(
-            update={
-                "status": "finished",
-                "notes": tuple(measure.notes),
-                "failures": () if training is None else training.failures,
-                "results": tuple(found),
-            }
-        ).reading(lambda stored: in_memory[stored.key])
-        if isinstance(place, RunFolder):
-            old = place.record()
-            samples = Samples(kept_columns(case, study.groups), study.groups.cluster, case.ids)
-            record = place.finish(record, samples)
-            measure.earlier = _became_of(old, record)
+    load = DataLoader(progress)
+    models = prepare_models(study, load, case)
+    several = study.grid is not None
+    record = RunRecord(study=study, provenance=_provenance(study, models.models, command))
+    with session_of(engine) as workers:
+        if study.train is not None:  # a training is the only writer of its folder until it has ended
+            if folder is None:
+                raise InputError("A training is kept in a folder: name one.")
+            folder.open_for(record)
+            models.train(folder.path, workers, progress, on_step, on_epoch)
+        keeper = folder.claimed(record) if folder is not None else nullcontext(RunMemory())
+        with keeper as place:
+            if several:
+                record = record.model_copy(update={"meanings": tuple(meanings_of(study))})
+                if any(member.train for member in study.members):
+                    if folder is None:
+                        raise InputError("Trainings are kept in a folder: name one.")
+                    models.train(folder.path, workers, progress, on_step, on_epoch)
+            measure = Measurer(place, workers, progress, trained=models.trained if several else 0)
+            record = _carried_out(record, models, measure, place)
     return record, measure
 
 
-def _train(
-    study: Study,
-    folder: RunFolder | None,
-    engine: Engine,
-    command: str,
-    progress: Progress,
-    on_step: Progress | None,
-    on_epoch: Callable[[Any], None] | None,
-) -> "FinishedTraining":
-    """Train the network of a study, unless it is there; a folder that holds another run is refused before."""
-    from fairmargin.runner.trainer import FinishedTraining, carry_out_training, prepare_training
+def _carried_out(record: RunRecord, models: Models, measure: Measurer, place: RunFolder | RunMemory) -> RunRecord:
+    """Measure and compute everything that a study asks for, and return its finished record."""
+    for model in models.models:
+        measure.note(*_notes(model, several=models.several))
+    found: list[StoredResult] = []
+    in_memory: dict[str, object] = {}
+    for stored, result in models.results(measure):
+        measure.keep_result(stored, result)
+        found.append(stored)
+        in_memory[stored.key] = result
+    diverged = [m.trained.stopped for m in models.models if m.trained is not None and m.trained.diverged]
+    record = record.model_copy(
+        update={
+            "status": "finished",
+            "provenance": _with_references(record.provenance, models),
+            "notes": tuple(measure.notes),
+            "failures": tuple(diverged or map(str, models.failures)),
+            "results": tuple(found),
+        }
+    ).reading(lambda stored: in_memory[stored.key])
+    if isinstance(place, RunFolder):
+        old = place.record()
+        record = place.finish(record, _samples(models.models))
+        place.write_traces([f"{each}\n{each.trace}".strip() for each in models.failures])
+        measure.earlier = _became_of(old, record)
+    return record
 
-    prepared = prepare_training(study, progress)
-    if folder is None:
-        raise InputError("A training is kept in a folder: name one.")
-    folder.open_for(RunRecord(study=study, provenance=_provenance(study, prepared.samples, command)))
-    trained = carry_out_training(prepared.job, folder.path, engine, on_step or progress, on_epoch)
-    return FinishedTraining(prepared, trained, folder.path)
+
+def _samples(models: Sequence[Model]) -> dict[str, SampleColumns]:
+    """Return the columns by which samples are grouped, by the name of their data."""
+    found = {}
+    for model in models:
+        case = model.samples
+        found[model.member.data_name] = SampleColumns(
+            kept_columns(case, model.member.groups), model.member.groups.cluster, case.ids
+        )
+    return found
 
 
-def check(study: Study, case: Case) -> None:
-    """Refuse, before anything is written, what a study asks of a model that cannot serve it."""
-    if study.audit is not None:
-        estimators = estimators_of(study.audit, case)
-        if study.audit.precision:
-            from fairmargin.runner.precision import precision_plan
-
-            precision_plan(study.audit, case, estimators)
-    if study.attack is not None:
-        attacks_of(study.attack, case)
+def _notes(model: Model, *, several: bool) -> Iterator[str]:
+    case, name = model.samples, model.member.data_name
+    notes = case.notes + (model.trained.notes if model.trained is not None else ())
+    yield from (f"{name}: {note}" if several else note for note in notes)
+    if several:
+        yield from too_small(model)
 
 
 def _became_of(old: RunRecord | None, new: RunRecord) -> str:
@@ -130,23 +135,47 @@ def _became_of(old: RunRecord | None, new: RunRecord) -> str:
     return "completed" if before and "adequacy" in added else ""
 
 
-def _computed(study: Study, case: Case, measure: Measurer) -> Iterator[tuple[StoredResult, Any]]:
-    """Yield every result that a study asks for."""
-    if study.audit is not None:
-        yield from audit_case(study.audit, case, measure)
-    if study.attack is not None:
-        yield from attack_case(study.attack, case, measure)
+def meanings_of(study: Study) -> Iterator[tuple[str, str]]:
+    """Yield the names of methods, estimators and attacks, each with the first line of its documentation."""
+    named: dict[str, Any] = {}
+    for member in study.members:
+        if member.train is not None:
+            named[member.method] = METHODS.get(member.train.method.partition(":")[0])
+        for measurement in member.measurements:
+            options = measurement.options
+            names, catalog = (
+                (options.attack, ATTACKS) if isinstance(options, AttackOptions) else (options.estimator, ESTIMATORS)
+            )
+            named |= {name: catalog.get(name.partition(":")[0]) for name in names}
+    for name, entry in named.items():
+        if entry is not None and entry.__doc__:
+            yield name, entry.__doc__.strip().splitlines()[0]
 
 
-def _provenance(study: Study, case: Case, command: str) -> Provenance:
+def _provenance(study: Study, models: Sequence[Model], command: str) -> Provenance:
+    # The page of a study of several models has no date: one that was interrupted ends with the same page.
+    several = study.grid is not None
+    cases = [model.samples for model in models]
+    classifiers = [case.classifier.fingerprint() for case in cases if case.classifier is not None]
     return Provenance(
         command=command,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        model=case.model,
-        data=case.data,
-        samples=case.fingerprint if study.measures else "",
-        domain=case.domain,
-        classifier="" if case.classifier is None else case.classifier.fingerprint(),
-        references="" if case.references is None else fingerprint_of(case.references),
+        created="" if several else datetime.now(UTC).isoformat(timespec="seconds"),
+        model=", ".join(dict.fromkeys(case.model for case in cases)),
+        data="; ".join(dict.fromkeys(case.data for case in cases)),
+        samples=_all_of([case.fingerprint for case in cases]) if study.measures else "",
+        domain=_all_of([case.domain for case in cases]),
+        classifier=_all_of(classifiers) if len(classifiers) == len(cases) else "",
         versions=versions(),
     )
+
+
+def _all_of(prints: Sequence[str]) -> str:
+    """Return one fingerprint for several."""
+    different = list(dict.fromkeys(prints))
+    return different[0] if len(different) == 1 else shard_key({"all": " ".join(different)})
+
+
+def _with_references(provenance: Provenance, models: Models) -> Provenance:
+    """Return the provenance with the samples that searches of a study of one model fell back on."""
+    references = models.load.drawn
+    return provenance.model_copy(update={"references": _all_of(references) if references else ""})

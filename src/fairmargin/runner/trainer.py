@@ -1,12 +1,12 @@
-"""Train a network as an engine task, and make a case of it as it was at some epochs."""
+"""Train networks as engine tasks."""
 
-import copy
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,46 +14,39 @@ from pyarrow import ArrowException
 from pyarrow import parquet as pq
 from torch import nn
 
-from fairmargin.analyses.audit import AuditResult
-from fairmargin.analyses.epochs import compare_epochs
-from fairmargin.analyses.training import EpochRow, TrainingCourse
 from fairmargin.attacks.catalog import parse_attack
 from fairmargin.attacks.outcomes import check_radius
 from fairmargin.core.catalog import split_options
+from fairmargin.core.keys import content_hash
 from fairmargin.core.norm import Norm
 from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
-from fairmargin.data.card import SPLITS
-from fairmargin.data.catalog import DATASETS
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.distances.catalog import parse_estimator
+from fairmargin.engine.attempt import Attempt, attempted
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import InputError
+from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.network import TILE
 from fairmargin.models.torch_model import TorchClassifier
-from fairmargin.models.weights import load_weights
-from fairmargin.runner.audit import audit_case
 from fairmargin.runner.cases import Case, checked_case
-from fairmargin.runner.measurer import Measurer
 from fairmargin.runner.training_data import (
+    VALIDATION,
+    DataLoader,
     TrainingData,
     build_network,
     groups_name,
-    load_beside,
-    load_training_data,
-    weights_of,
+    method_groups,
 )
-from fairmargin.store.shard import shard_key
-from fairmargin.study.options import EpochAuditOptions, TrainOptions
-from fairmargin.study.record import About, StoredResult
-from fairmargin.study.study import Study
-from fairmargin.training.beforehand import scores_of
+from fairmargin.study.grid import Member
+from fairmargin.study.options import AttackOptions, AuditedData, AuditOptions, DataOptions, ModelOptions, TrainOptions
+from fairmargin.study.record import About
 from fairmargin.training.catalog import METHODS, describe_method
-from fairmargin.training.checkpoints import BEST, FINAL, TrainingFolder, epochs_to_keep
-from fairmargin.training.history import Epoch
-from fairmargin.training.loggers import logging_to
-from fairmargin.training.material import class_values
+from fairmargin.training.loop.checkpoints import TrainingFolder, epochs_to_keep
+from fairmargin.training.loop.checks import scores_of
+from fairmargin.training.loop.data import class_values
+from fairmargin.training.loop.history import Epoch
+from fairmargin.training.loop.loggers import logging_to
 from fairmargin.training.plan import WATCH, TrainingPlan
 from fairmargin.training.recipe import TrainingMethod
 from fairmargin.training.train import train
@@ -61,7 +54,6 @@ from fairmargin.training.train import train
 WORDS = ("first", "middle", "last", "best")
 """Epochs by name."""
 
-VALIDATION = "validation"
 _LOOK_EVERY = 1.0  # seconds between looks at a training in another process
 
 
@@ -71,19 +63,22 @@ class TrainingJob:
 
     Parameters
     ----------
-    module, data
-        The network before its first step, and the samples.
+    model, place
+        Options of the network, and the name of its data.
+    data
+        The samples.
     method, epochs, plan
         How it is trained.
     groups
-        Name of the partition that the method speaks of.
+        Name of the partition that the method treats.
     logs
         Names of `LOGGERS`.
     about
         Hyper-parameters that a log writes down once.
     """
 
-    module: nn.Module
+    model: ModelOptions
+    place: str
     data: TrainingData
     method: TrainingMethod
     epochs: int
@@ -91,6 +86,27 @@ class TrainingJob:
     groups: str
     logs: tuple[str, ...] = ()
     about: Mapping[str, Any] | None = None
+
+    def network(self) -> nn.Module:
+        """Return the network before its first step."""
+        return build_network(self.model, self.place, self.data, self.plan.seed)
+
+    @property
+    def key(self) -> str:
+        """Hash of everything that decides the weights, the content of the samples included."""
+        digest = sha256()
+        for dataset in filter(None, (self.data.training, self.data.validation)):
+            digest.update(f"{dataset.fingerprint} {dataset.domain.fingerprint()}".encode())
+            digest.update(dataset.partition(self.groups).membership.tobytes())
+        return content_hash(
+            {
+                "samples": digest.hexdigest(),
+                "network": module_fingerprint(self.network()),
+                "method": describe_method(self.method),
+                "epochs": self.epochs,
+                "plan": self.plan.model_dump(mode="json"),
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,55 +136,102 @@ class Trained:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedTraining:
-    """A study's training with its data loaded and checked.
+    """The training of a member of a study, with its data loaded and checked.
 
     Parameters
     ----------
-    study, job
+    member, job
         What is asked, and the same as objects.
     audited
-        The samples on which epochs are audited; None if none are.
+        The samples on which epochs are measured; None if none are.
     """
 
-    study: Study
+    member: Member
     job: TrainingJob
     audited: Dataset | None
 
     @property
     def samples(self) -> Case:
         """The samples whose groups are kept in the run folder, without a model."""
-        training = self.job.data.training
+        training, member = self.job.data.training, self.member
         return Case(
-            model=self.study.model.model,
-            data=f"{training.name or self.study.data.data}: {len(training):,} samples to train on",
+            model=member.model.model,
+            data=f"{training.name or member.data.data}: {len(training):,} samples to train on",
             fingerprint=training.fingerprint,
-            columns={} if self.audited is None else _columns(self.study, self.audited),
+            columns={} if self.audited is None else columns_of(member.data, self.audited),
             partitions=(),
-            groups=self.study.groups,
-            seed=self.study.seed,
+            groups=member.groups,
+            seed=member.seed,
             notes=training.notes,
             domain=training.domain.fingerprint(),
         )
 
+    def initial_case(self) -> Case:
+        """Return the network before its first step with the audited samples."""
+        assert self.audited is not None
+        return self.case(self.job.network(), "")
 
-def prepare_training(study: Study, progress: Progress = silent) -> PreparedTraining:
-    """Load everything that a study's training needs, and refuse what would fail after hours of training."""
-    options = study.train
+    def case(self, module: nn.Module, epoch: str) -> Case:
+        """Return the network of an epoch with the audited samples."""
+        member, audited, training = self.member, self.audited, self.job.data.training
+        assert audited is not None
+        classes = class_values(training, scores_of(module, training))
+        case = checked_case(
+            member.groups,
+            TorchClassifier(module.eval(), classes, audited.domain, tile=member.model.tile or TILE),
+            audited,
+            columns_of(member.data, audited),
+            model_text=member.model.model,
+            data_text=f"{audited.name or member.data.data}: {len(audited):,} samples",
+        )
+        # All networks are measured with the same randomness, whatever the seed of their training.
+        return replace(case, about=about_member(member).model_copy(update={"epoch": epoch}), seed=0)
+
+
+def about_member(member: Member) -> About:
+    """Return what results say of a member; nothing in a study of one model."""
+    seed = member.seed if member.model_name and member.train is not None else None
+    return About(data=member.data_name, model=member.model_name, method=member.method, seed=seed)
+
+
+def prepare_training(member: Member, load: DataLoader) -> PreparedTraining:
+    """Load everything that a training needs, and refuse what would fail after hours of training."""
+    options = member.train
     assert options is not None
     method = make_method(options)
     watch, radius = watching(method, options.watch, options.watch_radius)
-    plan = TrainingPlan(**options.descent(), watch=watch, watch_radius=radius, seed=study.seed, threads=options.threads)
+    plan = TrainingPlan(
+        **options.descent(), watch=watch, watch_radius=radius, seed=member.seed, threads=options.threads
+    )
     check_validation(options, method)
-    asked = study.audit if isinstance(study.audit, EpochAuditOptions) else None
-    if asked is not None:
-        check_epochs(asked, options)
-    data = load_training_data(study.data, study.groups, options, progress)
+    for measurement in member.measurements:
+        check_epochs(measurement.epochs, member.audited, options)
+        check_names(measurement.options)
+    data = load.training(member)
     _check_radii(method, plan, data.training)
-    audited = None if asked is None else load_audited(study, asked, data, progress)
-    module = build_network(study.model, study.data.data, data, study.seed)
-    groups = groups_name(study.groups, study.data.label)
-    job = TrainingJob(module, data, method, options.epochs, plan, groups, options.log, _described(study, method))
-    return PreparedTraining(study, job, audited)
+    audited = load.audited(member) if member.measurements else None
+    job = TrainingJob(
+        member.model,
+        member.data.data,
+        data,
+        method,
+        options.epochs,
+        plan,
+        groups_name(method_groups(member.groups, options), member.data.label),
+        options.log,
+        _described(member, method),
+    )
+    return PreparedTraining(member, job, audited)
+
+
+def check_names(options: AuditOptions | AttackOptions) -> None:
+    """Refuse estimators and attacks that there are not, before anything is loaded."""
+    if isinstance(options, AttackOptions):
+        for text in options.attack:
+            parse_attack(text)
+    else:
+        for text in options.estimator:
+            parse_estimator(text)
 
 
 def make_method(options: TrainOptions) -> TrainingMethod:
@@ -212,12 +275,12 @@ def check_validation(options: TrainOptions, method: TrainingMethod) -> None:
         )
 
 
-def check_epochs(asked: EpochAuditOptions, options: TrainOptions) -> None:
-    """Refuse epochs that will not be kept, and estimators that do not exist."""
+def check_epochs(epochs: Sequence[str], audited: AuditedData, options: TrainOptions) -> None:
+    """Refuse epochs that will not be kept."""
     kept = epochs_to_keep(options.epochs, options.keep_every)
-    for word in asked.audit_epochs:
+    for word in epochs:
         if word.isdigit() and not 1 <= int(word) <= options.epochs:
-            raise InputError(f"there is no epoch {word} among {options.epochs}.", field="audit_epochs")
+            raise InputError(f"names epoch {word}, and there are {options.epochs}", field="audit_epochs")
         if word.isdigit() and int(word) not in kept:
             some = ", ".join(map(str, sorted(kept)))
             raise InputError(
@@ -234,30 +297,11 @@ def check_epochs(asked: EpochAuditOptions, options: TrainOptions) -> None:
                 "{audit_epochs} best is the best on validation data, and {validation} 0 leaves none.",
                 others=("audit_epochs", "validation"),
             )
-    if asked.audit_on == VALIDATION and options.share == 0:
+    if audited.audit_on == VALIDATION and options.share == 0:
         raise InputError(
             "Validation data are asked for, and {validation} 0 leaves none. Give a share such as 0.1.",
             others=("validation",),
         )
-    for text in asked.estimator:
-        parse_estimator(text)
-
-
-def load_audited(study: Study, asked: EpochAuditOptions, data: TrainingData, progress: Progress) -> Dataset:
-    """Load the samples on which epochs are audited."""
-    name = groups_name(study.groups, study.data.label)
-    if asked.audit_on == VALIDATION:
-        assert data.validation is not None
-        whole = data.validation
-        return whole.sample(per_group=asked.audit_per_group, by=name) if asked.audit_per_group else whole
-    if not asked.audit_on and study.data.data not in DATASETS:
-        raise InputError(
-            "{audit_epochs} needs data that were not trained on: name them with {audit_on}, or write {audit_on} "
-            "validation.",
-            others=("audit_epochs", "audit_on"),
-        )
-    place = asked.audit_on or "test"
-    return load_beside(study.data, study.groups, place, data.training, progress, per_group=asked.audit_per_group)
 
 
 def _check_radii(method: TrainingMethod, plan: TrainingPlan, training: Dataset) -> None:
@@ -269,16 +313,24 @@ def _check_radii(method: TrainingMethod, plan: TrainingPlan, training: Dataset) 
         check_radius(training.domain, parse_attack(plan.watch).norm, plan.watch_radius, features)
 
 
-def _described(study: Study, method: TrainingMethod) -> dict[str, Any]:
+def _described(member: Member, method: TrainingMethod) -> dict[str, Any]:
     """Return what a log writes down once."""
     named = {("method" if k == "name" else f"method.{k}"): v for k, v in describe_method(method).items()}
-    plain = study.plain()
-    rest = {k: v for part in ("model", "data", "groups", "train") for k, v in plain.get(part, {}).items()}
+    parts = (member.model, member.data, member.groups, member.train)
+    rest = {k: v for part in parts if part is not None for k, v in part.plain().items()}
     return {
         **{k: v for k, v in rest.items() if k not in ("method", "set", "beside", "log")},
         **named,
-        "seed": study.seed,
+        "seed": member.seed,
     }
+
+
+def columns_of(data: DataOptions, dataset: Dataset) -> dict[str, Any]:
+    """Return the columns by which samples can be grouped."""
+    columns: dict[str, Any] = {"class": dataset.labels, **dataset.attributes}
+    if data.label:
+        columns.setdefault(data.label, dataset.labels)
+    return columns
 
 
 # The task -------------------------------------------------------------------------------------------------------------
@@ -300,6 +352,7 @@ def train_network(job: TrainingJob, folder: Path, progress: Progress | None = No
     Guarantee: the same weights in any process, since the plan fixes the number of threads.
     """
     listeners = _listeners.get()
+    told = None if listeners is None else listeners.progress
     with logging_to(job.logs, folder, job.about or {}) as log:
 
         def on_epoch(epoch: Epoch) -> None:
@@ -308,7 +361,7 @@ def train_network(job: TrainingJob, folder: Path, progress: Progress | None = No
                 listeners.on_epoch(epoch)
 
         found = train(
-            job.module,
+            job.network(),
             job.data.training,
             job.method,
             epochs=job.epochs,
@@ -316,53 +369,79 @@ def train_network(job: TrainingJob, folder: Path, progress: Progress | None = No
             validation=job.data.validation,
             plan=job.plan,
             out=folder,
-            progress=progress or (None if listeners is None else listeners.progress),
+            progress=progress or told,
             on_epoch=on_epoch,
         )
-    waited = len(found.history) - found.best_epoch if found.best_epoch else 0
+    return _trained(job, found.history, found.best_epoch, found.stopped, found.notes)
+
+
+def _trained(job: TrainingJob, history: tuple[Epoch, ...], best: int, stopped: str, notes: Sequence[str]) -> Trained:
+    waited = len(history) - best if best else 0
     patient = bool(job.plan.patience) and waited >= job.plan.patience
-    diverged = bool(found.stopped) and not patient
-    return Trained(found.history, found.best_epoch, found.stopped, diverged, found.notes)
+    return Trained(history, best, stopped, bool(stopped) and not patient, tuple(notes))
 
 
-def carry_out_training(
-    job: TrainingJob,
-    folder: Path,
+def finished_training(job: TrainingJob, folder: Path) -> Trained | None:
+    """Return the training in a folder if it came to its end; nothing is trained."""
+    found = TrainingFolder(folder).finished()
+    if found is None:
+        return None
+    history, about = found
+    return _trained(job, history, int(about["best_epoch"]), str(about["stopped"]), about["notes"])
+
+
+def train_networks(
+    jobs: Mapping[str, tuple[TrainingJob, Path]],
     engine: Engine,
     progress: Progress = silent,
+    on_step: Progress | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
-) -> Trained:
-    """Train a network as a task of an engine.
+    *,
+    keep_going: bool = False,
+) -> Iterator[tuple[str, Attempt]]:
+    """Train networks as tasks of an engine; yield the name of each with the `Trained` network.
 
     Parameters
     ----------
-    job, folder
-        What is trained, and where it is kept.
+    jobs
+        What is trained, and where it is kept, by name.
     engine
-        Runs the task.
+        Runs the tasks.
     progress
         Called with what is done, how much, of how much.
+    on_step
+        Called with the steps of trainings in this process, in changing words; by default `progress`.
     on_epoch
         Called with each epoch that was trained by this call.
+    keep_going
+        Whether a training that fails leaves the others to be trained, and is yielded with the reason.
     """
-    tell = on_epoch or _ignore
+    tell = on_epoch or silent
     heard: set[int] = set()
 
     def once(epoch: Epoch) -> None:
         heard.add(epoch.epoch)
         tell(epoch)
 
-    before = _epochs_in(folder)
-    token = _listeners.set(_Listeners(progress, once))
+    before = {name: epochs_in(folder) for name, (_, folder) in jobs.items()}
+    folders, total = [folder for _, folder in jobs.values()], sum(job.epochs for job, _ in jobs.values())
+    call = attempted if keep_going else _succeeded
+    tasks = [Task(name, call, (train_network, (job, folder))) for name, (job, folder) in jobs.items()]
+    token = _listeners.set(_Listeners(on_step or progress, once))
     try:
-        with watched([folder], job.epochs, progress):
-            ((_, trained),) = engine.run([Task("training", train_network, (job, folder))])
+        with watched(folders, total, progress):
+            for task, attempt in engine.run(tasks):
+                if not attempt.failure and not heard:  # it was trained in another process
+                    for epoch in attempt.result.history[before[task.key] :]:
+                        tell(epoch)
+                heard.clear()
+                yield task.key, attempt
     finally:
         _listeners.reset(token)
-    for epoch in trained.history[before:]:  # of a training in another process
-        if epoch.epoch not in heard and not heard:
-            tell(epoch)
-    return trained
+
+
+def _succeeded(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Attempt:
+    return Attempt(function(*arguments))
 
 
 @contextmanager
@@ -372,7 +451,7 @@ def watched(folders: Sequence[Path], total: int, progress: Progress) -> Iterator
 
     def look() -> None:
         while not over.wait(_LOOK_EVERY):
-            progress("epochs of all trainings", min(sum(map(_epochs_in, folders)), total), total)
+            progress("epochs of all trainings", min(sum(map(epochs_in, folders)), total), total)
 
     watcher = threading.Thread(target=look, daemon=True)
     if folders:
@@ -386,154 +465,9 @@ def watched(folders: Sequence[Path], total: int, progress: Progress) -> Iterator
             progress("epochs of all trainings", total, total)
 
 
-def _epochs_in(folder: Path) -> int:
+def epochs_in(folder: Path) -> int:
+    """Return how many epochs of a training a folder holds."""
     try:
         return int(pq.read_metadata(folder / "history.parquet").num_rows)
     except (OSError, ArrowException):
         return 0  # not one yet
-
-
-def _ignore(_epoch: Epoch) -> None:
-    return None
-
-
-# What is found --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FinishedTraining:
-    """A training that came to its end, and the folder that holds its weights."""
-
-    prepared: PreparedTraining
-    trained: Trained
-    folder: Path
-
-    @property
-    def samples(self) -> Case:
-        """The samples whose groups are kept in the run folder, without a model."""
-        case = self.prepared.samples
-        return replace(case, notes=(*case.notes, *self.trained.notes))
-
-    @property
-    def audited(self) -> bool:
-        """Whether samples on which epochs are audited were loaded."""
-        return self.prepared.audited is not None
-
-    @property
-    def failures(self) -> tuple[str, ...]:
-        """Why the training diverged, if it did."""
-        return (self.trained.stopped,) if self.trained.diverged else ()
-
-    def results(self, measure: Measurer) -> Iterator[tuple[StoredResult, Any]]:
-        """Yield the course of the training, the audits of its epochs, and how far these agree."""
-        yield _course(self.prepared, self.trained)
-        if not self.trained.diverged:
-            yield from _audits(self.prepared, self.trained, self.folder, measure)
-
-
-def _audits(
-    prepared: PreparedTraining, trained: Trained, folder: Path, measure: Measurer
-) -> Iterator[tuple[StoredResult, Any]]:
-    asked = prepared.study.audit
-    if prepared.audited is None or not isinstance(asked, EpochAuditOptions):
-        return
-    measure.note(*_audit_notes(prepared, prepared.audited))
-    audits: dict[tuple[str, str], dict[str, tuple[StoredResult, AuditResult]]] = {}
-    for case in _epoch_cases(prepared, prepared.audited, asked.audit_epochs, trained, folder, measure):
-        for stored, result in audit_case(asked, case, measure):
-            if isinstance(result, AuditResult):
-                place = (stored.about.partition, stored.about.estimator)
-                audits.setdefault(place, {})[case.about.epoch] = (stored, result)
-            yield stored, result
-    for (partition, estimator), found in audits.items():
-        of = [stored for stored, _ in found.values()]
-        key = shard_key({"kind": "epochs", "of": " ".join(stored.key for stored in of)})
-        shards = tuple(keys for stored in of for keys in stored.shards)
-        about = About(partition=partition, estimator=estimator)
-        compared = compare_epochs({epoch: result for epoch, (_, result) in found.items()})
-        yield StoredResult(kind="epochs", about=about, shards=shards, key=key), compared
-
-
-def _course(prepared: PreparedTraining, trained: Trained) -> tuple[StoredResult, TrainingCourse]:
-    job = prepared.job
-    watched_by = f"{job.plan.watch} at radius {job.plan.watch_radius:.4g}"
-    is_watched = job.plan.watch_radius and job.data.validation is not None
-    names = [name for name in EpochRow.__dataclass_fields__ if name != "group"]
-    course = TrainingCourse(
-        partition="epoch",
-        groups=tuple(EpochRow(str(e.epoch), *(getattr(e, name) for name in names)) for e in trained.history),
-        by=job.groups,
-        best=str(trained.best_epoch or ""),
-        watched=watched_by if is_watched else "",
-        stopped=trained.stopped,
-        classes=job.data.training.class_names,
-    )
-    key = shard_key({"kind": "training", "course": course.to_json()})
-    return StoredResult(kind="training", about=About(partition="epoch"), key=key), course
-
-
-def _audit_notes(prepared: PreparedTraining, audited: Dataset) -> Iterator[str]:
-    study = prepared.study
-    assert study.train is not None
-    assert isinstance(study.audit, EpochAuditOptions)
-    on = study.audit.audit_on or "test"
-    where = f"{audited.name or study.data.data}, {on}" if on in (*SPLITS, VALIDATION) else on
-    yield f"Epochs were audited on {where}: {len(audited):,} samples."
-    yield from audited.notes
-    yield overlap_warning(overlap(audited, prepared.job.data.training), table=len(audited.x.shape) == 2)
-    if study.train.validation.strip() == on:
-        yield "These data were looked at during the training too: of the best epoch they show too good a picture."
-
-
-def _epoch_cases(
-    prepared: PreparedTraining,
-    audited: Dataset,
-    asked: Sequence[str],
-    trained: Trained,
-    folder: Path,
-    measure: Measurer,
-) -> Iterator[Case]:
-    """Yield the network as it was at each epoch that is asked for, each once."""
-    files, last = TrainingFolder(folder), len(trained.history)
-    middle = max(prepared.job.epochs // 2, 1)
-    places = {
-        "first": (1, files.epoch_file(1)),
-        "middle": (middle, files.epoch_file(middle)),
-        "last": (last, folder / FINAL),
-        "best": (trained.best_epoch, folder / BEST),
-    }
-    found: dict[int, tuple[Path, list[str]]] = {}
-    for word in dict.fromkeys(asked):
-        epoch, path = places[word] if word in places else (int(word), files.epoch_file(int(word)))
-        if path.exists():
-            found.setdefault(epoch, (path, []))[1].append(word)
-        else:
-            measure.note(f"Epoch {epoch} was not audited ({word}): the training ended after {last}.")
-    for epoch, (path, words) in sorted(found.items()):
-        names = ", ".join(word for word in words if not word.isdigit())
-        yield _case(prepared, audited, path, f"{epoch} ({names})" if names else str(epoch))
-
-
-def _case(prepared: PreparedTraining, audited: Dataset, weights: Path, epoch: str) -> Case:
-    """Return the network of an epoch with the audited samples."""
-    study, job = prepared.study, prepared.job
-    module = copy.deepcopy(job.module)
-    load_weights(weights_of(module), weights)
-    classes = class_values(job.data.training, scores_of(job.module, job.data.training))
-    case = checked_case(
-        study,
-        TorchClassifier(module.eval(), classes, audited.domain, tile=study.model.tile or TILE),
-        audited,
-        _columns(study, audited),
-        model_text=study.model.model,
-        data_text=f"{audited.name or study.data.data}: {len(audited):,} samples",
-    )
-    # All networks are measured with the same randomness, whatever the seed of their training.
-    return replace(case, about=About(epoch=epoch), seed=0)
-
-
-def _columns(study: Study, dataset: Dataset) -> dict[str, Any]:
-    columns: dict[str, Any] = {"class": dataset.labels, **dataset.attributes}
-    if study.data.label:
-        columns.setdefault(study.data.label, dataset.labels)
-    return columns

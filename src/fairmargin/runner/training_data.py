@@ -1,8 +1,9 @@
 """Load what a training begins with: samples, validation data kept apart, and a network."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from torch import nn
 
 from fairmargin.core.arrays import Bools, Ints
 from fairmargin.core.domain import Domain
+from fairmargin.core.options import Options
 from fairmargin.core.partition import Partition
 from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
@@ -21,11 +23,18 @@ from fairmargin.errors import InputError, ModelError
 from fairmargin.models.architectures.catalog import ARCHITECTURES, build_architecture
 from fairmargin.models.loading import load_model
 from fairmargin.models.normalized import Normalized
+from fairmargin.models.reading.weights import load_weights
+from fairmargin.models.references import References, fingerprint_of
 from fairmargin.models.torch_model import from_torch
-from fairmargin.models.weights import load_weights
-from fairmargin.runner.cases import load_data
+from fairmargin.runner.cases import Case, load_data, sampled_by
+from fairmargin.study.grid import Member
 from fairmargin.study.options import DataOptions, GroupOptions, ModelOptions, TrainOptions
 from fairmargin.study.study import ARCHITECTURE
+
+_Loaded = TypeVar("_Loaded")
+
+VALIDATION = "validation"
+"""In place of data: the samples that a training keeps apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +54,83 @@ class TrainingData:
     outputs: int
 
 
+@dataclass(slots=True, eq=False)
+class DataLoader:
+    """Loads samples for the members of a study, each part once.
+
+    Parameters
+    ----------
+    progress
+        Called with what is loaded, how much, of how much.
+    drawn
+        Fingerprints of the samples that searches fall back on.
+    """
+
+    progress: Progress = silent
+    drawn: list[str] = field(default_factory=list)
+    _known: dict[str, Any] = field(default_factory=dict)
+
+    def training(self, member: Member) -> TrainingData:
+        """Return the samples on which a member is trained, and those for validation."""
+        assert member.train is not None
+        train = member.train
+        parts = (member.data, member.groups, train.validation, train.method_groups)
+        return self._once(parts, lambda: load_training_data(member.data, member.groups, train, self.progress))
+
+    def audited(self, member: Member) -> Dataset:
+        """Return the samples on which a trained member is measured."""
+        assert member.train is not None
+        groups, asked = member.groups, member.audited
+        data = self.training(member)
+        parts = (member.data, groups, member.train.validation, member.train.method_groups, asked)
+        if asked.audit_on == VALIDATION:
+            assert data.validation is not None
+            whole, by = data.validation, sampled_by(member.data, groups)
+            return self._once(
+                parts, lambda: whole.sample(asked.audit_per_group, by) if asked.audit_per_group else whole
+            )
+        if not asked.audit_on and member.data.data not in DATASETS:
+            raise InputError(
+                "{audit_epochs} needs data that were not trained on: name them with {audit_on}, or write {audit_on} "
+                "validation.",
+                others=("audit_epochs", "audit_on"),
+            )
+        place, limit = asked.audit_on or "test", asked.audit_per_group
+        return self._once(
+            parts,
+            lambda: load_beside(member.data, groups, place, data.training, self.progress, per_group=limit),
+        )
+
+    def references(self, case: Case) -> References:
+        """Return the samples to which searches fall back on the samples of a case."""
+        found = case.references
+        if found is None:
+            key = ("references", case.fingerprint)
+            found = self._once(key, lambda: case.with_references(self.progress).references)
+        assert found is not None
+        self.drawn.append(fingerprint_of(found))
+        return found
+
+    def _once(self, parts: tuple[Any, ...], load: Callable[[], _Loaded]) -> _Loaded:
+        key = repr([part.plain() if isinstance(part, Options) else part for part in parts])
+        if key not in self._known:
+            self._known[key] = load()
+        found: _Loaded = self._known[key]
+        return found
+
+
+def method_groups(groups: GroupOptions, train: TrainOptions) -> GroupOptions:
+    """Return the groups that the method treats: those it names, or else the first that are compared.
+
+    >>> method_groups(GroupOptions(group="sex"), TrainOptions(epochs=1, method_groups="race & sex")).cross
+    (('race', 'sex'),)
+    """
+    parts = tuple(part.strip() for part in train.method_groups.split("&") if part.strip())
+    if parts:
+        return GroupOptions(cross=(parts,)) if len(parts) > 1 else GroupOptions(group=parts)
+    return GroupOptions(group=groups.group[:1]) if groups.group else GroupOptions(cross=groups.cross[:1])
+
+
 def load_training_data(
     data: DataOptions, groups: GroupOptions, train: TrainOptions, progress: Progress = silent
 ) -> TrainingData:
@@ -54,7 +140,10 @@ def load_training_data(
     """
     split = data.split or ("train" if data.data in DATASETS else "all")
     data = data.model_copy(update={"split": split})
-    whole = prepared(load_data(data, groups, progress=progress), groups, data.class_names)
+    treated = method_groups(groups, train)
+    further = tuple(name for name in treated.columns if name not in ("class", *groups.columns))
+    loading = groups.model_copy(update={"group": (*groups.group, *further)})
+    whole = prepared(load_data(data, loading, progress=progress), treated, data.class_names)
     if len(np.unique(whole.y)) < 2:
         only = whole.labels[0]
         raise InputError(
@@ -65,10 +154,10 @@ def load_training_data(
     outputs = named or (int(whole.y.max()) + 1 if whole.y.dtype.kind in "iu" else len(np.unique(whole.y)))
     share = train.share
     if share is None:
-        return TrainingData(whole, load_beside(data, groups, train.validation.strip(), whole, progress), outputs)
+        return TrainingData(whole, load_beside(data, loading, train.validation.strip(), whole, progress), outputs)
     if not share:
         return TrainingData(whole, None, outputs)
-    kept = held_out(whole.y, whole.partition(groups_name(groups, data.label)), share)
+    kept = held_out(whole.y, whole.partition(groups_name(treated, data.label)), share)
     if not kept.any():
         raise InputError(
             f"{{validation}} {train.validation} keeps a part of every class apart, and no class has 2 samples: there "
@@ -80,8 +169,8 @@ def load_training_data(
 
 
 def groups_name(groups: GroupOptions, label: str = "") -> str:
-    """Return the name of the partition that a training method speaks of; the class if none is named."""
-    if groups.cross:
+    """Return the name of the partition of a method; the class if none is named."""
+    if groups.cross and not groups.group:
         return " & ".join(groups.cross[0])
     named = groups.group[0] if groups.group else "class"
     return "class" if named == label else named
@@ -138,11 +227,11 @@ def prepared(dataset: Dataset, groups: GroupOptions, class_names: tuple[str, ...
         names = class_names or tuple(map(str, np.unique(y)))
         y = _positions(y, names)
     attributes = dict(dataset.attributes)
-    if groups.cross:
-        first, *others = (dataset.partition(name) for name in groups.cross[0])
+    for crossed in groups.cross:
+        first, *others = (dataset.partition(name) for name in crossed)
         for other in others:
             first = first & other
-        attributes[groups_name(groups)] = np.array(first.labels)[first.membership]
+        attributes[" & ".join(crossed)] = np.array(first.labels)[first.membership]
     pixels = len(dataset.x.shape) == 4 and not dataset.domain.is_bounded
     domain = Domain(0, 1, dataset.domain.scale) if pixels else dataset.domain
     same = y is dataset.y

@@ -1,1 +1,1 @@
-"""Keeps measured distances in a run folder: atomic, content-addressed Parquet shards, so that a run can be resumed."""
+"""Stores of measured distances: content-addressed Parquet files in a run folder, so that a run can be resumed."""

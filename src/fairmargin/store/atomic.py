@@ -1,4 +1,4 @@
-"""Writing a file so that it is there whole or not at all, and saying in a sentence why it could not be written."""
+"""Write files atomically, so that a file is never left incomplete, and explain why a file could not be written."""
 
 import errno
 import os
@@ -8,26 +8,26 @@ from pathlib import Path
 
 from fairmargin.errors import StoreError
 
-TEMPORARY = ".tmp"  # the ending of files amid being written; whoever finds one later may ignore it
+TEMPORARY = ".tmp"  # suffix of files that are being written; those left by a killed process can be deleted
 
-_STREAMS = ("/dev", "/dev/fd", "/proc/self/fd")  # what lies there, such as /dev/stdout, cannot be renamed over
+_STREAMS = ("/dev", "/dev/fd", "/proc/self/fd")  # entries such as /dev/stdout cannot be replaced by renaming a file
 
 _REASONS = {
-    errno.EACCES: "this user may not write there. Choose another place, or ask for the right to write",
-    errno.EPERM: "this user may not write there. Choose another place, or ask for the right to write",
+    errno.EACCES: "permission denied. Choose another place, or change the permissions",
+    errno.EPERM: "permission denied. Choose another place, or change the permissions",
     errno.EROFS: "the file system is read-only. Choose another place",
-    errno.ENOSPC: "no space is left on the device. Free some, or choose another place; what was there is unharmed",
-    errno.EDQUOT: "the disk quota is used up. Free some space, or choose another place; what was there is unharmed",
+    errno.ENOSPC: "no space is left on the device. Free some, or choose another place; existing files are unchanged",
+    errno.EDQUOT: "the disk quota is used up. Free some space, or choose another place; existing files are unchanged",
     errno.EISDIR: "it is a folder. Give the name of a file",
     errno.ENOTDIR: "a part of this path is a file, not a folder. Check the path",
-    errno.EEXIST: "a file of that name is in the way. Choose another place",
+    errno.EEXIST: "a file of that name exists. Choose another place",
     errno.ENOENT: "its folder does not exist. Create it, or check the path",
     errno.ENAMETOOLONG: "the name is too long. Choose a shorter one",
 }
 
 
 def cannot_write(path: Path, error: OSError) -> StoreError:
-    """The sentence for a failed write.
+    """Return an error that states why a file could not be written and what to do.
 
     >>> str(cannot_write(Path("report.html"), OSError(errno.EISDIR, "")))
     'Cannot write report.html: it is a folder. Give the name of a file.'
@@ -37,14 +37,14 @@ def cannot_write(path: Path, error: OSError) -> StoreError:
 
 
 def atomic_write_text(path: Path | str, text: str) -> None:
-    """Write a text file (UTF-8) whole or not at all; an older file of that name stays until the new one is complete."""
+    """Write a text file (UTF-8) atomically. An existing file of that name is replaced when the new one is complete."""
     atomic_write_bytes(Path(path), text.encode("utf-8"))
 
 
 def atomic_write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: to a temporary name beside it, flushed to disk, then renamed over it.
+    """Write a file atomically: write a temporary file in the same folder, flush it to disk, and rename it.
 
-    Guarantee: no link is followed. A symbolic or hard link of that name is replaced; what it points to stays as it is.
+    Guarantee: no link is followed. A symbolic or hard link of that name is replaced, and its target is not changed.
     """
     try:
         if os.path.dirname(os.path.abspath(path)) in _STREAMS:
@@ -57,7 +57,7 @@ def atomic_write_bytes(path: Path, content: bytes) -> None:
 
 
 def _check_replaceable(path: Path) -> None:
-    """Refuse a folder, and a pipe or device, which nobody expects to be replaced by a file."""
+    """Raise an error if the path is a folder, a pipe, a socket or a device, which must not be replaced by a file."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -71,8 +71,8 @@ def _check_replaceable(path: Path) -> None:
 
 
 def _write_and_rename(path: Path, content: bytes) -> None:
-    # The random part keeps two writers of one name apart, and cannot be guessed by whoever made the folder. Mode "x"
-    # refuses a name that exists, be it a link.
+    # The random part separates two writers of the same file, and cannot be guessed by another user of the folder.
+    # Mode "x" refuses an existing name, including a link.
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}-{secrets.token_hex(8)}{TEMPORARY}")
     try:
         with open(temporary, "xb") as file:
@@ -87,7 +87,7 @@ def _write_and_rename(path: Path, content: bytes) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Make the renaming itself survive a power cut, where the system lets one flush a folder."""
+    """Flush a folder to disk, so that a renaming survives a power failure, on systems that support it."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,29 +1,28 @@
-"""Checksums of the results in a run folder, which show whether a file is still what was written.
+"""Checksums of the results in a run folder, which detect files that were changed after they were written.
 
-They detect damage and edits by accident. They are no signature: whoever edits a file can also edit its checksum.
+They detect damage and accidental edits. They do not authenticate a file, because anyone can also edit its checksum.
 """
 
 import json
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from fairmargin.core.keys import content_hash
 from fairmargin.errors import StoreError
 from fairmargin.store.atomic import atomic_write_text
-from fairmargin.store.received import read_plain
+from fairmargin.store.plain_files import read_plain
 
 CHECKSUMS = "checksums.json"
-_AGAIN = "Run the same command again into this folder, which keeps what was measured"
+_AGAIN = "Run the same command again with this folder; measured distances are reused"
 
 
 def seal(folder: Path, names: Iterable[str]) -> None:
-    """Keep the checksums of these files, as far as they exist. The checksums of other files stay as they are."""
+    """Store the checksums of the named files that exist. The checksums of other files do not change."""
     try:
         known = _known(folder) or {}
     except StoreError:
-        known = {}  # damaged: whatever it said of other files cannot be relied on
+        known = {}  # damaged, so the checksums of other files are unreliable too
     for name in names:
         found = _checksum(folder / name)
         if found is None:
@@ -34,12 +33,12 @@ def seal(folder: Path, names: Iterable[str]) -> None:
 
 
 def check_seal(folder: Path, names: Iterable[str]) -> None:
-    """Refuse files that are not what was written: changed, added or deleted since `seal`."""
+    """Raise a `StoreError` if a file was changed, added or deleted after `seal`."""
     known = _known(folder)
     if known is None:
         raise StoreError(
-            f"{folder} has no {CHECKSUMS}, so that its results cannot be checked: an older version wrote it, or it did "
-            f"not finish. {_AGAIN}."
+            f"{folder} has no {CHECKSUMS}, so its results cannot be checked: an older version wrote the folder, or the "
+            f"run did not finish. {_AGAIN}."
         )
     for name in names:
         found, kept = _checksum(folder / name), known.get(name)
@@ -50,29 +49,25 @@ def check_seal(folder: Path, names: Iterable[str]) -> None:
 
 
 def stamped(text: str) -> str:
-    """A JSON text together with its checksum; `unstamped` gives it back.
+    """Return a JSON text that contains the given JSON text and its checksum; `unstamped` is the inverse.
 
     >>> unstamped(stamped('{"a": 1}'))
     '{"a": 1}'
     """
     content = json.loads(text)
-    return json.dumps({"checksum": _of(content), "content": content}, ensure_ascii=False)
+    return json.dumps({"checksum": content_hash(content), "content": content}, ensure_ascii=False)
 
 
 def unstamped(text: str) -> str:
-    """The JSON text that `stamped` was given; a ValueError if it is not that any more."""
+    """Return the JSON text that was given to `stamped`; raise a ValueError if it does not match the checksum."""
     try:
         kept = json.loads(text)
         checksum, content = kept["checksum"], kept["content"]
     except (KeyError, TypeError):
         raise ValueError("it has no checksum") from None
-    if checksum != _of(content):
+    if checksum != content_hash(content):
         raise ValueError("it does not match its checksum")
     return json.dumps(content, ensure_ascii=False)
-
-
-def _of(content: Any) -> str:
-    return content_hash(content)
 
 
 def _checksum(path: Path) -> str | None:

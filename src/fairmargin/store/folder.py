@@ -1,4 +1,4 @@
-"""The store: a folder of shards that survives kills, full disks and second writers."""
+"""Stores of shards: in a folder, safe against killed processes and concurrent writers, and in memory."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.errors import InputError, StoreError
 from fairmargin.store.atomic import TEMPORARY, atomic_write_bytes, atomic_write_text, cannot_write
 from fairmargin.store.lock import sole_writer
-from fairmargin.store.received import read_plain, refuse_links
+from fairmargin.store.plain_files import read_plain, refuse_links
 from fairmargin.store.shard import decode, encode
 
 FORMAT = 1
@@ -22,11 +22,16 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A run folder; `Store.open` makes or checks it.
+    """Store of shards in a run folder. Use `Store.open` to create or open it.
 
-    A shard is one Parquet file, `shards/<2 hex>/<key>.parquet`. It appears under its name only when complete, and its
-    checksum is verified whenever it is read. Writers hold `lock()`; readers need not. `folder` may be a link; links
-    inside it are not followed.
+    A shard is a set of distances in one Parquet file, `shards/<2 hex>/<key>.parquet`. The file gets this name when it
+    is complete, and its checksum is verified on every read. Writers must hold `lock()`; readers need no lock. `folder`
+    can be a symbolic link, but links inside of it are not followed.
+
+    Parameters
+    ----------
+    folder
+        Path of the run folder.
 
     >>> from tempfile import TemporaryDirectory
     >>> from fairmargin.store.shard import shard_key
@@ -43,10 +48,10 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, create: bool) -> "Store":
-        """The store in `folder`; with `create`, a new one if there is none yet."""
+        """Open the store in `folder`. With `create`, create a new store if the folder is missing or empty."""
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
-            raise StoreError(f"{folder} is a file; a run is kept in a folder. Choose another --out.")
+            raise StoreError(f"{folder} is a file, but a run is stored in a folder. Choose another --out.")
         label = folder / "store.json"
         try:
             text = read_plain(label).decode()
@@ -66,18 +71,18 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only writer; another one is refused at once. What a killed writer left half-written is removed."""
+        """Acquire the lock for writing; raise an error if another process holds it. Delete incomplete files."""
         with sole_writer(self.folder):
             for stale in self.folder.glob(f"shards/*/.*{TEMPORARY}"):
                 stale.unlink(missing_ok=True)
             yield
 
     def has(self, key: str) -> bool:
-        """Whether the shard is there; its content is not looked at."""
+        """Return whether the shard exists, without reading it."""
         return self._path(key).is_file()
 
     def verified(self, key: str) -> bool:
-        """Whether the shard is there and its content is what was written."""
+        """Return whether the shard exists and its content is intact."""
         try:
             self.read(key)
         except StoreError:
@@ -85,27 +90,27 @@ class Store:
         return True
 
     def write(self, key: str, distances: Distances, about: Mapping[str, Any]) -> None:
-        """Keep a shard; hold `lock()` meanwhile. `about` is kept beside it and must be plain JSON."""
+        """Write a shard; the caller must hold `lock()`. `about` is stored with it and must be plain JSON values."""
         path = self._path(key)
         content = encode(key, distances, about)
         _make_folder(path.parent)
         atomic_write_bytes(path, content)
 
     def read(self, key: str) -> Distances:
-        """The distances of a shard, bit for bit as written."""
+        """Return the distances of a shard, identical to those that were written."""
         return self._load(key)[0]
 
     def about(self, key: str) -> dict[str, Any]:
-        """What was kept beside the distances of a shard."""
+        """Return the values that were stored as `about` with a shard."""
         return self._load(key)[1]
 
     def keys(self) -> Iterator[str]:
-        """The keys of all shards, sorted."""
+        """Return the keys of all shards in sorted order."""
         names = (path.name.removesuffix(".parquet") for path in self.folder.glob("shards/??/*.parquet"))
         return iter(sorted(name for name in names if _KEY.fullmatch(name)))
 
     def set_aside(self, key: str) -> Path:
-        """Rename a damaged shard to `*.corrupt`, so that it is measured anew; the new path."""
+        """Rename a damaged shard to `*.corrupt`, so that it is measured again, and return the new path."""
         path = self._path(key)
         aside = path.with_name(path.name + ".corrupt")
         try:
@@ -126,16 +131,44 @@ class Store:
             raise StoreError(f"Cannot read {path}: {error.strerror or error}.") from error
         try:
             return decode(key, content)
-        except Exception as error:  # damaged bytes fail in as many ways as a decoder has; all mean the same
+        except Exception as error:  # reading a damaged Parquet file can raise many kinds of exceptions
             raise StoreError(
-                f"The shard {path} is damaged ({_first_line(error)}). Delete it, or run the audit again, which sets "
-                "it aside and measures its samples anew."
+                f"The shard {path} is damaged ({_first_line(error)}). Delete it, or run the audit again, which "
+                "renames it and measures its samples again."
             ) from error
 
     def _path(self, key: str) -> Path:
         if not _KEY.fullmatch(key):
             raise InputError(f"A shard key is 64 hexadecimal digits, made by `shard_key`; given {key!r}.")
         return self.folder / "shards" / key[:2] / f"{key}.parquet"
+
+
+class MemoryStore:
+    """Store of shards in memory, for a run without a folder. It has the methods of `Store` that a run needs."""
+
+    def __init__(self) -> None:
+        self._shards: dict[str, Distances] = {}
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Do nothing, because no other process can write to this store."""
+        yield
+
+    def has(self, key: str) -> bool:
+        """Return whether the shard exists."""
+        return key in self._shards
+
+    def write(self, key: str, distances: Distances, about: Mapping[str, Any]) -> None:
+        """Store a shard without `about`."""
+        self._shards[key] = distances
+
+    def read(self, key: str) -> Distances:
+        """Return the distances of a shard."""
+        return self._shards[key]
+
+    def set_aside(self, key: str) -> None:
+        """Delete a shard, so that it is measured again."""
+        self._shards.pop(key, None)
 
 
 def _refuse_linked_shards(shards: Path) -> None:
@@ -145,16 +178,16 @@ def _refuse_linked_shards(shards: Path) -> None:
 
 
 def _check_free(folder: Path) -> None:
-    """A run does not spread among other files: one could not tell later which are whose."""
+    """Raise an error if the folder holds other files, so that the files of a run are not mixed with others."""
     try:
         others = (
             sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.exists() else []
         )
     except OSError as error:
-        raise StoreError(f"Cannot look into {folder}: {error.strerror or error}. Choose another --out.") from error
+        raise StoreError(f"Cannot list {folder}: {error.strerror or error}. Choose another --out.") from error
     if others:
-        some = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
-        raise StoreError(f"{folder} holds other files ({some}) and no run. Choose a new folder for --out.")
+        names = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        raise StoreError(f"{folder} holds other files ({names}) and no run. Choose a new folder for --out.")
 
 
 def _make_folder(folder: Path) -> None:
@@ -169,17 +202,17 @@ def _check_format(label: Path, text: str) -> None:
         found = json.loads(text)["format"]
     except (ValueError, KeyError, TypeError):
         raise StoreError(
-            f"{label} does not say which format the run has, so this is not a run of Fairmargin's, or it is damaged. "
+            f"{label} does not state the format of the run, so the folder was not written by Fairmargin or is damaged. "
             "Choose another --out."
         ) from None
     if found != FORMAT:
         raise StoreError(
             f"The run in {label.parent} has format {found}; this version of Fairmargin reads format {FORMAT}. "
-            "Continue it with the version that wrote it, or choose another --out to start anew."
+            "Continue it with the version that wrote it, or choose another --out to start a new run."
         )
 
 
 def _first_line(error: Exception) -> str:
-    """What went wrong, short enough to stand in brackets."""
+    """Return the first line of an error message, shortened to 120 characters."""
     text = str(error) or type(error).__name__
     return text.splitlines()[0].rstrip(".")[:120]

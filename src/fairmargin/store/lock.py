@@ -1,4 +1,4 @@
-"""One writer at a time."""
+"""Lock of a run folder, which allows one writing process at a time."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from filelock import FileLock, Timeout
 
 from fairmargin.errors import StoreError
 from fairmargin.store.atomic import atomic_write_text, cannot_write
-from fairmargin.store.received import read_plain, refuse_links
+from fairmargin.store.plain_files import read_plain, refuse_links
 
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, or say at once who holds it.
+    """Hold the lock of a folder; if another process holds it, raise an error that names that process.
 
-    The operating system frees the lock when its holder ends, however it ends: nothing stale is left to clean up.
+    The operating system releases the lock when the process ends for any reason, so a stale lock cannot remain.
     """
     lock, holder = FileLock(folder / ".lock"), folder / ".writer.json"
     check_lock(folder / ".lock")
@@ -31,7 +31,7 @@ def sole_writer(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(folder / ".lock", error) from error
     try:
-        # Only for the sentence above: the lock itself is what excludes.
+        # The content of this file is used in the error message above only.
         atomic_write_text(holder, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         yield
     finally:
@@ -41,10 +41,10 @@ def sole_writer(folder: Path) -> Iterator[None]:
 
 
 def check_lock(path: Path) -> None:
-    """Refuse a lock that is another file by a link: opening it may truncate it or change its mode."""
+    """Raise an error if the lock is a link or not empty, because opening it could truncate another file."""
     refuse_links([path])
     if path.exists() and not (path.is_file() and path.stat().st_size == 0):
-        raise StoreError(f"{path} is not an empty file, so that it is no lock of Fairmargin's. Delete it.")
+        raise StoreError(f"{path} is not an empty file, so Fairmargin did not create it as a lock. Delete it.")
 
 
 def _who(holder: Path) -> str:
@@ -52,4 +52,4 @@ def _who(holder: Path) -> str:
         known = json.loads(read_plain(holder))
         return f" (pid {known['pid']}, host {known['host']})"
     except (OSError, ValueError, KeyError, TypeError):
-        return ""  # it has the lock but has not yet written its name
+        return ""  # the process has not yet written the file

@@ -1,4 +1,4 @@
-"""A shard: some distances as the bytes of one Parquet file that vouches for its own content."""
+"""Shards: distances of some samples as one Parquet file with a checksum of its content."""
 
 import json
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,7 +18,7 @@ Part = str | int | float | bool | None
 
 
 def shard_key(parts: Mapping[str, Part]) -> str:
-    """Return the name of a shard: a hash of everything that its distances depend on, whatever the order of the parts.
+    """Return the key of a shard, a hash of all values that its distances depend on. Their order has no effect.
 
     >>> shard_key({"seed": 0, "steps": 100}) == shard_key({"steps": 100, "seed": 0})
     True
@@ -27,14 +28,14 @@ def shard_key(parts: Mapping[str, Part]) -> str:
     for name, part in parts.items():
         if not isinstance(name, str) or not isinstance(part, Part):
             raise InputError(
-                f"Part {name!r} of a shard key must be text, a number, True, False or None under a name; "
+                f"Part {name!r} of a shard key must be a text, a number, True, False or None with a text as name; "
                 f"given {part!r} of type {type(part).__name__}."
             )
     return content_hash(parts, compact=True)
 
 
 def encode(key: str, distances: Distances, about: Mapping[str, Any]) -> bytes:
-    """Write the shard's file as bytes."""
+    """Return distances as the bytes of a Parquet file, with `about` and a checksum in its metadata."""
     meta = {
         "key": key,
         "bound": distances.bound.value,
@@ -43,31 +44,31 @@ def encode(key: str, distances: Distances, about: Mapping[str, Any]) -> bytes:
         "estimator": distances.estimator,
         "about": canonical_json(about, compact=True).decode(),
     }
-    if distances.keep:  # absent by default: such shards are the same bytes as before there was `keep`
+    if distances.keep:  # omitted if empty, so that the bytes equal those of versions without `keep`
         meta["keep"] = canonical_json(distances.keep, compact=True).decode()
     meta["checksum"] = _checksum(distances, meta)
     tried = pa.nulls(len(distances), pa.float64()) if distances.tried is None else pa.array(distances.tried)
     table = pa.table({"value": distances.values, "correct": distances.correct, "tried": tried})
     sink = pa.BufferOutputStream()
-    # No dictionary: measured distances hardly ever repeat.
+    # Dictionary encoding is off, because measured distances are rarely equal.
     pq.write_table(table.replace_schema_metadata(meta), sink, compression="zstd", use_dictionary=False)
     return bytes(sink.getvalue())
 
 
 def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
-    """Read the distances and what is known about them; any exception if the bytes are not what was written."""
-    table = pq.read_table(pa.BufferReader(content), use_threads=False)
+    """Return the distances and `about` from the bytes of a shard; raise an exception if the bytes are damaged."""
+    table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)  # `read_table` would load pandas
     meta = {name.decode(): text.decode() for name, text in (table.schema.metadata or {}).items()}
     checksum = meta.pop("checksum")
     tried = table["tried"]
     distances = Distances(
-        values=table["value"].to_numpy(),
-        correct=table["correct"].to_numpy(),
+        values=_numbers(table["value"]),
+        correct=_numbers(table["correct"].cast(pa.uint8())).astype(np.bool_),
         bound=meta["bound"],
         norm=meta["norm"],
         subject=meta["subject"],
-        tried=None if tried.null_count else tried.to_numpy(),
-        estimator=meta.get("estimator", ""),  # older shards do not hold it
+        tried=None if tried.null_count else _numbers(tried),
+        estimator=meta.get("estimator", ""),  # missing in shards of older versions
         keep=json.loads(meta.get("keep", "[]")),
     )
     if meta["key"] != key:
@@ -77,8 +78,13 @@ def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
     return distances, json.loads(meta["about"])
 
 
+def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Return a column without gaps. `to_numpy` would load pandas, which takes longer than reading many shards."""
+    return np.from_dlpack(column.combine_chunks())
+
+
 def _checksum(distances: Distances, meta: Mapping[str, str]) -> str:
-    """Hash the bits of every column and of the metadata, each preceded by its length."""
+    """Return a hash of the bytes of all columns and of the metadata, each preceded by its length."""
     columns = [distances.values.astype("<f8").tobytes(), distances.correct.astype(np.uint8).tobytes()]
     columns.append(b"" if distances.tried is None else distances.tried.astype("<f8").tobytes())
     parts = (*columns, canonical_json(meta, compact=True))

@@ -2,21 +2,24 @@
 
 import re
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from fairmargin.errors import visible
 from fairmargin.store.atomic import atomic_write_text
 
-# A spreadsheet takes a cell that begins with one of these for a formula; the last four are full-width forms, which
-# some programs treat alike. Where lists are separated by semicolons, a cell may also begin after a semicolon.
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Spreadsheets interpret a cell that begins with one of these characters as a formula; the last four are full-width
+# forms. In locales where columns are separated by semicolons, a cell can also begin after a semicolon.
 _FORMULA = re.compile("(^|;)(?=[\\s\u200c\u200d]*[=+\\-@\uff1d\uff0b\uff0d\uff20])")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
-def write_csv(path: Path, table: pd.DataFrame) -> None:
-    """Write a table whole or not at all, without its index, with every text neutralised by `cell`."""
+def write_csv(path: Path, table: "pd.DataFrame") -> None:
+    """Write a table as a CSV file atomically, without its index and with every text made safe by `cell`."""
+    import pandas as pd
+
     texts = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
     safe = table.assign(**{name: table[name].astype(object).map(_cell) for name in texts})
     safe.columns = pd.Index([cell(str(name)) for name in safe.columns])
@@ -24,16 +27,16 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
 
 
 def cell(text: str) -> str:
-    """Neutralise a text: an apostrophe before what a spreadsheet would calculate, escapes for control characters.
+    r"""Make a text safe: prefix formulas by an apostrophe, and escape control characters.
 
-    Numbers stay numbers, also where they are the name of a group.
+    Numbers do not change, also if they are names of groups.
 
     >>> cell("=1+1"), cell("-5"), cell("-5 to 0"), cell("F"), cell("a;@b")
     ("'=1+1", '-5', "'-5 to 0", 'F', "a;'@b")
-    >>> cell("\\u200c =1").startswith("'")
+    >>> cell("\u200c =1").startswith("'")
     True
-    >>> print(cell("\\x1b[2J"))
-    \\x1b[2J
+    >>> print(cell("\x1b[2J"))
+    \x1b[2J
     """
     shown = visible(text)
     return shown if _NUMBER.fullmatch(shown) else _FORMULA.sub(r"\1'", shown)

@@ -16,7 +16,8 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError, StoreError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.store.folder import Store
-from fairmargin.study.compute import RECOMPUTED, compute, result_key
+from fairmargin.study.compute import RECOMPUTED, compute_to_check, result_key
+from fairmargin.study.options import AttackOptions
 from fairmargin.study.record import RunRecord, StoredResult
 from fairmargin.study.run_folder import RECORD, RunFolder
 from fairmargin.study.study import Study
@@ -56,13 +57,17 @@ def settings_of(folder: RunFolder, stored: StoredResult) -> AuditSettings:
     """Return how groups were compared for a result, with the columns of the run folder."""
     how = stored.settings
     numbers = {name: how[name] for name in _numbers(stored)}
-    control = folder.partition(how["control"]) if how.get("control") else None
-    cluster = folder.column(how["cluster"]) if how.get("cluster") else None
+    data = stored.about.data
+    control = folder.partition(how["control"], data=data) if how.get("control") else None
+    cluster = folder.column(how["cluster"], data) if how.get("cluster") else None
     return AuditSettings(**numbers, control=control, cluster=cluster)
 
 
 def _check_asked(folder: RunFolder, record: RunRecord) -> None:
     """Refuse results that are not what the study asks for, or that have other settings than it."""
+    if record.study.grid is not None:
+        _check_members(folder, record)
+        return
     wanted = _partitions_asked(record.study)
     found = []
     for kind, options in (("audit", record.study.audit), ("robust_accuracy", record.study.attack)):
@@ -86,6 +91,28 @@ def _check_asked(folder: RunFolder, record: RunRecord) -> None:
     if found and wanted not in found:
         _refuse_record(folder, record, f"its results are by {found[0]}, and its study asks for {wanted}")
     _check_brackets(folder, record)
+
+
+def _check_members(folder: RunFolder, record: RunRecord) -> None:
+    """Refuse a study of several models that lacks results of one, unless something failed."""
+    if record.failures:
+        return
+    there = {
+        (each.kind, each.about.data, each.about.model, each.about.method, each.about.seed) for each in record.results
+    }
+    for member in record.study.members:
+        seed = None if member.train is None else member.seed
+        for measurement in member.measurements:
+            options = measurement.options
+            kind = (
+                "robust_accuracy"
+                if isinstance(options, AttackOptions)
+                else "precision"
+                if options.precision
+                else "audit"
+            )
+            if (kind, member.data_name, member.model_name, member.method, seed) not in there:
+                _refuse_record(folder, record, f"it has no result of {member.title}: {measurement.name}")
 
 
 def _partitions_asked(study: Study) -> list[str]:
@@ -130,13 +157,14 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
     size = sum(len(read[stored.shards[0]]) for stored in followed if stored.kind == "audit")
     for stored in followed:
         distances = [read[keys] for keys in stored.shards]
-        partition = folder.partition(stored.about.partition, int(stored.settings.get("merge_below", 0)))
+        about, merge_below = stored.about, int(stored.settings.get("merge_below", 0))
+        partition = folder.partition(about.partition, merge_below, about.data)
         settings = settings_of(folder, stored)
         kept = record.result(stored)
         if any(len(each) != len(partition) for each in distances):
             raise InputError(f"there are {len(distances[0]):,} distances but {len(partition):,} samples in groups.")
         if size * settings.resamples <= _CHEAP * CompareOptions().resamples:
-            old, new = _plain(kept), _plain(compute(stored, distances, partition, settings))
+            old, new = _plain(kept), _plain(compute_to_check(stored, distances, partition, settings))
         elif stored.kind == "audit":
             old, new = _kept_means(kept), _means(distances[0], partition, kept)
         else:
@@ -164,7 +192,7 @@ def _plain(result: Any) -> dict[str, Any]:
 
 
 def _means(distances: Distances, partition: Partition, result: Any) -> dict[str, Any]:
-    """What is quick to compute: the sizes, accuracies and means of groups, and their contrasts without a control."""
+    """Return what is quick to compute: sizes, accuracies and means of groups, and contrasts without a control."""
     if len(distances) != len(partition):
         raise InputError(f"there are {len(distances):,} distances but {len(partition):,} samples in groups.")
     values, rows = np.minimum(distances.values, result.up_to), []

@@ -58,6 +58,11 @@ def compare_runs(
 
 
 def _refuse_without_audit(folder: RunFolder, record: RunRecord) -> None:
+    if record.study.grid is not None:
+        raise InputError(
+            f"{folder.path} holds a study of several models, whose methods its report compares. Compare takes the run "
+            "folders of two audits of one model each."
+        )
     if any(each.kind == "audit" for each in record.results):
         return
     if any(each.kind == "precision" for each in record.results):

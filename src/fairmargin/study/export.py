@@ -27,7 +27,11 @@ def as_json(record: RunRecord) -> dict[str, Any]:
         about = stored.about.model_dump(exclude_defaults=True)
         if stored.kind == "bracket":
             about["between"] = about.pop("estimator", "")
-        found[_KEYS.get(stored.kind, stored.kind)].append({**about, **content})
+        found[_KEYS.get(stored.kind, stored.kind)].append({**about, **content, **about})
     asked = record.study.audit
     always = _OF_AUDITS if asked is not None and not asked.precision else ()
-    return {**{key: each for key, each in found.items() if each or key in always}, "notes": list(record.notes)}
+    return {
+        **{key: each for key, each in found.items() if each or key in always},
+        "notes": list(record.notes),
+        "failures": list(record.failures),
+    }

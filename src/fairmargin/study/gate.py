@@ -15,9 +15,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
-
-import pandas as pd
+from typing import Any, TypeAlias
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
@@ -26,6 +24,7 @@ from fairmargin.errors import InputError
 from fairmargin.inference.estimate import NOT_COMPARABLE, VERDICTS
 
 Value = float | str | bool | None  # None: undefined
+Row: TypeAlias = Mapping[str, Any]  # one group: the name of a column, and its value
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
@@ -68,55 +67,63 @@ _LARGEST = 10**300
 class GateResult:
     """Which groups meet the condition, and for which it cannot be decided."""
 
-    matching: pd.DataFrame
-    undefined: pd.DataFrame
+    matching: list[Row]
+    undefined: list[Row]
 
 
-def gate(table: pd.DataFrame, condition: str, whole: pd.DataFrame | None = None) -> GateResult:
-    """Applies a condition to every row of an audit's table; `whole` is the table of which it is a part.
+def gate(rows: Sequence[Row], condition: str, whole: Sequence[Row] | None = None) -> GateResult:
+    """Apply a condition to every row of an audit's table; `whole` is the table of which the rows are a part.
 
-    >>> table = pd.DataFrame({"group": ["F", "M"], "sigma_low": [-0.3, 0.1]})
-    >>> gate(table, "sigma_low < -0.2").matching["group"].tolist()
+    >>> rows = [{"group": "F", "sigma_low": -0.3}, {"group": "M", "sigma_low": 0.1}]
+    >>> [row["group"] for row in gate(rows, "sigma_low < -0.2").matching]
     ['F']
     """
-    tree = parse(condition, tuple(map(str, table.columns)))
-    _check_words(tree, table if whole is None else whole, condition)
-    answers = [evaluate(tree, row, condition) for row in table.to_dict("records")]
+    tree = parse(condition, _columns(rows))
+    _check_words(tree, rows if whole is None else whole, condition)
+    answers = [evaluate(tree, row, condition) for row in rows]
     for answer in answers:
         if not isinstance(answer, bool) and answer is not None:
             raise InputError(
                 f"The condition {condition!r} gives {answer!r}, not true or false. Compare it with something."
             )
-    return GateResult(table[[a is True for a in answers]], table[[a is None for a in answers]])
+    return GateResult(
+        [row for row, answer in zip(rows, answers, strict=True) if answer is True],
+        [row for row, answer in zip(rows, answers, strict=True) if answer is None],
+    )
 
 
-def columns_in(condition: str, table: pd.DataFrame) -> list[str]:
-    """The columns that a condition names, each once."""
-    names = [
-        node.id for node in ast.walk(parse(condition, tuple(map(str, table.columns)))) if isinstance(node, ast.Name)
-    ]
-    return [name for name in dict.fromkeys(names) if name in table.columns]
+def columns_in(condition: str, rows: Sequence[Row]) -> list[str]:
+    """Return the columns that a condition names, each once."""
+    columns = _columns(rows)
+    names = [node.id for node in ast.walk(parse(condition, columns)) if isinstance(node, ast.Name)]
+    return [name for name in dict.fromkeys(names) if name in columns]
 
 
-def _check_words(tree: ast.expr, table: pd.DataFrame, condition: str) -> None:
-    """A word that a column can never hold would make a gate that always passes."""
+def _columns(rows: Sequence[Row]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for row in rows for name in row))
+
+
+def _check_words(tree: ast.expr, rows: Sequence[Row], condition: str) -> None:
+    """Refuse a word that a column can never hold: it would make a gate that always passes."""
+    columns = _columns(rows)
     for node in ast.walk(tree):
         if not isinstance(node, ast.Compare) or not all(isinstance(op, (ast.Eq, ast.NotEq)) for op in node.ops):
             continue
         sides = [node.left, *node.comparators]
         names = [side.id for side in sides if isinstance(side, ast.Name)]
         for name, side in ((n, s) for n in names for s in sides):
-            if not (isinstance(side, ast.Constant) and isinstance(side.value, str)) or name not in table.columns:
+            if not (isinstance(side, ast.Constant) and isinstance(side.value, str)) or name not in columns:
                 continue
-            known = [*_VOCABULARIES.get(name, ()), *map(str, table[name].unique())]
-            if side.value not in known and not pd.api.types.is_numeric_dtype(table[name]):
+            values = dict.fromkeys(row[name] for row in rows if name in row)
+            known = [*_VOCABULARIES.get(name, ()), *map(str, values)]
+            if side.value not in known and not any(isinstance(value, int | float) for value in values):
                 raise InputError(
                     f"{name!r} is never {side.value!r} in the condition {condition!r}. {suggest(side.value, known)}"
                 )
 
 
 def parse(condition: str, columns: tuple[str, ...]) -> ast.expr:
-    """The syntax tree of a condition, after every part of it was found to be allowed."""
+    """Return the syntax tree of a condition after checking that every part of it is allowed."""
     if len(condition) > _LONGEST:
         raise InputError(f"The condition has {len(condition):,} characters; at most {_LONGEST:,} are read.")
     try:
@@ -159,8 +166,8 @@ def _check(node: ast.AST, condition: str, columns: tuple[str, ...]) -> None:
     )
 
 
-def evaluate(node: ast.expr, row: Mapping[Any, Any], condition: str) -> Value:
-    """The value of a checked expression in one row; None where it is undefined."""
+def evaluate(node: ast.expr, row: Row, condition: str) -> Value:
+    """Return the value of a checked expression in one row; None where it is undefined."""
     match node:
         case ast.Constant(value=value):
             return value if isinstance(value, (bool, str)) else float(value)  # type: ignore[arg-type]
@@ -187,9 +194,7 @@ def evaluate(node: ast.expr, row: Mapping[Any, Any], condition: str) -> Value:
     raise InputError(f"The condition {condition!r} cannot be evaluated.")
 
 
-def _with_unknown_verdicts(
-    nodes: Sequence[ast.expr], sides: Sequence[Value], row: Mapping[Any, Any]
-) -> list[tuple[Value, Value]]:
+def _with_unknown_verdicts(nodes: Sequence[ast.expr], sides: Sequence[Value], row: Row) -> list[tuple[Value, Value]]:
     """Pair neighbouring sides. The verdict "not comparable" is undefined where it is compared with another one.
 
     Otherwise a gate on `verdict == "less robust"` would pass a group that nobody could compare.
@@ -203,7 +208,7 @@ def _with_unknown_verdicts(
 
 
 def _logic(conjunction: bool, parts: list[bool | None]) -> bool | None:
-    """Kleene's `and` and `or`: undefined only where it could decide."""
+    """Return Kleene's `and` or `or`: undefined only where the undefined part could decide."""
     if (not conjunction) in parts:
         return not conjunction
     return None if None in parts else conjunction

@@ -66,7 +66,9 @@ class DataOptions(Options):
     class_names: Names = ()
     """Classes in the order of a network's outputs, where labels are names; sorted if left out."""
     per_group: Count = 0
-    """Maximum number of samples of each value of the first group column; 0: all."""
+    """Maximum number of samples of each value of the first group column (or of `by`); 0: all."""
+    by: str = ""
+    """Column whose values `per_group` counts; the first group column if left out."""
     training_data: str = ""
     """Data the model was trained on (a file, or NAME:SPLIT), to warn of samples that are part of it."""
 
@@ -215,17 +217,39 @@ class AttackOptions(CompareOptions):
     """Not used by attacks, whose radius is the cap."""
 
 
-class EpochAuditOptions(AuditOptions):
-    """Audits of a network as it was at some epochs of its training."""
+class AuditedEpochs(Options):
+    """The epochs of a training that are measured."""
 
     panel: ClassVar[str] = "Auditing epochs"
 
     audit_epochs: Names = ()
     """Audit the network as it was at these epochs: first,middle,last,best, or numbers of kept epochs."""
+
+    @field_validator("audit_epochs", mode="before")
+    @classmethod
+    def _read_numbers(cls, value: Any) -> Any:
+        """Accept numbers beside names, as a study file may hold them."""
+        several = value if isinstance(value, list | tuple) else (value,)
+        if any(isinstance(each, bool) for each in several):
+            raise InputError("must be first, middle, last, best, or numbers of kept epochs")
+        return value if isinstance(value, str) else tuple(map(str, several))
+
+
+class AuditedData(Options):
+    """The samples on which a trained network is measured."""
+
+    panel: ClassVar[str] = "Auditing epochs"
+
     audit_on: str = ""
     """On what: a split, a file, or validation; the split test if left out."""
     audit_per_group: Count = 0
     """Maximum number of audited samples of each group; 0: all."""
+
+
+class EpochOptions(AuditedEpochs, AuditedData):
+    """When a training is audited, and on what."""
+
+    panel: ClassVar[str] = "Auditing epochs"
 
 
 class DescentOptions(Options):
@@ -325,6 +349,8 @@ class TrainOptions(DescentOptions):
     """Attack on validation data, NAME or NAME:key=value,…; pgd:steps=10 in the method's norm if left out."""
     watch_radius: Annotated[Radius | None, OnCommandLine(metavar="RADIUS")] = None
     """Radius of that attack, as in 4/255; the method's own if left out. 0: no attack."""
+    method_groups: str = ""
+    """Groups that the method treats: a column, or "race & sex"; the first groups that are compared if left out."""
     threads: Annotated[Whole, Field(ge=1)] = 1
     """Number of threads of the training. It is fixed because the last bits of the weights depend on it."""
     log: Listed = ()
@@ -340,6 +366,12 @@ class TrainOptions(DescentOptions):
         own = given.get("beside")
         own = tuple(name for name in STEPS if name in given) if own is None else own
         return {**{name: value for name, value in known.items() if name not in own}, **given, "beside": own}
+
+    @field_validator("validation", mode="before")
+    @classmethod
+    def _read_share(cls, value: Any) -> Any:
+        """Accept a number, as a study file may hold it."""
+        return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
     @field_validator("epochs")
     @classmethod

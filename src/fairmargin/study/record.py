@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Callable, Iterator
+from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
+from fairmargin.presentation.html import section_html
 from fairmargin.study.study import Study
 from fairmargin.version import __version__
 
@@ -71,13 +73,15 @@ class About(_Stored):
     """The model, where a run has several."""
     data: str = ""
     """The data, where a run has several."""
+    method: str = ""
+    """The training method, where a run has several; "as given" for a model that was not trained."""
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = None
     """Seed of a training, where a run has several."""
     epoch: str = ""
     """Epoch of a training by number, with the names by which it was asked: "20 (last, best)"."""
 
     def __str__(self) -> str:
-        said = [self.model, self.data, self.estimator or self.attack]
+        said = [self.data, self.model, self.method, self.estimator or self.attack]
         said += [f"radius {self.radius:.4g}"] if self.radius is not None else []
         said += [f"seed {self.seed}"] if self.seed is not None else []
         said += [f"epoch {self.epoch}"] if self.epoch else []
@@ -127,6 +131,8 @@ class RunRecord(_Stored):
     """What could not be computed, and why."""
     results: tuple[StoredResult, ...] = ()
     """What was computed, in the order in which it is shown."""
+    meanings: tuple[tuple[str, str], ...] = ()
+    """Methods, estimators and attacks of a study of several models, each with what it stands for."""
 
     _load: Callable[[StoredResult], Any] | None = PrivateAttr(None)
 
@@ -137,7 +143,7 @@ class RunRecord(_Stored):
         return found
 
     def result(self, stored: StoredResult) -> Any:
-        """Return a result."""
+        """Return the result that a record names."""
         if self._load is None:
             raise InputError("This record was read without its results. Read the run folder, with RunFolder(…).read().")
         return self._load(stored)
@@ -159,6 +165,10 @@ class RunRecord(_Stored):
         attack: str | None = None,
         radius: float | None = None,
         epoch: str | int | None = None,
+        data: str | None = None,
+        model: str | None = None,
+        method: str | None = None,
+        seed: int | None = None,
         kind: str | None = None,
     ) -> Any:
         """Return the one result that is meant.
@@ -171,6 +181,8 @@ class RunRecord(_Stored):
             What was measured, as in `record.results`; the name without settings will do.
         epoch
             Epoch of a training, by number or name: 1, "first", "best".
+        data, model, method, seed
+            In a study of several models, the names of the sections and the seed of the training.
         kind
             Kind of the result, for instance "audit" or "bracket"; by default the groups compared by distances, or else
             by robust accuracy.
@@ -180,11 +192,13 @@ class RunRecord(_Stored):
         if not among:
             what = f"of kind {kind!r}" if kind else "by groups"
             raise InputError(f"The run has no result {what}. {_there_are(r.kind for r in self.results)}")
-        for name, wanted in (("partition", partition), ("estimator", estimator), ("attack", attack)):
+        asked = {"partition": partition, "estimator": estimator, "attack": attack}
+        asked |= {"data": data, "model": model, "method": method, "seed": None if seed is None else str(seed)}
+        for name, wanted in asked.items():
             if wanted is None:
                 continue
             values = dict.fromkeys(str(getattr(each.about, name)) for each in among)
-            same = [each for each in among if getattr(each.about, name) == wanted]
+            same = [each for each in among if str(getattr(each.about, name)) == wanted]
             same = same or [each for each in among if str(getattr(each.about, name)).partition(":")[0] == wanted]
             if not same:
                 raise InputError(f"The run has no {name} {wanted!r}. {suggest(str(wanted), values)}")
@@ -212,8 +226,9 @@ class RunRecord(_Stored):
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """Names of the partitions, in the order in which they were asked."""
-        return tuple(dict.fromkeys(each.about.partition for each in self.results if each.about.partition))
+        """Names of the partitions of the samples, in the order in which they were asked."""
+        named = (each.about.partition for each in self.results if each.kind != "training")
+        return tuple(dict.fromkeys(filter(None, named)))
 
     def __repr__(self) -> str:
         kinds = ", ".join(
@@ -223,9 +238,13 @@ class RunRecord(_Stored):
 
     __str__ = __repr__
 
+    def _repr_html_(self) -> str:
+        read = self.results if self._load is not None else ()
+        return "".join(section_html(self.result(stored).section()) for stored in read) or f"<p>{escape(repr(self))}</p>"
+
 
 def _is(kind: type, value: Any) -> bool:
-    """Whether a value of a setting is of its kind; a list is one of numbers."""
+    """Return whether a value of a setting is of its kind; a list is one of numbers."""
     if kind is list:
         return isinstance(value, list | tuple) and all(_is(float, each) for each in value)
     if kind is int:

@@ -2,9 +2,13 @@
 
 RUN/record.json         everything the run was asked and everything it computed, without the results themselves
 RUN/results/KEY.json    the results
-RUN/samples.parquet     columns that group, control or cluster the samples, and ids of imported samples
+RUN/samples.parquet     columns that group, control or cluster the samples, and ids of imported samples; of a study of
+                        several data, one file for each
 RUN/shards/             distances, written as they are measured
 RUN/KIND.csv            the results of each kind as a table
+RUN/results.csv         audits and attacks of a study of several models, in one table
+RUN/trainings/          networks of a study of several models; of a single training, the run folder itself
+RUN/failures.txt        what could not be trained or measured, and why
 RUN/report.html         the page
 RUN/checksums.json      checksums of record, samples and results
 """
@@ -12,35 +16,42 @@ RUN/checksums.json      checksums of record, samples and results
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from fairmargin.analyses.catalog import RESULTS
 from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.partition import MISSING, Partition
 from fairmargin.core.suggestion import suggest
-from fairmargin.errors import InputError, StoreError
+from fairmargin.errors import InputError, StoreError, visible
 from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text, cannot_write
 from fairmargin.store.checksums import check_seal, seal, stamped, unstamped
-from fairmargin.store.folder import Store
-from fairmargin.store.memory import MemoryStore
-from fairmargin.store.received import read_plain, refuse_links
+from fairmargin.store.folder import MemoryStore, Store
+from fairmargin.store.plain_files import read_plain, refuse_links
 from fairmargin.store.table import write_csv
 from fairmargin.study.record import RunRecord, StoredResult
 from fairmargin.study.study import differing
+from fairmargin.study.tables import networks_table, rows_of
 
-RECORD, SAMPLES, REPORT = "record.json", "samples.parquet", "report.html"
+if TYPE_CHECKING:
+    import pandas as pd
+
+RECORD, SAMPLES, REPORT, FAILURES = "record.json", "samples.parquet", "report.html", "failures.txt"
+RESULTS_TABLE = "results.csv"
+"""Table of all audits and attacks of a study of several models."""
 OLD_MANIFEST = "manifest.json"
 """What a run folder of version 0.1 says of the shards that make up each measurement."""
-_OLD = ("study.json", "attack_study.json", "training_run.json")
+_OLD = ("study.json", "attack_study.json", "training_run.json", "study.toml")
 _IDS = " id"  # the leading space keeps it apart from columns of a table, whose names are stripped
 
 
@@ -49,7 +60,7 @@ class Run(Protocol):
 
     @property
     def store(self) -> Store | MemoryStore:
-        """The shards."""
+        """The store that holds the shards."""
         ...
 
     def kept(self, stored: StoredResult) -> Any:
@@ -57,7 +68,7 @@ class Run(Protocol):
         ...
 
     def keep(self, stored: StoredResult, result: Any) -> None:
-        """Keep a result."""
+        """Store a result under its key."""
         ...
 
     def remembered(self, name: str) -> dict[str, Any]:
@@ -65,7 +76,7 @@ class Run(Protocol):
         ...
 
     def remember(self, name: str, content: Mapping[str, Any]) -> None:
-        """Note something under a name."""
+        """Store a note under a name; to lose it does no harm."""
         ...
 
 
@@ -82,7 +93,7 @@ class RunMemory:
         return self._results.get(stored.key)
 
     def keep(self, stored: StoredResult, result: Any) -> None:
-        """Keep a result."""
+        """Store a result under its key."""
         self._results[stored.key] = result
 
     def remembered(self, name: str) -> dict[str, Any]:
@@ -90,12 +101,12 @@ class RunMemory:
         return self._notes.get(name, {})
 
     def remember(self, name: str, content: Mapping[str, Any]) -> None:
-        """Note something under a name."""
+        """Store a note under a name; to lose it does no harm."""
         self._notes[name] = dict(content)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Samples:
+class SampleColumns:
     """What a run folder keeps of the samples, so that a run can be compared without its data.
 
     Parameters
@@ -112,8 +123,10 @@ class Samples:
     clusters: str = ""
     ids: npt.NDArray[np.str_] | None = None
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self) -> "pd.DataFrame":
         """Return the columns as the folder stores them."""
+        import pandas as pd
+
         found = pd.DataFrame(
             {
                 name: np.asarray(column) if name == self.clusters else _labels(column)
@@ -128,6 +141,8 @@ class RunFolder:
     """The files of a run. Every reading error is a sentence that says what to do."""
 
     path: Path
+    _computed: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Results that were computed by this process, by key, so that its record need not read them back."""
 
     @classmethod
     def existing(cls, path: Path | str) -> "RunFolder":
@@ -146,7 +161,7 @@ class RunFolder:
 
     @property
     def store(self) -> Store:
-        """The shards."""
+        """The store that holds the shards."""
         return Store.open(self.path, create=True)
 
     def open_for(self, record: RunRecord) -> None:
@@ -172,12 +187,6 @@ class RunFolder:
             yield self
 
     def _refuse_old(self) -> None:
-        grid = self.path / "study.toml"
-        if grid.exists() and not (self.path / RECORD).exists():
-            raise StoreError(
-                f"{self.path} holds a study of many networks, not an audit. Write its report again: "
-                f"fairmargin run {grid} --out {self.path}."
-            )
         for name in _OLD:
             if (self.path / name).exists() and not (self.path / RECORD).exists():
                 readable = (self.path / OLD_MANIFEST).is_file()
@@ -200,7 +209,7 @@ class RunFolder:
             return None
 
     def keep(self, stored: StoredResult, result: Any) -> None:
-        """Keep a result."""
+        """Store a result under its key."""
         folder = self.path / "results"
         refuse_links([folder])
         try:
@@ -208,6 +217,7 @@ class RunFolder:
         except OSError as error:
             raise cannot_write(folder, error) from error
         atomic_write_text(folder / f"{stored.key}.json", stamped(result.to_json()))
+        self._computed[stored.key] = result
 
     def remembered(self, name: str) -> dict[str, Any]:
         """Return what was noted under a name; nothing if it is damaged."""
@@ -218,46 +228,74 @@ class RunFolder:
         return content if isinstance(content, dict) else {}
 
     def remember(self, name: str, content: Mapping[str, Any]) -> None:
-        """Note something under a name."""
+        """Store a note under a name; to lose it does no harm."""
         atomic_write_text(self.path / f"{name}.json", json.dumps(dict(content), indent=1, sort_keys=True) + "\n")
 
-    def finish(self, record: RunRecord, samples: Samples) -> RunRecord:
+    def finish(self, record: RunRecord, samples: Mapping[str, SampleColumns]) -> RunRecord:
         """Write the record of a run, together with what an earlier run of another kind left here; return both.
 
         An audit replaces the results of an earlier audit, and attacks those of earlier attacks. What was found for
         another model or other samples of the same names is removed.
+
+        Parameters
+        ----------
+        record
+            The record, with all its results.
+        samples
+            The samples by the name of their data, which is empty in a study of one model.
         """
-        frame, old = samples.frame(), self.record()
-        if old is not None and old.provenance.source == record.provenance.source:
-            record, frame = self._with_others(record, frame, old)
-        record = record.reading(self._result)
-        self.write_samples(frame)
+        import pandas as pd
+
+        frames, old = {name: each.frame() for name, each in samples.items()}, self.record()
+        if old is not None and record.study.grid is None and old.provenance.source == record.provenance.source:
+            record, frames[""] = self._with_others(record, frames[""], old)
+        record = record.reading(lambda stored: self._computed.get(stored.key) or self._result(stored))
+        for name, frame in frames.items():
+            self.write_samples(frame, name)
         self._write_record(record)
         for kind in RESULTS:
             if any(each.kind == kind for each in record.results):
-                write_csv(self.path / f"{kind}.csv", table_of(record, kind))
+                write_csv(self.path / f"{kind}.csv", pd.DataFrame(rows_of(record, kind)))
             else:
                 (self.path / f"{kind}.csv").unlink(missing_ok=True)
+        if record.study.grid is not None:
+            write_csv(self.path / RESULTS_TABLE, networks_table(record))
         self._remove_other_results(record)
         seal(self.path, self._sealed(record))
         return record
 
-    def _with_others(self, record: RunRecord, frame: pd.DataFrame, old: RunRecord) -> tuple[RunRecord, pd.DataFrame]:
+    def write_traces(self, failures: Sequence[str]) -> None:
+        """Write what failed, and where unexpected errors arose, for people; no file if nothing failed."""
+        path = self.path / FAILURES
+        if failures:
+            text = "\n\n".join(failures)
+            atomic_write_text(path, "\n".join(map(visible, text.split("\n"))) + "\n")
+        else:
+            path.unlink(missing_ok=True)
+
+    def _with_others(
+        self, record: RunRecord, frame: "pd.DataFrame", old: RunRecord
+    ) -> "tuple[RunRecord, pd.DataFrame]":
         """Return record and samples with the parts of an earlier run that this one did not ask for."""
+        import pandas as pd
+
         asked = record.study
         others = {
             part: options for part in PARTS if getattr(asked, part) is None and (options := getattr(old.study, part))
         }
         kept = tuple(each for each in old.results if part_of(each.kind) in others)
+        if not kept:
+            return record, frame
         try:
-            before = self._samples()
+            before = self._samples("").to_pandas()
             for each in kept:
                 self._read_result(each)
         except (OSError, ValueError):  # damaged: the command that asked for them computes them again
             return record, frame
-        if not kept or (len(before) != len(frame) and not frame.empty):
+        if len(before) != len(frame) and not frame.empty:
             return record, frame
-        study = asked.model_copy(update=others)
+        epochs = {"epochs": old.study.epochs} if "audit" in others or "attack" in others else {}
+        study = asked.model_copy(update={**epochs, **others})
         added = before[[name for name in before.columns if name not in frame.columns]]
         record = record.model_copy(update={"study": study, "results": (*record.results, *kept)})
         return record, before if frame.empty else pd.concat([frame, added], axis=1)
@@ -287,7 +325,8 @@ class RunFolder:
         check_seal(self.path, self._sealed(record))
 
     def _sealed(self, record: RunRecord) -> tuple[str, ...]:
-        return (RECORD, SAMPLES, *sorted({f"results/{each.key}.json" for each in record.results}))
+        samples = sorted({samples_file(name) for name in (record.study.grid.data if record.study.grid else ("",))})
+        return (RECORD, *samples, *sorted({f"results/{each.key}.json" for each in record.results}))
 
     def record(self) -> RunRecord | None:
         """Return the record, finished or not; None if there is none."""
@@ -326,33 +365,33 @@ class RunFolder:
         kind: Any = RESULTS[stored.kind]
         return kind.from_json(unstamped(read_plain(folder / f"{stored.key}.json").decode()))
 
-    def write_samples(self, frame: pd.DataFrame) -> None:
-        """Keep the columns of the samples, see `Samples.frame`."""
+    def write_samples(self, frame: "pd.DataFrame", data: str = "") -> None:
+        """Keep the columns of the samples of some data, see `SampleColumns.frame`."""
         content = io.BytesIO()
         frame.to_parquet(content)
-        atomic_write_bytes(self.path / SAMPLES, content.getvalue())
+        atomic_write_bytes(self.path / samples_file(data), content.getvalue())
 
-    def partition(self, name: str, merge_below: int = 0) -> Partition:
+    def partition(self, name: str, merge_below: int = 0, data: str = "") -> Partition:
         """Return groups by a column, or by an intersection written "a & b"; small ones are merged."""
-        frame = self._samples()
-        parts = [name] if name in frame.columns else [part.strip() for part in name.split(" & ")]
-        first, *others = (Partition.by(part, self._column(frame, part)) for part in parts)
+        samples = self._samples(data)
+        parts = [name] if name in samples.column_names else [part.strip() for part in name.split(" & ")]
+        first, *others = (_groups(part, self._column(samples, part)) for part in parts)
         for other in others:
             first = first & other
         return first.merge(smaller_than=merge_below) if merge_below else first
 
     def ids(self) -> npt.NDArray[np.str_] | None:
         """Return the ids of the samples; None if the run has none."""
-        frame = self._samples()
-        return frame[_IDS].to_numpy(dtype=np.str_) if _IDS in frame.columns else None
+        samples = self._samples("")
+        return np.array(samples[_IDS].to_pylist(), dtype=np.str_) if _IDS in samples.column_names else None
 
-    def column(self, name: str) -> npt.NDArray[Any]:
+    def column(self, name: str, data: str = "") -> npt.NDArray[Any]:
         """Return one column of the samples."""
-        return np.asarray(self._column(self._samples(), name))
+        return np.asarray(self._column(self._samples(data), name).to_numpy())
 
     def columns(self) -> dict[str, Any]:
         """Return all columns by which samples are grouped."""
-        frame = self._samples()
+        frame = self._samples("").to_pandas()
         return {str(name): frame[name] for name in frame.columns if name != _IDS}
 
     def distances(self, keys: Iterable[str]) -> Distances:
@@ -360,21 +399,22 @@ class RunFolder:
         store = Store.open(self.path, create=False)
         return concatenate([store.read(key) for key in keys])
 
-    def _column(self, frame: pd.DataFrame, name: str) -> "pd.Series[Any]":
-        if name not in frame.columns:
-            known = frame.columns.drop(_IDS, errors="ignore")
+    def _column(self, samples: pa.Table, name: str) -> pa.ChunkedArray:
+        if name not in samples.column_names:
+            known = [each for each in samples.column_names if each != _IDS]
             raise InputError(f"The run in {self.path} has no column {name!r}. {suggest(name, known)}")
-        return frame[name]
+        return samples[name]
 
-    def _samples(self) -> pd.DataFrame:
+    def _samples(self, data: str) -> pa.Table:
+        name = samples_file(data)
         try:
-            return pd.read_parquet(io.BytesIO(read_plain(self.path / SAMPLES)))
+            return pq.ParquetFile(pa.BufferReader(read_plain(self.path / name))).read(use_threads=False)
         except StoreError:
             raise
         except FileNotFoundError:
-            raise StoreError(f"{self.path} has no {SAMPLES}: its command did not finish. Run it again.") from None
+            raise StoreError(f"{self.path} has no {name}: its command did not finish. Run it again.") from None
         except Exception as error:
-            raise self._damaged(SAMPLES, error) from None
+            raise self._damaged(name, error) from None
 
     def _damaged(self, name: str, error: Exception) -> StoreError:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
@@ -383,16 +423,13 @@ class RunFolder:
         )
 
 
-def table_of(record: RunRecord, kind: str) -> pd.DataFrame:
-    """Return every group of every result of a kind, one row each: what the gate reads."""
-    frames = []
-    for stored, result in record.of_kind(kind):
-        frame = result.to_frame()
-        about = stored.about.model_dump(exclude_defaults=True)
-        added = {name: value for name, value in about.items() if name not in frame.columns}
-        norm = {} if "norm" in frame.columns or not hasattr(result, "norm") else {"norm": result.norm.value}
-        frames.append(frame.assign(**added, **norm))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+def samples_file(data: str) -> str:
+    """Return the name of the file with the columns of some data; names of data may be any text.
+
+    >>> samples_file(""), samples_file("../digits")
+    ('samples.parquet', 'samples-b3b2d0a02c2b.parquet')
+    """
+    return f"samples-{sha256(data.encode()).hexdigest()[:12]}.parquet" if data else SAMPLES
 
 
 PARTS = ("train", "audit", "attack")
@@ -410,7 +447,20 @@ def part_of(kind: str) -> str:
 
 def _labels(column: Any) -> "pd.Series[Any]":
     """Return labels as a partition names and orders them; missing stays missing."""
+    import pandas as pd
+
     partition = Partition.by("column", column)
     kind = pd.CategoricalDtype([label for label in partition.labels if label != MISSING])
     names = np.array([None if label == MISSING else label for label in partition.labels], dtype=object)
     return pd.Series(names[partition.membership], dtype=kind)
+
+
+def _groups(name: str, column: pa.ChunkedArray) -> Partition:
+    """Return the groups of a stored column, whose labels have been put in order by `_labels`."""
+    if not pa.types.is_dictionary(column.type):
+        return Partition.by(name, column.to_pylist())
+    stored = column.combine_chunks()
+    labels = stored.dictionary.to_pylist()
+    codes = np.array([len(labels) if code is None else code for code in stored.indices.to_pylist()])
+    present, membership = np.unique(codes, return_inverse=True)
+    return Partition(name, [[*labels, MISSING][code] for code in present], membership)

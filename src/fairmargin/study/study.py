@@ -9,11 +9,12 @@ from pydantic import Field, model_validator
 
 from fairmargin.core.options import Options, Whole
 from fairmargin.errors import InputError
+from fairmargin.study.grid import Grid, Measurement, Member, members_of
 from fairmargin.study.options import (
     AttackOptions,
     AuditOptions,
     DataOptions,
-    EpochAuditOptions,
+    EpochOptions,
     GroupOptions,
     ImportOptions,
     ModelOptions,
@@ -42,7 +43,8 @@ class RunOptions(Options):
 class Study(RunOptions):
     """What a run computes: an audit, attacks, or both, of one model on one dataset, or of imported distances.
 
-    With `train`, the model is trained on `data` first, and an audit is one of its epochs.
+    With `train`, the model is trained on `data` first, and an audit is one of its epochs. With `grid`, several models,
+    trained or not, are measured on several data; then all other parts but the title are left out.
 
     >>> Study(imported=ImportOptions(distances="table.csv"), groups=GroupOptions(group="sex"), audit=AuditOptions())
     Study(imported: table.csv, by sex; audit)
@@ -53,8 +55,10 @@ class Study(RunOptions):
     imported: ImportOptions = ImportOptions()
     groups: GroupOptions = GroupOptions()
     train: TrainOptions | None = None
-    audit: AuditOptions | EpochAuditOptions | None = None
+    epochs: EpochOptions = EpochOptions()
+    audit: AuditOptions | None = None
     attack: AttackOptions | None = None
+    grid: Grid | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -71,9 +75,19 @@ class Study(RunOptions):
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
+        if self.grid is not None:
+            others = [name for name in self.model_fields_set - {"grid", "title"} if getattr(self, name) is not None]
+            if others:
+                raise InputError(f"A study of several models has sections alone; given also {', '.join(others)}.")
+            return self
         if self.train is not None:
             self._check_training()
             return self
+        if self.epochs != EpochOptions():
+            raise InputError(
+                "Epochs are those of a training, and nothing is trained: leave {audit_epochs} out.",
+                others=("audit_epochs",),
+            )
         imported, data, model = self.imported.distances, self.data.data, self.model.model
         if imported and (model or data):
             raise InputError(
@@ -111,30 +125,18 @@ class Study(RunOptions):
                 others=("data",),
             )
         self._refuse_idle()
-        groups = self.groups
-        if groups.group and groups.cross:
-            group, crossed = groups.group[0], groups.cross[0]
-            rest = "" if group in crossed else f", or cross all of them: {{cross}} {_safe(','.join((*crossed, group)))}"
-            raise InputError(
-                f"{{group}} {_safe(group)} and {{cross}} {_safe(','.join(crossed))} both name the groups, and a "
-                f"training has one partition. Leave one of them out{rest}.",
-                others=("group", "cross"),
-            )
-        for name in ("group", "cross"):
-            if len(getattr(groups, name)) > 1:
-                raise InputError("names several partitions, and a training has one: give it once", field=name)
-        if groups.merge_below:
-            raise InputError("does not go with a training: leave it out", field="merge_below")
         if self.data.training_data:
             raise InputError("does not go with a training: leave it out", field="training_data")
-        asked = self.audit
-        if asked is not None and not (isinstance(asked, EpochAuditOptions) and asked.audit_epochs):
+        asked = self.audit is not None or self.epochs != EpochOptions()
+        if asked and not self.epochs.audit_epochs:
             raise InputError(
                 "What to audit is said, but not when: add {audit_epochs}, for instance first,middle,last.",
                 others=("audit_epochs",),
             )
-        if self.attack is not None:
-            raise InputError("Attacks do not go with a training: attack the network that it leaves.")
+        if self.attack is not None and not self.epochs.audit_epochs:
+            raise InputError(
+                "What to attack is said, but not when: add {audit_epochs}, for instance last.", others=("audit_epochs",)
+            )
 
     def _refuse_idle(self) -> None:
         """Refuse options of the source that is not used."""
@@ -155,16 +157,38 @@ class Study(RunOptions):
         return not self.imported.distances
 
     @property
+    def members(self) -> tuple[Member, ...]:
+        """Every model that is trained or measured, with its data; imported distances are one without a model."""
+        if self.grid is not None:
+            return tuple(members_of(self.grid))
+        asked = [("audit", self.audit), ("attack", self.attack)]
+        return (
+            Member(
+                *("", "", ""),
+                seed=self.seed,
+                data=self.data,
+                groups=self.groups,
+                model=self.model,
+                train=self.train,
+                audited=self.epochs,
+                measurements=tuple(
+                    Measurement(name, self.epochs.audit_epochs, options)
+                    for name, options in asked
+                    if options is not None
+                ),
+            ),
+        )
+
+    @property
     def key(self) -> str:
         """Hash of everything the study says."""
         text = json.dumps(self.plain(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def plain(self) -> dict[str, Any]:
-        """Return what differs from the defaults as plain values; `Study(**plain)` is the study again."""
-        return self.model_dump(mode="json", exclude_defaults=True)
-
     def __repr__(self) -> str:
+        if self.grid is not None:
+            kinds = (f"{len(found)} {kind}" for kind in Grid.SECTIONS if (found := getattr(self.grid, kind)))
+            return f"Study(sections: {', '.join(kinds)})"
         source = (
             f"imported: {self.imported.distances}" if not self.measures else f"{self.model.model} on {self.data.data}"
         )
@@ -183,7 +207,15 @@ _INERT = {"data": {"training_data"}, "model": {"device", "trust_model"}, "train"
 
 
 def differing(old: Study, new: Study) -> list[str]:
-    """Return the fields of the source that differ between two studies, with both values."""
+    """Return the fields of the source that differ between two studies, with both values.
+
+    Studies of several models share a folder, whatever their sections: each of their results names its source.
+    """
+    if old.grid is not None and new.grid is not None:
+        return []
+    if old.grid is not None or new.grid is not None:
+        kinds = [f"{'several models' if study.grid else 'one model'}" for study in (old, new)]
+        return [f"what is measured ({kinds[0]}, now {kinds[1]})"]
     found = []
     for section in ("model", "data", "imported"):
         before, after = getattr(old, section), getattr(new, section)

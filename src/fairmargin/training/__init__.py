@@ -1,1 +1,4 @@
-"""Training: the methods of the papers as rows of one table, and the loop that all of them share."""
+"""Training methods and the loop that they share.
+
+`train` is the entry point; a method in `methods/` names the `parts/` it is made of, and `loop/` runs it.
+"""

@@ -1,4 +1,4 @@
-"""How a network is trained, whatever the method: steps, batches, what is watched and what is kept."""
+"""The settings of a training that do not depend on the method: optimizer, batches, validation and checkpoints."""
 
 from typing import Annotated
 
@@ -9,16 +9,16 @@ from fairmargin.core.options import Radius, Whole
 from fairmargin.study.options import DescentOptions
 
 WATCH = "pgd:steps=10"
-"""The attack on validation data if none is named."""
+"""The attack on validation data if none is given."""
 
 
 class TrainingPlan(DescentOptions):
-    """Everything about a training that is not the method.
+    """Settings of a training that do not depend on the method.
 
     Parameters
     ----------
     rate, optimizer, momentum, weight_decay
-        Settings of the optimizer; momentum is SGD's.
+        Settings of the optimizer; momentum is used by SGD only.
     batch
         Number of samples of a step.
     schedule
@@ -32,21 +32,21 @@ class TrainingPlan(DescentOptions):
     watch
         The attack on validation data, as options spell it; its radius is `watch_radius`.
     watch_radius
-        A number or a text such as "4/255"; 0: natural accuracy alone is watched.
+        A number or a text such as "4/255"; with 0, only natural accuracy is measured on validation data.
     watch_samples
         Maximum number of samples of each group of the validation data.
     patience
-        Stop after so many epochs in which the worst group's robust accuracy on validation data (natural, where no
-        radius is given) did not improve; 0: never.
+        Number of epochs without an improvement after which the training stops; 0: never. What counts is the worst
+        group's robust accuracy on validation data, or its natural accuracy if no radius is given.
     keep_every
-        Keep a checkpoint every so many epochs, besides the first, middle, last and best; 0: only these.
+        Number of epochs between checkpoints that are kept besides the first, middle, last and best; 0: only these.
     seed
         Seed of everything random. The same seed on the same kind of machine and number of threads gives the same
         weights.
     threads
         Number of threads of torch; 0: as many as torch uses in this process when the training starts. Another number
-        changes the last bits of sums, so what trains in worker processes of an engine, or wants the same weights on
-        machines with more or fewer processors, gives a number (studies do: 1). Several threads are faster for large
+        changes the last bits of sums. Give a number for trainings in worker processes of an engine, or if machines with
+        different numbers of processors must give the same weights (studies use 1). Several threads are faster for large
         networks, one thread for small ones.
 
     >>> TrainingPlan(schedule="steps:0.5,0.75", watch_radius="1/4").watch_radius
@@ -61,5 +61,6 @@ class TrainingPlan(DescentOptions):
     @field_validator("watch")
     @classmethod
     def _check_watch(cls, value: str) -> str:
+        """Refuse an attack that is not in the catalog."""
         parse_attack(value)
         return value

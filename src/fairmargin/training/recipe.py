@@ -1,28 +1,28 @@
-"""A training method as a row of a table: terms, adversary, controller. The loop is the same for all."""
+"""The recipe of a training method: terms of the loss, adversary and controller. All methods share one loop."""
 
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from fairmargin.training.aggregates import Aggregate, Mean
-from fairmargin.training.controllers import EVERYONE, Controller, Nothing
-from fairmargin.training.losses import SampleLoss
-from fairmargin.training.views import Adversary
+from fairmargin.training.parts.aggregates import Aggregate, Mean
+from fairmargin.training.parts.batch import Adversary
+from fairmargin.training.parts.controllers import EVERYONE, Controller, Nothing
+from fairmargin.training.parts.losses import SampleLoss
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """weight · aggregate(loss of each sample).
+    """One term of the loss: weight · aggregate(loss of each sample).
 
     Parameters
     ----------
     loss
-        One number a sample.
+        Function from the views of a batch to one loss per sample.
     aggregate
-        How they become one; the mean if left out.
+        Function that combines the losses to one number; by default their mean.
     weight
-        A factor.
+        Factor of the term.
     name
-        What the history calls it.
+        Name of the term in the history.
     """
 
     loss: SampleLoss
@@ -33,16 +33,16 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Terms on batches of their own.
+    """Terms that are computed on batches of their own.
 
     Parameters
     ----------
     terms
-        Summed up.
+        The terms; they are added.
     adversary
-        Moves the inputs for those losses that look at moved ones.
+        Moves the inputs for losses that use moved inputs.
     among
-        Whom its batches are drawn from: "everyone", or by the controller's finding the "vulnerable" or the "robust".
+        The samples of its batches: "everyone", or the "vulnerable" or the "robust" groups that the controller found.
     """
 
     terms: tuple[Term, ...]
@@ -57,9 +57,9 @@ class Recipe:
     Parameters
     ----------
     parts
-        The losses of all parts are added; most methods have one part.
+        The parts; their losses are added. Most methods have one part.
     controller
-        What is remembered between steps.
+        Keeps the state of the method between steps.
     """
 
     parts: tuple[Part, ...]
@@ -67,13 +67,13 @@ class Recipe:
 
     @classmethod
     def of(cls, *terms: Term, adversary: Adversary | None = None, controller: Controller | None = None) -> "Recipe":
-        """A recipe of one part that everyone belongs to."""
+        """Return a recipe of one part on all samples."""
         return cls((Part(terms, adversary),), controller or Nothing())
 
 
 @runtime_checkable
 class TrainingMethod(Protocol):
-    """A frozen dataclass: its fields are the hyper-parameters, and `recipe` says what is done with them."""
+    """A frozen dataclass whose fields are the hyper-parameters and whose `recipe` describes the training."""
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """What is done in an epoch, counted from 0, of so many."""
+        """Return the recipe of an epoch, counted from 0, of `epochs` epochs."""

@@ -1,5 +1,7 @@
 """The networks are those of the papers: parameters counted by hand, widths, numbers of blocks, constants."""
 
+import inspect
+from hashlib import sha256
 from itertools import pairwise
 
 import pytest
@@ -7,7 +9,11 @@ import torch
 from torch import nn
 
 from fairmargin.models.architectures.catalog import build_architecture
-from fairmargin.models.architectures.shortcuts import PaddedChannels
+from fairmargin.models.architectures.pyramid import PyramidBlock
+from fairmargin.models.architectures.resnet import BasicBlock, Bottleneck
+from fairmargin.models.architectures.shortcuts import PaddedChannels, Subsampled
+from fairmargin.models.architectures.sizing import Unflattened
+from fairmargin.models.architectures.wide_resnet import WideBlock
 
 
 def built(name, shape, classes):
@@ -224,3 +230,21 @@ def test_convolutions_begin_with_the_variance_of_he():
     torch.manual_seed(0)
     weight = build_architecture("resnet20", (3, 8, 8), 10).layer3[1].conv2.weight
     assert weight.std().item() == pytest.approx((2 / (9 * 64)) ** 0.5, rel=0.02)
+
+
+# The fingerprint of a network, under which distances are stored, contains the module's name and the source of its
+# classes. If one of these changes on purpose, distances of its networks must be measured again: say so in CHANGELOG.md.
+SOURCES = {
+    BasicBlock: "39bd13c0d9801eeb",
+    Bottleneck: "797ee31a2927d4bb",
+    PaddedChannels: "eb513fd7554ff865",
+    PyramidBlock: "a48da58daee48ecd",
+    Subsampled: "bee01d6fe87c469e",
+    Unflattened: "d38b95b8053bcc9e",
+    WideBlock: "d67aa80c59b2066b",
+}
+
+
+@pytest.mark.parametrize("block", SOURCES)
+def test_the_source_of_a_class_that_is_part_of_fingerprints_is_unchanged(block):
+    assert sha256((block.__module__ + inspect.getsource(block)).encode()).hexdigest()[:16] == SOURCES[block]

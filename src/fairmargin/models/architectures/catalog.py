@@ -1,4 +1,4 @@
-"""The networks of the papers by name. Loading this module loads no torch: a network's file is read when it is built."""
+"""The networks of the papers by name. Loading this module loads no torch: a network is imported to build it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,30 @@ if TYPE_CHECKING:
 
 Build = Callable[[Shape, int], "nn.Module"]
 
+_HUB = "https://download.pytorch.org/models"
+
+
+@dataclass(frozen=True, slots=True)
+class PublicWeights:
+    """Weights that PyTorch publishes, learned on the 1,000 classes of ImageNet.
+
+    They are those that torchvision calls "IMAGENET1K_V1".
+
+    Parameters
+    ----------
+    url
+        Address of the file, a state dict.
+    sha256
+        First digits of the file's SHA-256; PyTorch publishes no more than these, as a part of the file's name.
+    stem, head
+        Names of the first convolution and of the last layer, which depend on the number of channels and of classes.
+    """
+
+    url: str
+    sha256: str
+    stem: str
+    head: str
+
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
@@ -30,12 +54,15 @@ class Architecture:
         The shape of one sample in the paper.
     images
         Whether it takes images only.
+    weights
+        Public weights to begin with, if there are any (see `pretrained`).
     """
 
     title: str
     place: str
     published: str
     images: bool = True
+    weights: PublicWeights | None = None
 
     def build(self, shape: Shape, classes: int) -> nn.Module:
         """Build the network for (channels, height, width) of one image; it returns (n, classes) scores."""
@@ -43,7 +70,7 @@ class Architecture:
         return build(shape, classes)
 
 
-# A new network is one line here, and its function in a file beside this one.
+# A new network is one entry here, and its function in a file beside this one.
 ARCHITECTURES: Catalog[Architecture] = Catalog(
     "architecture",
     "fairmargin.models.architectures",
@@ -61,22 +88,47 @@ ARCHITECTURES: Catalog[Architecture] = Catalog(
         ),
         "utk_cnn": Architecture("UTK Classifier (Nanda 2021, Mousavi 2023)", "face_cnn:utk_cnn", "3×200×200"),
         "adience_cnn": Architecture("Adience Classifier (Nanda 2021)", "face_cnn:adience_cnn", "3×224×224"),
-        "alexnet": Architecture("AlexNet of torchvision (Nanda 2021)", "pretrained:alexnet", "3×224×224"),
-        "vgg19": Architecture("VGG-19 of torchvision (Nanda 2021)", "pretrained:vgg19", "3×224×224"),
+        "alexnet": Architecture(
+            "AlexNet (Nanda 2021, Mousavi 2023)",
+            "alexnet:alexnet",
+            "3×224×224",
+            weights=PublicWeights(f"{_HUB}/alexnet-owt-7be5be79.pth", "7be5be79", "features.0", "classifier.6"),
+        ),
+        "vgg19": Architecture(
+            "VGG-19 (Nanda 2021)",
+            "vgg:vgg19",
+            "3×224×224",
+            weights=PublicWeights(f"{_HUB}/vgg19-dcbb9e9d.pth", "dcbb9e9d", "features.0", "classifier.6"),
+        ),
         "vgg19_bn": Architecture(
-            "VGG-19 with BatchNorm of torchvision (Nanda 2021, as published)", "pretrained:vgg19_bn", "3×224×224"
+            "VGG-19 with BatchNorm (Nanda 2021's code, there called VGG)",
+            "vgg:vgg19_bn",
+            "3×224×224",
+            weights=PublicWeights(f"{_HUB}/vgg19_bn-c79401a0.pth", "c79401a0", "features.0", "classifier.6"),
         ),
         "resnet50_imagenet": Architecture(
-            "ResNet-50 of torchvision (Nanda 2021)", "pretrained:resnet50_imagenet", "3×224×224"
+            "ResNet-50 with the stem for ImageNet (Nanda 2021)",
+            "resnet:resnet50_imagenet",
+            "3×224×224",
+            weights=PublicWeights(f"{_HUB}/resnet50-0676ba61.pth", "0676ba61", "conv1", "fc"),
         ),
         "resnet18_imagenet": Architecture(
-            "ResNet-18 of torchvision (Nanda 2021's code, there called ResNet-50)",
-            "pretrained:resnet18_imagenet",
+            "ResNet-18 with the stem for ImageNet (Nanda 2021's code, there ResNet-50)",
+            "resnet:resnet18_imagenet",
             "3×224×224",
+            weights=PublicWeights(f"{_HUB}/resnet18-f37072fd.pth", "f37072fd", "conv1", "fc"),
         ),
-        "densenet121": Architecture("DenseNet-121 of torchvision (Nanda 2021)", "pretrained:densenet121", "3×224×224"),
+        "densenet121": Architecture(
+            "DenseNet-121 (Nanda 2021)",
+            "densenet:densenet121",
+            "3×224×224",
+            weights=PublicWeights(f"{_HUB}/densenet121-a639ec97.pth", "a639ec97", "features.conv0", "classifier"),
+        ),
         "squeezenet1_0": Architecture(
-            "SqueezeNet 1.0 of torchvision (Nanda 2021)", "pretrained:squeezenet1_0", "3×224×224"
+            "SqueezeNet 1.0 (Nanda 2021)",
+            "squeezenet:squeezenet1_0",
+            "3×224×224",
+            weights=PublicWeights(f"{_HUB}/squeezenet1_0-b66bff10.pth", "b66bff10", "features.0", "classifier.1"),
         ),
         "lenet5": Architecture("LeNet-5 (Mousavi 2023)", "lenet:lenet5", "1×28×28"),
         "resnet18": Architecture(
@@ -91,7 +143,7 @@ ARCHITECTURES: Catalog[Architecture] = Catalog(
         "small_cnn": Architecture("Two convolutions, for laptops (ours)", "small_cnn:small_cnn", "any image"),
         "small_alexnet": Architecture(
             "AlexNet, a quarter as wide, for laptops (after Krizhevsky 2014)",
-            "small_alexnet:small_alexnet",
+            "alexnet:small_alexnet",
             "1×28×28",
         ),
         "resnet8": Architecture("ResNet-8, for laptops (after He 2016)", "resnet:resnet8", "3×32×32"),
@@ -99,26 +151,26 @@ ARCHITECTURES: Catalog[Architecture] = Catalog(
         "resnet32": Architecture("ResNet-32 for CIFAR (He 2016)", "resnet:resnet32", "3×32×32"),
         "resnet56": Architecture("ResNet-56 for CIFAR (He 2016)", "resnet:resnet56", "3×32×32"),
         "mnist_cnn": Architecture(
-            "MNIST CNN of advertorch's public weights (LeNet5Madry)", "mnist_cnn:mnist_cnn", "1×28×28"
+            "MNIST CNN of advertorch's public weights (LeNet5Madry)", "lenet:mnist_cnn", "1×28×28"
         ),
     },
 )
 
 
 def build_architecture(name: str, shape: Sequence[int], classes: int) -> nn.Module:
-    """Build a network of the catalog for samples of that shape, its weights drawn at random (`torch.manual_seed`).
+    """Build a network of the catalog for samples of that shape, with random weights (`torch.manual_seed`).
 
-    Guarantee: the module takes (n, *shape) and returns (n, classes); what cannot be built is refused with a sentence.
-    A network for images also takes flat samples of s² numbers, as grey s × s images.
+    The module takes (n, *shape) and returns (n, classes). A network for images also takes flat samples of s² numbers,
+    as grey s × s images. Shapes and numbers of classes for which it cannot be built raise a `ModelError`.
 
     Parameters
     ----------
     name
         A name of `ARCHITECTURES` (`fairmargin list architectures`).
     shape
-        Of one sample: (channels, height, width), or (features,).
+        Shape of one sample: (channels, height, width), or (features,).
     classes
-        How many scores it gives.
+        Number of scores that it returns.
 
     >>> import torch
     >>> network = build_architecture("small_cnn", (64,), 10)

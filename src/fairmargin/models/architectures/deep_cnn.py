@@ -27,7 +27,7 @@ _STAGES_CIFAR100 = (
 
 
 def deep_cnn(shape: Shape, classes: int) -> nn.Module:
-    """Thirteen convolutions with BatchNorm (ε = 10⁻³) and dropout, then 512 and one score per class.
+    """Build thirteen convolutions with BatchNorm (ε = 10⁻³) and dropout, then 512 and one score per class.
 
     Reference: Zagoruyko, "92.45 % on CIFAR-10 in Torch", torch.ch 2015; Nanda 2021, Deep CNN.
     """
@@ -45,7 +45,7 @@ def deep_cnn(shape: Shape, classes: int) -> nn.Module:
 
 
 def deep_cnn_cifar100(shape: Shape, classes: int) -> nn.Module:
-    """Seven convolutions whose BatchNorm has no weights of its own, then one linear layer (Nanda 2021, CIFAR-100)."""
+    """Build seven convolutions whose BatchNorm has no weights, then one linear layer (Nanda 2021, CIFAR-100)."""
     left = features_left("deep_cnn_cifar100", _features_cifar100, shape)
     classifier = nn.Sequential(nn.Flatten(), nn.Linear(left, classes))
     return nn.Sequential(OrderedDict(features=_features_cifar100(shape[0]), classifier=classifier))

@@ -1,4 +1,4 @@
-"""The two networks for faces."""
+"""The two networks for faces that Nanda 2021 trains from scratch."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -10,9 +10,10 @@ from fairmargin.models.architectures.sizing import features_left
 
 
 def utk_cnn(shape: Shape, classes: int) -> nn.Module:
-    """Two convolutions (7×7 and 5×5, each with dropout and a pool), 256, and one score per class (Nanda 2021, UTKFace).
+    """Build two convolutions (7 × 7, 5 × 5; each with dropout and a pool), 256 and one score per class.
 
-    Mousavi 2023 uses it too. At the paper's 200×200 pixels the convolutions leave 153,664 numbers.
+    Nanda 2021 and Mousavi 2023 use it for UTKFace. For images of 200 × 200 pixels, as in the first paper, the
+    convolutions return 153,664 numbers.
     """
     left = features_left("utk_cnn", _utk_features, shape)
     classifier = nn.Sequential(nn.Flatten(), nn.Linear(left, 256), nn.ReLU(), nn.Dropout(0.5), nn.Linear(256, classes))
@@ -20,10 +21,11 @@ def utk_cnn(shape: Shape, classes: int) -> nn.Module:
 
 
 def adience_cnn(shape: Shape, classes: int) -> nn.Module:
-    """Three convolutions with BatchNorm and overlapping pools, 512, 512, and one score per class (Nanda 2021, Adience).
+    """Build three convolutions with BatchNorm and overlapping pools, 512, 512 and one score per class.
 
-    At the paper's 224×224 pixels the convolutions leave 221,184 numbers: 114 million weights, 456 MB.
-    Reference for the plan of the layers: Levi, Hassner, "Age and Gender Classification using Convolutional Neural
+    Nanda 2021 uses it for Adience. For the paper's images of 224 × 224 pixels the convolutions return 221,184 numbers,
+    which makes 114 million weights, 456 MB.
+    Reference for the order of the layers: Levi, Hassner, "Age and Gender Classification using Convolutional Neural
     Networks", CVPR workshops 2015.
     """
     left = features_left("adience_cnn", _adience_features, shape)

@@ -1,13 +1,15 @@
-"""How the weights of a network begin, where its authors said how."""
+"""Random weights to begin with, where the authors of a network say how to draw them."""
 
 from torch import nn
 
 
 def he_initialised(network: nn.Module) -> nn.Module:
-    """The network, its convolutions drawn anew from N(0, 2 / (kernel area × output channels)) with biases 0.
+    """Draw the weights of convolutions from N(0, 2 / (kernel area × output channels)), set their biases to 0.
 
-    The published code of torch.ch's CNN, of PyramidNet and of wide residual networks all begin so; torch would draw
-    uniformly from another range. Reference: He et al., "Delving Deep into Rectifiers", ICCV 2015.
+    The published code of torch.ch's CNN, PyramidNet, VGG and residual networks does so; torch itself draws uniformly
+    from another range. The network is changed in place and returned.
+
+    Reference: He et al., "Delving Deep into Rectifiers", ICCV 2015.
 
     >>> network = he_initialised(nn.Conv2d(3, 64, 3))
     >>> network.bias.abs().max().item()

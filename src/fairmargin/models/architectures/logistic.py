@@ -8,7 +8,7 @@ from fairmargin.models.architectures.shape import Shape
 
 
 def logistic(shape: Shape, classes: int) -> nn.Module:
-    """One linear layer on the flattened sample, of any shape (Nanda 2021, the first model of its experiments).
+    """Build one linear layer on the flattened sample, of any shape (Nanda 2021, the first model of its experiments).
 
     >>> logistic((3, 32, 32), 10)
     Sequential(

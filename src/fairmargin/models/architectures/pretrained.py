@@ -1,149 +1,132 @@
-"""Networks of torchvision, with weights learnt on ImageNet where they can be had."""
+"""Networks that begin with weights learned on ImageNet, or with those of a file."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
 from pathlib import Path
-from types import ModuleType
+from urllib.request import Request, urlopen
 
+import torch
 from torch import Tensor, nn
 
 from fairmargin.core.suggestion import suggest
-from fairmargin.errors import ModelError
+from fairmargin.errors import ModelError, UntrustedError
+from fairmargin.models.architectures.catalog import ARCHITECTURES, Architecture, PublicWeights
 from fairmargin.models.architectures.shape import Shape
-from fairmargin.models.architectures.sizing import features_left
-from fairmargin.models.architectures.weight_files import hub_file, read_state
+from fairmargin.models.reading.torch_files import read_checkpoint, read_safetensors
 
-_IMAGENET_CLASSES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A network of torchvision: its name there, and where its first convolution and its last layer are."""
-
-    function: str
-    stem: str
-    head: str
-
-
-_PLANS: Mapping[str, _Plan] = {
-    "alexnet": _Plan("alexnet", "features.0", "classifier.6"),
-    "vgg19": _Plan("vgg19", "features.0", "classifier.6"),
-    "vgg19_bn": _Plan("vgg19_bn", "features.0", "classifier.6"),
-    "resnet18_imagenet": _Plan("resnet18", "conv1", "fc"),
-    "resnet50_imagenet": _Plan("resnet50", "conv1", "fc"),
-    "densenet121": _Plan("densenet121", "features.conv0", "classifier"),
-    "squeezenet1_0": _Plan("squeezenet1_0", "features.0", "classifier.1"),  # a ReLU follows: its scores are ≥ 0
-}
+_WAIT = 20  # seconds for the server's first answer; a network that swallows packets must not look like a long download
 
 
 def pretrained(name: str, shape: Shape, classes: int, weights: str | Path | None = "imagenet") -> nn.Module:
-    """A network of torchvision for images of that shape, with weights from a file or the hub.
+    """Build a network for images of that shape, with public weights or those of a file.
 
-    Guarantee: the last layer is a new one, drawn at random, only if the weights have another number of classes. For
-    grey images the first convolution's weights are summed over colours: the network says of a grey image what it said
-    of three equal channels. The networks expect normalised images: wrap them in
+    The last layer is a new one, drawn at random, only if the weights have another number of classes. For grey images
+    the weights of the first convolution are summed over colors, so that the network returns for a grey image what it
+    returned for three equal channels. The networks expect normalized images: wrap them in
     `Normalized(…, IMAGENET_MEAN, IMAGENET_STD)`.
 
     Parameters
     ----------
     name
-        One of the catalog's networks of torchvision, such as "resnet50_imagenet".
+        A network of the catalog with public weights, such as "resnet50_imagenet".
     shape
         Channels, height and width of one image.
     classes
-        How many scores it gives.
+        Number of scores that it returns.
     weights
-        "imagenet" for torchvision's first weights (from torch's hub folder, or downloaded to it), the path of a file
-        with a state dict, or None for random ones.
+        "imagenet" for weights learned on ImageNet (see `imagenet_file`), the path of a file with a state dict, or None
+        for random ones.
     """
-    if name not in _PLANS:
-        raise ModelError(f"`{name}` is no network of torchvision. {suggest(name, _PLANS)}")
+    architecture, public = _with_public_weights(name)
     if len(shape) != 3:
         raise ModelError(f"`{name}` takes images, (channels, height, width); one sample has the shape {shape}.")
-    plan, models = _PLANS[name], _torchvision_models(name)
-    features_left(name, lambda channels: _built(models, plan, channels, _IMAGENET_CLASSES), shape)
     if weights is None:
-        return _built(models, plan, shape[0], classes)
+        return architecture.build(shape, classes)
+    with torch.device("meta"):  # a size that the network does not take is refused before anything is downloaded
+        architecture.build(shape, classes)
     path = imagenet_file(name) if weights == "imagenet" else Path(weights)
-    network = _loaded(models, plan, name, path)
-    return _with_classes(_with_channels(network, plan, shape[0], name), plan, classes)
+    network = _loaded(name, architecture, public, shape, path)
+    return _with_classes(_with_channels(network, public, shape[0], name), public, classes)
 
 
 def imagenet_file(name: str, *, fetch: bool = True) -> Path:
-    """Return the file with the first weights of torchvision, from torch's hub folder or, with `fetch`, downloaded."""
-    url: str = _torchvision_models(name).get_model_weights(_PLANS[name].function).IMAGENET1K_V1.url
-    return hub_file(url, name, fetch=fetch)
+    """Return the file with a network's public weights, from the folder of torch's hub or downloaded to it.
 
+    A download shows its progress, and the file appears in the folder only when it is complete and its SHA-256 begins as
+    the catalog says.
 
-def alexnet(shape: Shape, classes: int) -> nn.Module:
-    """AlexNet with random weights; `pretrained("alexnet", …)` has those of ImageNet."""
-    return pretrained("alexnet", shape, classes, None)
-
-
-def vgg19(shape: Shape, classes: int) -> nn.Module:
-    """VGG-19 with random weights."""
-    return pretrained("vgg19", shape, classes, None)
-
-
-def vgg19_bn(shape: Shape, classes: int) -> nn.Module:
-    """VGG-19 with BatchNorm, random weights: what the published code of Nanda 2021 used."""
-    return pretrained("vgg19_bn", shape, classes, None)
-
-
-def resnet18_imagenet(shape: Shape, classes: int) -> nn.Module:
-    """ResNet-18 for large images, random weights: what the published code of Nanda 2021 calls ResNet50."""
-    return pretrained("resnet18_imagenet", shape, classes, None)
-
-
-def resnet50_imagenet(shape: Shape, classes: int) -> nn.Module:
-    """ResNet-50 for large images, random weights."""
-    return pretrained("resnet50_imagenet", shape, classes, None)
-
-
-def densenet121(shape: Shape, classes: int) -> nn.Module:
-    """DenseNet-121 with random weights."""
-    return pretrained("densenet121", shape, classes, None)
-
-
-def squeezenet1_0(shape: Shape, classes: int) -> nn.Module:
-    """SqueezeNet 1.0 with random weights."""
-    return pretrained("squeezenet1_0", shape, classes, None)
-
-
-def _torchvision_models(name: str) -> ModuleType:
-    try:
-        from torchvision import models
-    except (ImportError, RuntimeError, AttributeError) as error:  # after a first failure it fails in other ways
+    Parameters
+    ----------
+    name
+        A network of the catalog with public weights.
+    fetch
+        Whether to download a file that is not there; otherwise it is a `ModelError`, which names file and folder.
+    """
+    _, public = _with_public_weights(name)
+    path = Path(torch.hub.get_dir()) / "checkpoints" / public.url.rsplit("/", 1)[-1]
+    if path.is_file():
+        return path
+    if not fetch:
         raise ModelError(
-            f"`{name}` is a network of torchvision, which cannot be imported ({error}). Install the build that belongs "
-            "to your torch: `pip install torchvision --index-url https://download.pytorch.org/whl/cpu` beside a CPU "
-            "build of torch. The one of PyPI is for CUDA and fails there, as an operator such as torchvision::nms does "
-            "not exist."
+            f"The file {path.name} with the weights of `{name}` is not in {path.parent}. Download it from {public.url} "
+            "and put it there."
+        )
+    try:
+        with urlopen(Request(public.url, method="HEAD"), timeout=_WAIT):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(public.url, str(path), public.sha256)
+    except (OSError, RuntimeError) as error:  # RuntimeError: the hash differs
+        raise ModelError(
+            f"The weights of `{name}` could not be downloaded from {public.url} ({error}). Put the file {path.name} "
+            f"into {path.parent}, or pass its path as `weights`; `weights=None` begins with random ones."
         ) from None
-    found: ModuleType = models
-    return found
+    return path
 
 
-def _built(models: ModuleType, plan: _Plan, channels: int, classes: int) -> nn.Module:
-    """The network with random weights, for so many channels and classes."""
-    network: nn.Module = models.get_model(plan.function, weights=None, num_classes=classes)
-    stem = _convolution(network, plan)
-    if stem.in_channels != channels:
-        network.set_submodule(plan.stem, _like(stem, channels))
-    for layer in network.modules():
-        if isinstance(layer, nn.ReLU | nn.Dropout):
-            layer.inplace = False  # whoever looks at an inner layer's output must find it as it was
-    return network
+def read_state(path: Path) -> dict[str, Tensor]:
+    """Read the state dict in a .safetensors file or a checkpoint of torch; no other objects are unpickled.
+
+    A checkpoint may keep it under "state_dict", and its names may begin with "module." (DataParallel).
+    """
+    if not path.is_file():
+        raise ModelError(f"There is no file of weights {path}. Give the path of a .safetensors, .pt or .pth file.")
+    try:
+        state: object = read_safetensors(path) if path.suffix == ".safetensors" else read_checkpoint(path)
+    except UntrustedError:  # its message says how to trust a file, which is not possible here
+        raise UntrustedError(
+            f"'{path}' holds pickled objects, whose reading could run code, and not weights alone. Save "
+            "`model.state_dict()` instead."
+        ) from None
+    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
+        state = state["state_dict"]
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise ModelError(f"{path} holds no state dict: expected names and tensors, found a {type(state).__name__}.")
+    return {_current_name(str(key).removeprefix("module.")): value for key, value in state.items()}
 
 
-def _loaded(models: ModuleType, plan: _Plan, name: str, path: Path) -> nn.Module:
-    """The network as the file has it: with its number of channels and of classes."""
+def _current_name(key: str) -> str:
+    """Rename layers of DenseNet, whose public weights are older than its names: `norm.1` is `norm1` today."""
+    return re.sub(r"\.(norm|conv)\.([12])\.", r".\1\2.", key)
+
+
+def _with_public_weights(name: str) -> tuple[Architecture, PublicWeights]:
+    """Find a network of the catalog that has public weights."""
+    entry = ARCHITECTURES.get(name)
+    if entry is None or entry.weights is None:
+        those = [each for each, known in ARCHITECTURES.items() if known.weights is not None]
+        raise ModelError(f"There are no weights learned on ImageNet for `{name}`. {suggest(name, those)}")
+    return entry, entry.weights
+
+
+def _loaded(name: str, architecture: Architecture, public: PublicWeights, shape: Shape, path: Path) -> nn.Module:
+    """Build the network for as many channels and classes as the file has, and load the file."""
     state = read_state(path)
-    for key in (f"{plan.stem}.weight", f"{plan.head}.weight"):
+    for key in (f"{public.stem}.weight", f"{public.head}.weight"):
         if key not in state:
             raise ModelError(f"{path} does not hold the weights of `{name}`: it has no `{key}`.")
-    channels, classes = state[f"{plan.stem}.weight"].shape[1], state[f"{plan.head}.weight"].shape[0]
-    network = _built(models, plan, channels, classes)
+        if state[key].dim() < 2:
+            raise ModelError(f"{path} does not hold the weights of `{name}`: it has no `{key}` of at least two axes.")
+    channels, classes = state[f"{public.stem}.weight"].shape[1], state[f"{public.head}.weight"].shape[0]
+    network = architecture.build((channels, *shape[1:]), classes)
     try:
         network.load_state_dict(state)
     except RuntimeError as error:
@@ -152,8 +135,9 @@ def _loaded(models: ModuleType, plan: _Plan, name: str, path: Path) -> nn.Module
     return network
 
 
-def _with_channels(network: nn.Module, plan: _Plan, channels: int, name: str) -> nn.Module:
-    stem = _convolution(network, plan)
+def _with_channels(network: nn.Module, public: PublicWeights, channels: int, name: str) -> nn.Module:
+    stem = network.get_submodule(public.stem)
+    assert isinstance(stem, nn.Conv2d)
     if stem.in_channels == channels:
         return network
     if channels != 1:
@@ -161,29 +145,15 @@ def _with_channels(network: nn.Module, plan: _Plan, channels: int, name: str) ->
             f"The weights of `{name}` are for images of {stem.in_channels} channels; given {channels}. Only grey "
             "images, of 1 channel, can take their place; `weights=None` begins with random weights for any number."
         )
-    grey = _like(stem, 1)
-    weights: dict[str, Tensor] = {**stem.state_dict(), "weight": stem.weight.detach().sum(dim=1, keepdim=True)}
-    grey.load_state_dict(weights)
-    network.set_submodule(plan.stem, grey)
+    stem.in_channels = 1
+    stem.weight = nn.Parameter(stem.weight.detach().sum(dim=1, keepdim=True))
     return network
 
 
-def _with_classes(network: nn.Module, plan: _Plan, classes: int) -> nn.Module:
-    head = network.get_submodule(plan.head)
+def _with_classes(network: nn.Module, public: PublicWeights, classes: int) -> nn.Module:
+    head = network.get_submodule(public.head)
     if isinstance(head, nn.Linear) and head.out_features != classes:
-        network.set_submodule(plan.head, nn.Linear(head.in_features, classes))
+        network.set_submodule(public.head, nn.Linear(head.in_features, classes))
     if isinstance(head, nn.Conv2d) and head.out_channels != classes:
-        network.set_submodule(plan.head, nn.Conv2d(head.in_channels, classes, kernel_size=1))
+        network.set_submodule(public.head, nn.Conv2d(head.in_channels, classes, kernel_size=1))
     return network
-
-
-def _convolution(network: nn.Module, plan: _Plan) -> nn.Conv2d:
-    stem = network.get_submodule(plan.stem)
-    assert isinstance(stem, nn.Conv2d)
-    return stem
-
-
-def _like(stem: nn.Conv2d, channels: int) -> nn.Conv2d:
-    """A convolution as this one for another number of channels."""
-    kernel, stride, padding = stem.kernel_size, stem.stride, stem.padding
-    return nn.Conv2d(channels, stem.out_channels, kernel, stride, padding, bias=stem.bias is not None)  # type: ignore[arg-type]

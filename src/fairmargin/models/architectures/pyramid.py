@@ -9,20 +9,22 @@ from fairmargin.models.architectures.shape import Shape
 from fairmargin.models.architectures.shortcuts import PaddedChannels
 
 _STEM = 16
-_BLOCKS = 18  # in each of the three stages, for depth 110 (two convolutions a block) and 164 (three) alike
-_EXPANSION = 4  # a bottleneck puts out four times its inner width
+_BLOCKS = 18  # in each of the three stages, for depth 110 (two convolutions per block) and 164 (three)
+_EXPANSION = 4  # the output of a bottleneck is four times as wide as its inside
 
 
 def pyramidnet110(shape: Shape, classes: int) -> nn.Module:
-    """PyramidNet α = 64, depth 110, basic blocks: the widths rise from 16 to 80 (Nanda 2021, CIFAR-10)."""
+    """Build PyramidNet α = 64, depth 110, basic blocks: the widths rise from 16 to 80 (Nanda 2021, CIFAR-10)."""
     return _pyramidnet(shape[0], classes, alpha=64, bottleneck=False)
 
 
 def pyramidnet164(shape: Shape, classes: int) -> nn.Module:
-    """PyramidNet α = 48, depth 164, bottlenecks: widths rise to 64, of which four times is put out (CIFAR-100)."""
+    """Build PyramidNet α = 48, depth 164, bottlenecks: inner widths rise to 64, outputs to 256 (CIFAR-100)."""
     return _pyramidnet(shape[0], classes, alpha=48, bottleneck=True)
 
 
+# The source text of a class of ours is part of the fingerprint of a network: see the comment in resnet.py.
+# ruff: disable[D401]
 class PyramidBlock(nn.Module):
     """residual(x) + x, where x is averaged to the residual's size and gets channels of zeros.
 
@@ -42,6 +44,9 @@ class PyramidBlock(nn.Module):
         """The block's output."""
         out: Tensor = self.residual(x) + self.shortcut(x)
         return out
+
+
+# ruff: enable[D401]
 
 
 def _pyramidnet(channels: int, classes: int, *, alpha: int, bottleneck: bool) -> nn.Module:

@@ -1,4 +1,4 @@
-"""The shape of one sample, and what it says about a network for such samples; loads no torch."""
+"""The shape of one sample, checked. This module loads no torch, so that the catalog need not."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ Shape = tuple[int, ...]
 
 
 def checked_shape(shape: Sequence[int]) -> Shape:
-    """The shape as a tuple of whole numbers, or a sentence about what is wrong with it.
+    """Return the shape as a tuple of positive whole numbers, or raise an error that says what is wrong with it.
 
     >>> checked_shape([3, 32, 32])
     (3, 32, 32)
@@ -23,7 +23,7 @@ def checked_shape(shape: Sequence[int]) -> Shape:
 
 
 def image_shape(name: str, shape: Shape) -> Shape:
-    """(channels, height, width) for samples of that shape; a flat sample of s² numbers is a grey s × s image.
+    """Return (channels, height, width) for samples of that shape; a flat sample of s² numbers is a grey s × s image.
 
     >>> image_shape("lenet5", (784,))
     (1, 28, 28)

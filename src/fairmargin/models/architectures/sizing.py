@@ -1,4 +1,4 @@
-"""How convolutional layers meet images of other sizes than the paper's."""
+"""Networks for images of other sizes than the paper's, and for images given as flat rows."""
 
 import math
 from bisect import bisect_left
@@ -11,21 +11,21 @@ from torch import Tensor, nn
 from fairmargin.errors import ModelError
 from fairmargin.models.architectures.shape import Shape
 
-_LARGEST = 512  # sides tried when the smallest that works is looked for
+_LARGEST = 512  # the largest side tried when looking for the smallest that works
 
 
 def features_left(name: str, layers: Callable[[int], nn.Module], shape: Shape) -> int:
-    """How many numbers the layers leave of one image: the width of a linear layer behind them.
+    """Count the numbers that the layers return for one image: the inputs of a linear layer behind them.
 
-    Guarantee: only shapes are calculated (on torch's meta device): no memory, no random numbers. Images that some layer
-    would shrink to nothing are refused with a sentence that names the smallest size.
+    Only shapes are calculated, on torch's meta device, which takes no memory and no random numbers. Images that a layer
+    would shrink to nothing are refused with an error that names the smallest size.
 
     Parameters
     ----------
     name
-        What the network is called in that sentence.
+        Name of the network in that error.
     layers
-        Makes the layers for a number of channels.
+        Function that builds the layers for a number of channels.
     shape
         Channels, height and width of one image.
 
@@ -47,13 +47,13 @@ def features_left(name: str, layers: Callable[[int], nn.Module], shape: Shape) -
 
 
 def _for_small_images(name: str) -> str:
-    """Networks to take instead, none of which is the one that was asked for."""
+    """Name networks to take instead, none of which is the one that was asked for."""
     others = " or ".join(f"`{other}`" for other in ("small_cnn", "resnet8") if other != name)
     return f"a network for small images such as {others}"
 
 
 def _smallest(layers: nn.Module, channels: int) -> int:
-    """The smallest side of a square image that the layers take; larger ones they take too, so halving finds it."""
+    """Find the smallest side of a square image that the layers take, by bisection: they take all larger ones too."""
     sides = range(1, _LARGEST + 1)
     return 1 + bisect_left(sides, True, key=lambda side: _left(layers, (channels, side, side)) is not None)
 
@@ -67,6 +67,8 @@ def _left(layers: nn.Module, shape: Shape) -> int | None:
     return math.prod(out.shape) or None
 
 
+# The source text of a class of ours is part of the fingerprint of a network: see the comment in resnet.py.
+# ruff: disable[D401]
 class Unflattened(nn.Module):
     """A network for images that takes them as flat rows.
 
@@ -96,6 +98,9 @@ class Unflattened(nn.Module):
         """The network's answer to the rows as images."""
         out: Tensor = self.network(self.unflatten(x))
         return out
+
+
+# ruff: enable[D401]
 
 
 def _without_prefix(_: nn.Module, state: dict[str, Any], prefix: str, __: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Small convolutional networks: Tran's, and a smaller one for laptops."""
+"""Small convolutional networks: that of Tran 2024, and a smaller one for laptops."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from fairmargin.models.architectures.sizing import features_left
 
 
 def cnn6(shape: Shape, classes: int) -> nn.Module:
-    """Three convolutions (32, 64, 128) and three linear layers (256, 128, one score per class).
+    """Build three convolutions (32, 64, 128) and three linear layers (256, 128, one score per class).
 
-    Tran 2024, "CNN": "3 convolutional layers followed by 3 fully connected layers". The paper gives no sizes; these are
-    ours.
+    Tran 2024, "CNN": "3 convolutional layers followed by 3 fully connected layers". The paper gives no sizes; we
+    chose these.
     """
     left = features_left("cnn6", _three, shape)
     classifier = nn.Sequential(
@@ -23,7 +23,7 @@ def cnn6(shape: Shape, classes: int) -> nn.Module:
 
 
 def small_cnn(shape: Shape, classes: int) -> nn.Module:
-    """Two convolutions (16, 32), 64, and one score per class: ours, trained in seconds, for images from 4×4 on."""
+    """Build two convolutions (16, 32), 64, and one score per class: our own, for images of at least 4 × 4 pixels."""
     left = features_left("small_cnn", _two, shape)
     classifier = nn.Sequential(nn.Flatten(), nn.Linear(left, 64), nn.ReLU(), nn.Linear(64, classes))
     return nn.Sequential(OrderedDict(features=_two(shape[0]), classifier=classifier))
@@ -38,7 +38,7 @@ def _two(channels: int) -> nn.Sequential:
 
 
 def _convolutions(channels: int, widths: tuple[int, ...]) -> Iterator[nn.Module]:
-    """3×3 convolutions, each followed by a 2×2 pool."""
+    """Yield 3 × 3 convolutions, each followed by a 2 × 2 pool."""
     for width in widths:
         yield nn.Conv2d(channels, width, 3, padding=1)
         yield nn.ReLU()

@@ -1,0 +1,1 @@
+"""Mousavi et al. 2023: fair adversarial retraining (FARMUR)."""

@@ -1,0 +1,155 @@
+"""Is V_f independent of the attack? The same networks by several estimators."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairmargin.core.arrays import Floats
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
+from fairmargin.distances.combine import tightest
+from fairmargin.runner.study_run import StudyRun
+from fairmargin_papers.farmur.measures import Measured, measured, over_sound_seeds
+from fairmargin_papers.farmur.studies import EQUATION_8, METHODS, Setting
+from fairmargin_papers.shared.claims import Claim, by_agreement, by_number
+from fairmargin_papers.shared.trained import SeedMean
+
+_ALIKE = 0.10  # V_f by an estimator within so much of the reference's counts as the same
+_AGREED = "(ours) Eq. 8 and stronger attacks agree more often than by chance on which groups are vulnerable."
+_COLLAPSED = "a network gives one answer to everything, or its V_f is 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """One network as several estimators see it.
+
+    Parameters
+    ----------
+    method, seed
+        How it was trained.
+    reference
+        By the least of all upper bounds, sample by sample.
+    by
+        By each estimator.
+    """
+
+    method: str
+    seed: int
+    reference: Measured
+    by: Mapping[str, Measured]
+
+
+def views_of(grid: StudyRun, setting: Setting) -> tuple[Views, ...]:
+    """Every network of a setting."""
+    partition = grid.partition(None, setting.partition)
+    return tuple(
+        seen(
+            method,
+            seed,
+            {name: grid.distances(method=method, seed=seed, estimator=name) for name in setting.estimators},
+            partition,
+        )
+        for method in METHODS
+        for seed in range(setting.seeds)
+    )
+
+
+def seen(method: str, seed: int, distances: Mapping[str, Distances], partition: Partition) -> Views:
+    """One network, from its distances by each estimator; at least one of them bounds from above."""
+    bounds = [each for each in distances.values() if each.bound is Bound.UPPER]
+    best = tightest(*bounds) if len(bounds) > 1 else bounds[0]
+    by = {name: measured(each, partition) for name, each in distances.items()}
+    return Views(method, seed, measured(best, partition), by)
+
+
+def estimator_rows(claim: Claim, views: tuple[Views, ...], setting: Setting) -> list[Claim]:
+    """V_f by each estimator over the reference's, and whether Eq. 8 finds the same groups vulnerable."""
+    found = []
+    for name in setting.estimators:
+        ratio = over_sound_seeds(_by_seed(views, name, "variance"))
+        size = over_sound_seeds(_by_seed(views, name, "robustness"))
+        remark = (
+            "The reference is the least of all upper bounds, sample by sample; the mean over three trainings is taken "
+            f"for each seed. That V_f is independent if it stays within {_ALIKE:.0%} is our reading."
+        )
+        if name == EQUATION_8:
+            remark += " This is the paper's own estimate, Eq. 8, which bounds the distance on neither side."
+        found.append(
+            claim.found(
+                _said(setting, name, ratio, size),
+                by_number(ratio.interval, 1.0, _ALIKE),
+                interval=None if math.isnan(ratio.mean) else ratio.interval,
+                remark=f"{remark} {setting.instead}".rstrip(),
+            )
+        )
+    if EQUATION_8 in setting.estimators:
+        found.append(_agreement_row(claim, views, setting))
+    return [replace(row, letter="abcdefgh"[place]) for place, row in enumerate(found)]
+
+
+def _said(setting: Setting, name: str, ratio: SeedMean, size: SeedMean) -> str:
+    if math.isnan(ratio.mean):
+        return f"{setting.title}, `{name}`: {_COLLAPSED}"
+    return (
+        f"{setting.title}: Rob(f) by `{name}` is {size.text(1, 3)} times, V_f {ratio.text(1, 3)} times the reference's"
+    )
+
+
+def _agreement_row(claim: Claim, views: tuple[Views, ...], setting: Setting) -> Claim:
+    """What FARMUR needs: which groups are vulnerable."""
+    same, chance = _by_all_seeds(views)
+    agreement = over_sound_seeds(same)
+    if math.isnan(agreement.mean):
+        return claim.found(f"{setting.title}: {_COLLAPSED}", "undecided", text=_AGREED)
+    low, high = (min(max(limit, 0.0), 1.0) for limit in agreement.interval)
+    return claim.found(
+        f"{setting.title}: Eq. 8 and the reference agree on who is vulnerable for {agreement.mean:.1%} of groups",
+        by_agreement((low, high), chance),
+        interval=(low, high),
+        text=_AGREED,
+        printed="",
+        chance=chance,
+        remark="Vulnerable is who has a Rob(P) below the mean over groups; groups of one network are not independent, "
+        f"so that the interval is over seeds. {setting.instead}".rstrip(),
+    )
+
+
+def vulnerable(groups: tuple[float, ...]) -> list[bool]:
+    """Which groups lie below the mean over groups.
+
+    >>> vulnerable((1.0, 2.0, 6.0))
+    [True, True, False]
+    """
+    return [value < float(np.mean(groups)) for value in groups]
+
+
+def _by_seed(views: tuple[Views, ...], name: str, of: str) -> Floats:
+    seeds = sorted({view.seed for view in views})
+    ratios = [
+        [_ratio(getattr(view.by[name], of), getattr(view.reference, of)) for view in views if view.seed == seed]
+        for seed in seeds
+    ]
+    return np.array([np.mean(some) for some in ratios])
+
+
+def _ratio(value: float, reference: float) -> float:
+    """1 where both could not be told from 0; undefined where only the reference's could not, or a network collapsed."""
+    if reference > 0:
+        return value / reference
+    return 1.0 if value == reference == 0 else math.nan
+
+
+def _by_all_seeds(views: tuple[Views, ...]) -> tuple[Floats, float]:
+    """The share of groups on which both agree, a seed each, and what chance alone would give."""
+    shares: dict[int, list[float]] = {}
+    expected = []
+    for view in views:
+        left, right = (np.array(vulnerable(each.groups)) for each in (view.by[EQUATION_8], view.reference))
+        sound = math.isfinite(view.reference.robustness)
+        shares.setdefault(view.seed, []).append(float((left == right).mean()) if sound else math.nan)
+        p, q = left.mean(), right.mean()
+        expected.append(float(p * q + (1 - p) * (1 - q)))
+    return np.array([np.mean(shares[seed]) for seed in sorted(shares)]), float(np.mean(expected))

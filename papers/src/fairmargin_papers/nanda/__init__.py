@@ -1,0 +1,1 @@
+"""Nanda et al. 2021: fairness through robustness."""

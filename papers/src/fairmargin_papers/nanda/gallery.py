@@ -1,0 +1,147 @@
+"""Which pictures are drawn of Nanda's experiments, and what stands below them."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fairmargin.models.layers.linear_network import as_linear
+from fairmargin.runner.study_run import StudyRun
+from fairmargin_papers.nanda.claims import network_agreement
+from fairmargin_papers.nanda.linear import WARNING, exact_agreement
+from fairmargin_papers.nanda.pair import image_pair, pair_picture
+from fairmargin_papers.nanda.pictures import agreement_picture, class_curves, group_curves, sigma_maps
+from fairmargin_papers.nanda.settings import (
+    CARLINI,
+    DEEPFOOL,
+    EXACT,
+    FIRST,
+    LAST,
+    LOGISTIC,
+    MIDDLE,
+    SMOOTHING,
+    Effort,
+    Setting,
+    measured_epochs,
+)
+from fairmargin_papers.nanda.signs import Agreement, Measured, Sigmas, sigmas
+from fairmargin_papers.shared.paper import Picture
+
+_PRINTED_SHARES = {
+    f"exact – {DEEPFOOL}": 125 / 151,
+    f"exact – {CARLINI}": 125 / 151,
+    f"exact – {SMOOTHING}": 101 / 151,
+    f"{DEEPFOOL} – {CARLINI}": 708 / 755,
+    f"first – last epoch ({DEEPFOOL})": 637 / 755,
+    f"first – last epoch ({CARLINI})": 621 / 755,
+    f"middle – last epoch ({DEEPFOOL})": 671 / 755,
+    f"middle – last epoch ({CARLINI})": 665 / 755,
+}
+
+
+def gallery(
+    chosen: Sequence[Setting], found: Sequence[Measured], linear: Mapping[str, StudyRun], work: Effort
+) -> list[Picture]:
+    """Every picture of the networks' part."""
+    by_name = {setting.name: setting for setting in chosen}
+    seed = work.seeds[0]
+    pictures = [
+        Picture(
+            "class-curves",
+            "Logistic regression, exact distances: the share of each class that is right and farther than τ from the "
+            f"boundary, and the mean of the classes. Seed {seed}.",
+            class_curves([(each.title, each.linear(seed, EXACT), each.linear_partitions[0]) for each in found]),
+        )
+    ]
+    sensitive = [
+        (f"{each.title} by {part.name}", each.linear(seed, EXACT), part)
+        for each in found
+        for part in each.linear_partitions
+        if part.name in by_name[each.name].sensitive
+    ]
+    if sensitive:
+        caption = f"The same by sensitive attribute: logistic regression, exact distances, seed {seed}."
+        pictures.append(Picture("attribute-curves", caption, group_curves(sensitive)))
+    pictures += [picture for each in found if each.networks for picture in _of_networks(each, by_name[each.name], work)]
+    pictures.append(
+        Picture(
+            "sign-agreement",
+            "How often two σ have the same sign: the mean and its interval over datasets (or over networks where there "
+            f"are fewer than three), each dataset, the level of chance, and what the paper prints. {WARNING}",
+            agreement_picture(comparisons(found)),
+        )
+    )
+    pictures.append(_pair(found[0], linear[found[0].name], seed))
+    return pictures
+
+
+def _of_networks(each: Measured, setting: Setting, work: Effort) -> list[Picture]:
+    maps = {
+        by: (
+            [f"{network}, {epoch}" for epoch in words for network in each.networks],
+            [_mean_sigmas(each, network, by, epoch) for epoch in words for network in each.networks],
+        )
+        for by, words in measured_epochs(setting).items()
+    }
+    pictures = [
+        Picture(
+            f"sigma-{each.name}",
+            f"{each.title}: σ of every group in every network after the first, middle and last epoch, mean over "
+            f"{len(each.seeds)} seeds. Red: less robust than the rest; blue: more; the strongest colours "
+            "begin at ±1. A white field without a number: nobody else is robust, so that there is no σ. "
+            f"{WARNING}",
+            sigma_maps(maps),
+        )
+    ]
+    for part in each.partitions:
+        if part.name in setting.sensitive and len(part.labels) > 2:
+            shown = [
+                (f"{network}, {by}", each.distances(network, work.seeds[0], by), part)
+                for network in each.networks
+                for by in (DEEPFOOL, CARLINI, SMOOTHING)
+            ]
+            caption = (
+                f"{each.title} by {part.name}: each network (rows) by each estimator (columns), last epoch, seed "
+                f"{work.seeds[0]}. {WARNING}"
+            )
+            pictures.append(Picture(f"curves-{each.name}-{part.name}", caption, group_curves(shown, 3)))
+    return pictures
+
+
+def _mean_sigmas(each: Measured, network: str, by: str, epoch: str) -> Sigmas:
+    found = [sigmas(each.distances(network, seed, by, epoch), each.partitions) for seed in each.seeds]
+    return {group: float(np.mean([one[group] for one in found])) for group in found[0]}
+
+
+def comparisons(found: Sequence[Measured]) -> dict[str, tuple[Agreement, float | None]]:
+    """Every pair of signs that is compared, with the share that the paper prints, if it does."""
+    return {name: (both, _PRINTED_SHARES.get(name)) for name, both in _compared(found).items()}
+
+
+def _compared(found: Sequence[Measured]) -> dict[str, Agreement]:
+    rows = {f"exact – {by}": exact_agreement(found, by) for by in (DEEPFOOL, CARLINI, SMOOTHING)}
+    trained = [each for each in found if each.networks]
+    if not trained:
+        return rows
+    rows[f"{DEEPFOOL} – {CARLINI}"] = network_agreement(trained, (DEEPFOOL, LAST), (CARLINI, LAST))
+    for by in (DEEPFOOL, CARLINI):
+        rows[f"{SMOOTHING} – {by}"] = network_agreement(trained, (SMOOTHING, LAST), (by, LAST))
+    for by in (DEEPFOOL, CARLINI):
+        rows[f"first – last epoch ({by})"] = network_agreement(trained, (by, FIRST), (by, LAST))
+    for by in (DEEPFOOL, CARLINI):
+        rows[f"middle – last epoch ({by})"] = network_agreement(trained, (by, MIDDLE), (by, LAST))
+    return rows
+
+
+def _pair(each: Measured, grid: StudyRun, seed: int) -> Picture:
+    test = grid.dataset()
+    model = next(network for network in grid.networks() if network.name == LOGISTIC and network.seed == seed)
+    shape = tuple(map(int, test.x.shape[1:]))
+    linear = as_linear(model.classifier(), shape)
+    assert linear is not None
+    first, second, budget = image_pair(linear, test, each.linear_partitions[0])
+    caption = (
+        f"{each.title}, logistic regression: the median picture of the least and of the most robust class, moved "
+        f"towards its nearest boundary by at most the same budget τ = {budget:.2f}. The first flips before it is "
+        "spent. The second does not, nor can any other change within the budget flip it, since the distances are exact."
+    )
+    return Picture("image-pair", caption, pair_picture(first, second, budget))

@@ -1,0 +1,1 @@
+"""What all papers use: claims, parts, the page, the run, and pictures."""

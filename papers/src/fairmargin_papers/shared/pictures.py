@@ -1,0 +1,148 @@
+"""Pictures for pages and papers: matplotlib figures in one style, written as SVG that is the same at every run.
+
+The report's figures are plotly's, which a reader can zoom; these stand still, in documents and beside tables.
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fairmargin.errors import InputError
+from fairmargin.store.atomic import atomic_write_bytes
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; dashes and markers tell them apart in grey too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#000000", "#8C564B", "#B8B800")
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), "-", "--", "-.")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+DIVERGING = "RdBu"  # red below 0, blue above
+_INK = "#222222"
+_STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.edgecolor": "#999999",
+    "axes.labelcolor": _INK,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#E6E6E6",
+    "legend.frameon": False,
+    "text.color": _INK,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    # Letters stay letters, so that a picture can be searched and is small; ids do not change from run to run.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fairmargin",
+}
+
+
+_Arguments = ParamSpec("_Arguments")
+_Drawn = TypeVar("_Drawn")
+
+
+def styled(draw: Callable[_Arguments, _Drawn]) -> Callable[_Arguments, _Drawn]:
+    """Return a function that draws in this style, whatever the user’s own style is."""
+
+    @wraps(draw)
+    def drawn(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Drawn:
+        with mpl.rc_context(_STYLE):
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
+@styled
+def panels(
+    rows: int = 1, columns: int = 1, *, width: float = 5.0, height: float = 3.4, share_y: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its panels, row by row; sizes are of one panel, in inches.
+
+    >>> figure, (left, right) = panels(1, 2)
+    >>> _ = left.set_title("natural")
+    """
+    if rows < 1 or columns < 1:
+        raise InputError(f"A figure has at least one panel; given {rows} × {columns}.")
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=share_y)
+    return figure, [axis for row in axes for axis in row]
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Return colour and dash of a line by its number."""
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+
+
+@styled
+def legend_below(axis: Axes, columns: int = 2) -> None:
+    """Put a panel’s legend below it, where it hides nothing."""
+    axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
+
+
+@styled
+def heat_map(
+    axis: Axes,
+    values: Sequence[Sequence[float]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    unit: str,
+    limit: float,
+) -> None:
+    """Draw numbers as colours that diverge from 0, each written into its cell.
+
+    Parameters
+    ----------
+    axis
+        Where to draw.
+    values
+        One row of numbers each; NaN stays empty.
+    rows, columns
+        Their names.
+    unit
+        What the numbers are, beside the colour bar.
+    limit
+        What the strongest colours stand for.
+    """
+    image = axis.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto")
+    axis.grid(visible=False)
+    axis.set_xticks(range(len(columns)), columns, rotation=30, ha="right", rotation_mode="anchor")
+    axis.set_yticks(range(len(rows)), rows)
+    for i, row in enumerate(values):
+        for j, value in enumerate(row):
+            if value == value:  # not NaN
+                light = abs(value) > 0.6 * limit
+                axis.text(
+                    j,
+                    i,
+                    f"{value:+.2f}".replace("-", "−"),
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="white" if light else _INK,
+                )
+    figure = axis.get_figure()
+    assert isinstance(figure, Figure)
+    figure.colorbar(image, ax=axis, label=unit, shrink=0.9)
+
+
+def write_picture(path: Path | str, figure: Figure) -> Path:
+    """Write a figure whole or not at all, as SVG or PNG by the ending of its name."""
+    path = Path(path)
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in ("svg", "png"):
+        raise InputError(f"A picture is written as .svg or .png; given {path.name!r}.")
+    content = io.BytesIO()
+    with mpl.rc_context(_STYLE):
+        # No date inside: the same numbers give the same file.
+        figure.savefig(content, format=kind, metadata={"Date": None} if kind == "svg" else None, dpi=150)
+    atomic_write_bytes(path, content.getvalue())
+    return path

@@ -1,0 +1,81 @@
+"""Many settings of a theorem's parameters at once, and how many of them it survives."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmargin.core.arrays import Bools, Floats
+from fairmargin.errors import InputError
+from fairmargin_papers.shared.claims import Verdict, by_settings
+from fairmargin_papers.theory.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """In how many of the settings that meet a statement's premise its conclusion holds.
+
+    Parameters
+    ----------
+    holding, of
+        Settings in which it holds, of those that meet the premise.
+    first_failure
+        The position of the first setting in which it does not; −1 if there is none.
+    """
+
+    holding: int
+    of: int
+    first_failure: int = -1
+
+    @property
+    def verdict(self) -> Verdict:
+        """One counter-example decides against a theorem."""
+        return by_settings(self.holding, self.of)
+
+    def __str__(self) -> str:
+        return f"{self.holding:,} of {self.of:,} settings"
+
+
+def tally(statement: Statement) -> Tally:
+    """Count a statement's settings.
+
+    >>> print(tally(Statement("T", "", "", np.array([True, True, False]), np.array([True, False, False]))))
+    1 of 2 settings
+    """
+    premise, conclusion = np.broadcast_arrays(statement.premise_holds, statement.conclusion_holds)
+    return tally_of(premise.ravel(), conclusion.ravel())
+
+
+def tally_of(premise: Bools, conclusion: Bools) -> Tally:
+    """The same for two lists of answers."""
+    failing = premise & ~conclusion
+    first = int(failing.argmax()) if failing.any() else -1
+    return Tally(int((premise & conclusion).sum()), int(premise.sum()), first)
+
+
+def named(statements: Sequence[Statement], name: str) -> Statement:
+    """The statement of that name."""
+    for statement in statements:
+        if statement.name == name:
+            return statement
+    raise InputError(f"There is no statement {name!r} among {[statement.name for statement in statements]}.")
+
+
+def counter_example(found: Tally, values: dict[str, Floats]) -> str:
+    """The first setting in which a statement fails, in words; empty if it never does.
+
+    >>> counter_example(Tally(1, 2, 1), {"K": np.array([2.0, 3.0])})
+    'Counter-example: K = 3.'
+    """
+    if found.first_failure < 0:
+        return ""
+    said = "; ".join(f"{name} = {array[found.first_failure]:.4g}" for name, array in values.items())
+    return f"Counter-example: {said.replace('-', '−')}."
+
+
+def in_blocks(count: int, size: int, work: Callable[[int, int], None], tell: Callable[[int, int], None]) -> None:
+    """Call `work(start, end)` block after block, so that memory stays small and progress can be seen."""
+    for start in range(0, count, size):
+        end = min(start + size, count)
+        work(start, end)
+        tell(end, count)

@@ -1,0 +1,1 @@
+"""Tran et al. 2024: fairness increases adversarial vulnerability."""

@@ -1,0 +1,1 @@
+"""Find, download and cache the files of datasets."""

@@ -1,0 +1,1 @@
+"""The datasets of the catalog, one file per dataset."""

@@ -1,0 +1,1 @@
+"""Proxies for the distance, one file each: numbers that bound it on neither side."""

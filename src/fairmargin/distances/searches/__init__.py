@@ -1,0 +1,1 @@
+"""Minimum-norm attacks from the literature, one file each: they minimise the distance to a misclassified input."""

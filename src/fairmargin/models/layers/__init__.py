@@ -1,0 +1,1 @@
+"""Networks as sequences of known layers, for estimators that compute guarantees."""

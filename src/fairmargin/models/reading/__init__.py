@@ -1,0 +1,1 @@
+"""Read models from files: weights, programs, ONNX and the user's own code."""

@@ -1,1 +1,0 @@
-"""Studies: what to measure, on what, and the stages that turn it into a report."""

@@ -1,0 +1,1 @@
+"""The parts of training methods: losses, aggregates, adversaries and controllers."""
