@@ -66,7 +66,7 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BracketLimits:
     """Limits between which a number lies: for these samples for certain, for the population with some confidence."""
 
     low: float
@@ -75,8 +75,8 @@ class Limits:
     population_high: float
 
     @classmethod
-    def unknown(cls) -> "Limits":
-        """Return whether both limits are unknown."""
+    def unknown(cls) -> "BracketLimits":
+        """Return limits that are all unknown."""
         return cls(math.nan, math.nan, math.nan, math.nan)
 
     @property
@@ -109,9 +109,9 @@ class GroupBracket:
 
     group: str
     size: int
-    robustness: Limits
-    gap: Limits
-    sigma: Limits
+    robustness: BracketLimits
+    gap: BracketLimits
+    sigma: BracketLimits
     p: float
     p_adjusted: float
     verdict: Certainty
@@ -236,7 +236,7 @@ class Bracket(GroupTable[GroupBracket]):
         for row in self.groups:
             columns: dict[str, Any] = {"partition": self.partition, "group": row.group, "size": row.size}
             for name in ("robustness", "gap", "sigma"):
-                limits: Limits = getattr(row, name)
+                limits: BracketLimits = getattr(row, name)
                 columns |= {f"{name}_{field.name}": getattr(limits, field.name) for field in fields(limits)}
             columns |= {"p_adjusted": row.p_adjusted, "verdict": row.verdict, "finding": self.finding(row)}
             rows.append(columns | {"up_to": self.up_to})
@@ -438,7 +438,7 @@ def _row(
         (_limit(least_means.limits.low[0], 0.0), _limit(most_means.limits.high[0], math.inf)),
     )  # fmt: skip
     if least.rest_units[0] == 0 or least.dropped[0] == 1:
-        nowhere = Limits.unknown()
+        nowhere = BracketLimits.unknown()
         reason = "there is nothing outside the group to compare with"
         return GroupBracket(label, size, robustness, nowhere, nowhere, math.nan, math.nan, NOT_COMPARABLE, reason)
     slack = sides.rounding * largest
@@ -463,9 +463,9 @@ def _row(
     return GroupBracket(label, size, robustness, gap, sigma, found.p, adjusted, verdict, _reason(verdict, settings))
 
 
-def _range(here: tuple[float, float], population: tuple[float, float]) -> Limits:
+def _range(here: tuple[float, float], population: tuple[float, float]) -> BracketLimits:
     """Join limits for these samples and for the population, which are never narrower."""
-    return Limits(*here, min(here[0], population[0]), max(here[1], population[1]))
+    return BracketLimits(*here, min(here[0], population[0]), max(here[1], population[1]))
 
 
 def _in_agreement(low: float, high: float, verdict: str) -> tuple[float, float]:
@@ -577,7 +577,7 @@ def _limits_table(result: Bracket) -> Table:
     )
 
 
-def _limits_cell(limits: Limits, show: Callable[[float], str]) -> Cell:
+def _limits_cell(limits: BracketLimits, show: Callable[[float], str]) -> Cell:
     if not limits.is_known:
         return Cell("undefined")
     here, everywhere = (

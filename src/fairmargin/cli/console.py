@@ -58,12 +58,12 @@ def progress(quiet: bool) -> "Iterator[Tell]":
     with Progress(*columns, console=errors, transient=True) as bars:
         known: dict[str, object] = {}
 
-        def tell(what: str, done: int, total: int) -> None:
+        def report(what: str, done: int, total: int) -> None:
             if what not in known:
                 known[what] = bars.add_task(shown(what), total=total)
             bars.update(known[what], completed=done, total=total)  # type: ignore[arg-type]
 
-        yield tell
+        yield report
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -74,13 +74,13 @@ def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
     """Print at most one line per minute where no bar can be drawn, so that logs show that a long run goes on."""
     last = clock()
 
-    def tell(what: str, done: int, total: int) -> None:
+    def report(what: str, done: int, total: int) -> None:
         nonlocal last
         if clock() - last >= _A_MINUTE:
             last = clock()
             errors.print(f"{shown(what)}: {done:,} of {total:,} ({done / max(total, 1):.0%})", soft_wrap=True)
 
-    return tell
+    return report
 
 
 def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:

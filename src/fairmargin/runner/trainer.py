@@ -416,12 +416,12 @@ def train_networks(
     keep_going
         Whether a training that fails leaves the others to be trained, and is yielded with the reason.
     """
-    tell = on_epoch or silent
-    heard: set[int] = set()
+    report = on_epoch or silent
+    reported: set[int] = set()
 
     def once(epoch: Epoch) -> None:
-        heard.add(epoch.epoch)
-        tell(epoch)
+        reported.add(epoch.epoch)
+        report(epoch)
 
     before = {name: epochs_in(folder) for name, (_, folder) in jobs.items()}
     folders, total = [folder for _, folder in jobs.values()], sum(job.epochs for job, _ in jobs.values())
@@ -431,10 +431,10 @@ def train_networks(
     try:
         with watched(folders, total, progress):
             for task, attempt in engine.run(tasks):
-                if not attempt.failure and not heard:  # it was trained in another process
+                if not attempt.failure and not reported:  # it was trained in another process
                     for epoch in attempt.result.history[before[task.key] :]:
-                        tell(epoch)
-                heard.clear()
+                        report(epoch)
+                reported.clear()
                 yield task.key, attempt
     finally:
         _listeners.reset(token)

@@ -114,7 +114,7 @@ class TrainingFolder:
 
     def write_about(self, about: Mapping[str, Any]) -> None:
         """Write what was asked and the outcome."""
-        atomic_write_text(self.path / "training.json", json.dumps(about, ensure_ascii=False, indent=1, default=str))
+        atomic_write_text(self.path / "training.json", json.dumps(about, ensure_ascii=False, indent=1))
 
 
 def epochs_to_keep(epochs: int, every: int) -> frozenset[int]:
