@@ -62,12 +62,6 @@ def test_weights_and_an_architecture_are_audited_with_plumb_unless_something_els
     assert result["overall"]["accuracy"]["value"] > 0.9
 
 
-def test_one_and_two_processes_find_the_same_bits(weights, tmp_path):
-    for name, engine in (("one", "serial"), ("two", "processes:workers=2")):
-        succeeded(audit(weights, tmp_path / name, "--engine", engine))
-    pd.testing.assert_frame_equal(table(tmp_path / "one"), table(tmp_path / "two"), check_exact=True)
-
-
 def test_a_run_that_lost_a_shard_measures_only_that(weights, tmp_path):
     out = tmp_path / "run"
     succeeded(audit(weights, out))

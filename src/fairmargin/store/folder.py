@@ -73,8 +73,9 @@ class Store:
     def lock(self) -> Iterator[None]:
         """Acquire the lock for writing; raise an error if another process holds it. Delete incomplete files."""
         with sole_writer(self.folder):
-            for stale in self.folder.glob(f"shards/*/.*{TEMPORARY}"):
-                stale.unlink(missing_ok=True)
+            for place in ("", "results/", "shards/*/", "trainings/*/"):
+                for incomplete in self.folder.glob(f"{place}.*{TEMPORARY}"):
+                    incomplete.unlink(missing_ok=True)
             yield
 
     def has(self, key: str) -> bool:
