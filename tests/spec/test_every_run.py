@@ -54,20 +54,20 @@ audit_epochs = ["first", "last"]
 estimator = ["first_order", "deepfool:steps=9", "fmn:steps=20"]
 """
 
-SAMPLES = ("--data", "digits", "--per-group", "10", "--by", "class", "--group", "ink", "--resamples", "200")
+SAMPLES = "--model net.py:make --data digits --per-group 10 --by class --group ink --resamples 200"
+ESTIMATORS = "--estimator deepfool:steps=9 --estimator fmn:steps=20 --estimator ddn:steps=20 --estimator first_order"
+RADII = "--radius 0.02 --radius 0.03 --radius 0.04 --radius 0.05"
+EPOCHS = "--batch 20 --epochs 4 --audit-epochs first,last --audit-per-group 10 --estimator deepfool:steps=9"
 RUNS = {
-    "audit": ("audit", "--model", "net.py:make", *SAMPLES, "--estimator", "deepfool:steps=9", "--estimator", "fmn:steps=20",
-              "--estimator", "ddn:steps=20", "--estimator", "first_order"),
-    "attack": ("attack", "--model", "net.py:make", *SAMPLES, "--attack", "pgd:steps=20", "--radius", "0.02", "--radius", "0.03",
-               "--radius", "0.04", "--radius", "0.05"),
-    "train": ("train", "--model", "net.py:make", *SAMPLES, "--batch", "20", "--epochs", "4", "--audit-epochs", "first,last",
-              "--audit-per-group", "10", "--estimator", "deepfool:steps=9"),
-    "study": ("run", "study.toml"),
-}  # fmt: skip
+    "audit": f"audit {SAMPLES} {ESTIMATORS}",
+    "attack": f"attack {SAMPLES} --attack pgd:steps=20 {RADII}",
+    "train": f"train {SAMPLES} {EPOCHS}",
+    "study": "run study.toml",
+}
 
 
 def arguments(kind: str, engine: str, out: Path) -> list[str]:
-    return [*RUNS[kind], "--engine", engine, "--out", str(out), "--quiet"]
+    return [*RUNS[kind].split(), "--engine", engine, "--out", str(out), "--quiet"]
 
 
 def results(run: Path) -> dict[str, bytes]:

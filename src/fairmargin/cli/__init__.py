@@ -1,6 +1,6 @@
 """The command line: each command is one file that reads options, calls a stage and shows what came out.
 
-Commands import the rooms they need when they run: `fairmargin --help` answers at once.
+Commands import the packages that they need when they run, so that `fairmargin --help` answers at once.
 """
 
 import signal
