@@ -16,7 +16,7 @@ PAPERS: Mapping[str, Paper] = {paper.name: paper for paper in (TOY, NANDA, NANDA
 
 
 def paper_named(name: str) -> Paper:
-    """A paper by its short name, or an error that says which there are.
+    """Return a paper by its short name, or raise an error that lists the names.
 
     >>> paper_named("toy").title
     'Nanda’s toys'

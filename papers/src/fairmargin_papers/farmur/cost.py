@@ -110,7 +110,7 @@ def _epoch_seconds(grid: StudyRun, trained: Model, some: Dataset) -> float:
 
 
 def _kept(path: Path, about: list[str]) -> list[float] | None:
-    """What was timed on the same networks; None if nothing was, or the file is damaged."""
+    """Return the stored times of the same networks; None if there are none, or the file is damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return [float(value) for value in found["ratios"]] if found["of"] == about else None

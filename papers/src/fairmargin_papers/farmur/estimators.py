@@ -99,7 +99,7 @@ def _said(setting: Setting, name: str, ratio: SeedMean, size: SeedMean) -> str:
 
 
 def _agreement_row(claim: Claim, views: tuple[Views, ...], setting: Setting) -> Claim:
-    """What FARMUR needs: which groups are vulnerable."""
+    """Compare which groups are vulnerable, which is what FARMUR needs to know."""
     same, chance = _by_all_seeds(views)
     agreement = over_sound_seeds(same)
     if math.isnan(agreement.mean):
@@ -143,7 +143,7 @@ def _ratio(value: float, reference: float) -> float:
 
 
 def _by_all_seeds(views: tuple[Views, ...]) -> tuple[Floats, float]:
-    """The share of groups on which both agree, a seed each, and what chance alone would give."""
+    """Return the share of groups on which both agree, one per seed, and the share expected by chance."""
     shares: dict[int, list[float]] = {}
     expected = []
     for view in views:

@@ -86,5 +86,5 @@ def given_rows(claims: Mapping[int, Claim], given: Given) -> list[Claim]:
 
 
 def missing_rows(claims: Mapping[int, Claim], reason: str) -> list[Claim]:
-    """The same rows where the networks are not there."""
+    """Return the same rows, not tested, with the reason."""
     return [replace(claims[claim].untested(reason), letter="e") for claim, _, _ in _ASKED]

@@ -102,7 +102,7 @@ PART = Part("linear", "distances of linear models", frozenset({10, 11}), run)
 
 
 def random_model(seed: int, samples: int) -> tuple[LinearClassifier, Floats, Ints]:
-    """A linear model whose classes' weights differ in length, as trained ones do, with samples and its predictions.
+    """Return a linear model with class weights of different lengths, samples, and its predictions for them.
 
     >>> model, x, y = random_model(0, 5)
     >>> bool((model.predict(x) == y).all())
@@ -117,7 +117,7 @@ def random_model(seed: int, samples: int) -> tuple[LinearClassifier, Floats, Int
 
 
 def formulas(model: LinearClassifier, x: Floats, y: Ints) -> Formulas:
-    """The true distances of samples that the model predicts as `y`, and what the two formulas say."""
+    """Return the true distances of samples that the model predicts as `y`, and those by the two formulas."""
     scores = model.scores(x)
     lead = scores[np.arange(len(y)), y][:, None] - scores
     length = np.linalg.norm(model.weight[y][:, None, :] - model.weight[None], axis=2)
@@ -133,6 +133,6 @@ def formulas(model: LinearClassifier, x: Floats, y: Ints) -> Formulas:
 
 
 def _weakest(distances: Floats, groups: Ints) -> int:
-    """The group with the least mean distance, of those that have samples."""
+    """Return the group with the smallest mean distance, among those that have samples."""
     present = np.unique(groups)
     return int(present[np.argmin([distances[groups == group].mean() for group in present])])

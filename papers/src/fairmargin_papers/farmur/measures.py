@@ -43,7 +43,7 @@ class Measured:
 
 
 def measured(distances: Distances, partition: Partition) -> Measured:
-    """The numbers of one network; NaN for one that gives one answer to everything.
+    """Return the numbers of one network; NaN for a network that predicts one class for all samples.
 
     >>> from fairmargin.core.bound import Bound
     >>> from fairmargin.core.norm import Norm
@@ -100,7 +100,7 @@ class Trio:
         return found.widened(_half_width(np.mean(moves, axis=0), self.partition))
 
     def relative_change(self, before: str, after: str, of: str) -> SeedMean:
-        """The same as a share of before."""
+        """Return the relative change, after divided by before, minus 1."""
         first, second = self.values(before, of), self.values(after, of)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = second / first
@@ -170,14 +170,14 @@ def _slopes(means: Floats, of: str) -> Floats:
 
 
 def _moments(values: Floats, partition: Partition) -> tuple[Floats, Floats]:
-    """The mean of each group, and its squared standard error."""
+    """Return the mean of each group, and its squared standard error."""
     some = [values[which] for _, which in partition]
     means = np.array([each.mean() for each in some])
     return means, np.array([each.var(ddof=1) / len(each) if len(each) > 1 else 0.0 for each in some])
 
 
 def over_sound_seeds(values: Floats) -> SeedMean:
-    """The mean of one number a seed; undefined if one is, since a network collapsed."""
+    """Return the mean of one number per seed; NaN if one of them is NaN, because a network collapsed."""
     if not np.isfinite(values).all():
         return SeedMean(math.nan, math.nan, math.nan)
     return over_seeds(values)

@@ -105,7 +105,7 @@ def _given(assignment: Assignment) -> Given | str:
 
 
 def untested(assignment: Assignment, found: Sequence[Claim], missing: Mapping[str, str]) -> list[Claim]:
-    """A row for each claim and each line of the table whose data are not there; none where another line has told."""
+    """Return the rows of claims whose data are missing, unless another dataset has answered the claim."""
     rows = []
     for number in _NUMBERS:
         absent = [row for row in _SPEAKING.get(number, ROWS) if row in missing]

@@ -20,7 +20,7 @@ _MEAN: dict[str, Any] = {"color": "#000000", "linestyle": "--", "linewidth": 2.2
 
 @styled
 def curves_picture(trios: Sequence[Trio]) -> Figure:
-    """A row for each network; natural, adversarial, FARMUR from left to right on one scale."""
+    """Draw one row of panels per network: natural, adversarial and FARMUR from left to right, on one scale."""
     figure, axes = panels(len(trios), len(METHODS), width=3.5, height=2.7, share_y=True)
     for row, trio in enumerate(trios):
         first = {method: trio.distances[method][0] for method in METHODS}
@@ -46,7 +46,7 @@ def curves_picture(trios: Sequence[Trio]) -> Figure:
 
 @styled
 def table_picture(trios: Sequence[Trio]) -> Figure:
-    """A row of panels for each network, and what the paper prints beside."""
+    """Draw one row of panels per network, with the printed numbers beside."""
     asked = (
         ("accuracy", "accuracy (%)", 100.0),
         ("robustness", "Rob(f) (L2)", 1.0),

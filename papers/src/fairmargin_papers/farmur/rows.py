@@ -122,7 +122,7 @@ def accuracy_rows(claims: Mapping[int, Claim], trios: Sequence[Trio]) -> list[Cl
 
 
 def letter_of(trio: Trio) -> str:
-    """a to d, by the line of the table."""
+    """Return the letter of the row of the printed table, "a" to "d"."""
     return "abcd"[ROWS.index(trio.setting.row)]
 
 
@@ -131,14 +131,14 @@ def _shown(change: SeedMean) -> tuple[float, float] | None:
 
 
 def _times(before: float, after: float) -> str:
-    """ "0.79 → 1.26 (1.59×)"."""
+    """Return a change as text, such as 0.79 → 1.26 (1.59×)."""
     if math.isnan(before) or math.isnan(after):
         return _COLLAPSED
     return f"{number(before)} → {number(after)}" + (f" ({after / before:.2f}×)" if before else "")
 
 
 def by(change: SeedMean) -> str:
-    """What the interval is of: ", by +0.345"."""
+    """Return the change to which the interval belongs as text, such as ", by +0.345"."""
     return "" if math.isnan(change.mean) else f", by {'+' if change.mean > 0 else ''}{number(change.mean)}"
 
 

@@ -14,7 +14,7 @@ _COLLAPSED = "one answer for all"
 
 
 def trainings_table(trios: Sequence[Trio]) -> Table:
-    """A row for each network and training."""
+    """Return one row per network and training."""
     rows = []
     for trio in trios:
         printed = TABLE[trio.setting.row]

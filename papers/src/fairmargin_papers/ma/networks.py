@@ -70,7 +70,7 @@ _DIFFERENCES = (
 
 
 def originals() -> tuple[Original, ...]:
-    """The studies of the scale "paper"."""
+    """Return the studies of the scale "paper"."""
     return tuple(Original(sweep.sections()) for sweep in PAPER_SWEEPS)
 
 
@@ -111,7 +111,7 @@ def _swept(assignment: Assignment, sweep: Sweep, networks: tuple[str, ...]) -> l
 
 
 def _further(assignment: Assignment) -> tuple[list[Claim], tuple[str, ...]]:
-    """The rows about CIFAR-100, tested or with the reason why not."""
+    """Return the rows about CIFAR-100, or one row with the reason why it was not tested."""
     sweep, claim = further_sweep(assignment), assignment.claims[16]
     try:
         swept = _swept(assignment, sweep, sweep.networks)[0]
@@ -135,7 +135,7 @@ def remark_on(assignment: Assignment, sweep: Sweep, network: str) -> str:
 
 
 def note_on(swept: Swept) -> str:
-    """What was run, and how well the networks do without an attack."""
+    """Describe what was run, and the accuracy of the networks without an attack."""
     sweep = swept.sweep
     data, training = sweep.data, sweep.training
     trained = sum(1 for _ in sweep.trained()) * len(sweep.seeds)

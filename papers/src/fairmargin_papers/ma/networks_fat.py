@@ -121,7 +121,7 @@ def _by_weight(swept: Swept) -> dict[float, Place]:
 
 
 def weight_places(swept: Swept) -> tuple[Place, ...]:
-    """The networks of the values of λ."""
+    """Return the networks of the values of λ."""
     return tuple(_by_weight(swept).values())
 
 

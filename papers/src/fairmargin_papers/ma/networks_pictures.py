@@ -46,7 +46,7 @@ def sweep_picture(swept: Swept) -> Figure:
 
 
 def _with_range(axis: Axes, x: Sequence[float], values: Floats, number: int, label: str) -> None:
-    """The mean of the seeds as a line, their range as bars, beside each other where lines coincide."""
+    """Draw the mean over seeds as a line and their range as bars, slightly shifted for each line."""
     mean = values.mean(axis=0)
     reach = np.abs(np.stack([values.min(axis=0), values.max(axis=0)]) - mean)
     place = np.asarray(x, dtype=float) + (number - 1) * 0.012 * (max(x) - min(x))

@@ -71,7 +71,7 @@ _WHY_RELATIVE = (
 
 
 def given_up(swept: Swept, method: str, attack: str) -> str:
-    """A class of which nothing withstands is spread, too: how many there are after the largest radius."""
+    """Say how many classes have a robust accuracy of 0 after training with the largest radius."""
     shares = swept.at(method, attack, TEST)[:, -1].mean(axis=0)
     none = int((shares == 0).sum())
     if not none:
@@ -115,7 +115,7 @@ _PRINTED = {
 
 
 def slope_of(radii: Sequence[int], values: Floats) -> SeedMean | None:
-    """The slope along the radii for `STEP` of them; None where a number is not defined for some seed.
+    """Return the slope along the radii per `STEP`; None if a number is undefined for some seed.
 
     >>> slope_of((4, 8), np.array([[1.0, 2.0], [1.0, 2.0]])).mean
     1.0
@@ -128,14 +128,14 @@ def slope_of(radii: Sequence[int], values: Floats) -> SeedMean | None:
 
 
 def decided(estimate: SeedMean | None, side: Side) -> tuple[Verdict, Interval | None]:
-    """The verdict and the interval of an estimate that there may not be."""
+    """Return the verdict and the interval of an estimate, which may be missing."""
     if estimate is None:
         return "undecided", None
     return by_direction(estimate.interval, side), estimate.interval
 
 
 def path(values: Floats, unit: str) -> str:
-    """A sweep, averaged over seeds.
+    """Return the values of a sweep, averaged over seeds, as text.
 
     >>> path(np.array([[1.0, 5.0, 2.0], [2.0, 5.0, 4.0]]), " %")
     '1.50 → 5.00 → 3.00 %'
@@ -144,7 +144,7 @@ def path(values: Floats, unit: str) -> str:
 
 
 def signed(estimate: SeedMean | None) -> str:
-    """An estimate with its sign.
+    """Return an estimate with its sign as text.
 
     >>> signed(over_seeds([1.0, 1.1])), signed(None)
     ('+1.05 ± 0.64', 'not defined: for some seed nothing withstands')

@@ -38,7 +38,7 @@ class CellShare:
 
 
 def share_of_cells(differences: Floats) -> CellShare:
-    """The share of cells with a difference above 0, ties counting half, so that chance would make it ½.
+    """Return the share of cells with a difference above 0; ties count half, so that chance gives ½.
 
     Cells of one seed share initial weights, batches and test samples, and the cells of one pair of networks share the
     networks: one number a seed is taken, and the interval is Student's t over seeds. Where seeds agree by luck that is

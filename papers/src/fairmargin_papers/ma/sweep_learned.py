@@ -20,7 +20,7 @@ def lost(swept: Swept, places: Iterable[Place]) -> int:
 
 
 def guarded(rows: Sequence[Claim], swept: Swept, places: Sequence[Place]) -> list[Claim]:
-    """The rows, undecided if some of the networks they rest on learned nothing.
+    """Return the rows, undecided if some of the networks on which they depend learned nothing.
 
     Such a network withstands every attack on one class and has a VCRA of (L − 1)/L²: a rise towards it would pass for
     the claim.

@@ -38,17 +38,17 @@ class Swept:
     natural: Mapping[Place, Floats]
 
     def along(self, method: str, radii: Sequence[int] | None = None) -> Floats:
-        """A method along the radii trained with: (seeds, radii, attacks, radii attacked with, classes)."""
+        """Return the accuracies of a method: (seeds, training radii, attacks, test radii, classes)."""
         asked = self.sweep.radii[method] if radii is None else radii
         return np.stack([self.shares[method, radius] for radius in asked], axis=1)
 
     def at(self, method: str, attack: str, test: int) -> Floats:
-        """The same under one attack: (seeds, radii, classes)."""
+        """Return the accuracies under one attack: (seeds, training radii, classes)."""
         return np.asarray(self.along(method)[:, :, attack_number(attack), self.sweep.tests.index(test)])
 
 
 def attack_number(attack: str) -> int:
-    """The position of an attack in arrays.
+    """Return the position of an attack in arrays.
 
     >>> attack_number("PGD-20")
     1
@@ -59,7 +59,7 @@ def attack_number(attack: str) -> int:
 
 
 def read_grid(grid: StudyRun, sweep: Sweep, network: str) -> Swept:
-    """The robust accuracies of one network of the sweep; of a second network there is Madry's method only."""
+    """Read the robust accuracies of one network of the sweep; a second network has Madry's method only."""
     partition = grid.partition(None, "class")
     shares: dict[Place, Floats] = {}
     natural: dict[Place, Floats] = {}
@@ -88,17 +88,17 @@ def read_grid(grid: StudyRun, sweep: Sweep, network: str) -> Swept:
 
 
 def mean_accuracy(shares: Floats) -> Floats:
-    """The mean over the classes, which are the last axis."""
+    """Return the mean over the classes, which are the last axis."""
     return np.asarray(shares.mean(axis=-1))
 
 
 def worst_class(shares: Floats) -> Floats:
-    """The least of the classes."""
+    """Return the minimum over the classes, which are the last axis."""
     return np.asarray(shares.min(axis=-1))
 
 
 def vcra(shares: Floats, sizes: Floats) -> Floats:
-    """The variance of class-wise robust accuracy, less what so few test samples of a class add to it by chance.
+    """Return the variance of robust accuracy over classes, without the part due to the finite number of samples.
 
     (1/L) Σ (p_i − p̄)² − (1 − 1/L) · mean of p_i(1 − p_i)/(n_i − 1), not below 0: its expectation does not depend on the
     number of test samples, so that it can be held beside a variance over other numbers of them.

@@ -79,7 +79,7 @@ class Sweep:
         yield from ((weighted(weight), self.weights_at) for weight in self.weights)
 
     def sections(self) -> dict[str, Any]:
-        """The study, as its file would be read."""
+        """Return the study as the content of a study file."""
         return study_sections(
             data=self.data,
             groups=["class"],
@@ -112,7 +112,7 @@ def weighted(weight: float) -> str:
 
 
 def section_name(method: str, radius: int) -> str:
-    """What a method at a radius is called in the study.
+    """Return the name of a method at a training radius in the study.
 
     >>> section_name("madry", 4)
     'madry 4/255'

@@ -64,7 +64,7 @@ def run(assignment: Assignment) -> Findings:
 
 @styled
 def coin_picture() -> Figure:
-    """The mean gap of n coin flips falls like 1/√n, not like C/n."""
+    """Draw the mean gap of n coin flips, which falls like 1/√n and not like C/n."""
     figure, (axis,) = panels(1, 1, width=5.5)
     samples = np.unique(np.rint(np.geomspace(10, 1e6, 120)))
     axis.loglog(samples, np.asarray(mean_coin_gap(samples)), label="mean gap of coin flips", **line_style(0))
@@ -163,7 +163,7 @@ def _equal(assignment: Assignment, count: int) -> list[Claim]:
 
 
 def _printed_over_true(values: Settings) -> Floats:
-    """The printed VCRA at the middle ξ over the true one, where the two arguments of Φ lie close together."""
+    """Return the printed VCRA at the middle ξ over the true one, where both arguments of Φ are close."""
     *parameters, train, test = values.values()
     plus, minus, std, _, dim, prior = parameters
     ratio, apart = np.log(prior / (1 - prior)), plus + minus - 2 * train

@@ -1,4 +1,4 @@
-"""Nanda's networks: do attacks, smoothing and epochs agree, who is weak in all of them, and what does noise cost?"""
+"""Nanda's claims about networks: agreement of attacks, smoothing and epochs, weak groups, and the cost of noise."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -105,7 +105,7 @@ def _signs_row(
 
 
 def _share(printed: str) -> float | None:
-    """ "637 of 755" as a share."""
+    """Return a share printed as two counts, such as "637 of 755"."""
     words = printed.split()
     return int(words[0]) / int(words[2]) if words[1:2] == ["of"] else None
 
@@ -146,7 +146,7 @@ def smoothing_rows(
 
 
 def face_rows(claim: Claim, found: Sequence[Measured], missing: Mapping[str, str]) -> list[Claim]:
-    """Groups of UTKFace that are less, or more, robust in all networks, by smoothing as in the paper."""
+    """Test whether groups of UTKFace are less (or more) robust in all networks, by smoothing as in the paper."""
     faces = next((each for each in found if each.name == "utkface"), None)
     if faces is None:
         return [claim.untested(missing.get("utkface", NO_FACES))]
@@ -178,7 +178,7 @@ def face_rows(claim: Claim, found: Sequence[Measured], missing: Mapping[str, str
 
 
 def _between(value: SeedMean) -> str:
-    """ "−0.84 [−0.90, −0.76]"; the number alone where there is no interval."""
+    """Return a mean with its interval as text, or the mean alone if there is no interval."""
     if not np.isfinite(value.interval).all():
         return f"{value.mean:.2f}".replace("-", "−")
     return f"{value.mean:.2f} [{value.low:.2f}, {value.high:.2f}]".replace("-", "−")
@@ -194,7 +194,7 @@ def in_all(intervals: Sequence[Interval], side: Side) -> Verdict:
 
 
 def noise_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
-    """What the vote under noise loses in accuracy, by network; with the paper's number as noise of pixels, and half."""
+    """Compare the accuracy of smoothed and plain networks, with the printed noise and with half of it."""
     rows: list[Claim] = []
     for each in found:
         normalised = each.name.startswith("cifar")  # the paper divides these by 0.5, and adds noise after that

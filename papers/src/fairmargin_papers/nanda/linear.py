@@ -80,7 +80,7 @@ def exact_agreement(found: Sequence[Measured], by: str, over: Over = "all") -> A
 def median_rows(
     claim: Claim, chosen: Sequence[Setting], found: Sequence[Measured], missing: Mapping[str, str]
 ) -> list[Claim]:
-    """The median distance on each dataset, and the order of the datasets."""
+    """Compare the median distance on each dataset, and the order of the datasets, with the paper."""
     known = {each.name: each for each in found}
     rows, limits = [], {}
     for letter, setting in zip(ascii_lowercase, chosen, strict=False):
@@ -157,7 +157,7 @@ def comparable(setting: Setting) -> bool:
 
 
 def median_interval(values: Floats) -> Interval:
-    """The 95 % interval of a median by order statistics.
+    """Return the 95 % interval of a median by order statistics.
 
     >>> median_interval(np.arange(1.0, 101.0))
     (40.0, 62.0)
@@ -226,7 +226,7 @@ def sign_rows(claim: Claim, found: Sequence[Measured], names: Sequence[str]) -> 
 
 
 def difference_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
-    """The mean difference of exact and estimated σ, with a row for each attack."""
+    """Compare the mean difference of exact and estimated σ with the paper, one row per attack."""
     rows = []
     known = {DEEPFOOL: (0.17, 0.07), CARLINI: (0.19, 0.06)}
     known |= {OLD_DEEPFOOL: known[DEEPFOOL], OLD_CARLINI: known[CARLINI]}
@@ -274,14 +274,14 @@ def smoothing_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
 
 
 def counted(both: Agreement) -> str:
-    """The agreement as the paper gives it, and as a mean over datasets."""
+    """Return the agreement as text: the count, as in the paper, and the mean over datasets."""
     if not both.groups:
         return "no group has a σ in both ways"
     return f"{both.agreeing:.1f} of {both.groups} groups; mean over {both.units} {both.share:.1%}"
 
 
 def explained(both: Agreement, narrow: Agreement, printed: float | None = None) -> str:
-    """The shares of each dataset, the same over correct samples, and whether the interval has the printed share."""
+    """Describe an agreement: shares by dataset and over correct samples, and whether the printed share is in it."""
     shares = ", ".join(f"{name} {share:.1%} (chance {chance:.1%})" for name, (share, chance) in both.by.items())
     said = f"{shares}. Over correct samples only: {narrow.share:.1%} (chance {narrow.chance:.1%})."
     low, high = both.interval

@@ -74,7 +74,7 @@ def run(assignment: Assignment) -> Findings:
 
 
 def originals() -> tuple[Original, ...]:
-    """The studies of the scale "paper"."""
+    """Return the studies of the scale "paper"."""
     found = []
     for setting in settings("paper"):
         found.append(Original(linear_sections(setting, "paper")))
@@ -131,7 +131,7 @@ def _starts(
 def _measured(
     setting: Setting, work: Effort, linear: StudyRun, grid: StudyRun | None, warm: tuple[str, ...]
 ) -> Measured:
-    """The two studies of a dataset as the claims look at them; what was read is kept in memory."""
+    """Return the measurements of both studies of a dataset; distances are read once."""
 
     @cache
     def exactly(seed: int, by: str) -> Distances:

@@ -39,7 +39,7 @@ class Attacked:
 
 
 def image_pair(model: LinearClassifier, test: Dataset, classes: Partition) -> tuple[Attacked, Attacked, float]:
-    """The median correct picture of the least and of the most robust class, and a budget between their distances.
+    """Choose the median correct picture of the least and most robust class, and a budget between their distances.
 
     Guarantee: within the budget no change at all flips the second, since the distances of a linear model are exact.
     """
@@ -61,7 +61,7 @@ def image_pair(model: LinearClassifier, test: Dataset, classes: Partition) -> tu
 
 
 def _median_at(values: Floats, which: Bools) -> int:
-    """The position of the sample with the (lower) median distance."""
+    """Return the position of the sample with the (lower) median distance."""
     members = np.flatnonzero(which)
     return int(members[np.argsort(values[members], kind="stable")[(len(members) - 1) // 2]])
 

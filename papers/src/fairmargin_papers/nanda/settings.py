@@ -73,12 +73,12 @@ def effort(scale: Scale) -> Effort:
 
 
 def settings(scale: Scale) -> tuple[Setting, ...]:
-    """The datasets of a scale; one from which another's weights come goes before it."""
+    """Return the datasets of a scale; a dataset on which others' weights are learned comes first."""
     return _SETTINGS[scale]
 
 
 def linear_sections(setting: Setting, scale: Scale) -> dict[str, Any]:
-    """The study of a dataset's logistic regressions, measured exactly and by all that estimates."""
+    """Return the study of a dataset's logistic regressions, measured exactly and by all estimators."""
     work = _EFFORTS[scale]
     return study_sections(
         title=f"Nanda 2021: logistic regression on {setting.title}",
@@ -93,7 +93,7 @@ def linear_sections(setting: Setting, scale: Scale) -> dict[str, Any]:
 
 
 def network_sections(setting: Setting, scale: Scale, starts: Mapping[str, str]) -> dict[str, Any]:
-    """The study of a dataset's networks; `starts` are files of weights by architecture, for those that begin warm."""
+    """Return the study of a dataset's networks; `starts` holds files of initial weights by architecture."""
     work = _EFFORTS[scale]
     epochs = measured_epochs(setting)
     warm = {title(name) + PRETRAINED: {"model": f"arch:{name}", "weights": path} for name, path in starts.items()}
@@ -119,7 +119,7 @@ def measured_epochs(setting: Setting) -> Mapping[str, Sequence[str]]:
 
 
 def title(architecture: str) -> str:
-    """An architecture's name for people, which is no name of the catalog."""
+    """Return the display name of an architecture, which differs from its name in the catalog."""
     return TITLES.get(architecture, architecture.replace("_", " ").capitalize())
 
 

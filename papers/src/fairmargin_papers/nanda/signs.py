@@ -100,7 +100,7 @@ class Agreement:
 
 
 def censored(distances: Distances) -> Distances:
-    """The same with every unreached sample at the largest radius that anyone's search met: dropped, it would not count.
+    """Return the distances with unreached samples at the largest radius that was searched for any sample.
 
     >>> censored(Distances([1.0, np.inf], [True, True], "upper", "L2", tried=[1.0, 3.0])).values.tolist()
     [1.0, 3.0]
@@ -129,12 +129,12 @@ def sigmas(distances: Distances, partitions: Sequence[Partition], over: Over = "
 
 
 def counting(partition: Partition) -> tuple[str, ...]:
-    """The groups that count: of two only the first, since whatever is said of it is said of the other."""
+    """Return the groups that count: of two groups only the first, because the other has the opposite sign."""
     return partition.labels[:1] if len(partition.labels) == 2 else partition.labels
 
 
 def named(partition: str, label: str) -> str:
-    """A group's name: classes bear their own."""
+    """Return the name of a group; classes are named without their partition."""
     return label if partition == "class" else f"{partition}={label}"
 
 
@@ -213,7 +213,7 @@ def _mean(some: Sequence[SignAgreement], name: str) -> float:
 
 
 def mean_of_both(values: npt.ArrayLike) -> SeedMean:
-    """The mean of numbers that differ by seed (rows) and by sample (columns), with both in its 95 % interval.
+    """Return the mean of numbers by seed (rows) and sample (columns), with a 95 % interval for both.
 
     All seeds are measured on the same samples, so that the samples' share does not shrink with more seeds: half of the
     width is √((t·s/√S)² + (z·e)²), s over the seeds' means, e the standard error of the samples' means.
@@ -281,7 +281,7 @@ def biased(interval: Interval) -> bool | None:
 
 
 def verdict_of(answer: bool | None) -> Verdict:
-    """The words for yes, no, and neither."""
+    """Return the verdict for yes, no, and neither."""
     return "undecided" if answer is None else "holds" if answer else "does not hold"
 
 

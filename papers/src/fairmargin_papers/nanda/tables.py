@@ -21,7 +21,7 @@ _PRINTED = {
 
 
 def accuracy_table(found: Sequence[Measured]) -> Table:
-    """A row for each dataset and model: accuracy, and that of the smoothed classifier."""
+    """Return one row per dataset and model: its accuracy, and that of the smoothed classifier."""
     rows = []
     for each in found:
         plain, voted = (
@@ -45,7 +45,7 @@ def accuracy_table(found: Sequence[Measured]) -> Table:
 
 
 def agreement_table(comparisons: Mapping[str, tuple[Agreement, float | None]]) -> Table:
-    """A row for each comparison: all datasets, the level of chance, each dataset, and what is printed."""
+    """Return one row per comparison: all datasets, the level of chance, each dataset, and the printed share."""
     datasets = list(dict.fromkeys(name for both, _ in comparisons.values() for name in both.by))
     rows = []
     for name, (both, printed) in comparisons.items():

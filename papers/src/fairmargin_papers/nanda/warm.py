@@ -31,7 +31,7 @@ _HEAD_SEED = 0
 
 
 def start_from(grid: StudyRun, architecture: str, shape: Sequence[int], classes: int, path: Path) -> Path:
-    """A file of weights: those of a study's first network of that architecture, with a new last layer.
+    """Save the weights of a study's first network of that architecture, with a new last layer.
 
     Guarantee: the same bytes whenever it is made; samples must be of the shape that the network was trained on.
     """
@@ -94,7 +94,7 @@ def _early_rows(claim: Claim, measured: Measured, parts: Sequence[Partition]) ->
     same = [network.removesuffix(PRETRAINED) for network in measured.warm]
 
     def bias(networks: Sequence[str], epoch: str) -> Floats:
-        """The mean over networks, a number a seed."""
+        """Return the mean over networks, one number per seed."""
         found = [[_excess(measured, network, seed, epoch, parts) for network in networks] for seed in measured.seeds]
         return np.asarray(np.mean(found, axis=1))
 

@@ -42,7 +42,7 @@ class Gap:
 
 
 def gap_of(distances: Distances, partition: Partition, group: str, radius: float) -> Gap:
-    """The gap of one group; misclassified samples count with distance 0, as in the paper's curves, but not in the bias.
+    """Return the gap of one group; misclassified samples have distance 0 as in the paper, and are not in the bias.
 
     Where no misclassified input was found for some sample, all distances are capped at what is known of everyone. A
     network that has collapsed, so that nobody else is right or no boundary was found at all, has no gap: NaN.

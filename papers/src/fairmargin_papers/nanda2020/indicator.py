@@ -1,4 +1,4 @@
-"""AdvERM with the printed indicator: is it plain training, bit for bit?"""
+"""The claim that AdvERM with the printed indicator equals plain training, bit for bit."""
 
 import torch
 from torch import nn
@@ -13,7 +13,7 @@ from fairmargin_papers.shared.paper import Assignment, Findings, Part
 
 
 def run(assignment: Assignment) -> Findings:
-    """A tiny network, trained plainly, with the indicator and with a sigmoid, from the same start."""
+    """Train a tiny network plainly, with the indicator and with a sigmoid, from the same initial weights."""
     seeds, epochs = assignment.by_scale((1, 3), (3, 10), (3, 10))
     data = three_classes(300)
     alike, farthest = 0, []
@@ -44,7 +44,7 @@ PART = Part("indicator", "AdvERM with the printed indicator", frozenset({7}), ru
 
 
 def trained(data: Dataset, method: TrainingMethod, seed: int, epochs: int) -> dict[str, torch.Tensor]:
-    """The weights after training; the same start and order of samples for every method."""
+    """Return the weights after training; all methods have the same initial weights and order of samples."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))

@@ -1,4 +1,4 @@
-"""AdvERM before and after: does a group's curve come nearer to that of the rest, and at what price in accuracy?"""
+"""Networks before and after AdvERM: the gap between a group's curve and that of the rest, and the accuracy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -50,7 +50,7 @@ def _started(place: Assignment, setting: Setting) -> Mapping[str, Any]:
 
 
 def originals() -> tuple[Original, ...]:
-    """The studies of the scale "paper"."""
+    """Return the studies of the scale "paper"."""
     return tuple(Original(each.sections, (each.network,) if each.pretrained else ()) for each in settings("paper"))
 
 
@@ -74,7 +74,7 @@ PART = Part(
 
 
 def changes_of(grid: StudyRun, setting: Setting) -> list[Change]:
-    """A setting's networks, a change for each target."""
+    """Return the changes of a setting's networks, one per target."""
     partition = grid.partition(None, setting.partition)
     seeds = range(setting.seeds)
     plain = tuple(grid.distances(method=PLAIN, seed=seed) for seed in seeds)
@@ -89,7 +89,7 @@ def changes_of(grid: StudyRun, setting: Setting) -> list[Change]:
 
 
 def rows(claims: Mapping[int, Claim], changes: Sequence[Change], missing: Mapping[bool, str]) -> tuple[Claim, ...]:
-    """A row for each claim and change that speaks of it; where the data are missing, the reason."""
+    """Return one row per claim and change; if data are missing, one row with the reason."""
     found: list[Claim] = []
     for number, role, faces in ((1, "truck", False), (2, "Black", True), (5, "cat", False)):
         claim, some = claims[number], [change for change in changes if change.target.role == role]
@@ -150,7 +150,7 @@ def _accuracy_row(claim: Claim, change: Change) -> Claim:
 
 
 def _one_case(changes: Sequence[Change], role: str) -> list[Change]:
-    """The same group with the same α, the smallest, in every network."""
+    """Return the changes of one group with the smallest α, one per network."""
     some = [change for change in changes if change.target.role == role]
     return [change for change in some if change.target.weight == min(each.target.weight for each in some)]
 

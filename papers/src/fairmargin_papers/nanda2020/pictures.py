@@ -19,7 +19,7 @@ _REACH = 0.995  # of the samples' distances are shown
 
 @styled
 def curves_picture(changes: Sequence[Change]) -> Figure:
-    """A row for each network and group; before on the left, after on the right."""
+    """Draw one row of panels per network and group: before on the left, after on the right."""
     figure, axes = panels(len(changes), 2, width=4.4, height=2.9, share_y=True)
     for row, change in enumerate(changes):
         inside = change.partition.membership == change.partition.labels.index(change.target.group)

@@ -162,7 +162,7 @@ def _laptop() -> tuple[Setting, ...]:
 
 
 def _paper() -> tuple[Setting, ...]:
-    """The paper prints τ in normalised inputs: on CIFAR-10, divided by 0.5, its 1 is a length of 0.5 here."""
+    """Return the printed settings; the printed τ of CIFAR-10 is of inputs divided by 0.5, and halved here."""
     training = {"settings_of": "nanda"}
     half = (0.5, 0.5, 0.5)
     objects = {"data": "cifar10", "mean": half, "std": half}

@@ -70,7 +70,7 @@ class Claim:
 
     @property
     def name(self) -> str:
-        """ "4", or "4b" where a claim has several answers."""
+        """Number of the claim, with a letter if it has several rows, such as "4b"."""
         return f"{self.number}{self.letter}"
 
     def found(
@@ -85,7 +85,7 @@ class Claim:
         printed: str | None = None,
         chance: float | None = None,
     ) -> "Claim":
-        """The row with what was found; `text` and `printed` replace the claim's own where one part of it is meant."""
+        """Return the row with the result; `text` and `printed` replace those of the claim if given."""
         return replace(
             self,
             ours=ours,
@@ -99,7 +99,7 @@ class Claim:
         )
 
     def untested(self, reason: str) -> "Claim":
-        """The row of a claim that nothing here has looked at, with the reason."""
+        """Return the row of a claim that was not tested, with the reason."""
         return replace(self, ours="", interval=None, verdict="not tested", remark=reason, letter="", chance=None)
 
 
@@ -170,7 +170,7 @@ def by_all(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def limits_of(estimate: Any) -> Interval:
-    """The interval of whatever has `low` and `high`, an `Estimate` for instance."""
+    """Return the interval of an object with `low` and `high`, such as an `Estimate`."""
     return float(estimate.low), float(estimate.high)
 
 

@@ -76,7 +76,7 @@ def write_page(shown: Shown, out: Path) -> Path:
 
 
 def read_page(paper: Paper, out: Path) -> dict[str, Any] | None:
-    """What an earlier run wrote there, as `json_text` gave it; None if there is nothing that can be read."""
+    """Return what an earlier run wrote there, as `json_text` gave it; None if nothing can be read."""
     try:
         found = json.loads((out / paper.name / "claims.json").read_text(encoding="utf-8"))
         return found if {"scale", "claims"} <= found.keys() else None
@@ -85,7 +85,7 @@ def read_page(paper: Paper, out: Path) -> dict[str, Any] | None:
 
 
 def markdown(shown: Shown) -> str:
-    """The page as Markdown; pictures are linked relative to it."""
+    """Return the page as Markdown, with relative links to the pictures."""
     paper = shown.paper
     lines = [
         f"# {paper.title}",
@@ -123,7 +123,7 @@ def markdown(shown: Shown) -> str:
 
 
 def json_text(shown: Shown) -> str:
-    """The same for programs; an infinite limit is written as text, since JSON has none."""
+    """Return the content of the page as JSON; infinite limits are written as text, because JSON has none."""
     content = {
         "paper": shown.paper.name,
         "scale": shown.scale,
@@ -159,7 +159,7 @@ def _summary(claims: Sequence[Claim]) -> str:
 
 
 def _by_remark(claims: Sequence[Claim]) -> dict[str, list[str]]:
-    """The rows of each remark, in order: what holds for ten rows is said once."""
+    """Group the rows by remark, so that a remark on several rows is printed once."""
     found: dict[str, list[str]] = {}
     for claim in claims:
         found.setdefault(claim.remark, []).append(claim.name)
@@ -182,12 +182,12 @@ def _row(claim: Claim) -> str:
 
 
 def _cells(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
+    """Return a line of a Markdown table."""
     return "| " + " | ".join(_one_line(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def number(value: float) -> str:
-    """A number with three digits, and a real minus sign.
+    """Return a number with three digits and a minus sign.
 
     >>> number(-0.12345), number(1234.5)
     ('−0.123', '1,234')

@@ -57,7 +57,7 @@ class Assignment:
     used: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
 
     def by_scale(self, smoke: _Chosen, laptop: _Chosen, paper: _Chosen) -> _Chosen:
-        """The one of three settings that belongs to the scale."""
+        """Return the one of three values that belongs to the scale."""
         return {"smoke": smoke, "laptop": laptop, "paper": paper}[self.scale]
 
 
@@ -166,7 +166,7 @@ class Paper:
 
 
 def parse_scale(text: str) -> Scale:
-    """A scale by its name.
+    """Return a scale by its name.
 
     >>> parse_scale("smoke")
     'smoke'

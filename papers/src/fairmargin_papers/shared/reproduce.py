@@ -138,7 +138,7 @@ def _reason(paper: Paper, claim: Claim, waiting: set[int]) -> str:
 
 
 def _carried_out(part: Part, assignment: Assignment) -> Findings:
-    """A part must answer exactly what it promised: a row that is silently missing would pass for one not asked."""
+    """Run a part, and check that it gives rows for exactly the claims that it promises."""
     try:
         findings = part.run(assignment)
     except NotPossibleHereError as error:

@@ -47,14 +47,14 @@ def tally(statement: Statement) -> Tally:
 
 
 def tally_of(premise: Bools, conclusion: Bools) -> Tally:
-    """The same for two lists of answers."""
+    """Count the settings from two lists of answers."""
     failing = premise & ~conclusion
     first = int(failing.argmax()) if failing.any() else -1
     return Tally(int((premise & conclusion).sum()), int(premise.sum()), first)
 
 
 def named(statements: Sequence[Statement], name: str) -> Statement:
-    """The statement of that name."""
+    """Return the statement of that name."""
     for statement in statements:
         if statement.name == name:
             return statement
@@ -62,7 +62,7 @@ def named(statements: Sequence[Statement], name: str) -> Statement:
 
 
 def counter_example(found: Tally, values: dict[str, Floats]) -> str:
-    """The first setting in which a statement fails, in words; empty if it never does.
+    """Describe the first setting in which a statement fails; empty if it never fails.
 
     >>> counter_example(Tally(1, 2, 1), {"K": np.array([2.0, 3.0])})
     'Counter-example: K = 3.'

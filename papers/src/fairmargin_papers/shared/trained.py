@@ -138,13 +138,13 @@ class SeedMean:
         return SeedMean(self.mean, self.mean - both, self.mean + both)
 
     def text(self, scale: float = 1.0, digits: int = 3) -> str:
-        """The mean and half of the interval's width, times `scale`; the mean alone where there is one seed."""
+        """Return the mean ± half of the interval's width, times `scale`; the mean alone if there is one seed."""
         mean = f"{round(scale * self.mean, digits) + 0.0:.{digits}f}".replace("-", "−")  # + 0.0: no "−0.000"
         half = scale * (self.high - self.low) / 2
         return f"{mean} ± {half:.{digits}f}" if np.isfinite(half) else mean
 
     def signed(self, digits: int = 3) -> str:
-        """The same with a plus where the mean is not below 0.
+        """Return the text with a plus sign if the mean is not below 0.
 
         >>> SeedMean(0.25, 0.0, 0.5).signed(2), SeedMean(-0.25, -0.5, 0.0).signed(2)
         ('+0.25 ± 0.25', '−0.25 ± 0.25')
@@ -153,7 +153,7 @@ class SeedMean:
 
 
 def over_seeds(values: ArrayLike) -> SeedMean:
-    """The mean of one number a seed; of a single seed nothing is known but the number, so its interval is the line.
+    """Return the mean of one number per seed; the interval of a single seed is the whole line.
 
     So it is where all seeds agree to the last digit: shares of few samples do by accident, and an interval of no width
     would decide whatever it is asked.

@@ -38,7 +38,7 @@ class BestThreshold(NamedTuple):
 
 
 def best_threshold(separation: Floats, skew: Floats, log_spread: Floats, log_odds: Floats) -> BestThreshold:
-    """The global minimiser of α Φ(−z₊) + (1−α) Φ(−z₋) over all thresholds, the infinite ones among them.
+    """Return the global minimiser of α Φ(−z₊) + (1−α) Φ(−z₋) over all thresholds, including the infinite ones.
 
     Where s₋ > s₊ the error falls from 1 − α (everyone is +) to the local minimum, rises, and falls to α (everyone
     is −): only the latter can beat the local minimum. Where s₋ < s₊ it is the other way round, and where they are equal

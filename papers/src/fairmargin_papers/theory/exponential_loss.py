@@ -21,16 +21,16 @@ class ExponentialLoss:
         return np.asarray((bells.low + bells.high + variances + log_odds) / 2)
 
     def equal(self, bells: Bells) -> Floats:
-        """The same without odds: for equally frequent classes the natural threshold is the fair one."""
+        """Return the threshold of equal losses, which is the natural one of equally frequent classes."""
         return self.local_minimum(bells, np.zeros_like(bells.low))
 
     def by_class(self, bells: Bells, t: Floats) -> tuple[Floats, Floats]:
-        """The mean losses of class + and of class −; inf where they exceed what a float can hold."""
+        """Return the mean losses of class + and of class −; inf where they overflow."""
         with np.errstate(over="ignore"):
             plus = np.exp(t - bells.high + np.square(bells.spread) / 2)
             return np.asarray(plus), np.asarray(np.exp(bells.low - t + 0.5))
 
     def change(self, bells: Bells, start: Floats, end: Floats) -> tuple[Floats, Floats]:
-        """The difference of the mean losses."""
+        """Return the differences of the mean losses between two thresholds."""
         (plus, minus), (plus_end, minus_end) = self.by_class(bells, start), self.by_class(bells, end)
         return plus_end - plus, minus_end - minus

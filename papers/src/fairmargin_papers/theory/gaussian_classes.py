@@ -83,7 +83,7 @@ class GaussianClasses:
         return plain(self._forms().log_ratio)
 
     def bias(self, train_radius: npt.ArrayLike = 0.0) -> Number:
-        """The b that minimises the robust error αR₊ + (1−α)R₋ at the training radius; natural training at radius 0.
+        """Return the b that minimises the robust error αR₊ + (1−α)R₋ at the training radius; 0 is natural training.
 
         With M = μ₊+μ₋−2ε, κ as in `log_ratio`, σ̄ = (σ₊+σ₋)/2 and δ = (σ₋−σ₊)/(σ₊+σ₋):
 
@@ -120,7 +120,7 @@ class GaussianClasses:
         return plain(self._forms().risk(train, test))
 
     def vcra(self, train_radius: npt.ArrayLike, test_radius: npt.ArrayLike) -> Number:
-        """The variance of class-wise robust accuracy, ¼(R₊ − R₋)² (Definition 5.4).
+        """Return the variance of class-wise robust accuracy, ¼(R₊ − R₋)² (Definition 5.4).
 
         It is 0 for a balanced pair of equal standard deviations, however it is trained.
 
@@ -131,7 +131,7 @@ class GaussianClasses:
         return plain(np.asarray(self._forms().gap(train, test) ** 2 / 4))
 
     def vca(self, train_radius: npt.ArrayLike = 0.0) -> Number:
-        """The variance of class-wise natural accuracy: `vcra` at test radius 0."""
+        """Return the variance of class-wise natural accuracy: `vcra` at test radius 0."""
         return self.vcra(train_radius, 0.0)
 
     def mean_distances(self, train_radius: npt.ArrayLike = 0.0) -> tuple[Number, Number]:
@@ -148,7 +148,7 @@ class GaussianClasses:
         return plain(plus), plain(minus)
 
     def statements(self, train_radius: npt.ArrayLike, test_radius: npt.ArrayLike) -> tuple[Statement, ...]:
-        """Theorems 5.2, 5.3, 5.5, 5.6, 5.7, B.6 and 6.1: does the printed premise hold here, and does the conclusion?
+        """Evaluate the printed premise and conclusion of Theorems 5.2, 5.3, 5.5, 5.6, 5.7, B.6 and 6.1.
 
         5.2 and 5.3 come in their two parts, 5.5 also as far as it is true, and with it what Section 5.3 says of the
         average. Conclusions are checked on the closed forms, growth on a grid of training radii.
@@ -184,7 +184,7 @@ class GaussianClasses:
         return ClassForms(*(np.asarray(getattr(self, field.name), dtype=np.float64) for field in fields(self)))
 
     def _radii(self, radii: Mapping[str, npt.ArrayLike]) -> list[Floats]:
-        """The radii, checked by themselves and against the shape of the parameters."""
+        """Check radii by themselves and against the shape of the parameters."""
         given = {name: not_negative(radius, name) for name, radius in radii.items()}
         together({field.name: np.asarray(getattr(self, field.name)) for field in fields(self)} | given)
         return list(given.values())

@@ -87,7 +87,9 @@ class GaussianPair:
     # Thresholds. -----------------------------------------------------------------------------------------------------
 
     def natural_threshold(self, *, inside: bool = False) -> Number:
-        """θ* minimises the error. With D = μ̄−μ̲ and c = ln(K(1−π)/π) the stationary point is
+        """Return θ*, which minimises the error.
+
+        With D = μ̄−μ̲ and c = ln(K(1−π)/π) the stationary point is
 
         θ* = μ̲ − D/(K²−1) + K/(K²−1) · √(2(K²−1)c + D²),
 
@@ -130,7 +132,7 @@ class GaussianPair:
     def threshold_under(
         self, loss: str, penalty: npt.ArrayLike | None = 0.0, *, reading: Reading = "sum", inside: bool = False
     ) -> Number:
-        """The threshold that minimises a mean loss instead of the error, plus λ times its violation.
+        """Return the threshold that minimises a mean loss instead of the error, plus λ times its violation.
 
         The score is f_t(X) = X − t, of slope 1, and the loss a function of the margin m = Y·(X − t): "zero_one" is
         1{m < 0}, "log" is ln(1 + exp(−m)), "exponential" is exp(−m) and "ramp" is min(1, max(0, 1 − m)). Minimised over
@@ -169,7 +171,7 @@ class GaussianPair:
         return self.loss_by_class("zero_one", threshold)
 
     def loss_by_class(self, loss: str, threshold: npt.ArrayLike) -> tuple[Number, Number]:
-        """The mean loss of class + and of class −, with the losses and scores of `threshold_under`."""
+        """Return the mean losses of class + and of class −, with the losses and scores of `threshold_under`."""
         low, high, spread, _, t = self._with(threshold=as_number(threshold, "threshold", infinite=True))
         plus, minus = loss_named(loss).by_class(Bells(low, high, spread), t)
         return plain(plus), plain(minus)
@@ -204,14 +206,14 @@ class GaussianPair:
         return plain(np.asarray(spread * mean_absolute((t - high) / spread))), plain(mean_absolute(t - low))
 
     def density_by_class(self, x: npt.ArrayLike) -> tuple[Number, Number]:
-        """The densities of class + and of class − at x."""
+        """Return the densities of class + and of class − at x."""
         low, high, spread, _, at = self._with(x=as_number(x, "x"))
         return plain(np.asarray(density((at - high) / spread) / spread)), plain(density(at - low))
 
     # What the paper says, and samples to check it with. --------------------------------------------------------------
 
     def statements(self, radius: npt.ArrayLike) -> Sequence[Statement]:
-        """Each theorem and corollary of the paper: does its printed premise hold here, and does what it says?
+        """Evaluate the printed premise and conclusion of each theorem and corollary of the paper.
 
         Conclusions are calculated from true minimisers, over thresholds on the whole line; what is said of all radii
         or penalties is looked at on a grid, radii up to `radius`.
@@ -241,7 +243,7 @@ class GaussianPair:
         return x[:, None], np.where(is_plus, 1, -1).astype(np.int64)
 
     def _with(self, **others: Floats) -> list[Floats]:
-        """The parameters and what was passed to a method, in their common shape."""
+        """Broadcast the parameters and the arguments of a method to their common shape."""
         own = {name: np.asarray(getattr(self, name)) for name in ("low", "high", "spread", "prior")}
         return together(own | others)
 

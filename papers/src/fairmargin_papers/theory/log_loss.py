@@ -62,7 +62,7 @@ class LogLoss:
         return _search(quotient, bells)
 
     def by_class(self, bells: Bells, t: Floats) -> tuple[Floats, Floats]:
-        """The mean losses of class + and of class −; inf at an infinite threshold for the class that it fails."""
+        """Return the mean losses of class + and of class −; inf for the class that an infinite threshold misses."""
         inner = np.where(np.isinf(t), 0.0, t)
         plus = np.exp(_log_mean_softplus(*_plus(bells, inner)))
         minus = np.exp(_log_mean_softplus(*_minus(bells, inner)))
@@ -70,7 +70,7 @@ class LogLoss:
         return np.where(finite, plus, np.maximum(t, 0.0)), np.where(finite, minus, np.maximum(-t, 0.0))
 
     def change(self, bells: Bells, start: Floats, end: Floats) -> tuple[Floats, Floats]:
-        """The difference of the mean losses."""
+        """Return the differences of the mean losses between two thresholds."""
         (plus, minus), (plus_end, minus_end) = self.by_class(bells, start), self.by_class(bells, end)
         return plus_end - plus, minus_end - minus
 

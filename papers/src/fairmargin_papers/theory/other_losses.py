@@ -17,7 +17,7 @@ LOSSES: dict[str, ClassLoss] = {
 
 
 def loss_named(name: str) -> ClassLoss:
-    """The loss of that name, or an error that says which there are.
+    """Return the loss of that name, or raise an error that lists the names.
 
     >>> loss_named("ramp")
     RampLoss()

@@ -37,7 +37,7 @@ class Pair(Protocol):
         """θ_f, or θ_f(λ)."""
 
     def threshold_under(self, loss: str, penalty: Any = 0.0) -> Number:
-        """The best threshold under another loss."""
+        """Return the best threshold under another loss."""
 
     def robust_error(self, threshold: Any, radius: Any) -> Number:
         """Wrong, or closer to the threshold than the radius."""
@@ -212,7 +212,7 @@ def _three(pair: Pair, radius: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _along(grid: Floats, scale: Floats) -> Floats:
-    """The grid times each number: one axis more, in front."""
+    """Multiply the grid by each number, along a new first axis."""
     return np.asarray(grid.reshape(-1, *(1,) * scale.ndim) * scale)
 
 

@@ -12,7 +12,7 @@ Number = float | Floats
 
 
 def as_number(values: npt.ArrayLike, name: str, *, infinite: bool = False) -> Floats:
-    """A float64 array of any shape without NaN, and without infinity unless that is allowed."""
+    """Return a float64 array of any shape without NaN, and without infinity unless that is allowed."""
     array = np.array(values)
     if array.dtype.kind not in "iuf":
         raise InputError(f"`{name}` must be a number or an array of numbers; given {_short(values)}.")
@@ -33,7 +33,7 @@ def not_negative(values: npt.ArrayLike, name: str, *, infinite: bool = False) ->
 
 
 def require(holds: npt.NDArray[np.bool_], given: Floats, sentence: str) -> None:
-    """An error that shows the first of the numbers given for which something does not hold."""
+    """Raise an error that shows the first number for which a condition does not hold."""
     if not holds.all():
         first = np.broadcast_to(given, holds.shape)[~holds].flat[0]
         where = "" if holds.ndim == 0 else f", the first of {(~holds).sum():,} in {holds.size:,} entries"
@@ -41,7 +41,7 @@ def require(holds: npt.NDArray[np.bool_], given: Floats, sentence: str) -> None:
 
 
 def together(numbers: Mapping[str, Floats]) -> list[Floats]:
-    """The arrays in their common shape, or an error that names the shapes."""
+    """Broadcast the arrays to their common shape, or raise an error that names the shapes."""
     try:
         return list(np.broadcast_arrays(*numbers.values()))
     except ValueError:
@@ -52,7 +52,7 @@ def together(numbers: Mapping[str, Floats]) -> list[Floats]:
 
 
 def plain(array: Floats) -> Number:
-    """A Python float for one number, an array for many."""
+    """Return a Python float for one number, and an array for many."""
     return float(array) if array.ndim == 0 else array
 
 

@@ -52,12 +52,12 @@ class RampLoss:
         return root_of_increasing(quotient, middle, 1 + np.abs(bells.high - bells.low))
 
     def by_class(self, bells: Bells, t: Floats) -> tuple[Floats, Floats]:
-        """The mean losses of class + and of class −."""
+        """Return the mean losses of class + and of class −."""
         plus = log_mean_of_window((t - bells.high) / bells.spread, 1 / bells.spread)
         return np.exp(plus), np.exp(log_mean_of_window(bells.low - t, np.ones_like(bells.low)))
 
     def change(self, bells: Bells, start: Floats, end: Floats) -> tuple[Floats, Floats]:
-        """The difference of the mean losses, or of what they lack to 1 where that is smaller."""
+        """Return the differences of the mean losses, computed from 1 minus the losses where that is smaller."""
         losses = zip(self.by_class(bells, start), self.by_class(bells, end), strict=True)
         lacks = zip(self._lack(bells, start), self._lack(bells, end), strict=True)
         plus, minus = (

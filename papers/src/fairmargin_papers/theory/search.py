@@ -23,7 +23,7 @@ def root_of_increasing(function: Function, middle: Floats, reach: Floats) -> Flo
 
 
 def root_between(function: Function, low: Floats, high: Floats) -> Floats:
-    """The root of a function that is negative at `low` and not at `high`, to the last bits; NaN where it is not so.
+    """Return the root of a function that is negative at `low` and not at `high`, to the last bits; else NaN.
 
     By Chandrupatla's method: inverse quadratic steps where the three last points allow it, and halves where not, so
     that it always ends. Reference: T. R. Chandrupatla, Advances in Engineering Software 28 (1997).

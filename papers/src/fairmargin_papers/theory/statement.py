@@ -1,4 +1,4 @@
-"""A theorem at given parameters: does its premise hold here, and does what it says?"""
+"""A theorem at given parameters: whether its premise holds there, and whether its conclusion does."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ class Statement:
 
     @property
     def verdict(self) -> str:
-        """ "holds", "refuted" or "premise fails"; for many sets of parameters the worst of theirs."""
+        """The verdict: "holds", "refuted" or "premise fails"; for many sets of parameters the worst one."""
         premise, conclusion = np.broadcast_arrays(self.premise_holds, self.conclusion_holds)
         if (premise & ~conclusion).any():
             return "refuted"

@@ -29,10 +29,10 @@ class ClassLoss(Protocol):
     is_convex: ClassVar[bool]
 
     def local_minimum(self, bells: Bells, log_odds: Floats) -> Floats:
-        """The one local minimum of L₊(t) + exp(log_odds)·L₋(t) at a finite t, NaN where there is none."""
+        """Return the local minimum of L₊(t) + exp(log_odds)·L₋(t) at a finite t; NaN if there is none."""
 
     def equal(self, bells: Bells) -> Floats:
-        """The threshold at which L₊ = L₋."""
+        """Return the threshold at which L₊ = L₋."""
 
     def by_class(self, bells: Bells, t: Floats) -> tuple[Floats, Floats]:
         """L₊(t) and L₋(t)."""
@@ -82,7 +82,7 @@ def least_penalised(loss: ClassLoss, bells: Bells, prior: Floats, penalty: Float
 
 
 def _rounding(end: Floats) -> Floats:
-    """What a finite end must be better by: close to it, rounding would else decide against the minimum beside it."""
+    """Return by how much a finite end must be better, so that rounding does not decide against a minimum nearby."""
     return np.asarray(np.where(np.isfinite(end), 4e-16, 0.0))
 
 

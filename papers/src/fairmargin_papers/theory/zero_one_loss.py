@@ -40,10 +40,10 @@ class ZeroOneLoss:
         return np.asarray(bells.low + (bells.high - bells.low) / (bells.spread + 1))
 
     def by_class(self, bells: Bells, t: Floats) -> tuple[Floats, Floats]:
-        """The errors of class + and of class −."""
+        """Return the errors of class + and of class −."""
         return np.asarray(ndtr((t - bells.high) / bells.spread)), np.asarray(ndtr(bells.low - t))
 
     def change(self, bells: Bells, start: Floats, end: Floats) -> tuple[Floats, Floats]:
-        """What lies between two thresholds changes sides."""
+        """Return the mass of each class between two thresholds, which changes sides."""
         plus = mass_between((start - bells.high) / bells.spread, (end - bells.high) / bells.spread)
         return plus, -mass_between(start - bells.low, end - bells.low)

@@ -32,7 +32,7 @@ class Perfect:
 
 @styled
 def two_classifiers_picture(toy: Dataset, classifiers: Sequence[Perfect], budget: float) -> Figure:
-    """The points under each classifier; the axis that a classifier reads is its distance to the boundary."""
+    """Draw the points under each classifier, with its boundary and the budget around it."""
     figure, axes = panels(1, len(classifiers), width=4.9, height=4.6)
     x, y, shape = np.asarray(toy.x), np.asarray(toy.y), np.asarray(toy.attributes["shape"])
     for number, (axis, each) in enumerate(zip(axes, classifiers, strict=True)):
@@ -68,7 +68,7 @@ def two_classifiers_picture(toy: Dataset, classifiers: Sequence[Perfect], budget
 
 @styled
 def three_classes_picture(test: Dataset, model: LinearClassifier, distances: Distances) -> Figure:
-    """The samples with the boundaries of a linear model (left), and the curve of each class (right)."""
+    """Draw the samples with the boundaries of a linear model (left), and the curve of each class (right)."""
     figure, (left, right) = panels(1, 2, height=3.8)
     x, handles = np.asarray(test.x), []
     low, high = x.min(axis=0) - 0.6, x.max(axis=0) + 0.6

@@ -80,7 +80,7 @@ _DIFFERENCES = (
 
 
 def originals() -> tuple[Original, ...]:
-    """The studies of the scale "paper", of which those that train plainly name all data and networks."""
+    """Return the studies of the scale "paper" that train plainly; they name all data and networks."""
     subjects = [*(plan.subject for plan in paper_sweeps()), *(plan.subject for plan in paper_hardenings())]
     return tuple(Original(starting_sections(subject)) for subject in subjects)
 
@@ -96,7 +96,7 @@ PART = Part(
 
 
 def lettered(rows: Sequence[Claim]) -> tuple[Claim, ...]:
-    """The rows in the order of their claims, with letters where a claim has several.
+    """Sort rows by claim, and add letters to claims with several rows.
 
     >>> blank = [Claim("tran", number, "", "", "closely") for number in (9, 10, 9)]
     >>> [row.name for row in lettered(blank)]

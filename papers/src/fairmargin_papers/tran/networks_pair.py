@@ -90,7 +90,7 @@ def look_for_pair(sweep: Sweep, grids: Sequence[StudyRun]) -> Pair | None:
 
 
 def cases(regular: Bools, fair: Bools) -> Floats:
-    """The share of each of the four cases, from who flips with the regular and with the fair model.
+    """Return the share of each of the four cases, from the samples that flip with the regular and the fair model.
 
     >>> cases(np.array([False, False, True, True]), np.array([False, True, True, True])).tolist()
     [0.25, 0.25, 0.0, 0.5]
@@ -100,7 +100,7 @@ def cases(regular: Bools, fair: Bools) -> Floats:
 
 
 def pair_rows(claim: Claim, pair: Pair) -> list[Claim]:
-    """A row for each way to make noise: that one such face exists says little, how often it happens says more."""
+    """Return one row per kind of noise about how often only the fair model changes its prediction."""
     rows = []
     for noise, words in NOISES.items():
         shares = 100 * pair.shares[noise]
@@ -123,7 +123,7 @@ def pair_rows(claim: Claim, pair: Pair) -> list[Claim]:
 def _example(
     grid: StudyRun, x: Floats, moved: Floats, before: Mapping[str, Ints], after: Mapping[str, Ints], noise: str
 ) -> Example | None:
-    """The first sample that both get right and of which only the fair model changes its mind; no child's face."""
+    """Return the first sample that both classify correctly and that only the fair model loses; no child's face."""
     dataset = grid.dataset()
     right = (before["regular"] == dataset.y) & (before["fair"] == dataset.y) & shown_publicly(dataset)
     found = np.flatnonzero(right & (after["regular"] == dataset.y) & (after["fair"] != dataset.y))

@@ -46,7 +46,7 @@ def hardening_picture(found: Hardened) -> Figure:
 
 @styled
 def pair_picture(pair: Pair) -> Figure:
-    """A sample before and after noise with both models' answers, and how often each case happens."""
+    """Draw a sample before and after noise with the predictions of both models, and how often each case happens."""
     figure = Figure(figsize=(11.0, 3.6), layout="constrained")
     axes = figure.subplots(1, 4, width_ratios=(1, 1, 1, 2.2))
     if pair.example is None:
@@ -79,7 +79,7 @@ def _draw_example(axes: "np.ndarray[tuple[int], np.dtype[np.object_]]", example:
 
 
 def coarse(picture: Floats, blocks: int = 8) -> Floats:
-    """The mean of each block of a picture, so that nobody is recognised.
+    """Return the mean of each block of a picture, so that nobody is recognised.
 
     >>> coarse(np.array([[0.0, 1.0], [1.0, 0.0]]), blocks=1).tolist()
     [[0.5]]

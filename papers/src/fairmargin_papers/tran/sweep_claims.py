@@ -25,7 +25,7 @@ _ALONG: tuple[tuple[int, str, str, str, float, Side, str], ...] = (
 
 
 def sweep_numbers(plan: SweepPlan) -> tuple[int, ...]:
-    """The claims on which a sweep has something to say."""
+    """Return the numbers of the claims that a sweep tests."""
     return (9, 10, 11, 12, *((14,) if RAMP in plan.losses else ()), *((16,) if plan.pair else ()))
 
 
@@ -123,7 +123,7 @@ def group_loss_against_plain(claim: Claim, plain: Curves, group_loss: Curves, sw
 
 
 def ramp_against(claim: Claim, plain: Curves, ramp: Curves, field: str, text: str) -> Claim:
-    """The ramp loss less cross-entropy, over every λ > 0 at which neither collapsed (and over all radii)."""
+    """Compare the ramp loss with cross-entropy over every λ > 0 at which neither collapsed (and over all radii)."""
     both = [i for i in plain.sound if i in ramp.sound and plain.weights[i] > 0]
     if not both:
         return claim.found(

@@ -21,7 +21,7 @@ Place = tuple[int, str]  # seed and method
 
 
 def predictions(grids: Sequence[StudyRun]) -> dict[Place, Ints]:
-    """What every network says of the test samples."""
+    """Return the predictions of every network for the test samples."""
     return {
         (trained.seed, trained.method): trained.classifier().predict(grid.dataset().x)
         for grid in grids

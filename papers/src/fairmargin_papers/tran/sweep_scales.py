@@ -23,12 +23,12 @@ _COLOUR, _GREY = ("1/255", "2/255", "4/255"), ("2/255", "4/255", "8/255")
 
 
 def sweeps(assignment: Assignment) -> tuple[SweepPlan, ...]:
-    """The sweeps over λ of a scale."""
+    """Return the sweeps over λ of a scale."""
     return assignment.by_scale(_smoke, _laptop, paper_sweeps)()
 
 
 def hardenings(assignment: Assignment) -> tuple[HardeningPlan, ...]:
-    """The grids over (ε_*, λ) of a scale."""
+    """Return the grids over (ε_*, λ) of a scale."""
     return assignment.by_scale(_smoke_grids, _laptop_grids, paper_hardenings)()
 
 
@@ -106,7 +106,7 @@ def _paper_subject(name: str, title: str, data: dict[str, Any], network: str, ra
 
 
 def paper_sweeps() -> tuple[SweepPlan, ...]:
-    """The sweeps of the scale "paper"."""
+    """Return the sweeps of the scale "paper"."""
     race = _paper_race()
     age = _paper_subject(AGE, "UTKFace by age in decades", {"data": "utkface", "task": "age9"}, "vgg13", _COLOUR)
     # VGG-13 cannot take 28×28 pixels, as the paper says; there it used its CNN.
@@ -122,7 +122,7 @@ def paper_sweeps() -> tuple[SweepPlan, ...]:
 
 
 def paper_hardenings() -> tuple[HardeningPlan, ...]:
-    """The grids of the scale "paper"."""
+    """Return the grids of the scale "paper"."""
     return (HardeningPlan(_paper_race(), ("1/255", "2/255", "4/255", "8/255"), 10),)
 
 

@@ -85,7 +85,7 @@ class HardeningPlan:
 
 
 def penalised(loss: str, weight: float) -> str:
-    """The name of a method in a sweep.
+    """Return the name of a method in a sweep.
 
     >>> penalised("ramp", 0.5)
     'ramp 0.5'
@@ -94,7 +94,7 @@ def penalised(loss: str, weight: float) -> str:
 
 
 def sweep_methods(plan: SweepPlan) -> Methods:
-    """The penalty at every λ with every loss, and the worst group's loss."""
+    """Return the methods of a sweep: the penalty at every λ with every loss, and the worst group's loss."""
     penalties = {
         penalised(loss, weight): f"penalty:weight={weight:g},loss={loss}"
         for loss in plan.losses
@@ -113,12 +113,12 @@ def hardening_methods(plan: HardeningPlan) -> Methods:
 
 
 def starting_sections(subject: Subject) -> dict[str, Any]:
-    """The study that trains the networks from which all others start."""
+    """Return the study that trains the networks from which all others start."""
     return _sections(subject, subject.start, {"erm": "erm"}, subject.seeds, "", subject.radii[:1])
 
 
 def following_sections(subject: Subject, methods: Methods, seed: int, weights: str) -> dict[str, Any]:
-    """The study of what follows from one seed's start, a file of weights."""
+    """Return the study of the networks that start from a file of weights of one seed."""
     return _sections(subject, subject.training, methods, (seed,), weights, subject.radii)
 
 

@@ -118,7 +118,7 @@ def run(assignment: Assignment) -> Findings:
 
 @styled
 def four_losses_picture(pair: GaussianPair, most: float) -> Figure:
-    """The mean loss of both classes by threshold (left), and the robust error of each best threshold by radius (right).
+    """Draw the mean loss by threshold (left), and the robust error of each best threshold by radius (right).
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _theorems(assignment: Assignment, count: int) -> list[Claim]:
 
 
 def _narrow(found: Tally, holding: Bools, values: dict[str, Floats]) -> str:
-    """Where a formula that fails seems to hold in a few settings: is it because K is 1 but for rounding?"""
+    """Explain why a formula that fails seems to hold in a few settings: K is 1 except for rounding."""
     if found.verdict != "does not hold" or not found.holding:
         return ""
     return f"Where it seems to hold, K − 1 is at most {(values['K'][holding] - 1).max():.2g}: equal but for rounding."
