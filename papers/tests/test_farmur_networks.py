@@ -13,16 +13,22 @@ from fairmargin.studies.study_file import make_study_file
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin_papers.farmur import networks as farmur_networks
+from fairmargin_papers.farmur.claims import (
+    Given,
+    accuracy_rows,
+    change_rows,
+    find_given,
+    given_rows,
+    missing_rows,
+    weight_files,
+)
 from fairmargin_papers.farmur.cost import cost_ratios, cost_row
 from fairmargin_papers.farmur.estimators import estimator_rows, seen, vulnerable
-from fairmargin_papers.farmur.given import Given, find_given, given_rows, missing_rows, weight_files
+from fairmargin_papers.farmur.figures import curves_picture, table_picture, trainings_table
 from fairmargin_papers.farmur.measures import measured, paired_change, trio
 from fairmargin_papers.farmur.networks import PART
-from fairmargin_papers.farmur.pictures import curves_picture, table_picture
-from fairmargin_papers.farmur.printed import FARMUR
-from fairmargin_papers.farmur.rows import accuracy_rows, change_rows
+from fairmargin_papers.farmur.paper import FARMUR
 from fairmargin_papers.farmur.studies import ADVERSARIAL, FAIR, METHODS, NATURAL, TABLE, settings
-from fairmargin_papers.farmur.tables import trainings_table
 from fairmargin_papers.shared.paper import SCALES, Assignment, NotPossibleHereError
 from tests.oracles import overall_robustness, robustness_variance
 

@@ -9,27 +9,34 @@ from fairmargin.studies.study_file import make_study_file
 
 from fairmargin.errors import InputError
 from fairmargin_papers.ma import networks as ma_networks
-from fairmargin_papers.ma.networks_fat import (
+from fairmargin_papers.ma.claims import (
+    CHANGES,
+    class_rows,
     fat_rows,
     further_rows,
     on_trades_rows,
+    slope_of,
+    sweep_rows,
     weight_places,
     weight_rows,
     weight_values,
 )
-from fairmargin_papers.ma.networks_rows import CHANGES, class_rows, slope_of, sweep_rows
-from fairmargin_papers.ma.printed import MA
-from fairmargin_papers.ma.sweep_cells import relative_change, share_of_cells
-from fairmargin_papers.ma.sweep_learned import guarded, lost, places_of
-from fairmargin_papers.ma.sweep_measures import (
+from fairmargin_papers.ma.figures import cells_table, classes_table
+from fairmargin_papers.ma.measures import (
     Swept,
     attack_number,
+    guarded,
+    lost,
     mean_accuracy,
+    places_of,
+    relative_change,
+    share_of_cells,
     variation,
     vcra,
     worst_class,
 )
-from fairmargin_papers.ma.sweep_study import (
+from fairmargin_papers.ma.paper import MA
+from fairmargin_papers.ma.sweep import (
     ATTACKS,
     FAT,
     FAT_TRADES,
@@ -42,7 +49,6 @@ from fairmargin_papers.ma.sweep_study import (
     main_sweep,
     weighted,
 )
-from fairmargin_papers.ma.tables import cells_table, classes_table
 from fairmargin_papers.shared.paper import SCALES, Assignment, NotPossibleHereError
 
 CLAIMS = {claim.number: claim for claim in MA}

@@ -15,7 +15,7 @@ from fairmargin.errors import InputError
 from fairmargin_papers.nanda2020 import networks as adverm_networks
 from fairmargin_papers.nanda2020.gaps import Change, gap_of
 from fairmargin_papers.nanda2020.networks import PART, narrowed, pictures, rows
-from fairmargin_papers.nanda2020.printed import NANDA_2020
+from fairmargin_papers.nanda2020.paper import NANDA_2020
 from fairmargin_papers.nanda2020.studies import PLAIN, Setting, Target, settings
 from fairmargin_papers.shared.claims import by_all
 from fairmargin_papers.shared.paper import SCALES, Assignment, NotPossibleHereError

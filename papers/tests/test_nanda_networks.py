@@ -22,7 +22,8 @@ from fairmargin_papers.nanda.claims import (
     noise_rows,
     smoothing_rows,
 )
-from fairmargin_papers.nanda.gallery import comparisons
+from fairmargin_papers.nanda.figures import agreement_picture, class_curves, group_curves, image_pair, sigma_maps
+from fairmargin_papers.nanda.gallery import accuracy_table, agreement_table, comparisons
 from fairmargin_papers.nanda.linear import (
     OVERS,
     by_order,
@@ -33,9 +34,7 @@ from fairmargin_papers.nanda.linear import (
 )
 from fairmargin_papers.nanda.linear import face_rows as linear_face_rows
 from fairmargin_papers.nanda.networks import PART
-from fairmargin_papers.nanda.pair import image_pair
-from fairmargin_papers.nanda.pictures import agreement_picture, class_curves, group_curves, sigma_maps
-from fairmargin_papers.nanda.printed import NANDA_2021
+from fairmargin_papers.nanda.paper import NANDA_2021
 from fairmargin_papers.nanda.settings import (
     CARLINI,
     DEEPFOOL,
@@ -59,7 +58,6 @@ from fairmargin_papers.nanda.signs import (
     sigma_of,
     sigmas,
 )
-from fairmargin_papers.nanda.tables import accuracy_table, agreement_table
 from fairmargin_papers.nanda.warm import excess_bias, warm_rows, with_new_head
 from fairmargin_papers.shared.paper import SCALES
 

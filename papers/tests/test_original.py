@@ -12,7 +12,7 @@ from fairmargin.errors import InputError, MissingDataError, ModelError
 from fairmargin_papers import catalog
 from fairmargin_papers.catalog import PAPERS
 from fairmargin_papers.ma.networks import remark_on
-from fairmargin_papers.ma.sweep_study import main_sweep
+from fairmargin_papers.ma.sweep import main_sweep
 from fairmargin_papers.nanda import networks as nanda_networks
 from fairmargin_papers.nanda.settings import effort, settings
 from fairmargin_papers.shared import original

@@ -13,27 +13,32 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin_papers.shared.paper import SCALES, Assignment, NotPossibleHereError
 from fairmargin_papers.tran import networks as tran_networks
-from fairmargin_papers.tran import sweep_study as tran_sweep_study
+from fairmargin_papers.tran import studies as tran_sweep_study
+from fairmargin_papers.tran.claims import sweep_numbers, sweep_rows
+from fairmargin_papers.tran.figures import (
+    along_weights_picture,
+    boundary_errors_picture,
+    group_loss_table,
+    hardening_picture,
+    pair_picture,
+)
+from fairmargin_papers.tran.hardening import Hardened, by_weight, hardening_rows
 from fairmargin_papers.tran.networks import PART, lettered
-from fairmargin_papers.tran.networks_hardening import Hardened, by_weight, hardening_rows
-from fairmargin_papers.tran.networks_pair import CASES, NOISES, Pair, cases, pair_rows
-from fairmargin_papers.tran.networks_pictures import hardening_picture, pair_picture
-from fairmargin_papers.tran.printed import TRAN
-from fairmargin_papers.tran.sweep import Curves, GroupNumbers, Sweep, collapsed
-from fairmargin_papers.tran.sweep_claims import sweep_numbers, sweep_rows
-from fairmargin_papers.tran.sweep_pictures import along_weights_picture, boundary_errors_picture
-from fairmargin_papers.tran.sweep_scales import hardenings, sweeps
-from fairmargin_papers.tran.sweep_study import (
+from fairmargin_papers.tran.pair import CASES, NOISES, Pair, cases, pair_rows
+from fairmargin_papers.tran.paper import TRAN
+from fairmargin_papers.tran.studies import (
     CROSS_ENTROPY,
     GROUP_LOSS,
     RAMP,
     following_sections,
     hardening_methods,
+    hardenings,
     penalised,
     starting_sections,
     sweep_methods,
+    sweeps,
 )
-from fairmargin_papers.tran.tables import group_loss_table
+from fairmargin_papers.tran.sweep import Curves, GroupNumbers, Sweep, collapsed
 
 CLAIMS = {claim.number: claim for claim in TRAN}
 WEIGHTS = (0.0, 0.5, 1.0)
@@ -273,7 +278,7 @@ def test_data_that_are_not_there_leave_their_own_rows_untested(tmp_path, monkeyp
 
 
 def test_what_was_not_reached_counts_as_far_as_was_looked():
-    from fairmargin_papers.tran.sweep_distances import _values
+    from fairmargin_papers.tran.sweep import _values
 
     found = Distances([0.5, np.inf], [True, True], "upper", "l2", tried=[0.0, 3.0])
     assert _values(found).tolist() == [0.5, 3.0]

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from fairmargin_papers.theory import GaussianPair
-from fairmargin_papers.theory.other_losses import LOSSES
+from fairmargin_papers.theory.losses import LOSSES
 
 law = settings(max_examples=25, deadline=None, derandomize=True)
 

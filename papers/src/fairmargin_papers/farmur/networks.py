@@ -4,14 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairmargin.runner.study_run import StudyRun
+from fairmargin_papers.farmur.claims import (
+    ESTIMATOR,
+    ROWS,
+    Given,
+    accuracy_rows,
+    change_rows,
+    find_given,
+    given_rows,
+    missing_rows,
+)
 from fairmargin_papers.farmur.cost import cost_ratios, cost_row
 from fairmargin_papers.farmur.estimators import estimator_rows, views_of
-from fairmargin_papers.farmur.given import ESTIMATOR, Given, find_given, given_rows, missing_rows
+from fairmargin_papers.farmur.figures import curves_picture, table_picture, trainings_table
 from fairmargin_papers.farmur.measures import Trio, trio
-from fairmargin_papers.farmur.pictures import curves_picture, table_picture
-from fairmargin_papers.farmur.rows import ROWS, accuracy_rows, change_rows
 from fairmargin_papers.farmur.studies import METHODS, Setting, settings
-from fairmargin_papers.farmur.tables import trainings_table
 from fairmargin_papers.shared.claims import Claim
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part, Picture

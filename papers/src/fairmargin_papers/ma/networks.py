@@ -2,24 +2,27 @@
 
 from dataclasses import replace
 
-from fairmargin_papers.ma.networks_fat import (
+from fairmargin_papers.ma.claims import (
+    TEST,
+    class_rows,
     fat_rows,
     further_rows,
     on_trades_rows,
+    sweep_rows,
     weight_places,
     weight_rows,
 )
-from fairmargin_papers.ma.networks_pictures import (
+from fairmargin_papers.ma.figures import (
+    cells_table,
     classes_picture,
+    classes_table,
     pairs_picture,
     sweep_picture,
     table_picture,
     weights_picture,
 )
-from fairmargin_papers.ma.networks_rows import TEST, class_rows, sweep_rows
-from fairmargin_papers.ma.sweep_learned import guarded, places_of
-from fairmargin_papers.ma.sweep_measures import Swept, mean_accuracy, read_grid
-from fairmargin_papers.ma.sweep_study import (
+from fairmargin_papers.ma.measures import Swept, guarded, mean_accuracy, places_of, read_grid
+from fairmargin_papers.ma.sweep import (
     FAT,
     FAT_TRADES,
     MADRY,
@@ -30,7 +33,6 @@ from fairmargin_papers.ma.sweep_study import (
     further_sweep,
     main_sweep,
 )
-from fairmargin_papers.ma.tables import cells_table, classes_table
 from fairmargin_papers.shared.claims import Claim
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part, Picture

@@ -10,7 +10,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.errors import InputError, ModelError
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.nanda.claims import network_rows
-from fairmargin_papers.nanda.gallery import comparisons, gallery
+from fairmargin_papers.nanda.gallery import accuracy_table, agreement_table, comparisons, gallery
 from fairmargin_papers.nanda.linear import WARNING, linear_rows
 from fairmargin_papers.nanda.settings import (
     DEEPFOOL,
@@ -25,7 +25,6 @@ from fairmargin_papers.nanda.settings import (
     title,
 )
 from fairmargin_papers.nanda.signs import Measured
-from fairmargin_papers.nanda.tables import accuracy_table, agreement_table
 from fairmargin_papers.nanda.warm import start_from, start_from_imagenet, warm_rows
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part

@@ -7,8 +7,7 @@ from typing import Any
 from fairmargin.data.catalog import load
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.nanda.warm import start_from_imagenet
-from fairmargin_papers.nanda2020.gaps import Change, gap_of
-from fairmargin_papers.nanda2020.pictures import curves_picture, gaps_picture
+from fairmargin_papers.nanda2020.gaps import Change, curves_picture, gap_of, gaps_picture
 from fairmargin_papers.nanda2020.studies import PLAIN, Setting, settings
 from fairmargin_papers.shared.claims import Claim, Verdict, by_all, by_direction
 from fairmargin_papers.shared.original import Original

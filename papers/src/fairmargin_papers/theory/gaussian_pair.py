@@ -15,12 +15,10 @@ from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
 from fairmargin_papers.theory import pair_statements
+from fairmargin_papers.theory.losses import Bells, ZeroOneLoss, least_penalised, least_weighted, loss_named
 from fairmargin_papers.theory.normal import density, mass_of_window, mean_absolute
-from fairmargin_papers.theory.other_losses import loss_named
 from fairmargin_papers.theory.parameters import Number, as_number, not_negative, plain, require, together
 from fairmargin_papers.theory.statement import Statement
-from fairmargin_papers.theory.thresholds import Bells, least_penalised, least_weighted
-from fairmargin_papers.theory.zero_one_loss import ZeroOneLoss
 
 Reading = Literal["sum", "max"]
 READINGS: tuple[Reading, ...] = ("sum", "max")

@@ -11,10 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats
+from fairmargin_papers.theory.losses import Bells, ZeroOneLoss
 from fairmargin_papers.theory.parameters import Number, together
 from fairmargin_papers.theory.statement import Statement
-from fairmargin_papers.theory.thresholds import Bells
-from fairmargin_papers.theory.zero_one_loss import ZeroOneLoss
 
 _GRID = np.linspace(0.0, 1.0, 33)
 _SLACK = 1e-10  # relative: what rounding may turn round

@@ -9,19 +9,26 @@ from fairmargin_papers.shared.claims import Claim
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin_papers.shared.trained import BETTER_THAN_GUESSING
-from fairmargin_papers.tran.networks_hardening import Hardened, hardening_rows, run_hardening
-from fairmargin_papers.tran.networks_pair import Pair, look_for_pair, pair_rows
-from fairmargin_papers.tran.networks_pictures import hardening_picture, pair_picture
-from fairmargin_papers.tran.sweep import COLLAPSED, Sweep, run_sweep
-from fairmargin_papers.tran.sweep_claims import sweep_numbers, sweep_rows
-from fairmargin_papers.tran.sweep_pictures import (
+from fairmargin_papers.tran.claims import sweep_numbers, sweep_rows
+from fairmargin_papers.tran.figures import (
     along_weights_picture,
     boundary_errors_picture,
+    group_loss_table,
     groups_picture,
+    hardening_picture,
+    pair_picture,
 )
-from fairmargin_papers.tran.sweep_scales import hardenings, paper_hardenings, paper_sweeps, sweeps
-from fairmargin_papers.tran.sweep_study import Subject, starting_sections
-from fairmargin_papers.tran.tables import group_loss_table
+from fairmargin_papers.tran.hardening import Hardened, hardening_rows, run_hardening
+from fairmargin_papers.tran.pair import Pair, look_for_pair, pair_rows
+from fairmargin_papers.tran.studies import (
+    Subject,
+    hardenings,
+    paper_hardenings,
+    paper_sweeps,
+    starting_sections,
+    sweeps,
+)
+from fairmargin_papers.tran.sweep import COLLAPSED, Sweep, run_sweep
 
 _ETHICS = (
     "Faces: predicting age or race from a face is itself a flawed task, and its categories are the dataset's coding, "

@@ -1,4 +1,4 @@
-"""The same noise on two models: how often the regular one holds and the fair one flips, and one picture of it."""
+"""The same noise on a regular and a fair model: how often only the fair one flips, and one example."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.shared.claims import Claim, by_direction
 from fairmargin_papers.shared.trained import over_seeds
+from fairmargin_papers.tran.studies import CROSS_ENTROPY, penalised
 from fairmargin_papers.tran.sweep import Sweep
-from fairmargin_papers.tran.sweep_study import CROSS_ENTROPY, penalised
 
 _AGE, _MINORS = "age9", ("0–9", "10–19")
 CASES = ("both hold", "only the fair one flips", "only the regular one flips", "both flip")

@@ -1,4 +1,4 @@
-"""Which networks Ma's claims need at each scale: methods × radii trained with, attacked at two larger radii."""
+"""The networks that Ma's claims need at each scale: methods and training radii, attacked at two larger radii."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Fair and robust at once: errors over the grid of the radius trained with, ε_*, and the penalty λ."""
+"""Fair and robust training: errors over the grid of the training radius ε_* and the penalty λ."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +11,8 @@ from fairmargin.inference.measures import error_split, parity_violation
 from fairmargin_papers.shared.claims import Claim, by_all, by_direction
 from fairmargin_papers.shared.paper import Assignment
 from fairmargin_papers.shared.trained import SeedMean, slope_over_seeds
-from fairmargin_papers.tran.sweep import collapsed
-from fairmargin_papers.tran.sweep_distances import predictions
-from fairmargin_papers.tran.sweep_study import RACE, HardeningPlan, hardening_methods, penalised, run_subject
+from fairmargin_papers.tran.studies import RACE, HardeningPlan, hardening_methods, penalised, run_subject
+from fairmargin_papers.tran.sweep import collapsed, predictions
 
 _PERCENT = 100.0
 

@@ -1,4 +1,4 @@
-"""What a sweep over λ says of Tran's claims: changes along λ, fair against plain, and ramp against cross-entropy."""
+"""Rows of Tran's claims on a sweep over λ: changes along λ, fair against plain, and ramp against cross-entropy."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,8 +8,8 @@ import numpy as np
 from fairmargin.core.arrays import Floats
 from fairmargin_papers.shared.claims import Claim, Side, by_direction
 from fairmargin_papers.shared.trained import SeedMean, over_seeds, slope_over_seeds
+from fairmargin_papers.tran.studies import AGE, CROSS_ENTROPY, OBJECTS, RACE, RAMP, SweepPlan
 from fairmargin_papers.tran.sweep import Curves, Sweep
-from fairmargin_papers.tran.sweep_study import AGE, CROSS_ENTROPY, OBJECTS, RACE, RAMP, SweepPlan
 
 _PERCENT = 100.0
 # On which data the paper shows what it claims; of others it says that results are similar, in an appendix.
