@@ -22,7 +22,7 @@ CLAIMS = (
 def water(assignment):
     figure, (axis,) = panels()
     axis.plot([0, 1], [0, 1])
-    assignment.tell("pouring", 1, 1)
+    assignment.progress("pouring", 1, 1)
     wet = assignment.claims[1].found("0.5", "holds", interval=(0.25, 0.75), chance=0.5, remark="Touched.")
     return Findings((wet,), (Picture("drops", "Drops of\nwater", figure),), ("One glass.",))
 

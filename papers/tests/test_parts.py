@@ -11,7 +11,7 @@ from fairmargin.training.methods.plain import ERM, AdvERM
 from fairmargin_papers.farmur.linear_distances import formulas, random_model
 from fairmargin_papers.nanda2020 import indicator
 from fairmargin_papers.shared.paper import parse_scale
-from fairmargin_papers.shared.settings import Tally, counter_example, named, tally
+from fairmargin_papers.shared.tally import Tally, counter_example, named, tally
 from fairmargin_papers.theory.gaussian_pair import GaussianPair
 from fairmargin_papers.theory.statement import Statement
 from fairmargin_papers.tran.theory import settings_inside

@@ -17,7 +17,7 @@ from fairmargin_papers.shared.pictures import COLOURS, MARKERS, line_style, pane
 
 _GRID = 200
 _PRINTED = {"lenet": "", "alexnet": "AlexNet", "cifar10": "ResNet-18", "utkface": "UTK Classifier"}
-_REACH = 0.999  # of the samples' distances are shown
+_REACH = 0.999  # share of the distances that the axis shows
 _MEAN: dict[str, Any] = {"color": "#000000", "linestyle": "--", "linewidth": 2.2}
 
 
@@ -66,7 +66,7 @@ def table_picture(trios: Sequence[Trio]) -> Figure:
             for place, method in enumerate(METHODS):
                 values = scale * trio.values(method, of)
                 style: dict[str, Any] = {"color": COLOURS[place], "marker": MARKERS[place], "linestyle": "none"}
-                # Where V_f is 0 the mark lies on the axis: it is not cut off there.
+                # A mark at V_f = 0 lies on the axis, and is not clipped there.
                 axis.plot(np.full(len(values), place - 0.12), values, ms=3.5, alpha=0.7, clip_on=False, **style)
                 axis.plot(place - 0.12, values.mean(), ms=10, mfc="none", mew=1.8, clip_on=False, **style)
             axis.plot(np.arange(3) + 0.2, paper, "x", color="#000000", ms=6, clip_on=False)

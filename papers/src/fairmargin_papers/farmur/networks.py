@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.farmur.claims import (
     ESTIMATOR,
-    ROWS,
     Given,
     accuracy_rows,
     change_rows,
     find_given,
     given_rows,
-    missing_rows,
 )
 from fairmargin_papers.farmur.cost import cost_ratios, cost_row
 from fairmargin_papers.farmur.estimators import estimator_rows, views_of
@@ -24,9 +22,8 @@ from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin_papers.shared.trained import run_grid
 
-_NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12)
-# Which rows of the table speak of which claims; without their data the claims have no row of their own.
-_SPEAKING = {6: ("lenet", "alexnet"), 7: ("cifar10",), 8: ("utkface",), 9: ("lenet",), 12: ("utkface",)}
+# Rows of the table that test claims 6 to 12; if all their data are missing, the claim has one row with the reason.
+_TESTED_BY = {6: ("lenet", "alexnet"), 7: ("cifar10",), 8: ("utkface",), 9: ("lenet",), 12: ("utkface",)}
 _CHOSEN = (
     "Chosen after a first run, elsewhere, had been seen: ResNet-8 for CIFAR-10 (the paper has a ResNet) instead of "
     "small_cnn with 3,500 pictures, five seeds instead of three on MNIST, the error of the samples in all intervals, a "
@@ -43,7 +40,7 @@ _FACES = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Done:
-    """A setting whose networks are there."""
+    """A setting and the run of its study."""
 
     setting: Setting
     grid: StudyRun
@@ -51,7 +48,7 @@ class _Done:
 
 
 def run(assignment: Assignment) -> Findings:
-    """Train, measure, and compare; data that are not there leave their own rows untested."""
+    """Train, measure, and compare; missing data leave only their own rows not tested."""
     done: list[_Done] = []
     missing: dict[str, str] = {}
     for setting in settings(assignment.scale):
@@ -61,7 +58,7 @@ def run(assignment: Assignment) -> Findings:
             missing[setting.row] = str(error)
     trios = [each.trio for each in done]
     claims = assignment.claims
-    found = [*change_rows(claims, trios), *accuracy_rows(claims, trios)]
+    found = [*change_rows(claims, trios, missing), *accuracy_rows(claims, trios)]
     for each in done:
         if each.setting.row == "lenet":
             found += estimator_rows(claims[9], views_of(each.grid, each.setting), each.setting)
@@ -69,9 +66,9 @@ def run(assignment: Assignment) -> Findings:
             samples = assignment.by_scale(100, 400, 4_000)
             ratios = cost_ratios(assignment, each.grid, samples)
             found.append(cost_row(claims[12], ratios, each.setting, samples))
-    found += untested(assignment, found, missing)
+    found += untested(claims, found, missing)
     given = _given(assignment)
-    found += missing_rows(claims, given) if isinstance(given, str) else given_rows(claims, given)
+    found += given_rows(claims, given)
     tables = (trainings_table(trios),) if trios else ()
     return Findings(tuple(found), _pictures(trios), _notes(trios, given, assignment), tables)
 
@@ -86,7 +83,7 @@ _DIFFERENCES = (
 PART = Part(
     "networks",
     "networks trained in three ways",
-    frozenset(_NUMBERS),
+    frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 12}),
     run,
     originals=lambda: tuple(Original(setting.sections) for setting in settings("paper")),
     differences=_DIFFERENCES,
@@ -111,16 +108,14 @@ def _given(assignment: Assignment) -> Given | str:
         return str(error)
 
 
-def untested(assignment: Assignment, found: Sequence[Claim], missing: Mapping[str, str]) -> list[Claim]:
-    """Return the rows of claims whose data are missing, unless another dataset has answered the claim."""
+def untested(claims: Mapping[int, Claim], found: Sequence[Claim], missing: Mapping[str, str]) -> list[Claim]:
+    """Return the rows of claims 6 to 12 whose data are missing, unless another dataset has tested the claim."""
+    tested = {row.number for row in found}
     rows = []
-    for number in _NUMBERS:
-        absent = [row for row in _SPEAKING.get(number, ROWS) if row in missing]
-        claim = assignment.claims[number]
-        if number not in _SPEAKING:
-            rows += [replace(claim.untested(missing[row]), letter="abcd"[ROWS.index(row)]) for row in absent]
-        elif absent and all(row.number != number for row in found):
-            rows.append(claim.untested(missing[absent[0]]))
+    for number, names in _TESTED_BY.items():
+        absent = [name for name in names if name in missing]
+        if absent and number not in tested:
+            rows.append(claims[number].untested(missing[absent[0]]))
     return rows
 
 

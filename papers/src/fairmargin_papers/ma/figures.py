@@ -11,17 +11,16 @@ from fairmargin_papers.ma.claims import CHANGES, TEST, weight_values
 from fairmargin_papers.ma.measures import Swept, mean_accuracy, variation, vcra, worst_class
 from fairmargin_papers.ma.sweep import ATTACKS, FAT, FGSM, MADRY, TESTS, TRADES
 from fairmargin_papers.shared.paper import Table
-from fairmargin_papers.shared.pictures import COLOURS, MARKERS, legend_below, line_style, panels, styled
+from fairmargin_papers.shared.pictures import COLOURS, INK, MARKERS, legend_below, line_style, panels, styled
 from fairmargin_papers.shared.trained import over_seeds
 
 _METHODS = (MADRY, TRADES, FAT)
 _SHADES = "Blues"
-_INK = "#222222"
 
 
 @styled
 def sweep_picture(swept: Swept) -> Figure:
-    """Three measures (rows) under three attacks (columns) against the radius trained with."""
+    """Draw three measures (rows) under three attacks (columns) against the training radius."""
     figure, axes = panels(3, len(ATTACKS), width=3.4, height=2.6)
     names = ("robust accuracy (%)", "VCRA (·10⁻²)", "√VCRA ÷ accuracy")
     for column, attack in enumerate(ATTACKS):
@@ -57,7 +56,7 @@ def _with_range(axis: Axes, x: Sequence[float], values: Floats, number: int, lab
 
 @styled
 def table_picture(swept: Swept) -> Figure:
-    """Every cell as a number: accuracy, VCRA, coefficient of variation, worst class."""
+    """Draw every cell as a number: accuracy, VCRA, coefficient of variation, worst class."""
     figure, axes = panels(2, 2, width=6.0, height=4.2)
     rows = [(method, radius) for method in _METHODS for radius in swept.sweep.radii[method]]
     shares = np.stack([swept.shares[row] for row in rows])  # (rows, seeds, attacks, tests, classes)
@@ -76,7 +75,7 @@ def table_picture(swept: Swept) -> Figure:
 
 
 def _numbers(axis: Axes, values: Floats, rows: Sequence[str], columns: Sequence[str], digits: str) -> None:
-    """Numbers in cells, darker where they are larger; what is not defined stays empty."""
+    """Draw numbers in cells, darker where they are larger; undefined ones stay empty."""
     most = float(np.nanmax(values)) if np.isfinite(values).any() else 1.0
     axis.imshow(values, cmap=_SHADES, vmin=0, vmax=most or 1.0, aspect="auto")
     axis.grid(visible=False)
@@ -84,13 +83,13 @@ def _numbers(axis: Axes, values: Floats, rows: Sequence[str], columns: Sequence[
     axis.set_yticks(range(len(rows)), rows, fontsize=8)
     for (i, j), value in np.ndenumerate(values):
         if np.isfinite(value):
-            colour = "white" if value > 0.6 * most else _INK
+            colour = "white" if value > 0.6 * most else INK
             axis.text(j, i, format(value, digits), ha="center", va="center", fontsize=8, color=colour)
 
 
 @styled
 def classes_picture(swept: Swept) -> Figure:
-    """Robust accuracy by class and radius (left), and the change from the first to the last radius (right)."""
+    """Draw robust accuracy by class and radius (left), and its change from the first to the last radius (right)."""
     figure, (left, right) = panels(1, 2, width=5.6, height=3.8)
     shares = 100 * swept.at(MADRY, FGSM, TEST)
     radii = swept.sweep.radii[MADRY]
@@ -111,11 +110,11 @@ def classes_picture(swept: Swept) -> Figure:
         )
     printed = [(float(points.replace("−", "-")), place) for place, _, points in CHANGES.values()]
     right.plot(*zip(*printed, strict=True), "D", color=COLOURS[1], fillstyle="none", label="printed (ResNet-50)")
-    right.axvline(0, color=_INK, linewidth=1)
+    right.axvline(0, color=INK, linewidth=1)
     right.set_yticks(range(len(swept.classes)), swept.classes, fontsize=8)
     right.set_ylim(len(swept.classes) - 0.5, -0.5)
     low, high = right.get_xlim()
-    right.set_xlim(max(low, -105.0), min(high, 105.0))  # two seeds may give intervals far beyond what can be
+    right.set_xlim(max(low, -105.0), min(high, 105.0))  # two seeds may give intervals beyond ±100 points
     right.set(title="change", xlabel=f"points, from ε_train = {radii[0]}/255 to {radii[-1]}/255")
     legend_below(right)
     return figure
@@ -123,7 +122,7 @@ def classes_picture(swept: Swept) -> Figure:
 
 @styled
 def pairs_picture(swept: Swept) -> Figure:
-    """VCRA (left) and robust accuracy (right) of Madry's method and of FAT, cell by cell."""
+    """Draw VCRA (left) and robust accuracy (right) of Madry's method and of FAT, cell by cell."""
     figure, axes = panels(1, 2, width=4.6, height=4.2)
     plain, fair = swept.along(MADRY), swept.along(FAT)
     pairs = (
@@ -132,7 +131,7 @@ def pairs_picture(swept: Swept) -> Figure:
     )
     for axis, (name, before, after) in zip(axes, pairs, strict=True):
         most = 1.05 * float(max(before.max(), after.max())) or 1.0
-        axis.plot([0, most], [0, most], color=_INK, linewidth=1, label="equal")
+        axis.plot([0, most], [0, most], color=INK, linewidth=1, label="equal")
         for number, attack in enumerate(ATTACKS):
             axis.plot(
                 before[:, :, number].ravel(), after[:, :, number].ravel(), MARKERS[number], markersize=5,
@@ -146,7 +145,7 @@ def pairs_picture(swept: Swept) -> Figure:
 
 @styled
 def weights_picture(swept: Swept) -> Figure:
-    """VCRA (left) and robust accuracy (right) against λ, values of λ at equal distances."""
+    """Draw VCRA (left) and robust accuracy (right) against λ, with equally spaced values of λ."""
     figure, axes = panels(1, 2, width=4.6, height=3.2)
     for number, attack in enumerate(ATTACKS):
         order, spread, rate = weight_values(swept, attack)
@@ -197,7 +196,7 @@ _MISPRINTS = (
 
 
 def cells_table(swept: Swept) -> Table:
-    """Attack × ε_test × ε_train: VCRA and robust accuracy of each method, ours and printed."""
+    """Return VCRA and robust accuracy of each method by attack, test radius and training radius, ours and printed."""
     methods = (MADRY, FAT, TRADES)
     columns = ["attack", "ε_test", "ε_train"]
     for measure in ("VCRA ·10⁻²", "robust %"):
@@ -231,7 +230,7 @@ def _ours(swept: Swept, trained: tuple[str, int], attacked: tuple[str, int], dig
 
 
 def classes_table(swept: Swept) -> Table:
-    """Robust accuracy by class and ε_train under FGSM, and its change, ours and printed."""
+    """Return robust accuracy by class and training radius under FGSM, and its change, ours and printed."""
     shares, radii = 100 * swept.at(MADRY, FGSM, TEST), swept.sweep.radii[MADRY]
     printed = {place: points for place, _, points in CHANGES.values()}
     rows = [

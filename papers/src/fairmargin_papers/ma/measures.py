@@ -12,33 +12,21 @@ from fairmargin.inference.shares import binomial_interval
 from fairmargin.inference.spread import debiased_variance
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.ma.sweep import ATTACKS, MADRY, Sweep, section_name
-from fairmargin_papers.shared.claims import Claim, Interval
+from fairmargin_papers.shared.claims import Claim
 from fairmargin_papers.shared.trained import BETTER_THAN_GUESSING, SeedMean, over_seeds
 
-Place = tuple[str, int]  # a method and the radius it trained with
+Place = tuple[str, int]  # a method and its training radius
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Swept:
-    """Robust accuracies of a sweep.
-
-    Parameters
-    ----------
-    sweep
-        What was run.
-    classes, sizes
-        Names of the classes, and how many test samples each has.
-    shares
-        By method and radius trained with: (seeds, attacks, radii attacked with, classes).
-    natural
-        The same without an attack: (seeds, classes).
-    """
+    """Robust accuracies of the networks of a sweep."""
 
     sweep: Sweep
     classes: tuple[str, ...]
-    sizes: Floats
-    shares: Mapping[Place, Floats]
-    natural: Mapping[Place, Floats]
+    sizes: Floats  # number of test samples of each class
+    shares: Mapping[Place, Floats]  # (seeds, attacks, test radii, classes), by network
+    natural: Mapping[Place, Floats]  # accuracy without an attack: (seeds, classes), by network
 
     def along(self, method: str, radii: Sequence[int] | None = None) -> Floats:
         """Return the accuracies of a method: (seeds, training radii, attacks, test radii, classes)."""
@@ -69,16 +57,10 @@ def read_grid(grid: StudyRun, sweep: Sweep, network: str) -> Swept:
     for method, radius in sweep.trained():
         if network != sweep.network and method != MADRY:
             continue
-        by_seed = []
+        name, by_seed = section_name(method, radius), []
         for seed in sweep.seeds:
             outcomes = [
-                grid.outcome(
-                    model=network,
-                    method=section_name(method, radius),
-                    seed=seed,
-                    attack=attack,
-                    radius=f"{test}/255",
-                )
+                grid.outcome(model=network, method=name, seed=seed, attack=attack, radius=f"{test}/255")
                 for attack in ATTACKS
                 for test in sweep.tests
             ]
@@ -103,8 +85,8 @@ def worst_class(shares: Floats) -> Floats:
 def vcra(shares: Floats, sizes: Floats) -> Floats:
     """Return the variance of robust accuracy over classes, without the part due to the finite number of samples.
 
-    (1/L) Σ (p_i − p̄)² − (1 − 1/L) · mean of p_i(1 − p_i)/(n_i − 1), not below 0: its expectation does not depend on the
-    number of test samples, so that it can be held beside a variance over other numbers of them.
+    The variance is (1/L) Σ (p_i − p̄)² − (1 − 1/L) · mean of p_i(1 − p_i)/(n_i − 1), and not below 0. Its expectation
+    does not depend on the number of test samples, so that variances over different numbers can be compared.
 
     >>> two = np.array([0.4, 0.8])
     >>> round(float(vcra(two, np.array([1e9, 1e9]))), 6), round(float(vcra(two, np.array([101.0, 101.0]))), 6)
@@ -116,7 +98,7 @@ def vcra(shares: Floats, sizes: Floats) -> Floats:
 
 
 def variation(shares: Floats, sizes: Floats) -> Floats:
-    """√VCRA over the mean accuracy; NaN where every class has 0.
+    """Return √VCRA over the mean accuracy; NaN if every class has accuracy 0.
 
     >>> np.round(variation(np.array([[0.4, 0.8], [0.0, 0.0]]), np.array([1e9, 1e9])), 3).tolist()
     [0.333, nan]
@@ -127,25 +109,12 @@ def variation(shares: Floats, sizes: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class CellShare:
-    """In which share of cells one method lies below, or above, the other.
-
-    Parameters
-    ----------
-    share, low, high
-        The share and its interval.
-    cells
-        How many cells there are, all seeds together.
-    """
+    """Share of cells in which one method is below, or above, another, with an interval."""
 
     share: float
     low: float
     high: float
-    cells: int
-
-    @property
-    def interval(self) -> Interval:
-        """Both limits."""
-        return self.low, self.high
+    cells: int  # number of cells of all seeds
 
     def __str__(self) -> str:
         return f"{self.share * self.cells:.4g} of {self.cells} cells ({self.share:.0%})"
@@ -154,15 +123,15 @@ class CellShare:
 def share_of_cells(differences: Floats) -> CellShare:
     """Return the share of cells with a difference above 0; ties count half, so that chance gives ½.
 
-    Cells of one seed share initial weights, batches and test samples, and the cells of one pair of networks share the
-    networks: one number a seed is taken, and the interval is Student's t over seeds. Where seeds agree by luck that is
-    too narrow; it is widened to the exact binomial interval of as many trials as there are pairs of networks, and is
-    that interval where all seeds agree to the last cell. Of a single seed nothing is known but the share.
+    Cells of one seed share initial weights, batches and test samples, and cells of one pair of networks share the
+    networks. Hence the interval is Student's t over one share per seed. Because seeds may agree by accident, it is
+    widened to the exact binomial interval of as many trials as there are pairs of networks, and is that interval if
+    all seeds agree in every cell. The interval of a single seed is the whole range.
 
     Parameters
     ----------
     differences
-        (seeds, radii trained with, cells of a pair of networks).
+        Array of shape (seeds, training radii, cells of a pair of networks).
 
     >>> found = share_of_cells(np.ones((3, 4, 6)))
     >>> print(found, [round(limit, 3) for limit in found.interval])
@@ -181,9 +150,9 @@ def share_of_cells(differences: Floats) -> CellShare:
 
 
 def relative_change(fair: Floats, plain: Floats) -> SeedMean | None:
-    """By how many per cent the sum over all cells is larger, one number a seed; None where the sum is 0 for a seed.
+    """Return the change in per cent of the sum over all cells, over seeds; None if the sum is 0 for a seed.
 
-    Sums rather than a mean of ratios: a cell where hardly anything withstands would count most.
+    Sums are compared because in a mean of ratios the cells with the lowest accuracy would count most.
 
     >>> relative_change(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([[2.0, 2.0], [2.0, 2.0]])).mean
     -50.0
@@ -193,12 +162,12 @@ def relative_change(fair: Floats, plain: Floats) -> SeedMean | None:
 
 
 def places_of(swept: Swept, *methods: str) -> tuple[Place, ...]:
-    """All radii of these methods."""
+    """Return the networks of these methods with all training radii."""
     return tuple(place for place in swept.natural if place[0] in methods)
 
 
 def lost(swept: Swept, places: Iterable[Place]) -> int:
-    """How many networks, seed by seed, do hardly better without an attack than guessing."""
+    """Count the networks, of all seeds, that are hardly better than guessing without an attack."""
     least = BETTER_THAN_GUESSING / len(swept.classes)
     return sum(int((mean_accuracy(swept.natural[place]) < least).sum()) for place in places)
 
@@ -206,8 +175,8 @@ def lost(swept: Swept, places: Iterable[Place]) -> int:
 def guarded(rows: Sequence[Claim], swept: Swept, places: Sequence[Place]) -> list[Claim]:
     """Return the rows, undecided if some of the networks on which they depend learned nothing.
 
-    Such a network withstands every attack on one class and has a VCRA of (L − 1)/L²: a rise towards it would pass for
-    the claim.
+    A network that always predicts the same class withstands every attack on that class and has a VCRA of (L − 1)/L²,
+    so that a rise of VCRA towards this value would wrongly confirm the claim.
     """
     missed = lost(swept, places)
     if not missed:

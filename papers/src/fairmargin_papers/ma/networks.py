@@ -1,4 +1,4 @@
-"""Ma's sweeps: networks trained at rising radii by Madry's method, TRADES and FAT, attacked at 16/255 and 20/255."""
+"""Ma's networks: trained at rising radii by Madry's method, TRADES and FAT, attacked at 16/255 and 20/255."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ _SMOKE = "Handwritten digits stand in for CIFAR here: this shows that the experi
 
 
 def run(assignment: Assignment) -> Findings:
-    """CIFAR-10 first; without CIFAR-100 only its own rows stay untested."""
+    """Run the sweeps on CIFAR-10 and CIFAR-100; without CIFAR-100 only its own rows are not tested."""
     sweep = main_sweep(assignment)
     grids = _swept(assignment, sweep, sweep.networks)
     swept, by_class = grids[0], grids[-1]
@@ -55,9 +55,9 @@ def run(assignment: Assignment) -> Findings:
         *guarded(fat_rows(claims, swept, remark), swept, places_of(swept, MADRY, FAT)),
         *guarded(weight_rows(claims[15], swept, remark), swept, weight_places(swept)),
         *further,
-        *guarded(on_trades_rows(claims[16], swept, remark, ("e", "f")), swept, places_of(swept, TRADES, FAT_TRADES)),
+        *guarded(on_trades_rows(claims[16], swept, remark), swept, places_of(swept, TRADES, FAT_TRADES)),
     ]
-    said = (note_on(swept), *notes, _NOTE, *_chosen(assignment))
+    said = (note_on(swept), *notes, _NOTE, *assignment.by_scale((), (_PILOTS,), ()))
     return Findings(tuple(rows), _pictures(swept, by_class), said, (cells_table(swept), classes_table(by_class)))
 
 
@@ -103,10 +103,6 @@ _PILOTS = (
 )
 
 
-def _chosen(assignment: Assignment) -> tuple[str, ...]:
-    return assignment.by_scale((), (_PILOTS,), ())
-
-
 def _swept(assignment: Assignment, sweep: Sweep, networks: tuple[str, ...]) -> list[Swept]:
     grid = run_grid(replace(assignment, folder=assignment.folder / sweep.name), sweep.sections())
     return [read_grid(grid, sweep, network) for network in networks]
@@ -118,16 +114,16 @@ def _further(assignment: Assignment) -> tuple[list[Claim], tuple[str, ...]]:
     try:
         swept = _swept(assignment, sweep, sweep.networks)[0]
     except NotPossibleHereError as error:
-        return [replace(claim.untested(str(error)), letter="a", text="The same on CIFAR-100.")], ()
+        return [claim.untested(str(error), text="The same on CIFAR-100.")], ()
     remark = remark_on(assignment, sweep, sweep.network)
     if sweep.name.endswith("-super"):
         remark += " Of each of its 100 classes only 50 training pictures are at hand, too few to learn them apart."
-    rows = further_rows(claim, swept, remark, ("a", "b", "c", "d"))
+    rows = further_rows(claim, swept, remark)
     return guarded(rows, swept, places_of(swept, MADRY, FAT)), (note_on(swept),)
 
 
 def remark_on(assignment: Assignment, sweep: Sweep, network: str) -> str:
-    """Under what conditions a row was found."""
+    """Describe the conditions of a row."""
     if assignment.scale == "smoke":
         return _SMOKE
     if assignment.scale == "paper":

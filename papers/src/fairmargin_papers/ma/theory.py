@@ -15,7 +15,7 @@ from fairmargin.models.linear import LinearClassifier
 from fairmargin_papers.shared.claims import Claim, by_settings
 from fairmargin_papers.shared.paper import Assignment, Findings, Part, Picture
 from fairmargin_papers.shared.pictures import line_style, panels, styled
-from fairmargin_papers.shared.settings import Tally, counter_example, in_blocks, tally_of
+from fairmargin_papers.shared.tally import Tally, counter_example, in_blocks, tally_of
 from fairmargin_papers.shared.theory_pictures import classes_by_training
 from fairmargin_papers.theory.gaussian_classes import GaussianClasses
 from fairmargin_papers.theory.generalisation import mean_coin_gap
@@ -27,7 +27,7 @@ _SURE = 0.999
 
 
 def run(assignment: Assignment) -> Findings:
-    """Every theorem in random settings, the known counter-examples, and an audit of samples."""
+    """Test every theorem in random settings, with known counter-examples, and against an audit of samples."""
     count = assignment.by_scale(200, 20_000, 100_000)
     samples = assignment.by_scale(5_000, 500_000, 1_000_000)
     rows = [*_equal(assignment, count), *_unequal(assignment, count), _flips(assignment), _sampled(assignment, samples)]
@@ -80,7 +80,7 @@ PART = Part("theory", "theorems and closed forms", frozenset({1, 2, 3, 4, 5, 6})
 
 
 def settings(count: int, *, equal: bool, seed: int = 0) -> Settings:
-    """Random parameters of two classes with equal variances, or with σ₋ ≥ σ₊, and ε_train ≤ ε_test.
+    """Return random parameters of two classes with equal variances, or with σ₋ ≥ σ₊, and ε_train ≤ ε_test.
 
     >>> bool((settings(20, equal=False)["σ₋"] >= settings(20, equal=False)["σ₊"]).all())
     True
@@ -102,7 +102,7 @@ def settings(count: int, *, equal: bool, seed: int = 0) -> Settings:
 
 
 def _answers(assignment: Assignment, values: Settings, names: Sequence[str]) -> dict[str, tuple[Bools, Bools]]:
-    """Premise and conclusion of the named statements in every setting."""
+    """Return premise and conclusion of the named statements in every setting."""
     count = len(values["d"])
     kept = {name: (np.zeros(count, np.bool_), np.zeros(count, np.bool_)) for name in names}
 
@@ -113,7 +113,7 @@ def _answers(assignment: Assignment, values: Settings, names: Sequence[str]) -> 
                 kept[statement.name][0][start:end] = statement.premise_holds
                 kept[statement.name][1][start:end] = statement.conclusion_holds
 
-    in_blocks(count, 1_000, look, partial(assignment.tell, "ma: settings looked at"))
+    in_blocks(count, 1_000, look, partial(assignment.progress, "ma: settings looked at"))
     return kept
 
 
@@ -130,7 +130,6 @@ def _equal(assignment: Assignment, count: int) -> list[Claim]:
         claims[1].found(
             str(printed),
             printed.verdict,
-            letter="a",
             remark="The paper calls K = dκ “a positive constant”; it is positive only for a share of class + above ½. "
             "At ½ both err alike, and below it the order is reversed. All shares are counted here, in the other rows "
             "only those with κ > 0. " + counter_example(printed, values),
@@ -138,7 +137,6 @@ def _equal(assignment: Assignment, count: int) -> list[Claim]:
         claims[1].found(
             str(more_of_plus),
             more_of_plus.verdict,
-            letter="b",
             text="(ours) The same where the “positive constant” is positive: more than half of the samples are +.",
             printed="",
         ),
@@ -190,7 +188,6 @@ def _unequal(assignment: Assignment, count: int) -> list[Claim]:
         claims[1].found(
             str(bias),
             bias.verdict,
-            letter="c",
             text="At unequal variances the printed bias is the one with the least training error.",
             remark="Factors of d are missing: right for d = 1 only, and there where the stationary point is the "
             "minimum. " + counter_example(bias, values),
@@ -198,7 +195,6 @@ def _unequal(assignment: Assignment, count: int) -> list[Claim]:
         claims[2].found(
             str(growth),
             growth.verdict,
-            letter="a",
             remark="At μ = 1, σ = 1 and 2, d = 10, α = ½, ε_test = 0.4, VCRA is "
             f"{start:.2f}·10⁻⁴ at ε_train = 0, {dip:.2f}·10⁻⁴ at 0.15 and {end:.2f}·10⁻⁴ at 0.4: it falls, then rises. "
             + counter_example(growth, values),
@@ -206,7 +202,6 @@ def _unequal(assignment: Assignment, count: int) -> list[Claim]:
         claims[2].found(
             str(mended),
             mended.verdict,
-            letter="b",
             text="(ours) It does from ε_test on, if σ₋ ≥ σ₊ and κ ≥ 0.",
             printed="",
             remark="What is left of the theorem at unequal variances; at equal ones it holds from 0 on.",
@@ -228,7 +223,7 @@ def _sampled(assignment: Assignment, samples: int) -> Claim:
     x, y = _KNOWN.sample(samples, seed=0)
     inside, radii = Tally(0, 0), (0.0, 0.15, 0.4)
     for done, train in enumerate(radii):
-        assignment.tell("ma: classifiers audited", done, len(radii))
+        assignment.progress("ma: classifiers audited", done, len(radii))
         bias = float(np.asarray(_KNOWN.bias(train)))
         model = LinearClassifier([np.zeros(x.shape[1]), np.ones(x.shape[1])], [0.0, bias], classes=(-1, 1))
         distances = measure(model, x, y, ExactLinear(Norm.LINF), progress=False)
@@ -236,11 +231,10 @@ def _sampled(assignment: Assignment, samples: int) -> Claim:
             fooled = distances.values[y == sign] <= _KNOWN_TEST
             low, high = binomial_interval(int(fooled.sum()), len(fooled), _SURE)
             inside = Tally(inside.holding + (low <= float(np.asarray(error)) <= high), inside.of + 1)
-    assignment.tell("ma: classifiers audited", len(radii), len(radii))
+    assignment.progress("ma: classifiers audited", len(radii), len(radii))
     return assignment.claims[2].found(
         f"{inside.holding} of {inside.of} inside their {_SURE:.1%} intervals",
         by_settings(inside.holding, inside.of),
-        letter="c",
         text="(ours) Closed forms agree with an audit of samples: robust errors of both classes at ε_train = 0, 0.15, "
         "0.4.",
         printed="",

@@ -18,14 +18,14 @@ def run(assignment: Assignment) -> Findings:
     data = three_classes(300)
     alike, farthest = 0, []
     for seed in range(seeds):
-        assignment.tell("nanda2020: tiny networks", seed, seeds)
+        assignment.progress("nanda2020: tiny networks", seed, seeds)
         plain, hard, soft = (
             trained(data, method, seed, epochs)
             for method in (ERM(), AdvERM(weight=0.1, radius=0.5, temperature=0.0), AdvERM(weight=0.1, radius=0.5))
         )
         alike += all(torch.equal(plain[name], hard[name]) for name in plain)
         farthest.append(max(float((plain[name] - soft[name]).abs().max()) for name in plain))
-    assignment.tell("nanda2020: tiny networks", seeds, seeds)
+    assignment.progress("nanda2020: tiny networks", seeds, seeds)
     row = assignment.claims[7].found(
         f"the same weights bit for bit for {alike} of {seeds} seeds; with a sigmoid a weight differs by "
         f"{min(farthest):.2g} or more",

@@ -1,6 +1,6 @@
 """Networks before and after AdvERM: the gap between a group's curve and that of the rest, and the accuracy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +9,12 @@ from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.nanda.warm import start_from_imagenet
 from fairmargin_papers.nanda2020.gaps import Change, curves_picture, gap_of, gaps_picture
 from fairmargin_papers.nanda2020.studies import PLAIN, Setting, settings
-from fairmargin_papers.shared.claims import Claim, Verdict, by_all, by_direction
+from fairmargin_papers.shared.claims import Claim, Decision, Verdict, by_all, by_direction, directed
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin_papers.shared.trained import run_grid
 
-_PRICE = 1.0  # points of accuracy: a loss of less is none, as in the paper (it reports +0.85 and −0.73 points)
+_PRICE = 1.0  # points of accuracy that count as no loss, as in the paper (it reports +0.85 and −0.73 points)
 _SIGNS = {"truck": "more robust than the rest in the paper", "cat": "", "Black": "less robust in the paper"}
 _FACES = (
     "Predicting age from a face is a flawed task, and race is the dataset's coding, not people's own words: these "
@@ -90,21 +90,20 @@ def changes_of(grid: StudyRun, setting: Setting) -> list[Change]:
 def rows(claims: Mapping[int, Claim], changes: Sequence[Change], missing: Mapping[bool, str]) -> tuple[Claim, ...]:
     """Return one row per claim and change; if data are missing, one row with the reason."""
     found: list[Claim] = []
-    for number, role, faces in ((1, "truck", False), (2, "Black", True), (5, "cat", False)):
-        claim, some = claims[number], [change for change in changes if change.target.role == role]
-        found += _lettered(claim, [_gap_row(claim, each) for each in some], missing, faces)
-    for number, role, faces in ((3, "truck", False), (4, "Black", True)):
-        claim, some = claims[number], [change for change in changes if change.target.role == role]
-        found += _lettered(claim, [_accuracy_row(claim, each) for each in some], missing, faces)
+    for number, role, row in _ROWS:
+        answers = [row(claims[number], each) for each in changes if each.target.role == role]
+        reason = missing.get(role == "Black") or next(iter(missing.values()), "nothing was measured")
+        found += answers or [claims[number].untested(reason)]
     trend = [_trend_row(claims[6], some) for some in (_one_case(changes, role) for role in ("truck", "Black")) if some]
-    return (*found, *_lettered(claims[6], trend, missing, False))
+    reason = missing.get(False) or next(iter(missing.values()), "nothing was measured")
+    return (*found, *(trend or [claims[6].untested(reason)]))
 
 
 def narrowed(change: Change) -> Verdict:
     """Return whether the group came nearer to the rest, at τ and over the whole curves.
 
-    The regulariser is about the shares beyond τ, and the paper speaks of the difference between both curves. The
-    relative area alone is not the claim: it can fall while the shares at τ move apart.
+    The regulariser reduces the difference of the shares beyond τ, and the paper's claim is about the difference between
+    the curves. The relative area alone is not the claim: it can fall while the shares at τ differ more.
     """
     at_radius = by_direction(change.difference("bias").interval, "below")
     return by_all([at_radius, by_direction(change.ratio("relative").interval, "below", 1.0)])
@@ -116,21 +115,20 @@ def _gap_row(claim: Claim, change: Change) -> Claim:
             f"{change.name}: {change.collapsed} of {len(change.before) + len(change.after)} networks give one answer "
             "to everything, and have no gap",
             "undecided",
-            remark=f"A training that ends so says nothing about gaps. {change.setting.instead}".rstrip(),
+            remark=f"A training that ends so says nothing about gaps. {change.setting.instead}",
         )
     relative, between, sigma = (change.means(of) for of in ("relative", "between", "sigma"))
     ratio = change.ratio("relative")
     return claim.found(
         f"{change.name}: {_at_radius(change)}; relative gap {_arrow(relative, '.3f')}, {ratio.mean:.2f} times as wide",
-        narrowed(change),
-        interval=ratio.interval,
+        Decision(narrowed(change), ratio.interval),
         remark=f"{_sign(change)} σ goes {_arrow(sigma, '+.3f')}. The area between both curves itself goes "
-        f"{_arrow(between, '.4f')} ({change.difference('between').text(1, 4)}). {change.setting.instead}".rstrip(),
+        f"{_arrow(between, '.4f')} ({change.difference('between').text(1, 4)}). {change.setting.instead}",
     )
 
 
 def _at_radius(change: Change) -> str:
-    """Say by how much the shares of correct samples beyond τ differ, which the regulariser pulls together."""
+    """Describe how much the shares of correct samples beyond τ differ, which the regulariser reduces."""
     before, after = (100 * share for share in change.means("bias"))
     said = change.difference("bias").times(100).signed(1)
     return f"at τ = {change.setting.radius:g} the shares differ by {before:.1f} → {after:.1f} points ({said})"
@@ -141,11 +139,19 @@ def _accuracy_row(claim: Claim, change: Change) -> Claim:
     before, after = (f"{share:.2%}" for share in change.means("accuracy"))
     return claim.found(
         f"{change.name}: {before} → {after}, {difference.text(digits=2)} points",
-        by_direction(difference.interval, "above", -_PRICE),
-        interval=difference.interval,
+        directed(difference, "above", -_PRICE),
         remark="The paper says that AdvERM costs no accuracy: it holds if the change lies above −1 point, "
-        f"and does not if it lies below. {change.setting.instead}".rstrip(),
+        f"and does not if it lies below. {change.setting.instead}",
     )
+
+
+_ROWS: tuple[tuple[int, str, Callable[[Claim, Change], Claim]], ...] = (
+    (1, "truck", _gap_row),
+    (2, "Black", _gap_row),
+    (5, "cat", _gap_row),
+    (3, "truck", _accuracy_row),
+    (4, "Black", _accuracy_row),
+)
 
 
 def _one_case(changes: Sequence[Change], role: str) -> list[Change]:
@@ -175,15 +181,6 @@ def _times(change: Change) -> str:
     return f"{points.signed(1)} and {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
-def _lettered(claim: Claim, found: list[Claim], missing: Mapping[bool, str], faces: bool) -> list[Claim]:
-    """Several answers get letters; none at all is a row that says why."""
-    if not found:
-        return [claim.untested(missing.get(faces) or next(iter(missing.values()), "nothing was measured"))]
-    if len(found) == 1:
-        return found
-    return [replace(row, letter="abcdefghijklmnopqrstuvwxyz"[place]) for place, row in enumerate(found)]
-
-
 def _arrow(pair: tuple[float, float], how: str) -> str:
     return " → ".join(f"{value:{how}}" for value in pair).replace("-", "−")
 
@@ -196,7 +193,7 @@ def _sign(change: Change) -> str:
 
 
 def pictures(changes: Sequence[Change]) -> tuple[Picture, ...]:
-    """Curves before and after, a figure for each kind of data, and the gaps of all."""
+    """Draw the curves before and after, one figure per kind of data, and the gaps of all."""
     if not changes:
         return ()
     found = []

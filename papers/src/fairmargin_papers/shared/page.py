@@ -1,4 +1,4 @@
-"""The page of a paper: claims, what was found, verdicts and pictures, in Markdown and JSON, the same at every run."""
+"""The page of a paper in Markdown and JSON: claims with results and verdicts, remarks, tables and figures."""
 
 import json
 from collections.abc import Sequence
@@ -21,46 +21,28 @@ _TESTABLE = {"closely": "", "direction": "in direction only", "not here": "not h
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """All that a page shows.
-
-    Parameters
-    ----------
-    paper, scale
-        What was run.
-    claims
-        Every row, in order.
-    pictures
-        In order.
-    notes
-        What was run, in sentences.
-    versions
-        Of all that numbers depend on.
-    rooted
-        Whether datasets were read from a folder that was named.
-    tables
-        In order.
-    """
+    """Content of a page, everything in the order in which it is shown."""
 
     paper: Paper
     scale: Scale
     claims: Sequence[Claim]
     pictures: Sequence[Picture]
-    notes: Sequence[str]
-    versions: dict[str, str]
-    rooted: bool = False
+    notes: Sequence[str]  # sentences on what was run
+    versions: dict[str, str]  # versions of the software on which the numbers depend
+    rooted: bool = False  # whether datasets were read from a folder that was given
     tables: Sequence[Table] = ()
 
     @property
     def command(self) -> str:
-        """What makes the page; DATA stands for a folder, whose path is this machine's own affair."""
+        """Command that writes the page, with DATA in place of the path of the folder of the datasets."""
         root = " --root DATA" if self.rooted else ""
         return f"fairmargin reproduce {self.paper.name} --scale {self.scale}{root}"
 
 
 def write_page(shown: Shown, out: Path) -> Path:
-    """`out/PAPER.md` with `out/PAPER/claims.json` and the pictures beside that; gives the path of the page.
+    """Write `out/PAPER.md`, `out/PAPER/claims.json` and the figures beside it, and return the path of the page.
 
-    No date and no path of this machine is inside: the same numbers give the same bytes.
+    The files contain no date and no path of this machine, so that equal numbers give equal bytes.
     """
     folder = out / shown.paper.name
     try:
@@ -140,7 +122,7 @@ def json_text(shown: Shown) -> str:
 
 
 def claim_as_json(claim: Claim) -> dict[str, Any]:
-    """One row, with its name."""
+    """Return one row for JSON, with its name."""
     row = asdict(claim)
     if claim.interval is not None:
         row["interval"] = [limit if abs(limit) < float("inf") else str(limit) for limit in claim.interval]
@@ -148,7 +130,7 @@ def claim_as_json(claim: Claim) -> dict[str, Any]:
 
 
 def counts(claims: Sequence[Claim]) -> dict[Verdict, int]:
-    """How many rows got each verdict."""
+    """Return the number of rows with each verdict."""
     return {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in _VERDICTS}
 
 
@@ -169,7 +151,7 @@ def _by_remark(claims: Sequence[Claim]) -> dict[str, list[str]]:
 def _row(claim: Claim) -> str:
     ours = claim.ours
     if claim.interval is not None:
-        # What is held against chance is a share, and told in per cent.
+        # A result that is compared with chance is a share, which is shown in per cent.
         low, high = (number(limit) if claim.chance is None else f"{limit:.1%}" for limit in claim.interval)
         ours += f" [{low}, {high}]"
     if claim.chance is not None:

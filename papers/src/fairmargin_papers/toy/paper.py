@@ -19,31 +19,25 @@ from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
-from fairmargin_papers.shared.claims import Claim, Testable, by_direction, limits_of
+from fairmargin_papers.shared.claims import Claim, Decision, by_direction, numbered
 from fairmargin_papers.shared.paper import Assignment, Findings, Paper, Part, Picture
 from fairmargin_papers.toy.pictures import Perfect, three_classes_picture, two_classifiers_picture
 
-_CLOSELY: Testable = "closely"
-
-TOYS = (
-    Claim(
-        "nanda",
-        1,
+CLAIMS = numbered(
+    "nanda",
+    (
+        "closely",
         "Two classifiers are right about every point; within a budget τ one lets more round than cross points be "
         "attacked, the other as many of both.",
         "70% / 30% against 30% / 30%, accuracy 100%",
-        _CLOSELY,
     ),
-    Claim(
-        "nanda",
-        2,
+    (
+        "closely",
         "In a toy of three classes one class's curve falls significantly faster although all three are classified "
         "similarly well.",
         "shown in Figure 2",
-        _CLOSELY,
     ),
 )
-
 
 _WEAK = "brown"
 _SEEDS = 3
@@ -51,7 +45,7 @@ _SPLITS: tuple[Split, ...] = ("train", "test")
 
 
 def run(assignment: Assignment) -> Findings:
-    """Both toys, measured exactly."""
+    """Measure both toys exactly."""
     first, two = _two_classifiers(assignment.claims[1])
     second, three, note = _three_classes(assignment)
     return Findings(
@@ -106,19 +100,17 @@ def _three_classes(assignment: Assignment) -> tuple[Claim, Figure, str]:
     plan = AuditSettings(resamples=assignment.by_scale(500, 2_000, 2_000))
     fits = []
     for seed in range(_SEEDS):
-        assignment.tell("toy: fits", seed, _SEEDS)
+        assignment.progress("toy: fits", seed, _SEEDS)
         fits.append(_fit(three_classes(count, seed), plan))
-    assignment.tell("toy: fits", _SEEDS, _SEEDS)
-    # Each interval is of the samples audited and knows nothing of other fits, which differ by more: span them all.
-    limits = [limits_of(fit.sigma) for fit in fits]
-    interval = min(low for low, _ in limits), max(high for _, high in limits)
+    assignment.progress("toy: fits", _SEEDS, _SEEDS)
+    # Each interval is about the samples of one fit, and other fits differ by more: the interval spans them all.
+    interval = min(fit.sigma.low for fit in fits), max(fit.sigma.high for fit in fits)
     alike = all(fit.alike for fit in fits)
     values = ", ".join(f"{fit.sigma.value:+.3f}" for fit in fits)
     accuracies = "; ".join(", ".join(f"{name} {share:.1%}" for name, share in fit.accuracy.items()) for fit in fits)
     row = assignment.claims[2].found(
         f"σ({_WEAK}) = {values} with {_SEEDS} seeds".replace("-", "−"),
-        by_direction(interval, "below") if alike else "does not hold",
-        interval=interval,
+        Decision(by_direction(interval, "below") if alike else "does not hold", interval),
         remark=f"Accuracy by seed: {accuracies}; the classes' 95 % intervals "
         f"{'overlap' if alike else 'do not overlap for every seed'}. σ is the area under the class's curve over that "
         "of the others, minus 1. The interval spans those of all seeds, each of its own samples and fit; with more "
@@ -173,4 +165,4 @@ REFERENCE = (
     "Disparity in Deep Learning”, FAccT 2021."
 )
 
-PAPER = Paper("toy", "Nanda’s toys", REFERENCE, TOYS, (PART,), {})
+PAPER = Paper("toy", "Nanda’s toys", REFERENCE, CLAIMS, (PART,), {})

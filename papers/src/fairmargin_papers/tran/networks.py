@@ -1,9 +1,6 @@
 """Tran's claims about networks: sweeps over the fairness penalty, fair and robust training, and the pair of faces."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from string import ascii_lowercase
 
 from fairmargin_papers.shared.claims import Claim
 from fairmargin_papers.shared.original import Original
@@ -44,7 +41,7 @@ _CROSSES = "A cross marks a λ at which networks collapsed."
 
 
 def run(assignment: Assignment) -> Findings:
-    """Every sweep and the grid; data that are not at hand leave their own rows untested."""
+    """Run the sweeps and grids; missing data leave only their own rows not tested."""
     claims = assignment.claims
     rows: list[Claim] = []
     done: list[Sweep] = []
@@ -70,7 +67,7 @@ def run(assignment: Assignment) -> Findings:
         rows += hardening_rows(claims, hardened[-1])
     tables = (group_loss_table(done),) if done else ()
     notes = (*_notes(done, hardened), *assignment.by_scale((), (_CHOSEN,), ()))
-    return Findings(lettered(rows), _pictures(done, hardened, pair), notes, tables)
+    return Findings(tuple(rows), _pictures(done, hardened, pair), notes, tables)
 
 
 _DIFFERENCES = (
@@ -102,25 +99,8 @@ PART = Part(
 )
 
 
-def lettered(rows: Sequence[Claim]) -> tuple[Claim, ...]:
-    """Sort rows by claim, and add letters to claims with several rows.
-
-    >>> blank = [Claim("tran", number, "", "", "closely") for number in (9, 10, 9)]
-    >>> [row.name for row in lettered(blank)]
-    ['9a', '9b', '10']
-    """
-    several = Counter(row.number for row in rows)
-    seen: Counter[int] = Counter()
-    found = []
-    for row in sorted(rows, key=lambda each: each.number):
-        letter = ascii_lowercase[seen[row.number]] if several[row.number] > 1 else ""
-        seen[row.number] += 1
-        found.append(replace(row, letter=letter))
-    return tuple(found)
-
-
 def _untested(claim: Claim, subject: Subject, reason: str) -> Claim:
-    return replace(claim.untested(reason), text=f"{claim.text.rstrip('.')}: {subject.title}.")
+    return claim.untested(reason, text=f"{claim.text.rstrip('.')}: {subject.title}.")
 
 
 def _nothing_fair(claim: Claim) -> Claim:

@@ -17,71 +17,43 @@ Methods = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Data and a network, how it is trained plainly, and how what comes of it is trained on.
+    """Data and a network, with the settings of its plain training and of the trainings that continue from it.
 
-    Every network of a seed starts from the same plainly trained one. From random weights the ramp loss has no gradient
-    where a margin is below 0, which is nearly everywhere, and a penalty of the printed size ends in one class.
-
-    Parameters
-    ----------
-    name, title
-        Of its folder, and for people.
-    data, groups
-        The section of the data, and the partition by which losses are pulled together and violations measured.
-    network
-        The architecture.
-    start, training
-        How it is trained plainly first, and then by each method.
-    weights
-        Every λ, the first of them 0.
-    radii
-        Of RFGSM.
-    seeds
-        Of the trainings.
+    Every network of a seed starts from the same plainly trained one. With random initial weights the ramp loss has no
+    gradient where a margin is below 0, which is nearly everywhere, and a penalty of the printed size leads to networks
+    that predict a single class.
     """
 
-    name: str
+    name: str  # of its folder
     title: str
-    data: Mapping[str, Any]
-    groups: str
-    network: str
-    start: Mapping[str, Any]
-    training: Mapping[str, Any]
-    weights: tuple[float, ...]
-    radii: tuple[str, ...]
+    data: Mapping[str, Any]  # section of the data
+    groups: str  # partition on which the penalty acts, and by which violations are measured
+    network: str  # architecture
+    start: Mapping[str, Any]  # settings of the plain training
+    training: Mapping[str, Any]  # settings of the trainings that continue from it
+    weights: tuple[float, ...]  # values of λ, of which the first is 0
+    radii: tuple[str, ...]  # of RFGSM
     seeds: tuple[int, ...] = (0, 1, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """A sweep over λ.
-
-    Parameters
-    ----------
-    subject
-        On what.
-    losses
-        With which losses.
-    estimator, measured
-        How the distance to the boundary is measured, and on how many test samples of each group.
-    pair
-        The radius at which a pair of pictures is looked for; empty where it is not.
-    """
+    """A sweep over λ."""
 
     subject: Subject
     losses: tuple[str, ...]
-    estimator: str
-    measured: int
-    pair: str = ""
+    estimator: str  # of the distance to the boundary
+    measured: int  # number of test samples of each group on which distances are measured
+    pair: str = ""  # radius at which an example for the pair of models is searched for; empty for no search
 
 
 @dataclass(frozen=True, slots=True)
 class HardeningPlan:
-    """A grid over λ and the radius trained with, ε_*, by so many steps of PGD."""
+    """A grid over λ and the training radius ε_*."""
 
     subject: Subject
     trained_radii: tuple[str, ...]
-    steps: int
+    steps: int  # of PGD in training
 
 
 def penalised(loss: str, weight: float) -> str:
@@ -104,7 +76,7 @@ def sweep_methods(plan: SweepPlan) -> Methods:
 
 
 def hardening_methods(plan: HardeningPlan) -> Methods:
-    """Fair and robust training at every ε_* and λ."""
+    """Return the methods of a grid: fair and robust training at every ε_* and λ."""
     return {
         penalised(radius, weight): f"fair_robust:weight={weight:g},radius={radius},steps={plan.steps}"
         for radius in plan.trained_radii
@@ -123,9 +95,9 @@ def following_sections(subject: Subject, methods: Methods, seed: int, weights: s
 
 
 def run_subject(assignment: Assignment, name: str, subject: Subject, methods: Methods) -> tuple[StudyRun, ...]:
-    """Train plainly, then by every method from there; one grid a seed.
+    """Train plainly, then continue by every method, and return one run per seed.
 
-    Starts lie in one folder for all subjects, so that equal ones are trained once.
+    The plain trainings of all subjects share a folder, so that equal ones are trained once.
     """
     begun = run_grid(replace(assignment, folder=assignment.folder / "start"), starting_sections(subject))
     grids = []
@@ -214,7 +186,7 @@ def _race(per_gender: int) -> Subject:
 
 
 def _faces(task: str, per_gender: int) -> dict[str, Any]:
-    """Drawn by gender: races and ages keep their shares, which are as unequal as in the paper."""
+    """Return data drawn by gender, so that races and ages keep their shares, which are as unequal as in the paper."""
     size = {"size": 32, "per_group": per_gender, "audit_per_group": 500}
     return {"data": "utkface", "task": task, "by": "gender", **size}
 
@@ -248,7 +220,7 @@ def paper_sweeps() -> tuple[SweepPlan, ...]:
     """Return the sweeps of the scale "paper"."""
     race = _paper_race()
     age = _paper_subject(AGE, "UTKFace by age in decades", {"data": "utkface", "task": "age9"}, "vgg13", _COLOUR)
-    # VGG-13 cannot take 28×28 pixels, as the paper says; there it used its CNN.
+    # VGG-13 does not accept 28×28 pixels; the paper uses its CNN there.
     fashion = _paper_subject(FASHION, "Fashion-MNIST", {"data": "fashion-mnist"}, "cnn6", _GREY)
     cifar = _paper_subject(OBJECTS, "CIFAR-10", {"data": "cifar10"}, "vgg13", _COLOUR)
     plumb = "plumb:steps=40"

@@ -1,4 +1,4 @@
-"""Many settings of a theorem's parameters at once, and how many of them it survives."""
+"""Counts of the settings of a theorem's parameters in which it holds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats
+from fairmargin.core.progress import Count
 from fairmargin.errors import InputError
 from fairmargin_papers.shared.claims import Verdict, by_settings
 from fairmargin_papers.theory.statement import Statement
@@ -13,23 +14,15 @@ from fairmargin_papers.theory.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """In how many of the settings that meet a statement's premise its conclusion holds.
-
-    Parameters
-    ----------
-    holding, of
-        Settings in which it holds, of those that meet the premise.
-    first_failure
-        The position of the first setting in which it does not; −1 if there is none.
-    """
+    """Number of settings in which the conclusion of a statement holds, of those that meet its premise."""
 
     holding: int
     of: int
-    first_failure: int = -1
+    first_failure: int = -1  # position of the first setting in which it does not hold; −1 if there is none
 
     @property
     def verdict(self) -> Verdict:
-        """One counter-example decides against a theorem."""
+        """Verdict on the theorem; one counter-example refutes it."""
         return by_settings(self.holding, self.of)
 
     def __str__(self) -> str:
@@ -37,7 +30,7 @@ class Tally:
 
 
 def tally(statement: Statement) -> Tally:
-    """Count a statement's settings.
+    """Count the settings of a statement.
 
     >>> print(tally(Statement("T", "", "", np.array([True, True, False]), np.array([True, False, False]))))
     1 of 2 settings
@@ -73,9 +66,9 @@ def counter_example(found: Tally, values: dict[str, Floats]) -> str:
     return f"Counter-example: {said.replace('-', '−')}."
 
 
-def in_blocks(count: int, size: int, work: Callable[[int, int], None], tell: Callable[[int, int], None]) -> None:
-    """Call `work(start, end)` block after block, so that memory stays small and progress can be seen."""
+def in_blocks(count: int, size: int, work: Callable[[int, int], None], progress: Count) -> None:
+    """Call `work(start, end)` block by block, which limits memory, and report progress."""
     for start in range(0, count, size):
         end = min(start + size, count)
         work(start, end)
-        tell(end, count)
+        progress(end, count)
