@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairmargin_papers.catalog import PAPERS
-from fairmargin_papers.shared.claims import Claim
+from fairmargin_papers.shared.claims import Claim, Decision
 from fairmargin_papers.shared.page import Shown, json_text, markdown
 from fairmargin_papers.shared.paper import Findings, NotPossibleHereError, Paper, Part, Picture, Table
 from fairmargin_papers.shared.pictures import panels
@@ -23,14 +23,14 @@ def water(assignment):
     figure, (axis,) = panels()
     axis.plot([0, 1], [0, 1])
     assignment.progress("pouring", 1, 1)
-    wet = assignment.claims[1].found("0.5", "holds", interval=(0.25, 0.75), chance=0.5, remark="Touched.")
+    wet = assignment.claims[1].found("0.5", Decision("holds", (0.25, 0.75), 0.5), remark="Touched.")
     return Findings((wet,), (Picture("drops", "Drops of\nwater", figure),), ("One glass.",))
 
 
 def fire(assignment):
     claim = assignment.claims[2]
-    unsure = claim.found("b", "undecided", letter="b", interval=(0.25, float("inf")), remark="Felt.")
-    return Findings((unsure, claim.found("a", "does not hold", letter="a", remark="Felt.")))
+    unsure = claim.found("b", Decision("undecided", (0.25, float("inf"))), remark="Felt.")
+    return Findings((claim.found("a", "does not hold", remark="Felt."), unsure))
 
 
 WATER, FIRE = Part("water", "pouring", frozenset({1}), water), Part("fire", "burning", frozenset({2}), fire)

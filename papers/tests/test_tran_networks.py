@@ -5,15 +5,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from fairmargin.studies.grid import plan_study
-from fairmargin.studies.study_file import make_study_file
 
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
+from fairmargin.core.progress import silent
+from fairmargin.core.radius import parse_radius
 from fairmargin.errors import InputError
+from fairmargin.study.study_file import make_study
+from fairmargin_papers.shared.claims import lettered
 from fairmargin_papers.shared.paper import SCALES, Assignment, NotPossibleHereError
 from fairmargin_papers.tran import networks as tran_networks
-from fairmargin_papers.tran import studies as tran_sweep_study
+from fairmargin_papers.tran import studies as tran_studies
 from fairmargin_papers.tran.claims import sweep_numbers, sweep_rows
 from fairmargin_papers.tran.figures import (
     along_weights_picture,
@@ -23,9 +25,9 @@ from fairmargin_papers.tran.figures import (
     pair_picture,
 )
 from fairmargin_papers.tran.hardening import Hardened, by_weight, hardening_rows
-from fairmargin_papers.tran.networks import PART, lettered
+from fairmargin_papers.tran.networks import PART
 from fairmargin_papers.tran.pair import CASES, NOISES, Pair, cases, pair_rows
-from fairmargin_papers.tran.paper import TRAN
+from fairmargin_papers.tran.paper import CLAIMS as PRINTED
 from fairmargin_papers.tran.studies import (
     CROSS_ENTROPY,
     GROUP_LOSS,
@@ -40,13 +42,13 @@ from fairmargin_papers.tran.studies import (
 )
 from fairmargin_papers.tran.sweep import Curves, GroupNumbers, Sweep, collapsed
 
-CLAIMS = {claim.number: claim for claim in TRAN}
+CLAIMS = {claim.number: claim for claim in PRINTED}
 WEIGHTS = (0.0, 0.5, 1.0)
 SEEDS = np.array([-0.001, 0.0, 0.001])[:, None]  # what three seeds differ by
 
 
-def assigned(scale, folder, tell=lambda *_: None):
-    return Assignment(scale, folder, CLAIMS, tell)
+def assigned(scale, folder):
+    return Assignment(scale, folder, CLAIMS, silent)
 
 
 def curves(*, natural=0.0, violation=0.0, margin=0.0, distance=0.0, boundary=0.0, base=0.3, gone=(), spread=0.01):
@@ -256,23 +258,22 @@ def test_the_studies_of_every_scale_can_be_planned(tmp_path, scale):
     for subject, methods in both:
         assert subject.weights[0] == 0
         assert all(one < other for one, other in pairwise(subject.weights))
-        assert len(plan_study(make_study_file(starting_sections(subject)))) == 2 * len(subject.seeds)
-        follows = plan_study(make_study_file(following_sections(subject, methods, 1, "weights.safetensors")))
-        assert len(follows) == len(methods) * (1 + len(subject.radii))
-        assert {task.cell.network.start for task in follows} == {"weights.safetensors"}
+        assert len(make_study(starting_sections(subject)).members) == len(subject.seeds)
+        follows = make_study(following_sections(subject, methods, 1, "weights.safetensors")).members
+        assert len(follows) == len(methods)
+        for member in follows:
+            assert member.model.weights == "weights.safetensors"
+            assert [each.options.radius for each in member.measurements] == [tuple(map(parse_radius, subject.radii))]
 
 
 def test_data_that_are_not_there_leave_their_own_rows_untested(tmp_path, monkeypatch):
     def missing(*_):
         raise NotPossibleHereError("no data here")
 
-    monkeypatch.setattr(tran_sweep_study, "run_grid", missing)
+    monkeypatch.setattr(tran_studies, "run_grid", missing)
     found = tran_networks.run(assigned("laptop", tmp_path))
     assert {row.number for row in found.claims} == PART.numbers
     assert {(row.verdict, row.remark) for row in found.claims} == {("not tested", "no data here")}
-    names = [row.name for row in found.claims]
-    assert len(names) == len(set(names))
-    assert "9a" in names
     assert "UTKFace by race" in found.claims[0].text
     assert found.pictures == ()
 
