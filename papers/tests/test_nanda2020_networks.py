@@ -10,7 +10,6 @@ import pytest
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.progress import silent
-from fairmargin.errors import InputError
 from fairmargin.runner.trainer import make_method
 from fairmargin.study.study_file import make_study
 from fairmargin_papers.nanda2020 import networks as adverm_networks
@@ -98,11 +97,6 @@ def test_a_network_that_answers_one_thing_has_no_gap_and_decides_nothing():
     assert found["1"].verdict == "undecided"
     assert "1 of 6 networks give one answer" in found["1"].ours
     assert found["6"].verdict == "undecided"
-
-
-def test_a_group_that_is_not_there_is_named():
-    with pytest.raises(InputError, match="no group 'lorry', only"):
-        gap_of(distances(1.0, 1.0, 0), GROUPS, "lorry", 0.3)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from fairmargin.models.linear import LinearClassifier
 from fairmargin.training.methods.plain import ERM, AdvERM
 from fairmargin_papers.farmur.linear_distances import formulas, random_model
 from fairmargin_papers.nanda2020 import indicator
-from fairmargin_papers.shared.paper import parse_scale
 from fairmargin_papers.shared.tally import Tally, counter_example, named, tally
 from fairmargin_papers.theory.gaussian_pair import GaussianPair
 from fairmargin_papers.theory.statement import Statement
@@ -80,10 +79,3 @@ def test_settings_outside_of_a_premise_do_not_count():
     assert counted.verdict == "does not hold"
     assert counter_example(counted, {"K": np.array([1.0, 2.0, -3.5, 4.0])}) == "Counter-example: K = −3.5."
     assert counter_example(Tally(3, 3), {}) == ""
-    with pytest.raises(Exception, match="no statement"):
-        named([], "T")
-
-
-def test_a_scale_that_does_not_exist_gets_a_suggestion():
-    with pytest.raises(ValueError, match="Did you mean 'laptop'"):
-        parse_scale("labtop")

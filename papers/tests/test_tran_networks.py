@@ -10,7 +10,6 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.progress import silent
 from fairmargin.core.radius import parse_radius
-from fairmargin.errors import InputError
 from fairmargin.study.study_file import make_study
 from fairmargin_papers.shared.claims import lettered
 from fairmargin_papers.shared.paper import SCALES, Assignment, NotPossibleHereError
@@ -292,10 +291,3 @@ def test_one_seed_alone_decides_nothing(tmp_path):
         *(getattr(plain, n)[:1] for n in ("natural", "violation", "margin", "distance", "boundary", "collapsed")),
     )
     assert {row.verdict for row in sweep_rows(CLAIMS, swept(tmp_path, one))} == {"undecided"}
-
-
-def test_numbers_that_are_none_are_refused(tmp_path):
-    plain = curves()
-    plain.natural[0, 0] = np.nan
-    with pytest.raises(InputError, match="finite"):
-        sweep_rows(CLAIMS, swept(tmp_path, plain))

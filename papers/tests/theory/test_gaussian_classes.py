@@ -16,7 +16,6 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.errors import InputError
 from fairmargin.inference.shares import binomial_interval
 from fairmargin.models.linear import LinearClassifier
 from fairmargin_papers.theory.gaussian_classes import GaussianClasses
@@ -558,83 +557,6 @@ def test_samples_have_the_classes_means_and_spreads_and_depend_on_the_seed_alone
     again, other = classes.sample(40_000, seed=1)[0], classes.sample(40_000, seed=2)[0]
     assert (again == x).all()
     assert (other != x).all()
-
-
-# --- what is refused --------------------------------------------------------------------------------------------------
-
-GOOD = {"mean_plus": 1.0, "mean_minus": 1.0, "std_plus": 1.0, "std_minus": 2.0, "dim": 10, "prior": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("mean_plus", 0.0),
-        ("mean_minus", -1.0),
-        ("mean_plus", math.nan),
-        ("mean_plus", math.inf),
-        ("std_plus", 0.0),
-        ("std_minus", -1.0),
-        ("std_minus", [1.0, 0.0]),
-        ("std_plus", "wide"),
-        ("dim", 0),
-        ("dim", 2.5),
-        ("dim", math.inf),
-        ("dim", None),
-        ("prior", 0.0),
-        ("prior", 1.0),
-        ("prior", 60),
-        ("prior", math.nan),
-        ("prior", 0.5 + 1j),
-    ],
-)
-def test_parameters_outside_the_domain_are_refused_by_name(name: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"`{name}` must"):
-        GaussianClasses(**{**GOOD, name: value})
-
-
-@pytest.mark.parametrize("radius", [-0.1, math.nan, math.inf, [0.1, -1.0], "far", None])
-def test_radii_that_are_none_are_refused_by_name(radius: object) -> None:
-    calls = {
-        "train_radius": [
-            lambda: balanced.bias(radius),
-            lambda: balanced.vca(radius),
-            lambda: balanced.mean_distances(radius),
-            lambda: balanced.statements(radius, 0.1),
-        ],
-        "test_radius": [
-            lambda: balanced.class_errors(0.1, radius),
-            lambda: balanced.risk(0.1, radius),
-            lambda: balanced.vcra(0.1, radius),
-            lambda: balanced.statements(0.1, radius),
-        ],
-    }
-    for name, these in calls.items():
-        for call in these:
-            with pytest.raises(InputError, match=f"`{name}` must"):
-                call()
-
-
-def test_arrays_that_do_not_fit_together_are_refused_with_their_shapes() -> None:
-    with pytest.raises(InputError, match=r"`mean_plus` \(2,\), `prior` \(3,\)"):
-        GaussianClasses([1.0, 2.0], 1.0, 1.0, 1.0, 10, [0.2, 0.5, 0.7])
-    with pytest.raises(InputError, match=r"`prior` \(3,\), `test_radius` \(2,\)"):
-        GaussianClasses(1.0, 1.0, 1.0, 1.0, 10, [0.2, 0.5, 0.7]).vcra(0.1, [0.1, 0.2])
-
-
-def test_samples_are_refused_of_many_models_at_once_and_in_broken_numbers() -> None:
-    with pytest.raises(InputError, match=r"one set of parameters.*\(2,\)"):
-        GaussianClasses(1.0, 1.0, [1.0, 2.0], 1.0, 10).sample(10, seed=0)
-    for n, seed, name in ((0, 0, "n"), (2.5, 0, "n"), (True, 0, "n"), (10, -1, "seed"), (10, None, "seed")):
-        with pytest.raises(InputError, match=f"`{name}` must be a whole number"):
-            balanced.sample(n, seed)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("samples", [0, -3, 2.5, math.nan, "many", 2**31])
-def test_numbers_of_coin_flips_are_whole(samples: object) -> None:
-    with pytest.raises(InputError, match="`samples` must"):
-        mean_coin_gap(samples)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="`constant` must"):
-        chance_beyond(10, -1.0)
 
 
 def test_parameters_cannot_be_changed_afterwards() -> None:

@@ -1,4 +1,4 @@
-"""FARMUR's experiments: networks trained naturally, adversarially and by FARMUR, held against the printed table."""
+"""FARMUR's experiments: networks trained naturally, adversarially and by FARMUR, compared with the printed table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -134,7 +134,7 @@ def share_of_cells(differences: Floats) -> CellShare:
         Array of shape (seeds, training radii, cells of a pair of networks).
 
     >>> found = share_of_cells(np.ones((3, 4, 6)))
-    >>> print(found, [round(limit, 3) for limit in found.interval])
+    >>> print(found, [round(limit, 3) for limit in (found.low, found.high)])
     72 of 72 cells (100%) [0.735, 1.0]
     """
     if differences.ndim != 3 or not differences.size:

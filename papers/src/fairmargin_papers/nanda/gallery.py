@@ -48,7 +48,7 @@ _PRINTED_SHARES = {
 def gallery(
     chosen: Sequence[Setting], found: Sequence[Measured], linear: Mapping[str, StudyRun], work: Effort
 ) -> list[Picture]:
-    """Every picture of the networks' part."""
+    """Draw all figures of the networks."""
     by_name = {setting.name: setting for setting in chosen}
     seed = work.seeds[0]
     pictures = [
@@ -120,7 +120,7 @@ def _mean_sigmas(each: Measured, network: str, by: str, epoch: str) -> Sigmas:
 
 
 def comparisons(found: Sequence[Measured]) -> dict[str, tuple[Agreement, float | None]]:
-    """Every pair of signs that is compared, with the share that the paper prints, if it does."""
+    """Return the agreements of all pairs of signs that are compared, with the printed share if there is one."""
     return {name: (both, _PRINTED_SHARES.get(name)) for name, both in _compared(found).items()}
 
 
@@ -129,14 +129,11 @@ def _compared(found: Sequence[Measured]) -> dict[str, Agreement]:
     trained = [each for each in found if each.networks]
     if not trained:
         return rows
-    rows[f"{DEEPFOOL} – {CARLINI}"] = network_agreement(trained, (DEEPFOOL, LAST), (CARLINI, LAST))
-    for by in (DEEPFOOL, CARLINI):
-        rows[f"{SMOOTHING} – {by}"] = network_agreement(trained, (SMOOTHING, LAST), (by, LAST))
-    for by in (DEEPFOOL, CARLINI):
-        rows[f"first – last epoch ({by})"] = network_agreement(trained, (by, FIRST), (by, LAST))
-    for by in (DEEPFOOL, CARLINI):
-        rows[f"middle – last epoch ({by})"] = network_agreement(trained, (by, MIDDLE), (by, LAST))
-    return rows
+    looks = {f"{DEEPFOOL} – {CARLINI}": ((DEEPFOOL, LAST), (CARLINI, LAST))}
+    looks |= {f"{SMOOTHING} – {by}": ((SMOOTHING, LAST), (by, LAST)) for by in (DEEPFOOL, CARLINI)}
+    looks |= {f"first – last epoch ({by})": ((by, FIRST), (by, LAST)) for by in (DEEPFOOL, CARLINI)}
+    looks |= {f"middle – last epoch ({by})": ((by, MIDDLE), (by, LAST)) for by in (DEEPFOOL, CARLINI)}
+    return rows | {name: network_agreement(trained, *pair) for name, pair in looks.items()}
 
 
 def _pair(each: Measured, grid: StudyRun, seed: int) -> Picture:
@@ -154,7 +151,7 @@ def _pair(each: Measured, grid: StudyRun, seed: int) -> Picture:
     return Picture("image-pair", caption, pair_picture(first, second, budget))
 
 
-# Table 2 of the paper: the least and the most accurate of its networks, and how many there are.
+# Table 2 of the paper: the least and the highest accuracy of its networks, and their number.
 _PRINTED = {
     "adience": "46.04–51.41 (6 networks)",
     "utkface": "66.25–70.73 (6 networks)",

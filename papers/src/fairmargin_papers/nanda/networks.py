@@ -38,7 +38,7 @@ _ETHICS = (
 
 
 def run(assignment: Assignment) -> Findings:
-    """All datasets that are here, one after the other; what is missing leaves only its own rows untested."""
+    """Run all datasets one after the other; missing data leave only their own rows not tested."""
     work, chosen = effort(assignment.scale), settings(assignment.scale)
     found: list[Measured] = []
     grids: dict[str, StudyRun] = {}
@@ -105,10 +105,10 @@ PART = Part(
 def _starts(
     place: Assignment, setting: Setting, grids: dict[str, StudyRun], linear: StudyRun
 ) -> tuple[dict[str, str], str]:  # fmt: skip
-    """Files of weights to begin with, by architecture; or none, and why."""
+    """Return files of initial weights by architecture, or none and the reason."""
     test = linear.dataset()
     shape, classes = tuple(map(int, test.x.shape[1:])), linear.training().outputs
-    if setting.warm and setting.source == setting.name:  # learnt on the same data: a look at the way, not at the claim
+    if setting.warm and setting.source == setting.name:  # at smoke scale, which does not test the claim
         grids[setting.name] = run_grid(place, network_sections(replace(setting, warm=()), place.scale, {}))
     paths: dict[str, str] = {}
     for architecture in setting.warm:

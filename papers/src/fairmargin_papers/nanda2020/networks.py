@@ -39,7 +39,7 @@ def run(assignment: Assignment) -> Findings:
 
 
 def _started(place: Assignment, setting: Setting) -> Mapping[str, Any]:
-    """Return the study, with the weights of ImageNet for a network that begins with them."""
+    """Return the study, with ImageNet weights for a network that starts with them."""
     if not setting.pretrained:
         return setting.sections
     data = load(setting.data["data"], root=place.root, split="test", size=setting.data.get("size"))

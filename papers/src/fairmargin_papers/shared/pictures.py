@@ -1,15 +1,18 @@
 """Figures of pages and papers: matplotlib figures in one style, written as SVG with equal bytes in every run."""
 
 import io
+import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fairmargin.core.arrays import Floats
 from fairmargin.errors import InputError
 from fairmargin.store.atomic import atomic_write_bytes
 
@@ -122,6 +125,36 @@ def heat_map(
     figure = axis.get_figure()
     assert isinstance(figure, Figure)
     figure.colorbar(image, ax=axis, label=unit, shrink=0.9)
+
+
+def with_range(axis: Axes, x: Floats, values: Floats, label: str, number: int) -> None:
+    """Draw means over seeds (rows) as a line, with bars from the least to the largest seed."""
+    means = values.mean(axis=0)
+    spread = np.stack([means - values.min(axis=0), values.max(axis=0) - means])
+    marks: dict[str, Any] = {"marker": MARKERS[number], "markersize": 4, "capsize": 2, "linewidth": 1.4}
+    axis.errorbar(x, means, spread, label=label, elinewidth=0.8, **marks, **line_style(number))
+
+
+def as_picture(sample: Floats) -> Floats:
+    """Return a sample as matplotlib draws it: rows × columns, or rows × columns × colours; flat ones are square.
+
+    >>> as_picture(np.zeros(64)).shape, as_picture(np.zeros((3, 32, 32))).shape
+    ((8, 8), (32, 32, 3))
+    """
+    if sample.ndim == 1:
+        side = math.isqrt(len(sample))
+        return sample.reshape(side, side)
+    return sample[0] if len(sample) == 1 else np.moveaxis(sample, 0, -1)
+
+
+@styled
+def draw_picture(axis: Axes, picture: Floats, title: str) -> None:
+    """Draw pixels in [0, 1] without axes."""
+    axis.imshow(np.clip(picture, 0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    axis.set_title(title, fontsize=10)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.grid(visible=False)
 
 
 def write_picture(path: Path | str, figure: Figure) -> Path:

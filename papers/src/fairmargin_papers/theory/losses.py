@@ -1,4 +1,10 @@
-"""Losses of two normal classes as functions of a threshold: the 0/1, logistic, exponential and ramp loss."""
+"""Losses of two normal classes as functions of a threshold, and the thresholds that minimise their weighted sums.
+
+For a classifier that predicts + above a threshold t, the loss L₊(t) of class + grows with t and the loss L₋(t) of class
+− falls. Natural, fair and robust thresholds all minimise a·L₊(t) + b·L₋(t) on an interval, with weights that may be
+negative. A point where the derivative is zero need not be that minimum, so that the ends of the interval, which may be
+infinite, are always compared with it.
+"""
 
 import math
 from dataclasses import dataclass
@@ -41,20 +47,20 @@ class ClassLoss(Protocol):
         """Return the threshold at which L₊ = L₋."""
 
     def by_class(self, bells: Bells, t: Floats) -> tuple[Floats, Floats]:
-        """L₊(t) and L₋(t)."""
+        """Return L₊(t) and L₋(t)."""
 
     def change(self, bells: Bells, start: Floats, end: Floats) -> tuple[Floats, Floats]:
-        """L₊(end) − L₊(start) ≥ 0 and L₋(end) − L₋(start) ≤ 0 for start ≤ end, without cancellation at ±inf."""
+        """Return L₊(end) − L₊(start) and L₋(end) − L₋(start) for start ≤ end, without cancellation at ±inf."""
 
 
 def least_weighted(loss: ClassLoss, bells: Bells, plus: Floats, minus: Floats, low: Floats, high: Floats) -> Floats:
-    """argmin of plus·L₊(t) + minus·L₋(t) over low ≤ t ≤ high, where plus + minus > 0.
+    """Return the minimiser of plus·L₊(t) + minus·L₋(t) over low ≤ t ≤ high, where plus + minus > 0.
 
-    Among equals the local minimum comes first, then the lower end.
+    Of several minimisers the local minimum is returned, otherwise the lower end.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = np.log(np.maximum(minus, 0.0)) - np.log(np.maximum(plus, 0.0))
-    one_sided = np.isinf(log_odds)  # a weight is not positive: the sum is monotone
+    one_sided = np.isinf(log_odds)  # if a weight is not positive, the sum is monotone
     inner = loss.local_minimum(bells, np.where(one_sided, 0.0, log_odds))
     inner = np.where(one_sided, log_odds, inner)
     if loss.is_convex:
@@ -68,18 +74,18 @@ def least_weighted(loss: ClassLoss, bells: Bells, plus: Floats, minus: Floats, l
 
 
 def least_penalised(loss: ClassLoss, bells: Bells, prior: Floats, penalty: Floats, low: Floats, high: Floats) -> Floats:
-    """argmin of prior·L₊ + (1−prior)·L₋ + penalty·|L₊ − L₋| over low ≤ t ≤ high.
+    """Return the minimiser of prior·L₊ + (1−prior)·L₋ + penalty·|L₊ − L₋| over low ≤ t ≤ high.
 
-    L₊ − L₋ grows with t, so that on either side of the threshold of equal losses this is a weighted sum again.
+    L₊ − L₋ grows with t, so that this is a weighted sum on both sides of the threshold of equal losses.
     """
     if not penalty.any():
         return least_weighted(loss, bells, prior, 1 - prior, low, high)
-    penalty = np.minimum(penalty, 2.0)  # from 1 on equal losses are best whatever the prior, and inf has no difference
+    penalty = np.minimum(penalty, 2.0)  # from 1 on equal losses are best for every prior
     fair = np.clip(loss.equal(bells), low, high)
     weights_above, weights_below = (prior + penalty, 1 - prior - penalty), (prior - penalty, 1 - prior + penalty)
     above = least_weighted(loss, bells, *weights_above, fair, high)
     below = least_weighted(loss, bells, *weights_below, low, fair)
-    if loss.is_convex:  # then a fall to one side means a rise to the other
+    if loss.is_convex:  # a loss that falls to one side rises to the other
         return np.asarray(np.where(above > fair, above, below))
     gain_above = -_weighted(*weights_above, loss.change(bells, fair, above))
     gain_below = _weighted(*weights_below, loss.change(bells, below, fair))
@@ -90,6 +96,11 @@ def least_penalised(loss: ClassLoss, bells: Bells, prior: Floats, penalty: Float
 def _rounding(end: Floats) -> Floats:
     """Return by how much a finite end must be better, so that rounding does not decide against a minimum nearby."""
     return np.asarray(np.where(np.isfinite(end), 4e-16, 0.0))
+
+
+def _difference(loss: ClassLoss, bells: Bells, start: Floats, end: Floats) -> tuple[Floats, Floats]:
+    (plus, minus), (plus_end, minus_end) = loss.by_class(bells, start), loss.by_class(bells, end)
+    return plus_end - plus, minus_end - minus
 
 
 def _weighted(plus: Floats, minus: Floats, change: tuple[Floats, Floats]) -> Floats:
@@ -103,7 +114,7 @@ class ZeroOneLoss:
     is_convex: ClassVar[bool] = False
 
     def local_minimum(self, bells: Bells, log_odds: Floats) -> Floats:
-        """Where the weighted densities are equal and the derivative rises through zero.
+        """Return the point where the weighted densities are equal and the derivative rises through zero.
 
         With D = μ̄−μ̲, c = ln K + log_odds and u = t−μ̲, equal densities mean (K²−1)u² + 2Du = D² + 2K²c, hence
         u = (−D + K√(D² + 2(K²−1)c)) / (K²−1). For D > 0 its conjugate (D² + 2K²c) / (D + K√…) has no cancellation at
@@ -117,11 +128,11 @@ class ZeroOneLoss:
         with np.errstate(divide="ignore", invalid="ignore"):
             apart = (np.square(gap) / spread + 2 * spread * shift) / (gap / spread + root)
             crossed = (spread * root - gap) / np.where(excess == 0, np.nan, excess)
-        same = (gap == 0) & (excess == 0) & (log_odds == 0)  # every threshold is as good: the common mean
+        same = (gap == 0) & (excess == 0) & (log_odds == 0)  # all thresholds are equally good
         return np.asarray(bells.low + np.where(same, 0.0, np.where(gap > 0, apart, crossed)))
 
     def equal(self, bells: Bells) -> Floats:
-        """θ_f = μ̲ + D/(K+1)."""
+        """Return θ_f = μ̲ + D/(K+1)."""
         return np.asarray(bells.low + (bells.high - bells.low) / (bells.spread + 1))
 
     def by_class(self, bells: Bells, t: Floats) -> tuple[Floats, Floats]:
@@ -141,7 +152,7 @@ class ExponentialLoss:
     is_convex: ClassVar[bool] = True
 
     def local_minimum(self, bells: Bells, log_odds: Floats) -> Floats:
-        """(μ̲ + μ̄ + (1 − K²)/2 + log_odds) / 2: a wide class + pulls it below every sample soon."""
+        """Return (μ̲ + μ̄ + (1 − K²)/2 + log_odds) / 2, which is far below all samples for a wide class +."""
         variances = (1 - bells.spread) * (1 + bells.spread) / 2
         return np.asarray((bells.low + bells.high + variances + log_odds) / 2)
 
@@ -157,15 +168,14 @@ class ExponentialLoss:
 
     def change(self, bells: Bells, start: Floats, end: Floats) -> tuple[Floats, Floats]:
         """Return the differences of the mean losses between two thresholds."""
-        (plus, minus), (plus_end, minus_end) = self.by_class(bells, start), self.by_class(bells, end)
-        return plus_end - plus, minus_end - minus
+        return _difference(self, bells, start, end)
 
 
 _TERMS = 24
 
 
 def _alternating_weights(terms: int) -> Floats:
-    """Weights w with Σ (−1)^k a_k ≈ Σ w_k a_k (Algorithm 1 of the reference)."""
+    """Return weights w with Σ (−1)^k a_k ≈ Σ w_k a_k (Algorithm 1 of the reference in `LogLoss`)."""
     scale = ((3 + math.sqrt(8)) ** terms + (3 - math.sqrt(8)) ** terms) / 2
     weights, step, weight = [], -1.0, -scale
     for k in range(terms):
@@ -181,12 +191,21 @@ _ORDERS = np.arange(1.0, _TERMS + 1)
 
 @dataclass(frozen=True, slots=True)
 class LogLoss:
-    """L₊(t) = E ln(1 + exp(t − X₊)), L₋(t) = E ln(1 + exp(X₋ − t)), with the natural logarithm."""
+    """L₊(t) = E ln(1 + exp(t − X₊)), L₋(t) = E ln(1 + exp(X₋ − t)), with the natural logarithm.
+
+    The mean of exp(−k|t−X|) over the samples on one side of t has a closed form, a normal tail. The logistic function
+    and ln(1+exp) are alternating series of such terms. As functions of k the terms are moments of a measure on [0, 1],
+    for which the weights of Cohen, Rodriguez Villegas and Zagier give n terms a relative error of about 5.8⁻ⁿ, so that
+    24 terms are as good as exact, for every spread and every distance.
+
+    Reference: H. Cohen, F. Rodriguez Villegas, D. Zagier, "Convergence acceleration of alternating series",
+    Experimental Mathematics 9 (2000).
+    """
 
     is_convex: ClassVar[bool] = True
 
     def local_minimum(self, bells: Bells, log_odds: Floats) -> Floats:
-        """Where the weighted mean slopes cancel; their quotient grows with t, so that there is one such point."""
+        """Return the only point where the weighted mean slopes cancel, whose quotient grows with t."""
 
         def quotient(t: Floats) -> Floats:
             plus, minus = _log_mean_logistic(*_plus(bells, t)), _log_mean_logistic(*_minus(bells, t))
@@ -195,7 +214,7 @@ class LogLoss:
         return _search(quotient, bells)
 
     def equal(self, bells: Bells) -> Floats:
-        """Where the mean losses are equal, by halving."""
+        """Return the threshold at which the mean losses are equal."""
 
         def quotient(t: Floats) -> Floats:
             return np.asarray(_log_mean_softplus(*_plus(bells, t)) - _log_mean_softplus(*_minus(bells, t)))
@@ -212,8 +231,7 @@ class LogLoss:
 
     def change(self, bells: Bells, start: Floats, end: Floats) -> tuple[Floats, Floats]:
         """Return the differences of the mean losses between two thresholds."""
-        (plus, minus), (plus_end, minus_end) = self.by_class(bells, start), self.by_class(bells, end)
-        return plus_end - plus, minus_end - minus
+        return _difference(self, bells, start, end)
 
 
 def _plus(bells: Bells, t: Floats) -> tuple[Floats, Floats]:
@@ -229,13 +247,13 @@ def _search(quotient: Function, bells: Bells) -> Floats:
 
 
 def _log_mean_logistic(d: Floats, spread: Floats) -> Floats:
-    """ln E 1/(1 + exp(−s(d−Z))): exp(−ks|d−Z|) with alternating signs, from k = 0 below d and from k = 1 above."""
+    """Return ln E 1/(1 + exp(−s(d−Z))), from terms exp(−ks|d−Z|) with k from 0 below d and from 1 above."""
     rates, d = _ORDERS * spread[..., None], d[..., None]
     return _log_alternating(np.logaddexp(log_side(rates, d), log_side(rates - spread[..., None], -d)))
 
 
 def _log_mean_softplus(d: Floats, spread: Floats) -> Floats:
-    """ln E ln(1 + exp(s(d−Z))): the positive part of s(d−Z), and exp(−ks|d−Z|)/k with alternating signs."""
+    """Return ln E ln(1 + exp(s(d−Z))), from the positive part of s(d−Z) and terms exp(−ks|d−Z|)/k."""
     rates, both = _ORDERS * spread[..., None], d[..., None]
     rest = _log_alternating(np.logaddexp(log_side(rates, both), log_side(rates, -both)) - np.log(_ORDERS))
     return np.asarray(np.logaddexp(np.log(spread) + log_mean_excess(d), rest))
@@ -246,20 +264,24 @@ def _log_alternating(log_terms: Floats) -> Floats:
     return np.asarray(top[..., 0] + np.log((_WEIGHTS * np.exp(log_terms - top)).sum(axis=-1)))
 
 
-_REACH = 40  # standard deviations, beyond which a normal class has no mass that a float could hold
+_REACH = 40  # standard deviations beyond which the mass of a normal class is below the smallest float
 
 
 @dataclass(frozen=True, slots=True)
 class RampLoss:
-    """L₊(t) = ∫₀¹ Φ((t+u−μ̄)/K) du, L₋(t) = ∫₀¹ Φ(μ̲−t+u) du."""
+    """L₊(t) = ∫₀¹ Φ((t+u−μ̄)/K) du, L₋(t) = ∫₀¹ Φ(μ̲−t+u) du.
+
+    The ramp loss min(1, max(0, 1 − m)) is the mean of the indicator of m < u over u in [0, 1]. Hence its expectation is
+    the robust error at a radius of u, averaged over all radii up to 1, and has at most one local minimum, too.
+    """
 
     is_convex: ClassVar[bool] = False
 
     def local_minimum(self, bells: Bells, log_odds: Floats) -> Floats:
-        """Where Pr(t < X₊ < t+1) and the weighted Pr(t−1 < X₋ < t), the slopes of the losses, are equal.
+        """Return the point where the slopes Pr(t < X₊ < t+1) and the weighted Pr(t−1 < X₋ < t) are equal.
 
-        The logarithm of their quotient is a valley for K > 1 and a hill for K < 1, as that of two normal densities; the
-        minimum lies where it rises through zero: right of the valley's bottom, left of the hill's top.
+        The logarithm of their quotient first falls and then rises for K > 1, and the reverse for K < 1, as that of two
+        normal densities. The minimum lies where it rises through zero.
         """
         low, high, spread = bells.low, bells.high, bells.spread
         lowest = np.minimum(low - _REACH, high - 1 - _REACH * spread)
@@ -274,7 +296,7 @@ class RampLoss:
         return root_between(quotient, np.where(valley, turn, lowest), np.where(valley, highest, turn))
 
     def equal(self, bells: Bells) -> Floats:
-        """Where the mean losses are equal, by halving."""
+        """Return the threshold at which the mean losses are equal."""
 
         def quotient(t: Floats) -> Floats:
             plus = log_mean_of_window((t - bells.high) / bells.spread, 1 / bells.spread)
@@ -299,7 +321,7 @@ class RampLoss:
         return plus, minus
 
     def _lack(self, bells: Bells, t: Floats) -> tuple[Floats, Floats]:
-        """1 − L₊ and 1 − L₋, without cancellation."""
+        """Return 1 − L₊ and 1 − L₋, without cancellation."""
         width = 1 / bells.spread
         plus = log_mean_of_window((bells.high - t) / bells.spread - width, width)
         return np.exp(plus), np.exp(log_mean_of_window(t - 1 - bells.low, np.ones_like(bells.low)))

@@ -1,6 +1,5 @@
 """Figures and tables of Tran's networks, after the paper's Figures 1 and 3 to 7."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +9,15 @@ from matplotlib.figure import Figure
 from fairmargin.core.arrays import Floats
 from fairmargin.core.radius import parse_radius
 from fairmargin_papers.shared.paper import Table
-from fairmargin_papers.shared.pictures import COLOURS, MARKERS, legend_below, line_style, panels, styled
+from fairmargin_papers.shared.pictures import (
+    COLOURS,
+    as_picture,
+    draw_picture,
+    legend_below,
+    panels,
+    styled,
+    with_range,
+)
 from fairmargin_papers.shared.trained import over_seeds
 from fairmargin_papers.tran.hardening import Hardened
 from fairmargin_papers.tran.pair import CASES, Example, Pair
@@ -29,7 +36,7 @@ _GREY = "#666666"
 
 @styled
 def along_weights_picture(sweeps: Sequence[Sweep]) -> Figure:
-    """Errors, violations and both distances against λ, a row of panels for each dataset."""
+    """Draw errors, violations and both distances against λ, one row of panels per dataset."""
     figure, axes = panels(len(sweeps), len(_FIELDS), width=3.3, height=2.6)
     for row, sweep in enumerate(sweeps):
         for column, (field, words, scale) in enumerate(_FIELDS):
@@ -47,11 +54,11 @@ def along_weights_picture(sweeps: Sequence[Sweep]) -> Figure:
 
 @styled
 def boundary_errors_picture(sweeps: Sequence[Sweep]) -> Figure:
-    """Boundary errors under RFGSM against the radius, a line for each λ; cross-entropy beside ramp."""
+    """Draw boundary errors under RFGSM against the radius, one line per λ, cross-entropy beside ramp."""
     figure, axes = panels(len(sweeps), 2, width=4.4, height=2.9)
     for row, sweep in enumerate(sweeps):
         pair = axes[2 * row : 2 * row + 2]
-        in_255, radii = _radii(sweep.plan.subject.radii)
+        radii, unit = _radii(sweep.plan.subject.radii)
         top = 100 * max(float(curves.boundary.max()) for curves in sweep.curves.values())
         for axis, loss in zip(pair, (CROSS_ENTROPY, RAMP), strict=True):
             if loss not in sweep.curves:
@@ -60,11 +67,10 @@ def boundary_errors_picture(sweeps: Sequence[Sweep]) -> Figure:
             curves = sweep.curves[loss]
             for i, weight in enumerate(curves.weights):
                 errors = 100 * curves.boundary[:, i]
-                _with_intervals(axis, radii, errors, f"λ = {weight:g}", i)
-                if curves.collapsed[:, i].any():  # nobody flips who gives one answer to all: low, and no merit
+                with_range(axis, radii, errors, f"λ = {weight:g}", i)
+                if curves.collapsed[:, i].any():  # a low error of these networks is no merit
                     _cross_out(axis, radii, errors.mean(axis=0))
-            unit = "radius ε (1/255, L∞)" if in_255 else "radius ε (L∞)"
-            axis.set(xlabel=unit, ylabel="boundary error (%)", ylim=(0, 1.05 * top), xticks=radii)
+            axis.set(xlabel=f"radius ε ({unit})", ylabel="boundary error (%)", ylim=(0, 1.05 * top), xticks=radii)
             axis.set_title(f"{sweep.title}, {WORDS[loss]}", fontsize=10)
     _legend_below(figure, axes[0], 5)
     return figure
@@ -72,7 +78,7 @@ def boundary_errors_picture(sweeps: Sequence[Sweep]) -> Figure:
 
 @styled
 def groups_picture(sweeps: Sequence[Sweep]) -> Figure:
-    """Accuracy (left) and mean distance (right) of each group: plain, with a penalty, and by the worst group's loss."""
+    """Draw accuracy (left) and mean distance (right) by group: plain, with a penalty, and by the worst group's loss."""
     figure, axes = panels(len(sweeps), 2, width=6.0, height=2.8)
     for row, sweep in enumerate(sweeps):
         groups = sweep.groups
@@ -101,10 +107,7 @@ def groups_picture(sweeps: Sequence[Sweep]) -> Figure:
 
 
 def _scaled_by_the_sound(axis: Axes, sweep: Sweep, field: str, scale: float) -> None:
-    """One collapsed network can be ten times as far from its boundary as all others: it must not squeeze them.
-
-    What collapsed is shown up to 1.5 times the largest number of a network that did not.
-    """
+    """Limit the axis to 1.5 times the largest number of networks that did not collapse, if others are far above."""
     found = (*sweep.curves.values(), sweep.group_loss)
     kept = np.concatenate([scale * getattr(curves, field)[~curves.collapsed] for curves in found])
     bottom, top = axis.get_ylim()
@@ -113,7 +116,7 @@ def _scaled_by_the_sound(axis: Axes, sweep: Sweep, field: str, scale: float) -> 
 
 
 def _draw(axis: Axes, curves: Curves, values: Floats, label: str, number: int) -> None:
-    _with_intervals(axis, np.asarray(curves.weights), values, label, number)
+    with_range(axis, np.asarray(curves.weights), values, label, number)
     gone = curves.collapsed.any(axis=0)
     _cross_out(axis, np.asarray(curves.weights)[gone], values[:, gone].mean(axis=0))
 
@@ -122,19 +125,11 @@ def _cross_out(axis: Axes, x: Floats, y: Floats) -> None:
     axis.plot(x, y, "x", color="#222222", markersize=10, label="_collapsed")
 
 
-def _with_intervals(axis: Axes, x: Floats, values: Floats, label: str, number: int) -> None:
-    """Means over seeds with bars from the least to the largest seed: intervals of three would hide lines."""
-    means = values.mean(axis=0)
-    spread = np.stack([means - values.min(axis=0), values.max(axis=0) - means])
-    axis.errorbar(
-        x, means, spread, label=label, marker=MARKERS[number], markersize=4, capsize=2, linewidth=1.4,
-        elinewidth=0.8, **line_style(number),
-    )  # fmt: skip
-
-
-def _radii(spelled: Sequence[str]) -> tuple[bool, Floats]:
+def _radii(spelled: Sequence[str]) -> tuple[Floats, str]:
+    """Return radii with their unit: 1/255 if all are spelled so."""
     in_255 = all(radius.endswith("/255") for radius in spelled)
-    return in_255, np.array([parse_radius(radius) for radius in spelled]) * (255 if in_255 else 1)
+    radii = np.array([parse_radius(radius) for radius in spelled])
+    return (255 * radii, "1/255, L∞") if in_255 else (radii, "L∞")
 
 
 def _legend_below(figure: Figure, axis: Axes, columns: int) -> None:
@@ -147,25 +142,25 @@ _NOISES = {"regular": "noise against the regular", "fair": "noise against the fa
 
 @styled
 def hardening_picture(found: Hardened) -> Figure:
-    """Natural error and violation by ε_*, a line for each λ (above); robust error by ε, a line for each ε_* (below)."""
+    """Draw natural error and violation by ε_* (above), and robust error by ε for each λ (below)."""
     plan, weights = found.plan, found.plan.subject.weights
     columns = max(2, len(weights))
     figure, axes = panels(2, columns, width=3.6, height=2.9)
-    trained, attacked = (_in_units(radii) for radii in (plan.trained_radii, plan.subject.radii))
+    (trained, unit), (attacked, tested) = _radii(plan.trained_radii), _radii(plan.subject.radii)
     for axis, values, words in zip(
         axes, (found.natural, found.violation), ("natural error (%)", "violation (%)"), strict=False
     ):
         for i, weight in enumerate(weights):
-            _line(axis, trained, 100 * values[:, :, i], f"λ = {weight:g}", i)
-        axis.set(xlabel=f"radius trained with, ε_* ({_unit(plan.trained_radii)})", ylabel=words)
+            with_range(axis, trained, 100 * values[:, :, i], f"λ = {weight:g}", i)
+        axis.set(xlabel=f"radius trained with, ε_* ({unit})", ylabel=words)
         legend_below(axis)
     axes[0].set_title(found.title)
     top = 100 * float(found.robust.max())
     for i, weight in enumerate(weights):
         axis = axes[columns + i]
         for j, radius in enumerate(plan.trained_radii):
-            _line(axis, attacked, 100 * found.robust[:, j, i], f"ε_* = {radius}", j)
-        axis.set(xlabel=f"radius of RFGSM, ε ({_unit(plan.subject.radii)})", ylabel="robust error (%)")
+            with_range(axis, attacked, 100 * found.robust[:, j, i], f"ε_* = {radius}", j)
+        axis.set(xlabel=f"radius of RFGSM, ε ({tested})", ylabel="robust error (%)")
         axis.set(title=f"λ = {weight:g}", ylim=(0, 1.05 * top))
         legend_below(axis)
     for spare in (*axes[2:columns], *axes[columns + len(weights) :]):
@@ -189,18 +184,14 @@ def pair_picture(pair: Pair) -> Figure:
 
 
 def _draw_example(axes: "np.ndarray[tuple[int], np.dtype[np.object_]]", example: Example) -> None:
-    before, after = _as_picture(example.before), _as_picture(example.after)
+    before, after = as_picture(example.before), as_picture(example.after)
     noise = after - before
     shown = 0.5 + noise / (2 * max(float(np.abs(noise).max()), 1e-12))
     if example.person:
         before, after = coarse(before), coarse(after)
     titles = (f"label: {example.truth}", "noise, magnified", "with noise")
     for axis, picture, title in zip(axes[:3], (before, shown, after), titles, strict=True):
-        axis.imshow(np.clip(picture, 0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        axis.set_title(title, fontsize=10)
-        axis.set_xticks([])
-        axis.set_yticks([])
-        axis.grid(visible=False)
+        draw_picture(axis, picture, title)
     for axis, moment in ((axes[0], 0), (axes[2], 1)):
         said = {name: answers[moment] for name, answers in example.answers.items()}
         axis.set_xlabel(f"regular: {said['regular']}\nfair: {said['fair']}", fontsize=10)
@@ -220,20 +211,13 @@ def coarse(picture: Floats, blocks: int = 8) -> Floats:
 def _draw_cases(axis: Axes, pair: Pair) -> None:
     places = np.arange(len(CASES))
     for number, (noise, words) in enumerate(_NOISES.items()):
-        means = [over_seeds(100 * pair.shares[noise][:, i]) for i in range(len(CASES))]
-        # A share has no half-width beyond 0 and 100 %, whatever three seeds say.
-        low, high = (
-            [
-                abs(min(max(end, 0.0), 100.0) - each.mean) if math.isfinite(end) else 0.0
-                for each, end in zip(means, ends, strict=True)
-            ]
-            for ends in ([each.low for each in means], [each.high for each in means])
-        )
-        height = 0.26
-        axis.barh(
-            places + height * (number - 1), [each.mean for each in means], height * 0.92, xerr=[low, high],
-            color=COLOURS[number], label=words, error_kw={"elinewidth": 0.9, "capsize": 2},
-        )  # fmt: skip
+        found = [over_seeds(100 * pair.shares[noise][:, i]) for i in range(len(CASES))]
+        means, limits = np.array([each.mean for each in found]), np.array([each.interval for each in found]).T
+        # Bars end at 0 and 100 %, whatever the interval of a few seeds is.
+        bars = np.where(np.isfinite(limits), np.abs(np.clip(limits, 0.0, 100.0) - means), 0.0)
+        height, style = 0.26, {"elinewidth": 0.9, "capsize": 2}
+        y = places + height * (number - 1)
+        axis.barh(y, means, height * 0.92, xerr=bars, color=COLOURS[number], label=words, error_kw=style)
     axis.set_yticks(places, CASES, fontsize=9)
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")
@@ -242,40 +226,11 @@ def _draw_cases(axis: Axes, pair: Pair) -> None:
     axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=len(_NOISES))
 
 
-def _as_picture(sample: Floats) -> Floats:
-    """Height × width (× 3) of a sample: channels last, grey flat ones square."""
-    if sample.ndim == 1:
-        side = math.isqrt(len(sample))
-        return sample.reshape(side, side)
-    return sample[0] if sample.shape[0] == 1 else np.moveaxis(sample, 0, -1)
-
-
-def _line(axis: Axes, x: Floats, values: Floats, label: str, number: int) -> None:
-    means = values.mean(axis=0)
-    spread = np.stack([means - values.min(axis=0), values.max(axis=0) - means])
-    axis.errorbar(
-        x, means, spread, label=label, marker=MARKERS[number], markersize=4, capsize=2, linewidth=1.4,
-        elinewidth=0.8, **line_style(number),
-    )  # fmt: skip
-
-
-def _in_255(radii: tuple[str, ...]) -> bool:
-    return all(radius.endswith("/255") for radius in radii)
-
-
-def _in_units(radii: tuple[str, ...]) -> Floats:
-    return np.array([parse_radius(radius) for radius in radii]) * (255 if _in_255(radii) else 1)
-
-
-def _unit(radii: tuple[str, ...]) -> str:
-    return "1/255, L∞" if _in_255(radii) else "L∞"
-
-
 _HEAD = ("data", "training", "error %", "violation %", "softmax margin", "distance L2", "boundary error %")
 
 
 def group_loss_table(sweeps: Sequence[Sweep]) -> Table:
-    """Plain training, the largest sound penalty and the worst group's loss: means ± intervals."""
+    """Compare plain training, the largest sound penalty and the worst group's loss: means ± intervals."""
     rows = []
     for sweep in sweeps:
         plain = sweep.curves[CROSS_ENTROPY]
