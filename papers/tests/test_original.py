@@ -144,6 +144,13 @@ def test_all_networks_of_the_printed_tables_are_named():
 
 
 @pytest.mark.parametrize("name", [name for name in PAPERS if name != "toy"])
+def test_every_network_that_the_paper_scale_names_can_be_built_for_its_data(name):
+    studies = [each for part in PAPERS[name].parts for each in part.originals()]
+    assert list(original._named(studies))
+    assert original._missing_networks(studies) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PAPERS if name != "toy"])
 def test_without_data_the_command_refuses_and_writes_nothing(tmp_path, name):
     (tmp_path / "data").mkdir()
     asked = ("--scale", "paper", "--root", tmp_path / "data", "--out", tmp_path / "out")

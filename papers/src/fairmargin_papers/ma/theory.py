@@ -71,7 +71,7 @@ def coin_picture() -> Figure:
     for number, constant in enumerate((1, 10)):
         label = f"C/n with C = {constant}, all that is left of the bound"
         axis.loglog(samples, constant / samples, label=label, **line_style(number + 1))
-    axis.set(xlabel="samples n", ylabel="|R − R̂|", title="Equal classes, and yet a gap")
+    axis.set(xlabel="samples n", ylabel="|R − R̂|", title="Gap of losses that do not depend on the class")
     axis.legend(fontsize=8)
     return figure
 

@@ -127,8 +127,10 @@ def four_losses_picture(pair: GaussianPair, most: float) -> Figure:
         left.plot([at], [1.0], "o", color=style["color"], markersize=6)
         label = f"{name}: θ = {at:.3f}".replace("-", "−")
         right.plot(radii, np.asarray(pair.robust_error(at, radii)), label=label, **style)
-    left.set(xlabel="threshold θ", ylabel="mean loss ÷ its least", ylim=(0.95, _MOST), title="Four losses, least at ●")
-    right.set(xlabel="radius ε", ylabel="robust error", ylim=(0, None), title="What their best thresholds withstand")
+    left.set(
+        xlabel="threshold θ", ylabel="mean loss ÷ its minimum", ylim=(0.95, _MOST), title="Four losses, minima at ●"
+    )
+    right.set(xlabel="radius ε", ylabel="robust error", ylim=(0, None), title="Robust error of the best thresholds")
     right.legend(fontsize=8, loc="lower right")
     return figure
 
