@@ -23,13 +23,7 @@ from fairmargin_papers.nanda.claims import (
 )
 from fairmargin_papers.nanda.figures import agreement_picture, class_curves, group_curves, image_pair, sigma_maps
 from fairmargin_papers.nanda.gallery import accuracy_table, agreement_table, comparisons
-from fairmargin_papers.nanda.linear import (
-    by_order,
-    difference_rows,
-    median_interval,
-    median_rows,
-    sign_rows,
-)
+from fairmargin_papers.nanda.linear import by_order, difference_rows, median_interval, median_rows, sign_rows
 from fairmargin_papers.nanda.linear import face_rows as linear_face_rows
 from fairmargin_papers.nanda.networks import PART
 from fairmargin_papers.nanda.paper import CLAIMS as PRINTED

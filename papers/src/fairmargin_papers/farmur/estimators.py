@@ -69,9 +69,7 @@ def estimator_rows(claim: Claim, views: tuple[Views, ...], setting: Setting) -> 
             remark += " This is the paper's own estimate, Eq. 8, which bounds the distance on neither side."
         found.append(
             claim.found(
-                _said(setting, name, ratio, size),
-                near(ratio, 1.0, _ALIKE),
-                remark=f"{remark} {setting.instead}",
+                _said(setting, name, ratio, size), near(ratio, 1.0, _ALIKE), remark=f"{remark} {setting.instead}"
             )
         )
     if EQUATION_8 in setting.estimators:

@@ -4,14 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairmargin.runner.study_run import StudyRun
-from fairmargin_papers.farmur.claims import (
-    ESTIMATOR,
-    Given,
-    accuracy_rows,
-    change_rows,
-    find_given,
-    given_rows,
-)
+from fairmargin_papers.farmur.claims import ESTIMATOR, Given, accuracy_rows, change_rows, find_given, given_rows
 from fairmargin_papers.farmur.cost import cost_ratios, cost_row
 from fairmargin_papers.farmur.estimators import estimator_rows, views_of
 from fairmargin_papers.farmur.figures import curves_picture, table_picture, trainings_table

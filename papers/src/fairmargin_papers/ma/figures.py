@@ -26,11 +26,7 @@ def sweep_picture(swept: Swept) -> Figure:
     for column, attack in enumerate(ATTACKS):
         for number, method in enumerate(_METHODS):
             shares = swept.at(method, attack, TEST)
-            measures = (
-                100 * mean_accuracy(shares),
-                100 * vcra(shares, swept.sizes),
-                variation(shares, swept.sizes),
-            )
+            measures = (100 * mean_accuracy(shares), 100 * vcra(shares, swept.sizes), variation(shares, swept.sizes))
             for row, values in enumerate(measures):
                 _with_range(axes[row * len(ATTACKS) + column], swept.sweep.radii[method], values, number, method)
         axes[column].set_title(f"{attack}, ε_test = {TEST}/255")

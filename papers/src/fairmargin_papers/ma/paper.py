@@ -21,11 +21,7 @@ CLAIMS = numbered(
         "Theorem B.6",
     ),
     ("closely", "R ≤ R̂ + √(VCAR/(δn)) + C/n with probability 1 − δ.", "Theorem 6.1"),
-    (
-        "direction",
-        "VCRA rises with the training radius 4 → 16/255.",
-        "1.90 → 3.52 ·10⁻² (ResNet-18, FGSM 16/255)",
-    ),
+    ("direction", "VCRA rises with the training radius 4 → 16/255.", "1.90 → 3.52 ·10⁻² (ResNet-18, FGSM 16/255)"),
     ("direction", "Robust accuracy rises with it.", "29.04 → 42.94 %"),
     ("direction", "So it does under PGD-20 and margin-PGD.", ""),
     ("direction", "So it does for TRADES.", ""),
@@ -35,11 +31,7 @@ CLAIMS = numbered(
     ("direction", "FAT's VCRA is lower under C&W at 16/255.", "≈ 16 %"),
     ("direction", "FAT's sensitivity to λ.", ""),
     ("direction", "The same on CIFAR-100, and for FAT on TRADES.", ""),
-    (
-        "not here",
-        "The rows of WRN-32-10.",
-        "its FGSM 20/255 column repeats PGD-20 16/255 in three of four rows",
-    ),
+    ("not here", "The rows of WRN-32-10.", "its FGSM 20/255 column repeats PGD-20 16/255 in three of four rows"),
 )
 
 _WIDE = "not here: WRN-32-10 is too large for these machines, and its printed columns repeat each other"

@@ -139,10 +139,7 @@ _LAPTOP = Sweep(
     weights=(1.0, 10.0),
 )
 _LAPTOP_FURTHER = replace(
-    _LAPTOP,
-    data={"data": "cifar100-super", **_SMALL},
-    radii={MADRY: _ENDS, FAT: _ENDS},
-    weights=(),
+    _LAPTOP, data={"data": "cifar100-super", **_SMALL}, radii={MADRY: _ENDS, FAT: _ENDS}, weights=()
 )
 _PAPER = Sweep(
     data={"data": "cifar10"},

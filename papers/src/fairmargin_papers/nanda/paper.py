@@ -18,11 +18,7 @@ CLAIMS = (
         ("direction", "Logistic regression on UTKFace is biased for Black, not for Female.", ""),
         ("closely", "The sign of σ by DeepFool is that of the exact σ.", "125 of 151 partitions"),
         ("closely", "The sign of σ by C&W is that of the exact σ.", "125 of 151 partitions"),
-        (
-            "direction",
-            "Mean difference of exact and estimated σ.",
-            "σ−σ^DF .17 (variance .07), σ−σ^CW .19 (.06)",
-        ),
+        ("direction", "Mean difference of exact and estimated σ.", "σ−σ^DF .17 (variance .07), σ−σ^CW .19 (.06)"),
         ("direction", "DeepFool and C&W agree on the sign of σ.", "708 of 755 = 94 %"),
         ("direction", "The sign of σ after the first epoch is that after the last.", "637 and 621 of 755"),
         (
@@ -41,11 +37,7 @@ CLAIMS = (
             "CIFAR-10 75.00/76.67, UTKFace 74.24/72.73, CIFAR-100 53.83/54.00, superclasses 65.83/66.67, "
             "Adience 83.33/79.63",
         ),
-        (
-            "direction",
-            "On UTKFace ages 40–60 and Black are less robust, ages 0–15 and Asian more, in all models.",
-            "",
-        ),
+        ("direction", "On UTKFace ages 40–60 and Black are less robust, ages 0–15 and Asian more, in all models.", ""),
         (
             "direction",
             "A network trained from scratch shows σ ≈ 0 after the first epoch, a pre-trained one does not, and the "

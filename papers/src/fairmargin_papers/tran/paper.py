@@ -24,11 +24,7 @@ CLAIMS = numbered(
     ("direction", "The violation of accuracy parity falls with λ.", "Figure 4"),
     ("direction", "The distance to the boundary (as softmax margin) falls with λ.", "Figure 4"),
     ("direction", "Boundary errors of fair models are larger.", "by up to 9 % (Figure 5)"),
-    (
-        "direction",
-        "A larger training radius gives a lower robust error for every λ, and a higher natural error.",
-        "",
-    ),
+    ("direction", "A larger training radius gives a lower robust error for every λ, and a higher natural error.", ""),
     ("direction", "The ramp loss lowers natural and boundary errors at λ > 0.", "Figure 5"),
     (
         "closely",
