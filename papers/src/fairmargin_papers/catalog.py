@@ -1,4 +1,4 @@
-"""The papers that can be reproduced. A further paper is a folder with a `paper.py`, and one line here."""
+"""The papers that can be reproduced. To add one, write a folder with a `paper.py`, and one line here."""
 
 from collections.abc import Mapping
 

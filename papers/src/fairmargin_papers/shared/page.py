@@ -13,8 +13,8 @@ from fairmargin_papers.shared.pictures import write_picture
 
 _VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "undecided", "not tested")
 SMOKE = (
-    "At this scale it is shown that everything runs, on small or embedded data with networks of seconds; verdicts on "
-    "networks are no evidence for or against the paper."
+    "This scale shows that everything runs, on small or embedded data and with networks that train in seconds. "
+    "Verdicts on networks are no evidence for or against the paper."
 )
 _TESTABLE = {"closely": "", "direction": "in direction only", "not here": "not here"}
 

@@ -117,7 +117,9 @@ def _formula_of_variance(forms: ClassForms, train: Floats, test: Floats) -> Stat
     centre = np.sqrt(forms.dim) * forms.separation(test) / (2 * forms.std_plus)
     with np.errstate(over="ignore"):  # clipped below
         lead = np.abs(forms.log_ratio) * forms.std_plus / (np.sqrt(forms.dim) * positive)
-    centre, lead = np.broadcast_arrays(np.clip(centre, -1e100, 1e100), np.minimum(lead, 1e100))  # so that squares exist
+    centre, lead = np.broadcast_arrays(
+        np.clip(centre, -1e100, 1e100), np.minimum(lead, 1e100)
+    )  # so that squares do not overflow
     wide = np.where(lead > 0, lead, 1.0)
     # R₋ − R₊ is the mean of the density over [−a−u, −a+u], times 2u; the formula must meet the density somewhere there.
     mean = log_mass_of_window(-np.abs(centre) - wide, 2 * wide) - np.log(2 * wide) + 0.5 * math.log(2 * math.pi)
@@ -172,7 +174,7 @@ def _generalisation(forms: ClassForms, train: Floats, test: Floats) -> Statement
 
 def _radii_of_5_7(forms: ClassForms, train: Floats, test: Floats) -> Bools:
     apart = forms.mean_plus + forms.mean_minus
-    with np.errstate(over="ignore"):  # an infinite slack says what a very large one says
+    with np.errstate(over="ignore"):  # an infinite slack has the same effect as a very large one
         slack = math.e * (forms.log_ratio * forms.std_plus) ** 3 / (forms.dim * apart)
     return np.asarray(forms.equal_stds & (train <= test) & (train < apart / math.e) & (test < apart / 2 - slack))
 

@@ -170,7 +170,7 @@ def _of_losses(pair: "GaussianPair", radius: Floats, drawn: Bools) -> list[State
 
 
 def _path(low: Floats, high: Floats, spread: Floats, penalties: Floats) -> Floats:
-    """θ_f(λ) as Theorem 3 prints it."""
+    """Return θ_f(λ) as printed in Theorem 3."""
     loss, saturated = ZeroOneLoss(), penalties >= (spread - 1) / (spread + 1)
     log_odds = -2 * np.arctanh(np.where(saturated, 0.0, penalties))  # ln((1−λ)/(1+λ))
     low, high, spread, _ = np.broadcast_arrays(low, high, spread, penalties)
