@@ -6,7 +6,7 @@ them assume.
 """
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from fairmargin_papers.theory.losses import Bells, ZeroOneLoss
 from fairmargin_papers.theory.parameters import together
 from fairmargin_papers.theory.statement import Statement
 
-if TYPE_CHECKING:
-    from fairmargin_papers.theory.gaussian_pair import GaussianPair
+Pair = Any
+"""A `GaussianPair`, whose module imports this one."""
 
 _GRID = np.linspace(0.0, 1.0, 33)
 _SLACK = 1e-10  # relative difference that may be due to rounding
@@ -26,7 +26,7 @@ _WIDE = "½ each, K > 1"
 _FIGURE = "½ each, D = 2, K = 5 or 10, as in the figures"
 
 
-def statements(pair: "GaussianPair", radius: Floats) -> tuple[Statement, ...]:
+def statements(pair: Pair, radius: Floats) -> tuple[Statement, ...]:
     """Return all statements in the order of the paper, with one answer per set of parameters."""
     own = {name: np.asarray(getattr(pair, name)) for name in ("low", "high", "spread", "prior")}
     low, high, spread, prior, radius = together(own | {"radius": radius})
@@ -45,7 +45,7 @@ def statements(pair: "GaussianPair", radius: Floats) -> tuple[Statement, ...]:
     )
 
 
-def _of_thresholds(pair: "GaussianPair", low: Floats, high: Floats, radius: Floats, ordered: Bools) -> list[Statement]:
+def _of_thresholds(pair: Pair, low: Floats, high: Floats, radius: Floats, ordered: Bools) -> list[Statement]:
     slack = _SLACK * (1 + np.abs(low) + np.abs(high))
     fair, natural, robust = _three(pair, radius)
     path = np.asarray(pair.robust_threshold(_along(_GRID, radius)))
@@ -68,7 +68,7 @@ def _of_thresholds(pair: "GaussianPair", low: Floats, high: Floats, radius: Floa
     ]
 
 
-def _of_errors(pair: "GaussianPair", radius: Floats, ordered: Bools, narrower: Bools) -> list[Statement]:
+def _of_errors(pair: Pair, radius: Floats, ordered: Bools, narrower: Bools) -> list[Statement]:
     three = _three(pair, radius)
     robust = _falling(*(np.asarray(pair.robust_error(t, radius)) for t in three))
     boundary = _falling(*(np.asarray(pair.boundary_error(t, radius)) for t in three))
@@ -87,7 +87,7 @@ def _of_errors(pair: "GaussianPair", radius: Floats, ordered: Bools, narrower: B
     ]
 
 
-def _of_distances(pair: "GaussianPair", low: Floats, high: Floats, radius: Floats, ordered: Bools) -> list[Statement]:
+def _of_distances(pair: Pair, low: Floats, high: Floats, radius: Floats, ordered: Bools) -> list[Statement]:
     fair, natural, robust = (np.asarray(pair.mean_distance(t)) for t in _three(pair, radius))
     others = np.asarray(pair.mean_distance(low + _along(_GRID, high - low)))
     return [
@@ -109,7 +109,7 @@ def _of_distances(pair: "GaussianPair", low: Floats, high: Floats, radius: Float
     ]
 
 
-def _of_penalties(pair: "GaussianPair", low: Floats, high: Floats, spread: Floats, wider: Bools) -> list[Statement]:
+def _of_penalties(pair: Pair, low: Floats, high: Floats, spread: Floats, wider: Bools) -> list[Statement]:
     printed = (spread - 1) / (spread + 1)
     penalties = _along(1.5 * _GRID, np.abs(printed))
     paths = {reading: np.asarray(pair.fair_threshold(penalties, reading=reading)) for reading in ("sum", "max")}
@@ -144,7 +144,7 @@ def _of_penalties(pair: "GaussianPair", low: Floats, high: Floats, spread: Float
     return result
 
 
-def _of_losses(pair: "GaussianPair", radius: Floats, drawn: Bools) -> list[Statement]:
+def _of_losses(pair: Pair, radius: Floats, drawn: Bools) -> list[Statement]:
     result = []
     for name, penalty in (("Figure 8, without penalty", 0.0), ("Figure 8, equal losses", None)):
         best, ramp, log, exponential = (
@@ -178,7 +178,7 @@ def _path(low: Floats, high: Floats, spread: Floats, penalties: Floats) -> Float
     return np.asarray(np.where(saturated, loss.equal(bells), loss.local_minimum(bells, log_odds)))
 
 
-def _three(pair: "GaussianPair", radius: Floats) -> tuple[Floats, Floats, Floats]:
+def _three(pair: Pair, radius: Floats) -> tuple[Floats, Floats, Floats]:
     found = (pair.fair_threshold(), pair.natural_threshold(), pair.robust_threshold(radius))
     fair, natural, robust = np.broadcast_arrays(*found)
     return fair, natural, robust
