@@ -16,8 +16,8 @@ from fairmargin.study.study_file import make_study
 from fairmargin_papers.farmur import networks as farmur_networks
 from fairmargin_papers.farmur.claims import Given, accuracy_rows, change_rows, find_given, given_rows, weight_files
 from fairmargin_papers.farmur.cost import cost_ratios, cost_row
-from fairmargin_papers.farmur.estimators import estimator_rows, seen, vulnerable
-from fairmargin_papers.farmur.figures import curves_picture, table_picture, trainings_table
+from fairmargin_papers.farmur.estimators import estimator_rows, seen
+from fairmargin_papers.farmur.figures import trainings_table
 from fairmargin_papers.farmur.measures import measured, paired_change, trio
 from fairmargin_papers.farmur.networks import PART
 from fairmargin_papers.farmur.paper import CLAIMS as PRINTED
@@ -229,11 +229,6 @@ def test_estimators_of_a_collapsed_network_decide_nothing():
     assert {row.interval for row in found} == {None}
 
 
-def test_vulnerable_is_who_lies_below_the_mean_over_groups():
-    assert vulnerable((1.0, 1.0, 4.0)) == [True, True, False]
-    assert vulnerable((2.0, 2.0)) == [False, False]
-
-
 @pytest.mark.parametrize(("ratios", "verdict"), [([1.4, 1.5, 1.6], "holds"), ([0.1, 0.2, 0.15], "does not hold")])
 def test_finding_takes_longer_or_not(ratios, verdict):
     assert cost_row(CLAIMS[12], ratios, SETTINGS["utkface"], 400).verdict == verdict
@@ -263,12 +258,6 @@ def test_a_network_that_answers_one_thing_is_named_so_in_the_table():
     stuck = Distances(np.full(4 * SIZE, np.inf), np.ones(4 * SIZE, dtype=bool), "upper", "l2", tried=np.ones(4 * SIZE))
     found = {method: [stuck] * 3 for method in METHODS}
     assert trainings_table([trio(SETTINGS["lenet"], GROUPS, found)]).rows[0][4] == "one answer for all"
-
-
-def test_pictures_have_a_panel_for_every_training_and_number():
-    trios = [AS_PRINTED, CONTRARY]
-    assert len(curves_picture(trios).axes) == 2 * len(METHODS)
-    assert len(table_picture(trios).axes) == 2 * 4
 
 
 @pytest.mark.parametrize("scale", SCALES)

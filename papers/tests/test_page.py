@@ -6,7 +6,7 @@ import pytest
 
 from fairmargin_papers.catalog import PAPERS
 from fairmargin_papers.shared.claims import Claim, Decision
-from fairmargin_papers.shared.page import Shown, json_text, markdown
+from fairmargin_papers.shared.page import Shown, markdown
 from fairmargin_papers.shared.paper import Findings, NotPossibleHereError, Paper, Part, Picture, Table
 from fairmargin_papers.shared.pictures import panels
 from fairmargin_papers.shared.reproduce import reproduce, rows
@@ -152,17 +152,3 @@ def test_papers_number_their_claims_one_by_one_and_parts_do_not_share_them(name)
     untested = rows(paper, {})
     assert len(untested) == len(paper.claims)
     assert all(row.verdict == "not tested" and row.remark for row in untested)
-
-
-def test_json_has_no_date_and_no_path(tmp_path):
-    shown = Shown(small(), "smoke", rows(small(), {}), [], [], {"numpy": "2"})
-    assert set(json.loads(json_text(shown))) == {
-        "claims",
-        "command",
-        "figures",
-        "notes",
-        "paper",
-        "scale",
-        "tables",
-        "versions",
-    }
