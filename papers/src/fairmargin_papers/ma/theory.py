@@ -15,12 +15,11 @@ from fairmargin.models.linear import LinearClassifier
 from fairmargin_papers.shared.claims import Claim, by_settings
 from fairmargin_papers.shared.paper import Assignment, Findings, Part, Picture
 from fairmargin_papers.shared.pictures import line_style, panels, styled
-from fairmargin_papers.shared.tally import Tally, counter_example, in_blocks, tally_of
+from fairmargin_papers.shared.tally import Settings, Tally, counter_example, evaluated, tally_of
 from fairmargin_papers.shared.theory_pictures import classes_by_training
 from fairmargin_papers.theory.gaussian_classes import GaussianClasses
 from fairmargin_papers.theory.generalisation import mean_coin_gap
 
-Settings = dict[str, Floats]
 _KNOWN = GaussianClasses(1.0, 1.0, 1.0, 2.0, dim=10)
 _KNOWN_TEST = 0.4
 _SURE = 0.999
@@ -103,18 +102,8 @@ def settings(count: int, *, equal: bool, seed: int = 0) -> Settings:
 
 def _answers(assignment: Assignment, values: Settings, names: Sequence[str]) -> dict[str, tuple[Bools, Bools]]:
     """Return premise and conclusion of the named statements in every setting."""
-    count = len(values["d"])
-    kept = {name: (np.zeros(count, np.bool_), np.zeros(count, np.bool_)) for name in names}
-
-    def look(start: int, end: int) -> None:
-        *parameters, train, test = (array[start:end] for array in values.values())
-        for statement in GaussianClasses(*parameters).statements(train, test):
-            if statement.name in kept:
-                kept[statement.name][0][start:end] = statement.premise_holds
-                kept[statement.name][1][start:end] = statement.conclusion_holds
-
-    in_blocks(count, 1_000, look, partial(assignment.progress, "ma: settings looked at"))
-    return kept
+    progress = partial(assignment.progress, "ma: settings")
+    return evaluated(values, 1_000, lambda *given: GaussianClasses(*given[:6]).statements(*given[6:]), names, progress)
 
 
 def _equal(assignment: Assignment, count: int) -> list[Claim]:

@@ -35,6 +35,7 @@ from fairmargin_papers.shared.claims import Claim, Side, Verdict, by_all, by_dir
 from fairmargin_papers.shared.trained import SeedMean
 
 Look = tuple[str, str]  # estimator and epoch
+OVERS: tuple[Over, Over] = ("all", "correct")
 # Printed shares of agreement with DeepFool and with C&W, in per cent.
 _PRINTED = {
     "cifar10": ("75.00", "76.67"),
@@ -79,7 +80,7 @@ def network_rows(
     rows = []
     for number, first, second, names_attack, (agreeing, of), remark in _SIGNS:
         claim = claims[number]
-        both, narrow = (network_agreement(trained, first, second, over) for over in _OVERS)
+        both, narrow = (network_agreement(trained, first, second, over) for over in OVERS)
         rows.append(
             claim.found(
                 counted(both),
@@ -96,9 +97,6 @@ def network_rows(
         *noise_rows(claims[15], trained),
         *model_rows(claims[16], trained),
     ]
-
-
-_OVERS: tuple[Over, Over] = ("all", "correct")
 
 
 def network_agreement(found: Sequence[Measured], first: Look, second: Look, over: Over = "all") -> Agreement:
@@ -133,7 +131,7 @@ def smoothing_rows(
                 rows.append(claim.untested(reason, text=text, printed=shown))
                 continue
             both, narrow = (
-                network_agreement([known[setting.name]], (SMOOTHING, LAST), (by, LAST), over) for over in _OVERS
+                network_agreement([known[setting.name]], (SMOOTHING, LAST), (by, LAST), over) for over in OVERS
             )
             rows.append(
                 claim.found(

@@ -1,6 +1,7 @@
 """Networks that start with weights trained on other data, and the rows of Nanda's claim 14 on their bias."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,10 @@ from fairmargin.models.architectures.pretrained import pretrained
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.runner.study_run import StudyRun
 from fairmargin.store.atomic import atomic_write_bytes
+from fairmargin_papers.nanda.claims import OVERS, network_agreement
 from fairmargin_papers.nanda.linear import counted, explained
 from fairmargin_papers.nanda.settings import FIRST, LAST, PRETRAINED, SMOOTHING
-from fairmargin_papers.nanda.signs import NEGLIGIBLE, Measured, agreement, decided, sigmas
+from fairmargin_papers.nanda.signs import NEGLIGIBLE, Measured, decided, sigmas
 from fairmargin_papers.shared.claims import Claim, directed
 from fairmargin_papers.shared.trained import over_seeds
 
@@ -129,21 +131,8 @@ def _early_rows(claim: Claim, measured: Measured, parts: Sequence[Partition]) ->
 
 def _stays(claim: Claim, measured: Measured) -> Claim:
     """Test whether the signs after the first epoch are those after the last."""
-    both, narrow = (
-        agreement(
-            {
-                measured.title: [
-                    (
-                        sigmas(measured.distances(network, seed, SMOOTHING, FIRST), measured.partitions, over),
-                        sigmas(measured.distances(network, seed, SMOOTHING, LAST), measured.partitions, over),
-                    )
-                    for network in measured.warm
-                    for seed in measured.seeds
-                ]
-            }
-        )
-        for over in ("all", "correct")
-    )
+    pretrained = [replace(measured, networks=measured.warm)]
+    both, narrow = (network_agreement(pretrained, (SMOOTHING, FIRST), (SMOOTHING, LAST), over) for over in OVERS)
     return claim.found(
         counted(both),
         decided(both, narrow),

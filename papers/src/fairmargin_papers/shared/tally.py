@@ -1,6 +1,6 @@
 """Counts of the settings of a theorem's parameters in which it holds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,8 @@ from fairmargin.core.progress import Count
 from fairmargin.errors import InputError
 from fairmargin_papers.shared.claims import Verdict, by_settings
 from fairmargin_papers.theory.statement import Statement
+
+Settings = dict[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ def named(statements: Sequence[Statement], name: str) -> Statement:
     raise InputError(f"There is no statement {name!r} among {[statement.name for statement in statements]}.")
 
 
-def counter_example(found: Tally, values: dict[str, Floats]) -> str:
+def counter_example(found: Tally, values: Settings) -> str:
     """Describe the first setting in which a statement fails; empty if it never fails.
 
     >>> counter_example(Tally(1, 2, 1), {"K": np.array([2.0, 3.0])})
@@ -66,9 +68,35 @@ def counter_example(found: Tally, values: dict[str, Floats]) -> str:
     return f"Counter-example: {said.replace('-', '−')}."
 
 
-def in_blocks(count: int, size: int, work: Callable[[int, int], None], progress: Count) -> None:
-    """Call `work(start, end)` block by block, which limits memory, and report progress."""
+def evaluated(
+    values: Settings,
+    size: int,
+    statements: Callable[..., Iterable[Statement]],
+    names: Iterable[str],
+    progress: Count,
+) -> dict[str, tuple[Bools, Bools]]:
+    """Return premise and conclusion of the named statements in every setting.
+
+    Parameters
+    ----------
+    values
+        Arrays of parameters, one value per setting.
+    size
+        Number of settings that are evaluated at once, which limits memory.
+    statements
+        Called with the arrays of some settings, in the order of `values`.
+    names
+        Names of the statements.
+    progress
+        Called with (settings done, all settings).
+    """
+    count = len(next(iter(values.values())))
+    kept = {name: (np.zeros(count, np.bool_), np.zeros(count, np.bool_)) for name in names}
     for start in range(0, count, size):
-        end = min(start + size, count)
-        work(start, end)
-        progress(end, count)
+        block = slice(start, min(start + size, count))
+        for statement in statements(*(array[block] for array in values.values())):
+            if statement.name in kept:
+                premise, conclusion = kept[statement.name]
+                premise[block], conclusion[block] = statement.premise_holds, statement.conclusion_holds
+        progress(block.stop, count)
+    return kept

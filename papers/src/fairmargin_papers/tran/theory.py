@@ -17,7 +17,7 @@ from fairmargin.models.linear import LinearClassifier
 from fairmargin_papers.shared.claims import Claim, by_settings, directed
 from fairmargin_papers.shared.paper import Assignment, Findings, Part, Picture
 from fairmargin_papers.shared.pictures import line_style, panels, styled
-from fairmargin_papers.shared.tally import Tally, counter_example, in_blocks, tally_of
+from fairmargin_papers.shared.tally import Tally, counter_example, evaluated, tally_of
 from fairmargin_papers.shared.theory_pictures import LOSSES, pair_densities, pair_losses, thresholds_of
 from fairmargin_papers.theory.gaussian_pair import GaussianPair
 
@@ -157,21 +157,12 @@ def settings_inside(count: int, seed: int = 0) -> dict[str, Floats]:
 
 def _theorems(assignment: Assignment, count: int) -> list[Claim]:
     values = settings_inside(count)
-    answers: dict[str, tuple[list[Bools], list[Bools]]] = {name: ([], []) for _, name, _, _ in _ROWS}
-
-    def look(start: int, end: int) -> None:
-        low, high, spread, radius = (array[start:end] for array in values.values())
-        for statement in GaussianPair(low, high, spread).statements(radius):
-            if statement.name in answers:
-                for kept, part in zip(
-                    answers[statement.name], (statement.premise_holds, statement.conclusion_holds), strict=True
-                ):
-                    kept.append(np.broadcast_to(part, (end - start,)))
-
-    in_blocks(count, 500, look, partial(assignment.progress, "tran: settings looked at"))
+    names = [name for _, name, _, _ in _ROWS]
+    progress = partial(assignment.progress, "tran: settings")
+    answers = evaluated(values, 500, lambda *pair: GaussianPair(*pair[:3]).statements(pair[3]), names, progress)
     rows = []
     for number, name, text, remark in _ROWS:
-        premise, holding = (np.concatenate(parts) for parts in answers[name])
+        premise, holding = answers[name]
         found = tally_of(premise, holding)
         rows.append(
             assignment.claims[number].found(
