@@ -123,8 +123,8 @@ def test_a_row_says_of_how_many_classes_nothing_withstands():
     shares = {place: values.copy() for place, values in found.shares.items()}
     shares[MADRY, 16][..., :3] = 0.0
     rows = by_name(sweep_rows(CLAIMS, replace(found, shares=shares), ""))
-    assert "Trained with 16/255, 3 of 10 classes withstand nothing" in rows["7a"].remark
-    assert "withstand nothing" not in rows["10a"].remark
+    assert "Trained with 16/255, 3 of 10 classes have a robust accuracy of 0" in rows["7a"].remark
+    assert "accuracy of 0" not in rows["10a"].remark
     assert rows["8"].ours.endswith(" points per 4/255")  # a change of per cent
     assert rows["8"].ours.count("→") == 3  # all four radii: a line can rise although its last value falls
 

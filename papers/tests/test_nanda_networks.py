@@ -283,7 +283,7 @@ def test_every_claim_of_the_networks_has_a_row_even_where_nothing_was_trained():
     assert {row.name for row in lettered(some) if row.number == 10} == {"10a", "10b"}
     agreeing = [row for row in some if row.number in (8, 9, 10, 12) and row.verdict != "not tested"]
     assert all(row.chance is not None and row.interval is not None for row in agreeing)
-    assert all("(the paper's own warning)" in row.remark for row in agreeing if row.number == 12)
+    assert all("(a warning of the paper)" in row.remark for row in agreeing if row.number == 12)
 
 
 def test_pre_trained_bias_is_seen_against_none_and_not_the_other_way_round():
@@ -377,7 +377,7 @@ def test_tables_list_every_model_and_every_comparison_with_its_level_of_chance()
     assert rows["DeepFool – C&W"][2].startswith("100.0% [")
     assert table.columns[4:] == ("UTKFACE", "CIFAR10", "CIFAR100")
     assert all(cell.startswith("100.0% (") for cell in rows["DeepFool – C&W"][4:])
-    assert "too much should not be read into" in table.caption
+    assert "should be read with caution" in table.caption
 
 
 def test_the_axis_of_a_curve_does_not_end_at_the_mistakes():

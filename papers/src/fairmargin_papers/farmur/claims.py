@@ -186,10 +186,10 @@ def given_rows(claims: Mapping[int, Claim], given: Given | str) -> list[Claim]:
                 directed(change, side),
                 printed="other networks than the paper's",
                 remark="Trained by others (PyPI package advertorch 0.2.3), plainly and by PGD at an L∞ radius of 0.3, "
-                f"ten times the paper's; accuracy {before.accuracy:.2%} and {after.accuracy:.2%}. One network each, so "
-                f"that the interval is for the samples drawn and not for another training. By `{ESTIMATOR}`; by a "
-                f"search as brief as `{BRIEF}` the adversarial network has {number(getattr(briefly, of))}, and a "
-                "longer one may say still less.",
+                f"ten times the paper's; accuracy {before.accuracy:.2%} and {after.accuracy:.2%}. One network "
+                "each, so that the interval is for the samples drawn and not for another training. By "
+                f"`{ESTIMATOR}`; by a search as short as `{BRIEF}` the adversarial network has "
+                f"{number(getattr(briefly, of))}, and a longer one may find still less.",
             )
         )
     return found

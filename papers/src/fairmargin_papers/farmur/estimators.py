@@ -97,8 +97,8 @@ def _agreement_row(claim: Claim, views: tuple[Views, ...], setting: Setting) -> 
         agreed(share, chance),
         text=_AGREED,
         printed="",
-        remark="Vulnerable is who has a Rob(P) below the mean over groups; groups of one network are not independent, "
-        f"so that the interval is over seeds. {setting.instead}",
+        remark="A group is vulnerable if its Rob(P) is below the mean over groups; groups of one network are not "
+        f"independent, so that the interval is over seeds. {setting.instead}",
     )
 
 

@@ -153,8 +153,8 @@ def _notes(trios: Sequence[Trio], given: Given | str, assignment: Assignment) ->
             "attack, whose distances lie above the true ones; row 9 says how far above those of all attacks together."
         )
         said.append(
-            "V_f grows with the square of the distances: where adversarial training doubles them, it quadruples even "
-            "if groups stay in proportion. V_f / Rob(f)² stands beside it."
+            "V_f grows with the square of the distances: where adversarial training doubles them, it "
+            "quadruples even if groups stay in proportion. Therefore V_f / Rob(f)² is shown, too."
         )
     if assignment.scale == "laptop" and trios:
         said.append(_CHOSEN)

@@ -41,8 +41,9 @@ _MEASURES: Mapping[str, tuple[Callable[[Floats, Floats], Floats], str, str]] = {
     _RELATIVE: (variation, "", ""),
 }
 _WHY_RELATIVE = (
-    "√VCRA ÷ mean robust accuracy. VCRA is forced towards 0 where hardly anything withstands the attack, so that it "
-    "must rise when accuracy rises from there; the ratio need not, and in Madry’s printed numbers it falls."
+    "√VCRA ÷ mean robust accuracy. VCRA is forced towards 0 where hardly any sample withstands the attack, so "
+    "that it must rise when accuracy rises from there; the ratio need not, and in Madry’s printed numbers it "
+    "falls."
 )
 # Rows 7 to 10: claim, method, attack, measure.
 _ROWS = (
@@ -109,7 +110,10 @@ def given_up(swept: Swept, method: str, attack: str) -> str:
     if not none:
         return ""
     radius = swept.sweep.radii[method][-1]
-    return f"Trained with {radius}/255, {none} of {len(shares)} classes withstand nothing: part of the spread is that."
+    return (
+        f"Trained with {radius}/255, {none} of {len(shares)} classes have a robust accuracy of 0, which is part of "
+        "the spread."
+    )
 
 
 def slope_of(radii: Sequence[int], values: Floats) -> SeedMean | None:
@@ -253,7 +257,7 @@ def weight_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
             f"{path(spread, '·10⁻²')}; slope {signed(slope)}·10⁻² from one value to the next",
             directed(slope, "below"),
             text=f"VCRA falls as λ grows ({values}; {where}).",
-            remark=f"{remark} λ = 0 is Madry’s method. The paper’s figure is in its appendix, which is not at hand: "
+            remark=f"{remark} λ = 0 is Madry’s method. The paper’s figure is in its appendix, which is not available: "
             "this reading of “sensitivity” is ours.",
         ),
         claim.found(

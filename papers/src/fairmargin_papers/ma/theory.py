@@ -52,10 +52,11 @@ def run(assignment: Assignment) -> Findings:
         f"Theorems: {count:,} random settings each (μ from 0.5 to 2, σ from 0.5 to 2, d from 1 to 100, share of + from "
         "0.05 to 0.95, ε_train ≤ ε_test < (μ₊+μ₋)/2); a check by closed forms, not a proof. The paper's “positive "
         "constant” K is taken for dκ, κ = ln(ασ₋/((1−α)σ₊)); but for row 1a settings with κ ≤ 0 are left out.",
-        "Symbols: class + has the mean μ₊ in each of d features, class − the mean −μ₋, with deviations σ; α is the "
-        "share of +; M = μ₊ + μ₋ − 2ε_train; ξ lies between the arguments of both classes' errors; R and R̂ are the "
-        "true loss and the mean of n samples, VCAR is the variance of the attacked loss over classes, C a constant. "
-        "Rows count the settings inside their own premises, so their numbers differ. docs/theory.md has more of it.",
+        "Symbols: class + has the mean μ₊ in each of d features, class − the mean −μ₋, with deviations σ; α is "
+        "the share of +; M = μ₊ + μ₋ − 2ε_train; ξ lies between the arguments of both classes' errors; R and "
+        "R̂ are the true loss and the mean of n samples, VCAR is the variance of the attacked loss over "
+        "classes, C a constant. Rows count the settings inside their own premises, so their numbers differ. "
+        "See docs/theory.md.",
         f"Audit: {samples:,} samples of μ = 1, σ = 1 and 2, d = 10, exact L∞ distances, attacked with ε = 0.4.",
     )
     return Findings(tuple(rows), pictures, notes)

@@ -144,9 +144,10 @@ def _pair(each: Measured, grid: StudyRun, seed: int) -> Picture:
     assert linear is not None
     first, second, budget = image_pair(linear, test, each.linear_partitions[0])
     caption = (
-        f"{each.title}, logistic regression: the median picture of the least and of the most robust class, moved "
-        f"towards its nearest boundary by at most the same budget τ = {budget:.2f}. The first flips before it is "
-        "spent. The second does not, nor can any other change within the budget flip it, since the distances are exact."
+        f"{each.title}, logistic regression: the median picture of the least and of the most robust class, "
+        f"moved towards its nearest boundary by at most the same budget τ = {budget:.2f}. The prediction of the "
+        "first changes within the budget. That of the second does not, and no other change within the budget "
+        "changes it, since the distances are exact."
     )
     return Picture("image-pair", caption, pair_picture(first, second, budget))
 

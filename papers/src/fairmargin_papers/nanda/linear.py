@@ -22,15 +22,15 @@ from fairmargin_papers.nanda.signs import NEGLIGIBLE, Agreement, Measured, agree
 from fairmargin_papers.shared.claims import Claim, Decision, Interval, Verdict, by_number, interval_of, near
 
 WARNING = (
-    "Bounds by attacks speak of the network f, smoothing of the vote g: too much should not be read into their "
-    "agreement (the paper's own warning)."
+    "Bounds by attacks are about the network f, and smoothing is about the vote g: their agreement should be "
+    "read with caution (a warning of the paper)."
 )
 NO_FACES = "the data of this scale are no faces"
-FEW_FACES = "Adience: only 1,586 of some 19,500 faces are at hand, of 93 people in 3 albums."
+FEW_FACES = "Adience: only 1,586 of some 19,500 faces are available, of 93 people in 3 albums."
 _CLOSE = 0.25  # relative difference from the printed median within which a median counts as equal
 _TOLERANCE = 0.05  # difference from a printed mean difference that counts as none
 _MANNERS = {
-    DEEPFOOL: "On a linear model the search back to the boundary makes it all but exact.",
+    DEEPFOOL: "On a linear model the search back to the boundary makes it nearly exact.",
     CARLINI: "It ends with a search back to the boundary, too.",
     OLD_DEEPFOOL: "Every step overshoots by 5 %, and there is no search back.",
     OLD_CARLINI: "There is neither a search back nor a fallback.",
@@ -107,11 +107,15 @@ def median_rows(
 
 
 def _how_compared(setting: Setting) -> str:
-    said = [f"It counts as the printed one within {_CLOSE:.0%}; how long the paper trains is not said, and changes it."]
+    said = [
+        f"It counts as the printed one within {_CLOSE:.0%}; the paper does not say how long it trains, on which the "
+        "median depends."
+    ]
     if setting.std != 1:
         said.append(
-            f"Nor is it said whether its distances are of pixels, or of pictures divided by {setting.std:g}, in which "
-            f"ours are {1 / setting.std:g} times as large: decided is what is so in both."
+            "It does not say either whether its distances are of pixels, or of pictures divided by "
+            f"{setting.std:g}, in which ours are {1 / setting.std:g} times as large: the verdict must be the "
+            "same for both."
         )
     if not comparable(setting):
         said.append(

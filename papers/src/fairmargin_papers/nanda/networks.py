@@ -186,11 +186,12 @@ def _notes(assignment: Assignment, chosen: Sequence[Setting], found: Sequence[Me
     if assignment.scale == "laptop":
         notes.append(
             "All pictures are normalised by mean = std = 0.5, as the paper does for CIFAR, so that a network "
-            "pre-trained on CIFAR-10 sees faces as it saw CIFAR-10. Networks on UTKFace: as many training and test "
-            "faces of each race, unlike in the paper. Adience: the 1,586 faces at hand, people apart, seven of its "
-            "eight ages among the test faces, more than half of them of one age. Smoothing: noise of the pixels, on "
-            "CIFAR twice the paper's; few draws cap its radii near 0.2, so that its σ is close to that of accuracy. "
-            "“In direction only”: networks and data are smaller than the paper's."
+            "pre-trained on CIFAR-10 sees faces as it saw CIFAR-10. Networks on UTKFace: as many training and "
+            "test faces of each race, unlike in the paper. Adience: the 1,586 available faces, with other "
+            "people in the test data, seven of the eight ages among the test faces, more than half of them of "
+            "one age. Smoothing: noise of the pixels, on CIFAR twice the paper's; few draws cap its radii near "
+            "0.2, so that its σ is close to that of accuracy. “In direction only”: networks and data are "
+            "smaller than the paper's."
         )
     notes.append(
         "Rows of agreement: groups of one dataset are not independent, nor are networks measured on the same samples, "

@@ -30,8 +30,8 @@ def run(assignment: Assignment) -> Findings:
         f"the same weights bit for bit for {alike} of {seeds} seeds; with a sigmoid a weight differs by "
         f"{min(farthest):.2g} or more",
         "holds" if alike == seeds and min(farthest) > 0 else "does not hold",
-        remark="A step function has slope 0 wherever it has one. Whoever trains with it trains plainly; `adverm` here "
-        "has a sigmoid of temperature 0.1 for it, and `temperature=0` is the printed form.",
+        remark="The slope of a step function is 0 wherever it is defined, so that training with it is plain training; "
+        "`adverm` has a sigmoid of temperature 0.1 instead, and `temperature=0` is the printed form.",
     )
     note = (
         f"Indicator: a network of 2-16-3 units on 300 samples of `toy-three-classes`, {epochs} epochs, α = 0.1, "

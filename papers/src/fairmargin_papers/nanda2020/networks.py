@@ -203,9 +203,10 @@ def pictures(changes: Sequence[Change]) -> tuple[Picture, ...]:
             found.append(
                 Picture(
                     name,
-                    "The share of a group that is right and farther than τ from the boundary, against that of all "
-                    "other samples; left before AdvERM, right after. A thin line for each seed, a thick one for their "
-                    "mean; the dotted line is the radius at which AdvERM was told to make both equal.",
+                    "The share of a group that is right and farther than τ from the boundary, against that of "
+                    "all other samples; left before AdvERM, right after. A thin line for each seed, a thick "
+                    "one for their mean; the dotted line is the radius at which AdvERM reduces their "
+                    "difference.",
                     curves_picture(some),
                 )
             )
@@ -237,15 +238,16 @@ def _notes(asked: Sequence[Setting], changes: Sequence[Change], assignment: Assi
     if changes:
         said.append(
             "A gap narrows only if it does at τ and over the curves: the interval of the change of the shares' "
-            "difference lies below 0, and that of the relative gap, after over before, below 1; it does not if one of "
-            "them lies above. Shares are of correct samples beyond τ, which the regulariser pulls together. "
-            "The relative gap is the area between a group's curve and that of the rest, over the area below the "
-            "rest's, so that it does not shrink merely because all distances do. Curves that cross have a gap although "
-            "σ, the difference of their areas, may be 0; and by chance alone no gap is quite 0. Intervals (95 %, "
-            "Student's t over seeds) are of after ÷ before, networks of the same seed, on the scale of logarithms; all "
-            "seeds are measured on the same test samples. The paper shows the best of several α and τ; here both were "
-            "fixed beforehand. Five seeds instead of three, the quotient instead of the difference, and that the "
-            "shares at τ must come nearer too, were chosen after a first run had been seen."
+            "difference lies below 0, and that of the relative gap, after over before, below 1; it does not if "
+            "one of them lies above. Shares are of correct samples beyond τ, whose difference the regulariser "
+            "reduces. The relative gap is the area between a group's curve and that of the rest, over the area "
+            "below the rest's, so that it does not shrink merely because all distances do. Curves that cross "
+            "have a gap although σ, the difference of their areas, may be 0; and by chance alone no gap is "
+            "quite 0. Intervals (95 %, Student's t over seeds) are of after ÷ before, networks of the same "
+            "seed, on the scale of logarithms; all seeds are measured on the same test samples. The paper "
+            "shows the best of several α and τ; here both were fixed in advance. Five seeds instead of three, "
+            "the quotient instead of the difference, and that the shares at τ must come nearer too, were "
+            "chosen after a first run had been seen."
         )
     if any(change.setting.faces for change in changes) and assignment.scale != "smoke":
         said.append(_FACES)

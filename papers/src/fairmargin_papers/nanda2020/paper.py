@@ -21,7 +21,7 @@ CLAIMS = numbered(
     ("not here", "Adience by gender shows barely any bias.", ""),
 )
 
-_ADIENCE = "not here: only a part of Adience is at hand"
+_ADIENCE = "not here: only a part of Adience is available"
 
 PAPER = Paper(
     "nanda2020",

@@ -85,8 +85,8 @@ def _two_classifiers(claim: Claim) -> tuple[Claim, Figure]:
         f"{biased[0]:.0%} / {biased[1]:.0%} against {fair[0]:.0%} / {fair[1]:.0%}, accuracy {accuracy:.0%}",
         "holds" if as_printed else "does not hold",
         remark=f"The {len(toy)} points are laid out to show it, as in the paper: what is tested is that such points "
-        "exist and that exact distances find the bias which accuracy cannot see. No interval: the points are all there "
-        "is.",
+        "exist and that exact distances find the bias which accuracy cannot see. There is no interval, because "
+        "these are all points.",
     )
     return row, two_classifiers_picture(toy, perfect, ROUND_CROSS_BUDGET)
 

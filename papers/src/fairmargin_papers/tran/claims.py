@@ -114,7 +114,7 @@ def group_loss_against_plain(claim: Claim, plain: Curves, group_loss: Curves, sw
         directed(difference, "above"),
         text=text,
         printed="Appendix E",
-        remark="The paper's appendix is not at hand; its text says “similar results”.",
+        remark="The paper's appendix is not available; its text says “similar results”.",
     )
 
 

@@ -135,7 +135,11 @@ def _pictures(done: Sequence[Sweep], hardened: Sequence[Hardened], pair: Pair | 
         caption = (
             f"{pair.title}: the same noise on a regular and a fair model, the first sample of which only the fair "
             "model's answer flips, and how often each of the four cases happens."
-            + (" The face is shown in blocks: nobody was asked." if pair.example and pair.example.person else "")
+            + (
+                " The face is shown in blocks, because nobody was asked for consent."
+                if pair.example and pair.example.person
+                else ""
+            )
         )
         found.append(Picture("pair", caption, pair_picture(pair)))
     return tuple(found)
@@ -157,18 +161,20 @@ def _notes(done: Sequence[Sweep], hardened: Sequence[Hardened]) -> tuple[str, ..
     ]
     if done:
         notes += [
-            "Every network of a seed starts from the same plainly trained one: from random weights the ramp loss has "
-            "no gradient where a margin is below 0, nearly everywhere, and short trainings with the printed λ end in "
-            "one answer. All methods then have the same further epochs, λ = 0 too.",
+            "Every network of a seed starts from the same plainly trained one: from random weights the ramp "
+            "loss has no gradient where a margin is below 0, nearly everywhere, and short trainings with the "
+            "printed λ end in networks that predict one class. All methods then have the same further epochs, "
+            "λ = 0 too.",
             "Distances and softmax margins are of all samples, measured with the prediction as label, as the theorems "
             "have them; distances are upper bounds by gradients, of equally many samples of each group, weighted by "
             "the groups' shares. The violation is the largest |err_a − err| of a "
             "group. RFGSM is Tramèr's, one step of half of the radius after a random one of the other half.",
-            f"A network that gives one answer to more than {COLLAPSED:.0%} of the samples, or is right less than "
-            f"{BETTER_THAN_GUESSING:g} times as often as by chance (mean over classes), counts as collapsed; a λ at "
-            "which one seed collapsed is left out of verdicts and stays in the figures. The rule on chance was added "
-            "after first runs, in which such networks were praised for boundary errors near 0. Intervals are 95 % over "
-            "seeds (Student's t): they speak of other trainings, on the same test samples.",
+            f"A network that predicts one class for more than {COLLAPSED:.0%} of the samples, or is correct "
+            f"less than {BETTER_THAN_GUESSING:g} times as often as by chance (mean over classes), counts as "
+            "collapsed; a λ at which one seed collapsed is left out of verdicts and stays in the figures. The "
+            "rule on chance was added after first runs, in which boundary errors near 0 of such networks "
+            "counted as robustness. Intervals are 95 % over seeds (Student's t): they are about other "
+            "trainings, on the same test samples.",
             "“On a fitted line”: the change from the first λ (or radius) to the last, along a straight line through "
             "each seed's values.",
         ]

@@ -25,7 +25,11 @@ NOISES = {
     "own": "each model meets its own noise, after the same random step",
 }
 _TRANSFER = "Noise flips the model that it was made against more easily than another: the row says that too."
-_AGAINST = {"regular": _TRANSFER, "fair": _TRANSFER, "own": "Only this row compares like with like."}
+_AGAINST = {
+    "regular": _TRANSFER,
+    "fair": _TRANSFER,
+    "own": "Only this row compares both models under equal conditions.",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
