@@ -29,15 +29,15 @@ from fairmargin_papers.tran.pair import CASES, NOISES, Pair, cases, pair_rows
 from fairmargin_papers.tran.paper import CLAIMS as PRINTED
 from fairmargin_papers.tran.studies import (
     CROSS_ENTROPY,
+    GRIDS,
     GROUP_LOSS,
     RAMP,
+    SWEEPS,
     following_sections,
     hardening_methods,
-    hardenings,
     penalised,
     starting_sections,
     sweep_methods,
-    sweeps,
 )
 from fairmargin_papers.tran.sweep import Curves, GroupNumbers, Sweep, collapsed
 
@@ -73,7 +73,7 @@ def column(of, at):
 
 
 def swept(tmp_path, plain, ramp=None, group_loss=None):
-    plan = sweeps(assigned("smoke", tmp_path))[0]
+    plan = SWEEPS["smoke"][0]
     losses = (CROSS_ENTROPY,) if ramp is None else (CROSS_ENTROPY, RAMP)
     subject = replace(plan.subject, weights=WEIGHTS, seeds=(0, 1, 2))
     plan = replace(plan, subject=subject, losses=losses)
@@ -184,7 +184,7 @@ def test_trainings_stand_side_by_side_in_a_table(tmp_path):
 
 def hardened(tmp_path, robust, natural, gone=()):
     """Two radii trained with, two λ; `robust` is by how much the robust error changes for each λ; `gone`, collapsed."""
-    (plan,) = hardenings(assigned("smoke", tmp_path))
+    (plan,) = GRIDS["smoke"]
     plan = replace(plan, subject=replace(plan.subject, weights=(0.0, 1.0), seeds=(0, 1, 2)))
     seeds = np.array([-0.001, 0.0, 0.001])[:, None, None]
     steps = np.array([0.0, 1.0])[None, :, None]
@@ -249,9 +249,8 @@ def test_pictures_are_drawn_without_an_example_and_without_ramp(tmp_path):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_studies_of_every_scale_can_be_planned(tmp_path, scale):
-    assignment = assigned(scale, tmp_path)
-    chosen, grids = sweeps(assignment), hardenings(assignment)
+def test_the_studies_of_every_scale_can_be_planned(scale):
+    chosen, grids = SWEEPS[scale], GRIDS[scale]
     assert {number for plan in chosen for number in sweep_numbers(plan)} | {13} == PART.numbers
     both = [(p.subject, sweep_methods(p)) for p in chosen] + [(g.subject, hardening_methods(g)) for g in grids]
     for subject, methods in both:

@@ -17,14 +17,7 @@ from fairmargin_papers.tran.figures import (
 )
 from fairmargin_papers.tran.hardening import Hardened, hardening_rows, run_hardening
 from fairmargin_papers.tran.pair import Pair, look_for_pair, pair_rows
-from fairmargin_papers.tran.studies import (
-    Subject,
-    hardenings,
-    paper_hardenings,
-    paper_sweeps,
-    starting_sections,
-    sweeps,
-)
+from fairmargin_papers.tran.studies import GRIDS, SWEEPS, Subject, starting_sections
 from fairmargin_papers.tran.sweep import COLLAPSED, Sweep, run_sweep
 
 _ETHICS = (
@@ -46,7 +39,7 @@ def run(assignment: Assignment) -> Findings:
     rows: list[Claim] = []
     done: list[Sweep] = []
     pair: Pair | None = None
-    for plan in sweeps(assignment):
+    for plan in SWEEPS[assignment.scale]:
         try:
             sweep, grids = run_sweep(assignment, plan)
         except NotPossibleHereError as error:
@@ -58,7 +51,7 @@ def run(assignment: Assignment) -> Findings:
             pair = look_for_pair(sweep, grids)
             rows += pair_rows(claims[16], pair) if pair else [_nothing_fair(claims[16])]
     hardened: list[Hardened] = []
-    for grid in hardenings(assignment):
+    for grid in GRIDS[assignment.scale]:
         try:
             hardened.append(run_hardening(assignment, grid))
         except NotPossibleHereError as error:
@@ -85,7 +78,7 @@ _DIFFERENCES = (
 
 def originals() -> tuple[Original, ...]:
     """Return the studies of the scale "paper" that train plainly; they name all data and networks."""
-    subjects = [*(plan.subject for plan in paper_sweeps()), *(plan.subject for plan in paper_hardenings())]
+    subjects = [*(plan.subject for plan in SWEEPS["paper"]), *(plan.subject for plan in GRIDS["paper"])]
     return tuple(Original(starting_sections(subject)) for subject in subjects)
 
 

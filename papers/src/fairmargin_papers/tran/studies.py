@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairmargin.runner.study_run import StudyRun
-from fairmargin_papers.shared.paper import Assignment
+from fairmargin_papers.shared.paper import Assignment, Scale
 from fairmargin_papers.shared.trained import run_grid, study_sections
 
 RACE, AGE, OBJECTS, FASHION = "utkface-race", "utkface-age", "cifar10", "fashion-mnist"
@@ -128,114 +128,77 @@ def _sections(
 
 
 _BOTH = (CROSS_ENTROPY, RAMP)
-_PUBLISHED = (0.0, 1.0, 2.0)  # λ
-_WEIGHTS = (0.0, 0.5, 1.0, 2.0)
+_PUBLISHED = (0.0, 1.0, 2.0)  # printed values of λ
 _COLOUR, _GREY = ("1/255", "2/255", "4/255"), ("2/255", "4/255", "8/255")
 
 
-def sweeps(assignment: Assignment) -> tuple[SweepPlan, ...]:
-    """Return the sweeps over λ of a scale."""
-    return assignment.by_scale(_smoke, _laptop, paper_sweeps)()
+def _adam(epochs: int, batch: int = 128) -> dict[str, Any]:
+    return {"epochs": epochs, "optimizer": "adam", "rate": 1e-3, "batch": batch}
 
 
-def hardenings(assignment: Assignment) -> tuple[HardeningPlan, ...]:
-    """Return the grids over (ε_*, λ) of a scale."""
-    return assignment.by_scale(_smoke_grids, _laptop_grids, paper_hardenings)()
-
-
-def _smoke() -> tuple[SweepPlan, ...]:
-    return (SweepPlan(_digits((0.0, 0.5), 2), _BOTH, "plumb:steps=4", 4, pair="0.1"),)
-
-
-def _smoke_grids() -> tuple[HardeningPlan, ...]:
-    return (HardeningPlan(_digits((0.0, 0.5), 1), ("0.02", "0.1"), 2),)
-
-
-def _digits(weights: tuple[float, ...], epochs: int) -> Subject:
+def _digits(epochs: int) -> Subject:
     data = {"data": "digits", "per_group": 60, "audit_per_group": 12}
-    start, training = {"epochs": 5, "rate": 0.1, "batch": 32}, {**_briefly(epochs), "batch": 64}
-    return Subject(
-        "digits", "digits of 8×8 pixels", data, "class", "small_cnn", start, training, weights, ("0.05", "0.1"), (0, 1)
-    )
+    start, training = {"epochs": 5, "rate": 0.1, "batch": 32}, _adam(epochs, 64)
+    weights, radii, title = (0.0, 0.5), ("0.05", "0.1"), "digits of 8×8 pixels"
+    return Subject("digits", title, data, "class", "small_cnn", start, training, weights, radii, (0, 1))
 
 
-def _briefly(epochs: int) -> dict[str, Any]:
-    return {"epochs": epochs, "optimizer": "adam", "rate": 1e-3, "batch": 128}
+def _small(name: str, title: str, data: dict[str, Any], groups: str, network: str = "small_cnn") -> Subject:
+    weights, radii = (0.0, 0.5, 1.0, 2.0), _GREY if network == "lenet5" else _COLOUR
+    return Subject(name, title, data, groups, network, _adam(8), _adam(4), weights, radii, (0, 1, 2, 3, 4))
 
 
-def _laptop() -> tuple[SweepPlan, ...]:
-    plumb, objects = "plumb:steps=12", {"data": "cifar10", "per_group": 1_000, "audit_per_group": 100}
-    age = _small(AGE, "UTKFace by age in decades", _faces("age9", 5_000), "age9")
-    return (
-        SweepPlan(_race(5_000), _BOTH, plumb, 40),
-        SweepPlan(age, (CROSS_ENTROPY,), plumb, 20, pair="2/255"),
-        SweepPlan(_fashion(1_000), _BOTH, plumb, 20),
-        SweepPlan(_small(OBJECTS, "CIFAR-10", objects, "class"), _BOTH, plumb, 20),
-    )
-
-
-def _laptop_grids() -> tuple[HardeningPlan, ...]:
-    found = []
-    for subject, radii in ((_race(2_500), ("2/255", "4/255", "8/255")), (_fashion(500), ("4/255", "8/255", "16/255"))):
-        found.append(HardeningPlan(replace(subject, weights=_PUBLISHED, radii=radii), radii, 3))
-    return tuple(found)
-
-
-def _race(per_gender: int) -> Subject:
-    return _small(RACE, "UTKFace by race", _faces("race", per_gender), "race")
-
-
-def _faces(task: str, per_gender: int) -> dict[str, Any]:
-    """Return data drawn by gender, so that races and ages keep their shares, which are as unequal as in the paper."""
+def _small_faces(name: str, title: str, task: str, per_gender: int) -> Subject:
+    """Return a subject with faces drawn by gender, so that races and ages keep their shares, as in the paper."""
     size = {"size": 32, "per_group": per_gender, "audit_per_group": 500}
-    return {"data": "utkface", "task": task, "by": "gender", **size}
+    return _small(name, title, {"data": "utkface", "task": task, "by": "gender", **size}, task)
 
 
-def _fashion(per_class: int) -> Subject:
+def _small_fashion(per_class: int) -> Subject:
     data = {"data": "fashion-mnist", "per_group": per_class, "audit_per_group": 100}
-    return replace(_small(FASHION, "Fashion-MNIST", data, "class"), network="lenet5", radii=_GREY)
+    return _small(FASHION, "Fashion-MNIST", data, "class", "lenet5")
 
 
-def _small(name: str, title: str, data: dict[str, Any], groups: str) -> Subject:
-    return Subject(name, title, data, groups, "small_cnn", _briefly(8), _briefly(4), _WEIGHTS, _COLOUR, (0, 1, 2, 3, 4))
+def _large(name: str, title: str, data: dict[str, Any], network: str = "vgg13") -> Subject:
+    settings = {"settings_of": "tran-faces" if data["data"] == "utkface" else "tran"}
+    groups, radii = data.get("task", "class"), _COLOUR if network == "vgg13" else _GREY
+    return Subject(name, title, data, groups, network, {**settings, "epochs": 10}, settings, _PUBLISHED, radii)
 
 
-def _paper_subject(name: str, title: str, data: dict[str, Any], network: str, radii: tuple[str, ...]) -> Subject:
-    settings = "tran-faces" if data["data"] == "utkface" else "tran"
-    groups = data.get("task", "class")
-    return Subject(
-        name,
-        title,
-        data,
-        groups,
-        network,
-        {"settings_of": settings, "epochs": 10},
-        {"settings_of": settings},
-        _PUBLISHED,
-        radii,
-    )
+def _small_grid(subject: Subject, *radii: str) -> HardeningPlan:
+    return HardeningPlan(replace(subject, weights=_PUBLISHED, radii=radii), radii, 3)
 
 
-def paper_sweeps() -> tuple[SweepPlan, ...]:
-    """Return the sweeps of the scale "paper"."""
-    race = _paper_race()
-    age = _paper_subject(AGE, "UTKFace by age in decades", {"data": "utkface", "task": "age9"}, "vgg13", _COLOUR)
-    # VGG-13 does not accept 28×28 pixels; the paper uses its CNN there.
-    fashion = _paper_subject(FASHION, "Fashion-MNIST", {"data": "fashion-mnist"}, "cnn6", _GREY)
-    cifar = _paper_subject(OBJECTS, "CIFAR-10", {"data": "cifar10"}, "vgg13", _COLOUR)
-    plumb = "plumb:steps=40"
-    return (
-        SweepPlan(race, _BOTH, plumb, 200),
-        SweepPlan(age, _BOTH, plumb, 200, pair="2/255"),
-        SweepPlan(fashion, _BOTH, plumb, 100),
-        SweepPlan(cifar, _BOTH, plumb, 100),
-    )
+_BY_RACE, _BY_AGE = "UTKFace by race", "UTKFace by age in decades"
+_LARGE_RACE = _large(RACE, _BY_RACE, {"data": "utkface", "task": "race"})
+_SMALL_OBJECTS = {"data": "cifar10", "per_group": 1_000, "audit_per_group": 100}
 
+SWEEPS: Mapping[Scale, tuple[SweepPlan, ...]] = {
+    "smoke": (SweepPlan(_digits(2), _BOTH, "plumb:steps=4", 4, pair="0.1"),),
+    "laptop": (
+        SweepPlan(_small_faces(RACE, _BY_RACE, "race", 5_000), _BOTH, "plumb:steps=12", 40),
+        SweepPlan(_small_faces(AGE, _BY_AGE, "age9", 5_000), (CROSS_ENTROPY,), "plumb:steps=12", 20, pair="2/255"),
+        SweepPlan(_small_fashion(1_000), _BOTH, "plumb:steps=12", 20),
+        SweepPlan(_small(OBJECTS, "CIFAR-10", _SMALL_OBJECTS, "class"), _BOTH, "plumb:steps=12", 20),
+    ),
+    "paper": (
+        SweepPlan(_LARGE_RACE, _BOTH, "plumb:steps=40", 200),
+        SweepPlan(
+            _large(AGE, _BY_AGE, {"data": "utkface", "task": "age9"}), _BOTH, "plumb:steps=40", 200, pair="2/255"
+        ),
+        # VGG-13 does not accept 28×28 pixels; the paper uses its CNN there.
+        SweepPlan(_large(FASHION, "Fashion-MNIST", {"data": "fashion-mnist"}, "cnn6"), _BOTH, "plumb:steps=40", 100),
+        SweepPlan(_large(OBJECTS, "CIFAR-10", {"data": "cifar10"}), _BOTH, "plumb:steps=40", 100),
+    ),
+}
+"""The sweeps over λ of each scale."""
 
-def paper_hardenings() -> tuple[HardeningPlan, ...]:
-    """Return the grids of the scale "paper"."""
-    return (HardeningPlan(_paper_race(), ("1/255", "2/255", "4/255", "8/255"), 10),)
-
-
-def _paper_race() -> Subject:
-    return _paper_subject(RACE, "UTKFace by race", {"data": "utkface", "task": "race"}, "vgg13", _COLOUR)
+GRIDS: Mapping[Scale, tuple[HardeningPlan, ...]] = {
+    "smoke": (HardeningPlan(_digits(1), ("0.02", "0.1"), 2),),
+    "laptop": (
+        _small_grid(_small_faces(RACE, _BY_RACE, "race", 2_500), "2/255", "4/255", "8/255"),
+        _small_grid(_small_fashion(500), "4/255", "8/255", "16/255"),
+    ),
+    "paper": (HardeningPlan(_LARGE_RACE, ("1/255", "2/255", "4/255", "8/255"), 10),),
+}
+"""The grids over (ε_*, λ) of each scale."""
