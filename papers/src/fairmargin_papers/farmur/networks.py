@@ -1,7 +1,7 @@
 """FARMUR's experiments: networks trained naturally, adversarially and by FARMUR, compared with the printed table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.farmur.claims import ESTIMATOR, Given, accuracy_rows, change_rows, find_given, given_rows
@@ -31,34 +31,24 @@ _FACES = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Done:
-    """A setting and the run of its study."""
-
-    setting: Setting
-    grid: StudyRun
-    trio: Trio
-
-
 def run(assignment: Assignment) -> Findings:
     """Train, measure, and compare; missing data leave only their own rows not tested."""
-    done: list[_Done] = []
+    done: list[tuple[StudyRun, Trio]] = []
     missing: dict[str, str] = {}
     for setting in settings(assignment.scale):
         try:
             done.append(_carried_out(assignment, setting))
         except NotPossibleHereError as error:
             missing[setting.row] = str(error)
-    trios = [each.trio for each in done]
+    trios = [each for _, each in done]
     claims = assignment.claims
     found = [*change_rows(claims, trios, missing), *accuracy_rows(claims, trios)]
-    for each in done:
+    for grid, each in done:
         if each.setting.row == "lenet":
-            found += estimator_rows(claims[9], views_of(each.grid, each.setting), each.setting)
+            found += estimator_rows(claims[9], views_of(grid, each.setting), each.setting)
         if each.setting.row == "utkface":
             samples = assignment.by_scale(100, 400, 4_000)
-            ratios = cost_ratios(assignment, each.grid, samples)
-            found.append(cost_row(claims[12], ratios, each.setting, samples))
+            found.append(cost_row(claims[12], cost_ratios(assignment, grid, samples), each.setting, samples))
     found += untested(claims, found, missing)
     given = _given(assignment)
     found += given_rows(claims, given)
@@ -83,7 +73,7 @@ PART = Part(
 )
 
 
-def _carried_out(assignment: Assignment, setting: Setting) -> _Done:
+def _carried_out(assignment: Assignment, setting: Setting) -> tuple[StudyRun, Trio]:
     grid = run_grid(replace(assignment, folder=assignment.folder / setting.data["data"]), setting.sections)
     distances = {
         method: tuple(
@@ -91,7 +81,7 @@ def _carried_out(assignment: Assignment, setting: Setting) -> _Done:
         )
         for method in METHODS
     }
-    return _Done(setting, grid, trio(setting, grid.partition(None, setting.partition), distances))
+    return grid, trio(setting, grid.partition(None, setting.partition), distances)
 
 
 def _given(assignment: Assignment) -> Given | str:
