@@ -10,7 +10,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.errors import InputError, ModelError
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.nanda.claims import network_rows
-from fairmargin_papers.nanda.gallery import comparisons, gallery
+from fairmargin_papers.nanda.gallery import accuracy_table, agreement_table, comparisons, gallery
 from fairmargin_papers.nanda.linear import WARNING, linear_rows
 from fairmargin_papers.nanda.settings import (
     DEEPFOOL,
@@ -25,7 +25,6 @@ from fairmargin_papers.nanda.settings import (
     title,
 )
 from fairmargin_papers.nanda.signs import Measured
-from fairmargin_papers.nanda.tables import accuracy_table, agreement_table
 from fairmargin_papers.nanda.warm import start_from, start_from_imagenet, warm_rows
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part
@@ -39,7 +38,7 @@ _ETHICS = (
 
 
 def run(assignment: Assignment) -> Findings:
-    """All datasets that are here, one after the other; what is missing leaves only its own rows untested."""
+    """Run all datasets one after the other; missing data leave only their own rows not tested."""
     work, chosen = effort(assignment.scale), settings(assignment.scale)
     found: list[Measured] = []
     grids: dict[str, StudyRun] = {}
@@ -74,7 +73,7 @@ def run(assignment: Assignment) -> Findings:
 
 
 def originals() -> tuple[Original, ...]:
-    """The studies of the scale "paper"."""
+    """Return the studies of the scale "paper"."""
     found = []
     for setting in settings("paper"):
         found.append(Original(linear_sections(setting, "paper")))
@@ -106,10 +105,10 @@ PART = Part(
 def _starts(
     place: Assignment, setting: Setting, grids: dict[str, StudyRun], linear: StudyRun
 ) -> tuple[dict[str, str], str]:  # fmt: skip
-    """Files of weights to begin with, by architecture; or none, and why."""
+    """Return files of initial weights by architecture, or none and the reason."""
     test = linear.dataset()
     shape, classes = tuple(map(int, test.x.shape[1:])), linear.training().outputs
-    if setting.warm and setting.source == setting.name:  # learnt on the same data: a look at the way, not at the claim
+    if setting.warm and setting.source == setting.name:  # at smoke scale, which does not test the claim
         grids[setting.name] = run_grid(place, network_sections(replace(setting, warm=()), place.scale, {}))
     paths: dict[str, str] = {}
     for architecture in setting.warm:
@@ -131,7 +130,7 @@ def _starts(
 def _measured(
     setting: Setting, work: Effort, linear: StudyRun, grid: StudyRun | None, warm: tuple[str, ...]
 ) -> Measured:
-    """The two studies of a dataset as the claims look at them; what was read is kept in memory."""
+    """Return the measurements of both studies of a dataset; distances are read once."""
 
     @cache
     def exactly(seed: int, by: str) -> Distances:
@@ -187,11 +186,12 @@ def _notes(assignment: Assignment, chosen: Sequence[Setting], found: Sequence[Me
     if assignment.scale == "laptop":
         notes.append(
             "All pictures are normalised by mean = std = 0.5, as the paper does for CIFAR, so that a network "
-            "pre-trained on CIFAR-10 sees faces as it saw CIFAR-10. Networks on UTKFace: as many training and test "
-            "faces of each race, unlike in the paper. Adience: the 1,586 faces at hand, people apart, seven of its "
-            "eight ages among the test faces, more than half of them of one age. Smoothing: noise of the pixels, on "
-            "CIFAR twice the paper's; few draws cap its radii near 0.2, so that its σ is close to that of accuracy. "
-            "“In direction only”: networks and data are smaller than the paper's."
+            "pre-trained on CIFAR-10 sees faces as it saw CIFAR-10. Networks on UTKFace: as many training and "
+            "test faces of each race, unlike in the paper. Adience: the 1,586 available faces, with other "
+            "people in the test data, seven of the eight ages among the test faces, more than half of them of "
+            "one age. Smoothing: noise of the pixels, on CIFAR twice the paper's; few draws cap its radii near "
+            "0.2, so that its σ is close to that of accuracy. “In direction only”: networks and data are "
+            "smaller than the paper's."
         )
     notes.append(
         "Rows of agreement: groups of one dataset are not independent, nor are networks measured on the same samples, "

@@ -1,4 +1,4 @@
-"""Fair and robust at once: errors over the grid of the radius trained with, ε_*, and the penalty λ."""
+"""Fair and robust training: errors over the grid of the training radius ε_* and the penalty λ."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,39 +8,35 @@ import numpy as np
 from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.radius import parse_radius
 from fairmargin.inference.measures import error_split, parity_violation
-from fairmargin_papers.shared.claims import Claim, by_all, by_direction
+from fairmargin_papers.shared.claims import Claim, Decision, by_all, directed
 from fairmargin_papers.shared.paper import Assignment
 from fairmargin_papers.shared.trained import SeedMean, slope_over_seeds
-from fairmargin_papers.tran.sweep import collapsed
-from fairmargin_papers.tran.sweep_distances import predictions
-from fairmargin_papers.tran.sweep_study import RACE, HardeningPlan, hardening_methods, penalised, run_subject
+from fairmargin_papers.tran.studies import RACE, HardeningPlan, hardening_methods, penalised, run_subject
+from fairmargin_papers.tran.sweep import collapsed, predictions
 
 _PERCENT = 100.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hardened:
-    """Errors by seed, radius trained with, and λ; `robust` has a fourth axis for the radii attacked at.
-
-    `collapsed` says which networks give one answer to nearly everything, or are hardly better than chance.
-    """
+    """Errors of the networks of a grid, in arrays of shape (seeds, training radii, values of λ)."""
 
     plan: HardeningPlan
     natural: Floats
     violation: Floats
-    robust: Floats
-    collapsed: Bools
-    trained_on: int
-    tested_on: int
+    robust: Floats  # with a fourth axis for the radii of the attack
+    collapsed: Bools  # networks that predict nearly always one class, or are hardly better than guessing
+    trained_on: int  # number of training samples
+    tested_on: int  # number of test samples
 
     @property
     def title(self) -> str:
-        """Of its data."""
+        """Display name of the data."""
         return self.plan.subject.title
 
     @property
     def sound(self) -> dict[float, int]:
-        """Every λ at which no network collapsed, and its place."""
+        """Positions of the values of λ at which no network collapsed."""
         gone = np.asarray(self.collapsed.any(axis=(0, 1)))
         return {weight: i for i, weight in enumerate(self.plan.subject.weights) if not gone[i]}
 
@@ -74,7 +70,7 @@ def run_hardening(assignment: Assignment, plan: HardeningPlan) -> Hardened:
 
 
 def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
-    """Both halves of the claim, over every λ at which no network collapsed."""
+    """Return one row per half of the claim, over every λ at which no network collapsed."""
     claim, plan = claims[13], found.plan
     shown = plan.subject.name == RACE
     texts = (
@@ -95,18 +91,16 @@ def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
     return [
         claim.found(
             f"robust error, {span}: " + "; ".join(f"λ = {w:g}: {s.signed(1)} points" for w, s in falls.items()),
-            by_all([by_direction(each.interval, "below") for each in falls.values()]),
-            interval=worst.interval,
+            Decision(by_all([directed(each, "below").verdict for each in falls.values()]), worst.interval),
             text=texts[0],
             printed="Figure 7" if shown else "",
-            remark=remark.strip(),
+            remark=remark,
         ),
         claim.found(
             f"natural error, {span}: {pooled.signed(1)} points, mean over λ ("
             + "; ".join(f"λ = {w:g}: {s.signed(1)}" for w, s in rises.items())
             + ")",
-            by_direction(pooled.interval, "above"),
-            interval=pooled.interval,
+            directed(pooled, "above"),
             text=texts[1],
             printed="Figure 6" if shown else "",
             remark=_left_out(found),
@@ -115,7 +109,7 @@ def hardening_rows(claims: Mapping[int, Claim], found: Hardened) -> list[Claim]:
 
 
 def by_weight(found: Hardened, values: Floats) -> dict[float, SeedMean]:
-    """How much a number (seed × ε_* × λ) changes from the least to the largest ε_*, in points, for every sound λ."""
+    """Return the change of a number from the least to the largest ε_*, in points, for every sound λ."""
     return {
         weight: slope_over_seeds(_shares(found.plan), _PERCENT * values[:, :, i]) for weight, i in found.sound.items()
     }

@@ -1,4 +1,4 @@
-"""What a sweep over λ says of Tran's claims: changes along λ, fair against plain, and ramp against cross-entropy."""
+"""Rows of Tran's claims on a sweep over λ: changes along λ, fair against plain, and ramp against cross-entropy."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 
 from fairmargin.core.arrays import Floats
-from fairmargin_papers.shared.claims import Claim, Side, by_direction
+from fairmargin_papers.shared.claims import Claim, Side, directed
 from fairmargin_papers.shared.trained import SeedMean, over_seeds, slope_over_seeds
+from fairmargin_papers.tran.studies import AGE, CROSS_ENTROPY, OBJECTS, RACE, RAMP, SweepPlan
 from fairmargin_papers.tran.sweep import Curves, Sweep
-from fairmargin_papers.tran.sweep_study import AGE, CROSS_ENTROPY, OBJECTS, RACE, RAMP, SweepPlan
 
 _PERCENT = 100.0
-# On which data the paper shows what it claims; of others it says that results are similar, in an appendix.
+# Data on which the paper shows results for a claim; of others it says in an appendix that they are similar.
 _SHOWN_ON = {9: (RACE, AGE, OBJECTS), 10: (RACE, AGE, OBJECTS), 11: (RACE, AGE, OBJECTS), 12: (RACE,), 14: (RACE,)}
 _NONE_LEFT = "Networks collapsed: there is nothing to compare."
-# claim, field, words, unit, scale of the numbers, side, text of the row where it is not the claim's own
+# Claim, field, name, unit, scale of the numbers, side, and text of the row if it is not that of the claim.
 _ALONG: tuple[tuple[int, str, str, str, float, Side, str], ...] = (
     (9, "natural", "natural error", "%", _PERCENT, "above", ""),
     (10, "violation", "violation", "%", _PERCENT, "below", ""),
@@ -25,12 +25,12 @@ _ALONG: tuple[tuple[int, str, str, str, float, Side, str], ...] = (
 
 
 def sweep_numbers(plan: SweepPlan) -> tuple[int, ...]:
-    """The claims on which a sweep has something to say."""
+    """Return the numbers of the claims that a sweep tests."""
     return (9, 10, 11, 12, *((14,) if RAMP in plan.losses else ()), *((16,) if plan.pair else ()))
 
 
 def sweep_rows(claims: Mapping[int, Claim], sweep: Sweep) -> list[Claim]:
-    """All rows of a sweep; letters are given later."""
+    """Return all rows of a sweep."""
     plain = sweep.curves[CROSS_ENTROPY]
     shown = {number for number, names in _SHOWN_ON.items() if sweep.plan.subject.name in names}
     claims = {number: claim if number in shown else replace(claim, printed="") for number, claim in claims.items()}
@@ -50,7 +50,7 @@ def sweep_rows(claims: Mapping[int, Claim], sweep: Sweep) -> list[Claim]:
 def along(
     claim: Claim, curves: Curves, field: str, words: str, unit: str, scale: float, side: Side, text: str
 ) -> Claim:
-    """How a number changes from the least to the largest sound λ, along a line through each seed's values."""
+    """Test how a number changes from the least to the largest sound λ, along a line through each seed's values."""
     kept, left_out = list(curves.sound), _left_out(curves)
     printed = "" if text.startswith("(ours)") else None
     if len(kept) < 2:
@@ -62,8 +62,7 @@ def along(
     points = " points" if unit == "%" else ""
     return claim.found(
         f"{_path(words, unit, values, weights)}; on a fitted line {_signed(change, unit)}{points}",
-        by_direction(change.interval, side),
-        interval=change.interval,
+        directed(change, side),
         text=text,
         printed=printed,
         remark=left_out,
@@ -71,12 +70,12 @@ def along(
 
 
 def fair_against_plain(claim: Claim, sweep: Sweep) -> list[Claim]:
-    """Boundary errors at λ > 0 less those at 0, over λ and radii: of all samples, and of those that are right."""
+    """Compare boundary errors at λ > 0 with those at 0, of all samples and of those that are correct."""
     curves = sweep.curves[CROSS_ENTROPY]
     texts = _titled(claim.text, sweep), _titled("(ours) The same among the samples that are right", sweep)
     fair, left_out = list(curves.fair), _left_out(curves)
     if not fair:
-        remark = f"{_NONE_LEFT} {left_out}".strip()
+        remark = f"{_NONE_LEFT} {left_out}"
         return [claim.found("networks collapsed", "undecided", text=text, remark=remark) for text in texts]
     more = _PERCENT * (curves.boundary[:, fair] - curves.boundary[:, :1])
     difference = over_seeds(more.mean(axis=(1, 2)))
@@ -88,58 +87,54 @@ def fair_against_plain(claim: Claim, sweep: Sweep) -> list[Claim]:
         claim.found(
             f"{_signed(difference, '%')} points on average over λ and ε; at most {_plus(float(cells[i, j]), 1)} "
             f"(λ = {curves.weights[fair[int(i)]]:g}, ε = {sweep.plan.subject.radii[int(j)]})",
-            by_direction(difference.interval, "above"),
-            interval=difference.interval,
+            directed(difference, "above"),
             text=texts[0],
             remark=left_out,
         ),
         claim.found(
             f"{lost[:, 0].mean():.1f} % flip at λ = 0, {lost[:, fair].mean():.1f} % at λ > 0: "
             f"{_signed(among, '%')} points on average over λ and ε",
-            by_direction(among.interval, "above"),
-            interval=among.interval,
+            directed(among, "above"),
             text=texts[1],
             printed="",
             remark="A sample that is misclassified without an attack has no boundary error, so that a model that is "
-            f"wrong more often has fewer to lose. {left_out}".strip(),
+            f"wrong more often has fewer to lose. {left_out}",
         ),
     ]
 
 
 def group_loss_against_plain(claim: Claim, plain: Curves, group_loss: Curves, sweep: Sweep) -> Claim:
-    """Boundary errors of networks trained by the worst group's loss less those at λ = 0."""
+    """Compare boundary errors of networks trained by the worst group's loss with those at λ = 0."""
     text = _titled("Boundary errors of networks trained by the worst group’s loss are larger", sweep)
     if plain.collapsed[:, 0].any() or group_loss.collapsed.any():
         return claim.found("networks collapsed", "undecided", text=text, printed="Appendix E", remark=_NONE_LEFT)
     difference = over_seeds(_PERCENT * (group_loss.boundary[:, 0] - plain.boundary[:, 0]).mean(axis=1))
     return claim.found(
         f"{_signed(difference, '%')} points on average over ε",
-        by_direction(difference.interval, "above"),
-        interval=difference.interval,
+        directed(difference, "above"),
         text=text,
         printed="Appendix E",
-        remark="The paper's appendix is not at hand; its text says “similar results”.",
+        remark="The paper's appendix is not available; its text says “similar results”.",
     )
 
 
 def ramp_against(claim: Claim, plain: Curves, ramp: Curves, field: str, text: str) -> Claim:
-    """The ramp loss less cross-entropy, over every λ > 0 at which neither collapsed (and over all radii)."""
+    """Compare the ramp loss with cross-entropy over every λ > 0 at which neither collapsed (and over all radii)."""
     both = [i for i in plain.sound if i in ramp.sound and plain.weights[i] > 0]
     if not both:
         return claim.found(
-            "networks collapsed", "undecided", text=text, remark=f"{_NONE_LEFT} {_left_out(ramp, 'with ramp ')}".strip()
+            "networks collapsed", "undecided", text=text, remark=f"{_NONE_LEFT} {_left_out(ramp, 'with ramp ')}"
         )
     less: Floats = _PERCENT * (getattr(ramp, field)[:, both] - getattr(plain, field)[:, both])
     difference = over_seeds(less.reshape(len(less), -1).mean(axis=1))
     violation = [_PERCENT * float(curves.violation[:, both].mean()) for curves in (plain, ramp)]
     return claim.found(
         f"{_signed(difference, '%')} points on average",
-        by_direction(difference.interval, "below"),
-        interval=difference.interval,
+        directed(difference, "below"),
         text=text,
         remark=f"Its price: the violation is {violation[1]:.1f} % with ramp and {violation[0]:.1f} % with "
         f"cross-entropy at the same λ = {_listed([plain.weights[i] for i in both])}. "
-        f"{_left_out(ramp, 'with ramp ')}".strip(),
+        f"{_left_out(ramp, 'with ramp ')}",
     )
 
 

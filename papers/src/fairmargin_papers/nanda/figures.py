@@ -1,8 +1,9 @@
-"""Pictures of Nanda's experiments: curves of groups, maps of σ, and how often signs agree."""
+"""Figures of Nanda's experiments: curves of groups, maps of σ, agreement of signs, and a pair of pictures."""
 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,25 +11,39 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fairmargin.core.arrays import Floats
+from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
+from fairmargin.data.dataset import Dataset
+from fairmargin.distances.exact_linear import ExactLinear
+from fairmargin.distances.measure import measure
+from fairmargin.inference.measures import sigma
+from fairmargin.models.linear import LinearClassifier
 from fairmargin_papers.nanda.signs import Agreement, Sigmas, censored
-from fairmargin_papers.shared.pictures import COLOURS, DIVERGING, MARKERS, heat_map, line_style, panels, styled
+from fairmargin_papers.shared.pictures import (
+    COLOURS,
+    DIVERGING,
+    MARKERS,
+    as_picture,
+    heat_map,
+    line_style,
+    panels,
+    styled,
+)
 
 _COLUMNS = 3
-_READABLE = 30  # rows of a map with names and numbers
-_STRONGEST = 1.0  # σ of the strongest colours: twice as robust as the rest, or not at all
-_BROAD = 0.98  # of all samples: beyond, a few outliers would squeeze the curves
+_READABLE = 30  # maximum number of rows of a map with names and numbers
+_STRONGEST = 1.0  # |σ| of the strongest colours
+_BROAD = 0.98  # share of the distances that the axis shows
 
 
 @styled
 def class_curves(shown: Sequence[tuple[str, Distances, Partition]]) -> Figure:
-    """I(τ) of every class (thin) and their mean (thick), a panel for each dataset."""
+    """Draw I(τ) of every class (thin) and their mean (thick), one panel per dataset."""
     figure, axes = _grid_of(len(shown))
     for axis, (title, distances, partition) in zip(axes, shown, strict=False):
-        radii = np.linspace(0, _reach([distances]), 200)
+        radii = np.linspace(0, _reach(distances), 200)
         curves = np.array([RobustnessCurve.of(censored(distances), mask).at(radii) for _, mask in partition])
         axis.plot(radii, curves.T, color=COLOURS[0], linewidth=0.7, alpha=0.55)
         axis.plot(radii, curves.mean(axis=0), color=COLOURS[1], linewidth=2.2)
@@ -43,10 +58,10 @@ def class_curves(shown: Sequence[tuple[str, Distances, Partition]]) -> Figure:
 
 @styled
 def group_curves(shown: Sequence[tuple[str, Distances, Partition]], columns: int = _COLUMNS) -> Figure:
-    """I(τ) of every group of a partition, a panel for each (dataset, network, estimator …) that is given."""
+    """Draw I(τ) of every group of a partition, one panel per given title, distances and partition."""
     figure, axes = _grid_of(len(shown), columns)
     for axis, (title, distances, partition) in zip(axes, shown, strict=False):
-        radii = np.linspace(0, _reach([distances]), 200)
+        radii = np.linspace(0, _reach(distances), 200)
         for number, (label, mask) in enumerate(partition):
             curve = RobustnessCurve.of(censored(distances), mask).at(radii)
             axis.plot(radii, curve, label=label, linewidth=1.5, **line_style(number))
@@ -57,12 +72,9 @@ def group_curves(shown: Sequence[tuple[str, Distances, Partition]], columns: int
 
 @styled
 def sigma_maps(maps: Mapping[str, tuple[Sequence[str], Sequence[Sigmas]]]) -> Figure:
-    """σ of every group (rows) in every network and epoch (columns), a panel for each estimator.
+    """Draw σ of every group (rows) in every network and epoch (columns), one panel per estimator.
 
-    Parameters
-    ----------
-    maps
-        By estimator: the names of its columns, and the σ of all groups in each of them.
+    `maps` holds by estimator the names of its columns, and the σ of all groups in each column.
     """
     groups = sorted(next(iter(maps.values()))[1][0], key=_by_leading_number)
     values = {
@@ -79,13 +91,13 @@ def sigma_maps(maps: Mapping[str, tuple[Sequence[str], Sequence[Sigmas]]]) -> Fi
 
 
 def _by_leading_number(name: str) -> float:
-    """Ages in their order, before everything else, which stays as it is."""
+    """Return a sorting key that puts ages first, in their order, and keeps the order of other groups."""
     leading = re.match(r"\d+", name)
     return float(leading.group()) if leading else math.inf
 
 
 def _plain_maps(maps: Mapping[str, tuple[Sequence[str], Floats]]) -> Figure:
-    """Too many groups for names and numbers: rows are the same everywhere, those that are mostly robust first."""
+    """Draw maps of many groups without names and numbers, sorted by mean σ in the same order everywhere."""
     order = np.argsort(-np.clip(np.nan_to_num(np.hstack([values for _, values in maps.values()])), -1, 1).mean(axis=1))
     widths = [max(len(columns), 2) for columns, _ in maps.values()]
     figure = Figure(figsize=(1.5 + 0.55 * sum(widths), 2.0 + 0.06 * len(order)), layout="constrained")
@@ -103,13 +115,7 @@ def _plain_maps(maps: Mapping[str, tuple[Sequence[str], Floats]]) -> Figure:
 
 @styled
 def agreement_picture(rows: Mapping[str, tuple[Agreement, float | None]]) -> Figure:
-    """How often signs agree: all datasets with the interval, each dataset, chance, and what is printed.
-
-    Parameters
-    ----------
-    rows
-        By comparison: what was found, and the printed share, if there is one.
-    """
+    """Draw how often signs agree, with intervals, each dataset, the level of chance, and the printed share if any."""
     figure, (axis,) = panels(1, 1, width=8.6, height=1.2 + 0.55 * len(rows))
     titles = list(dict.fromkeys(title for both, _ in rows.values() for title in both.by))
     for place, (both, printed) in enumerate(rows.values()):
@@ -148,9 +154,9 @@ def _grid_of(count: int, most: int = _COLUMNS) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def _reach(distances: Sequence[Distances]) -> float:
-    """Where the axis ends; misclassified samples, at 0, say nothing of it."""
-    away = np.concatenate([each.values[np.isfinite(each.values) & (each.values > 0)] for each in distances])
+def _reach(distances: Distances) -> float:
+    """Return the end of the axis, which does not depend on misclassified samples."""
+    away = distances.values[np.isfinite(distances.values) & (distances.values > 0)]
     return float(np.quantile(away, _BROAD)) if len(away) else 1.0
 
 
@@ -162,3 +168,84 @@ def _name_axes(axis: Axes, title: str) -> None:
         xlim=(0, None),
     )
     axis.set_title(title, fontsize=10)
+
+
+_BEYOND = 1e-6  # relative length of a step beyond the boundary
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attacked:
+    """A picture before and after a step of at most the budget towards its nearest boundary."""
+
+    before: Floats
+    after: Floats
+    label: str
+    prediction: str  # after the step
+    distance: float  # exact distance from the boundary
+
+
+def image_pair(model: LinearClassifier, test: Dataset, classes: Partition) -> tuple[Attacked, Attacked, float]:
+    """Choose the median correct picture of the least and most robust class, and a budget between their distances.
+
+    Guarantee: no change within the budget flips the second, because the distances of a linear model are exact.
+    """
+    x, y = np.asarray(test.x), np.asarray(test.y, dtype=np.int64)
+    distances = measure(model, test.x, y, ExactLinear(), progress=False)
+    scores = {label: value for label, value in sigma(distances, classes).items() if value == value}
+    masks = dict(iter(classes))
+    there = [label for label in scores if (masks[label] & distances.correct).any()]
+    middle = {label: _median_at(distances.values, masks[label] & distances.correct) for label in there}
+    weak = min(there, key=lambda label: distances.values[middle[label]])
+    strong = max(there, key=lambda label: distances.values[middle[label]])
+    near, far = (float(distances.values[middle[label]]) for label in (weak, strong))
+    budget = float(np.sqrt(near * far))
+    first, second = (
+        _attacked(model, test, x[middle[label]], int(y[middle[label]]), label, budget, distance)
+        for label, distance in ((weak, near), (strong, far))
+    )
+    return first, second, budget
+
+
+def _median_at(values: Floats, which: Bools) -> int:
+    """Return the position of the sample with the (lower) median distance."""
+    members = np.flatnonzero(which)
+    return int(members[np.argsort(values[members], kind="stable")[(len(members) - 1) // 2]])
+
+
+def _attacked(
+    model: LinearClassifier, test: Dataset, x: Floats, y: int, label: str, budget: float, distance: float
+) -> Attacked:
+    """Move a picture straight to the nearest point of the boundary, or as far as the budget allows."""
+    nearest = ExactLinear().closest(model, x[None], np.array([y]))[0]
+    way = (nearest - x) / distance
+    after = np.clip(x + way * min(budget, distance * (1 + _BEYOND)), 0.0, 1.0)
+    said = int(model.predict(after[None])[0])
+    name = test.class_names[said] if test.class_names else str(said)
+    return Attacked(x, after, label, name, distance)
+
+
+@styled
+def pair_picture(first: Attacked, second: Attacked, budget: float) -> Figure:
+    """Draw both pictures before and after, and the change, enlarged."""
+    figure, axes = panels(2, 3, width=2.5, height=2.5)
+    # Both changes are enlarged by the same factor, which shows that the first stops just beyond its boundary.
+    scale = max(float(np.abs(each.after - each.before).max()) for each in (first, second)) or 1.0
+    for row, each in enumerate((first, second)):
+        change = each.after - each.before
+        flips = each.prediction != each.label
+        titles = (
+            f"{each.label}, distance {each.distance:.2f}",
+            f"change, ×{0.5 / scale:.0f}",
+            f"now: {each.prediction}" + (", flipped" if flips else ", as before"),
+        )
+        for axis, content, title in zip(
+            axes[3 * row : 3 * row + 3], (each.before, 0.5 + 0.5 * change / scale, each.after), titles, strict=True
+        ):
+            picture = as_picture(content)
+            axis.imshow(picture, cmap="gray" if picture.ndim == 2 else None, vmin=0, vmax=1, interpolation="nearest")
+            axis.set_xticks([])
+            axis.set_yticks([])
+            axis.grid(visible=False)
+            axis.set_title(title, fontsize=10, loc="center")
+    figure.supxlabel(f"budget τ = {budget:.2f} (L2, pixels in [0, 1])", fontsize=10)
+    return figure

@@ -1,4 +1,4 @@
-"""The same noise on two models: how often the regular one holds and the fair one flips, and one picture of it."""
+"""The same noise on a regular and a fair model: how often only the fair one flips, and one example."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,52 +11,42 @@ from fairmargin.core.keys import sample_keys
 from fairmargin.data.dataset import Dataset
 from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.runner.study_run import StudyRun
-from fairmargin_papers.shared.claims import Claim, by_direction
+from fairmargin_papers.shared.claims import Claim, directed
 from fairmargin_papers.shared.trained import over_seeds
+from fairmargin_papers.tran.studies import CROSS_ENTROPY, penalised
 from fairmargin_papers.tran.sweep import Sweep
-from fairmargin_papers.tran.sweep_study import CROSS_ENTROPY, penalised
 
 _AGE, _MINORS = "age9", ("0–9", "10–19")
 CASES = ("both hold", "only the fair one flips", "only the regular one flips", "both flip")
-# How the noise is made, and what the row says of it.
+# How the noise is made, and how the row describes it.
 NOISES = {
     "regular": "the noise is made against the regular model",
     "fair": "the noise is made against the fair model",
     "own": "each model meets its own noise, after the same random step",
 }
 _TRANSFER = "Noise flips the model that it was made against more easily than another: the row says that too."
-_AGAINST = {"regular": _TRANSFER, "fair": _TRANSFER, "own": "Only this row compares like with like."}
+_AGAINST = {
+    "regular": _TRANSFER,
+    "fair": _TRANSFER,
+    "own": "Only this row compares both models under equal conditions.",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """One sample whose answer holds with one model and flips with the other.
-
-    Parameters
-    ----------
-    before, after
-        The picture, and the same with noise.
-    truth
-        Its label.
-    answers
-        (before, after) of the regular and of the fair model.
-    noise
-        How the noise was made, a word of `NOISES`.
-    person
-        Whether it is a photograph of someone, who was not asked: pages show it coarsely.
-    """
+    """A sample whose prediction stays the same with one model and changes with the other."""
 
     before: Floats
-    after: Floats
-    truth: str
-    answers: Mapping[str, tuple[str, str]]
-    noise: str
-    person: bool = False
+    after: Floats  # the same picture with noise
+    truth: str  # its label
+    answers: Mapping[str, tuple[str, str]]  # predictions (before, after) of the regular and of the fair model
+    noise: str  # how the noise was made, a key of `NOISES`
+    person: bool = False  # whether it is a photograph of a person, which pages show coarsely
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """Shares of the four cases by noise: a row a seed, a column a case; and an example, if there is one."""
+    """Shares of the four cases by kind of noise, with one row per seed and one column per case, and an example."""
 
     title: str
     weight: float
@@ -66,7 +56,7 @@ class Pair:
 
 
 def look_for_pair(sweep: Sweep, grids: Sequence[StudyRun]) -> Pair | None:
-    """Compare λ = 0 with the largest λ at which no network collapsed; None if there is none."""
+    """Compare λ = 0 with the largest λ at which no network collapsed; return None if there is none."""
     fair = sweep.curves[CROSS_ENTROPY].fair
     if not fair:
         return None
@@ -90,7 +80,7 @@ def look_for_pair(sweep: Sweep, grids: Sequence[StudyRun]) -> Pair | None:
 
 
 def cases(regular: Bools, fair: Bools) -> Floats:
-    """The share of each of the four cases, from who flips with the regular and with the fair model.
+    """Return the share of each of the four cases, from the samples that flip with the regular and the fair model.
 
     >>> cases(np.array([False, False, True, True]), np.array([False, True, True, True])).tolist()
     [0.25, 0.25, 0.0, 0.5]
@@ -100,7 +90,7 @@ def cases(regular: Bools, fair: Bools) -> Floats:
 
 
 def pair_rows(claim: Claim, pair: Pair) -> list[Claim]:
-    """A row for each way to make noise: that one such face exists says little, how often it happens says more."""
+    """Return one row per kind of noise about how often only the fair model changes its prediction."""
     rows = []
     for noise, words in NOISES.items():
         shares = 100 * pair.shares[noise]
@@ -109,8 +99,7 @@ def pair_rows(claim: Claim, pair: Pair) -> list[Claim]:
         rows.append(
             claim.found(
                 f"{said}; the second less the third {difference.signed(1)} points",
-                by_direction(difference.interval, "above"),
-                interval=difference.interval,
+                directed(difference, "above"),
                 text=f"{claim.text.rstrip('.')} more often than the other way round; {words}.",
                 remark=f"{pair.title}, λ = 0 against {pair.weight:g}, ε = {pair.radius}, all test samples, right or "
                 f"wrong, as in the paper. {_AGAINST[noise]} A pair as printed "
@@ -123,7 +112,7 @@ def pair_rows(claim: Claim, pair: Pair) -> list[Claim]:
 def _example(
     grid: StudyRun, x: Floats, moved: Floats, before: Mapping[str, Ints], after: Mapping[str, Ints], noise: str
 ) -> Example | None:
-    """The first sample that both get right and of which only the fair model changes its mind; no child's face."""
+    """Return the first sample that both classify correctly and that only the fair model loses; no child's face."""
     dataset = grid.dataset()
     right = (before["regular"] == dataset.y) & (before["fair"] == dataset.y) & shown_publicly(dataset)
     found = np.flatnonzero(right & (after["regular"] == dataset.y) & (after["fair"] != dataset.y))
@@ -135,7 +124,7 @@ def _example(
 
 
 def shown_publicly(dataset: Dataset) -> Bools:
-    """Which samples a page may show: people on them, if any, are adults by the dataset's own estimate.
+    """Return which samples a page may show: those without people, or with adults by the ages of the dataset.
 
     >>> faces = Dataset([[0.0], [0.0]], [0, 0], attributes={"age9": ["10–19", "30–39"]})
     >>> shown_publicly(faces).tolist()
@@ -147,7 +136,7 @@ def shown_publicly(dataset: Dataset) -> Bools:
 
 
 def _noisy(model: TorchClassifier, x: Floats, said: Ints, radius: str) -> Floats:
-    # Keys without the prediction: both models' noise begins with the same random step.
+    # Keys do not depend on the prediction, so that the noise of both models begins with the same random step.
     keys = sample_keys(x, np.zeros(len(x), dtype=np.int64))
     return np.asarray(RFGSM()(model, x, said, radius=radius, keys=keys), dtype=x.dtype)
 

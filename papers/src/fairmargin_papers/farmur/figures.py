@@ -1,4 +1,4 @@
-"""FARMUR's figure and table: curves by group, and three trainings side by side."""
+"""FARMUR's curves by group, and its table of three trainings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,20 +7,23 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
-from fairmargin_papers.farmur.measures import Trio
+from fairmargin_papers.farmur.measures import Trio, over_sound_seeds
 from fairmargin_papers.farmur.studies import METHODS, TABLE
+from fairmargin_papers.shared.page import number
+from fairmargin_papers.shared.paper import Table
 from fairmargin_papers.shared.pictures import COLOURS, MARKERS, line_style, panels, styled
 
 _GRID = 200
 _PRINTED = {"lenet": "", "alexnet": "AlexNet", "cifar10": "ResNet-18", "utkface": "UTK Classifier"}
-_REACH = 0.999  # of the samples' distances are shown
+_REACH = 0.999  # share of the distances that the axis shows
 _MEAN: dict[str, Any] = {"color": "#000000", "linestyle": "--", "linewidth": 2.2}
 
 
 @styled
 def curves_picture(trios: Sequence[Trio]) -> Figure:
-    """A row for each network; natural, adversarial, FARMUR from left to right on one scale."""
+    """Draw one row of panels per network: natural, adversarial and FARMUR from left to right, on one scale."""
     figure, axes = panels(len(trios), len(METHODS), width=3.5, height=2.7, share_y=True)
     for row, trio in enumerate(trios):
         first = {method: trio.distances[method][0] for method in METHODS}
@@ -29,9 +32,9 @@ def curves_picture(trios: Sequence[Trio]) -> Figure:
         for column, (method, distances) in enumerate(first.items()):
             axis = axes[len(METHODS) * row + column]
             curves = []
-            for number, (label, which) in enumerate(trio.partition):
+            for place, (label, which) in enumerate(trio.partition):
                 curves.append(np.asarray(RobustnessCurve.of(distances, which).at(radii)))
-                axis.plot(radii, curves[-1], linewidth=1, label=label, **line_style(number))
+                axis.plot(radii, curves[-1], linewidth=1, label=label, **line_style(place))
             axis.plot(radii, np.mean(curves, axis=0), label="mean", **_MEAN)
             axis.set(xlabel="radius τ (L2)", ylim=(0.0, 1.0), xlim=(0.0, radii[-1]))
             network = trio.networks[method][0]
@@ -46,7 +49,7 @@ def curves_picture(trios: Sequence[Trio]) -> Figure:
 
 @styled
 def table_picture(trios: Sequence[Trio]) -> Figure:
-    """A row of panels for each network, and what the paper prints beside."""
+    """Draw one row of panels per network, with the printed numbers beside."""
     asked = (
         ("accuracy", "accuracy (%)", 100.0),
         ("robustness", "Rob(f) (L2)", 1.0),
@@ -63,7 +66,7 @@ def table_picture(trios: Sequence[Trio]) -> Figure:
             for place, method in enumerate(METHODS):
                 values = scale * trio.values(method, of)
                 style: dict[str, Any] = {"color": COLOURS[place], "marker": MARKERS[place], "linestyle": "none"}
-                # Where V_f is 0 the mark lies on the axis: it is not cut off there.
+                # A mark at V_f = 0 lies on the axis, and is not clipped there.
                 axis.plot(np.full(len(values), place - 0.12), values, ms=3.5, alpha=0.7, clip_on=False, **style)
                 axis.plot(place - 0.12, values.mean(), ms=10, mfc="none", mew=1.8, clip_on=False, **style)
             axis.plot(np.arange(3) + 0.2, paper, "x", color="#000000", ms=6, clip_on=False)
@@ -84,3 +87,42 @@ def table_picture(trios: Sequence[Trio]) -> Figure:
     ]  # fmt: skip
     figure.legend(handles=handles, fontsize=9, loc="outside lower center", ncols=3)
     return figure
+
+
+_COLLAPSED = "one answer for all"
+
+
+def trainings_table(trios: Sequence[Trio]) -> Table:
+    """Return one row per network and training."""
+    rows = []
+    for trio in trios:
+        printed = TABLE[trio.setting.row]
+        for place, method in enumerate(METHODS):
+            accuracy, robustness, variance = (
+                numbers[place] for numbers in (printed.accuracy, printed.robustness, printed.variance)
+            )
+            rows.append(
+                (
+                    trio.setting.title,
+                    method,
+                    _ours(100 * trio.values(method, "accuracy"), 1),
+                    f"{accuracy:.2f}",
+                    _ours(trio.values(method, "robustness"), 3),
+                    number(robustness),
+                    _ours(trio.values(method, "variance"), 4),
+                    number(variance),
+                    _ours(trio.values(method, "relative"), 3),
+                    number(variance / robustness**2),
+                )
+            )
+    columns = ["network", "training"]
+    for name in ("accuracy %", "Rob(f)", "V_f", "V_f / Rob(f)²"):
+        columns += [name, "printed" if "/" not in name else "from print"]
+    caption = (
+        "Means over seeds ± half of their 95 % intervals, beside Table 1 of the paper, which is of larger networks."
+    )
+    return Table("trainings", caption, tuple(columns), tuple(rows))
+
+
+def _ours(values: Floats, digits: int) -> str:
+    return over_sound_seeds(values).text(digits=digits) if np.isfinite(values).all() else _COLLAPSED

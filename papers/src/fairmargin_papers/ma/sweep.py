@@ -1,4 +1,4 @@
-"""Which networks Ma's claims need at each scale: methods × radii trained with, attacked at two larger radii."""
+"""The networks that Ma's claims need at each scale: methods and training radii, attacked at two larger radii."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -10,13 +10,13 @@ from fairmargin_papers.shared.trained import spelled, study_sections
 MADRY, TRADES, FAT, FAT_TRADES = "madry", "trades", "fat", "fat_trades"
 CALLED = {MADRY: "Madry’s method", TRADES: "TRADES"}
 FGSM, PGD, MARGIN = "FGSM", "PGD-20", "C&W"
-# What the paper's numbers were made with: its "FGSM" steps from a random start, its "C&W" is PGD on the margin.
+# The attacks of the paper's numbers: its "FGSM" starts at a random point, and its "C&W" is PGD on the margin.
 ATTACKS: Mapping[str, str] = {
     FGSM: "fgsm:random_start=true",
     PGD: "pgd:steps=20,step=0.25",
     MARGIN: "margin_pgd:steps=30,step=0.25",
 }
-TESTS = (16, 20)  # radii attacked with, in steps of a byte, as all radii here
+TESTS = (16, 20)  # test radii; all radii here are in 1/255
 WEIGHT = 0.1  # λ of the published code
 _SEEDS = (1, 2, 3, 4)
 _TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cifar100-super": "CIFAR-100’s superclasses"}
@@ -24,62 +24,42 @@ _TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cifar100-super": "CI
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One dataset's networks.
+    """The networks of one dataset."""
 
-    Parameters
-    ----------
-    data
-        The data's section; its `dataset` is also the name of the folder.
-    networks
-        The network, and beside it perhaps one that Madry's method trains too, for the table of classes.
-    radii
-        What the methods train with, method by method.
-    weights
-        Values of λ that FAT is also trained with, at the radius `weights_at`.
-    steps, step
-        Of the attack in training; a step is a share of the radius.
-    training
-        The rest of the training's settings.
-    seeds
-        Of the trainings.
-    tests
-        Radii attacked with.
-    """
-
-    data: Mapping[str, Any]
-    networks: tuple[str, ...]
-    radii: Mapping[str, tuple[int, ...]]
-    steps: int
-    step: float
-    training: Mapping[str, Any]
+    data: Mapping[str, Any]  # section of the data, whose name is also the name of the folder
+    networks: tuple[str, ...]  # the network, and possibly another for the table of classes (Madry's method only)
+    radii: Mapping[str, tuple[int, ...]]  # training radii by method
+    steps: int  # of the attack in training
+    step: float  # length of a step, as a share of the radius
+    training: Mapping[str, Any]  # further settings of the training
     seeds: tuple[int, ...] = _SEEDS
-    weights: tuple[float, ...] = ()
-    weights_at: int = 8
-    tests: tuple[int, ...] = TESTS
+    weights: tuple[float, ...] = ()  # further values of λ with which FAT is trained
+    weights_at: int = 8  # training radius of these
+    tests: tuple[int, ...] = TESTS  # test radii
 
     @property
     def name(self) -> str:
-        """Of the data."""
+        """Name of the data."""
         return str(self.data["data"])
 
     @property
     def title(self) -> str:
-        """The data's name for people."""
+        """Display name of the data."""
         return _TITLES.get(self.name, self.name)
 
     @property
     def network(self) -> str:
-        """The network of all claims but perhaps one."""
+        """The network of all claims, except possibly the one about classes."""
         return self.networks[0]
 
     def trained(self) -> Iterator[tuple[str, int]]:
-        """Every method and the radius it trains with."""
+        """Yield every method with each of its training radii."""
         for method, radii in self.radii.items():
             yield from ((method, radius) for radius in radii)
         yield from ((weighted(weight), self.weights_at) for weight in self.weights)
 
     def sections(self) -> dict[str, Any]:
-        """The study, as its file would be read."""
+        """Return the study as the content of a study file."""
         return study_sections(
             data=self.data,
             groups=["class"],
@@ -103,7 +83,7 @@ class Sweep:
 
 
 def weighted(weight: float) -> str:
-    """FAT with another λ than the usual.
+    """Return the name of FAT with another λ than `WEIGHT`.
 
     >>> weighted(10)
     'fat λ=10'
@@ -112,7 +92,7 @@ def weighted(weight: float) -> str:
 
 
 def section_name(method: str, radius: int) -> str:
-    """What a method at a radius is called in the study.
+    """Return the name of a method at a training radius in the study.
 
     >>> section_name("madry", 4)
     'madry 4/255'
@@ -121,12 +101,12 @@ def section_name(method: str, radius: int) -> str:
 
 
 def main_sweep(assignment: Assignment) -> Sweep:
-    """CIFAR-10; the embedded digits at smoke scale."""
+    """Return the sweep on CIFAR-10; at smoke scale on the embedded digits."""
     return assignment.by_scale(_SMOKE, _LAPTOP, _PAPER)
 
 
 def further_sweep(assignment: Assignment) -> Sweep:
-    """CIFAR-100, at laptop scale its 20 superclasses; at smoke scale a part of the same networks of digits."""
+    """Return the sweep on CIFAR-100; at laptop scale on its superclasses, at smoke scale on digits."""
     return assignment.by_scale(_SMOKE_FURTHER, _LAPTOP_FURTHER, _PAPER_FURTHER)
 
 
@@ -145,9 +125,9 @@ _SMOKE = Sweep(
     tests=TESTS[:1],
 )
 _SMOKE_FURTHER = replace(_SMOKE, radii={MADRY: _ENDS, FAT: _ENDS}, weights=())
-# Pictures of half the width: four times as fast, and a small network learns something at 16/255 in half a minute. The
-# paper does not normalise; in one pilot it made no difference that could be told from chance (18.8 against 17.6 % under
-# PGD-20). Seed 0 was the pilots', which chose these settings: it is left out.
+# With pictures of half the width, training is four times as fast, and a small network learns something at 16/255 in
+# half a minute. The paper does not normalise; in one pilot this made no significant difference (18.8 against 17.6 %
+# under PGD-20). Seed 0 is left out because it was used in the pilots that chose these settings.
 _SMALL = {"size": 16, "audit_per_group": 200, "mean": [0.5] * 3, "std": [0.25] * 3}
 _LAPTOP = Sweep(
     data={"data": "cifar10", "per_group": 500, **_SMALL},
@@ -159,10 +139,7 @@ _LAPTOP = Sweep(
     weights=(1.0, 10.0),
 )
 _LAPTOP_FURTHER = replace(
-    _LAPTOP,
-    data={"data": "cifar100-super", **_SMALL},
-    radii={MADRY: _ENDS, FAT: _ENDS},
-    weights=(),
+    _LAPTOP, data={"data": "cifar100-super", **_SMALL}, radii={MADRY: _ENDS, FAT: _ENDS}, weights=()
 )
 _PAPER = Sweep(
     data={"data": "cifar10"},
