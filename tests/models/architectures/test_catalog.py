@@ -157,7 +157,7 @@ def test_networks_that_end_with_an_average_take_a_single_pixel(name):
 
 def test_layers_that_take_no_size_at_all_are_refused():
     with pytest.raises(ModelError, match="`odd` cannot take images with 3 channels"):
-        features_left("odd", lambda channels: nn.Conv2d(channels + 1, 2, 1), (3, 8, 8))
+        features_left("odd", lambda channels: [nn.Conv2d(channels + 1, 2, 1)], (3, 8, 8))
 
 
 def test_a_flat_sample_of_a_square_number_is_a_grey_image():
