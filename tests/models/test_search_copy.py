@@ -221,7 +221,7 @@ def test_the_copy_follows_from_a_rule_and_falls_back_where_it_is_impossible_or_w
 
 @pytest.mark.parametrize("last", [nn.Linear(4, 1), nn.Sequential(nn.Linear(4, 2), nn.Softmax(dim=1))])
 def test_a_network_with_one_output_or_probabilities_is_searched_by_a_copy_too(last):
-    model = as_classifier(nn.Sequential(residual(), last)).looked_at(X)
+    model = as_classifier(nn.Sequential(residual(), last)).with_outputs_for(X)
     assert model.search_copy((3, 8, 8)) == BOTH
 
 

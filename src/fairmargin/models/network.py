@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError
@@ -68,6 +68,17 @@ def finite(scores: Tensor) -> Tensor:
             "The model's scores hold NaN or infinity. Are its weights damaged, or its inputs not scaled as in training?"
         )
     return scores
+
+
+def padded(rows: Tensor, size: int) -> Tensor:
+    """Return a tile of this size: the rows, followed by copies of the last one."""
+    return torch.cat([rows, rows[-1:].expand(size - len(rows), *rows.shape[1:])]) if len(rows) < size else rows
+
+
+def example_of(model: nn.Module) -> Tensor:
+    """Return a parameter or buffer with the device and the floating-point type that inputs of the model must have."""
+    tensors = (*model.parameters(), *model.buffers())
+    return next((tensor for tensor in tensors if tensor.is_floating_point()), torch.empty(0))
 
 
 def space(

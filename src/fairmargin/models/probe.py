@@ -82,7 +82,7 @@ def probed(model: Classifier, x: Any) -> Probed:
         _check_network(model, samples)  # type: ignore[arg-type]
         _check_predictions(model, samples)
         return Probed(model)
-    known = model.looked_at(samples)
+    known = model.with_outputs_for(samples)
     _check_network(known, samples)  # predictions are computed from the same scores
     return Probed(known, *_notes_on_outputs(known, x, samples))
 
@@ -101,18 +101,18 @@ def _check_network(model: Differentiable, x: Numbers) -> None:
     """Check the scores that a search follows, in full tiles of rows, as in a measurement."""
     import torch
 
-    from fairmargin.models.network import finite
+    from fairmargin.models.network import finite, padded
 
     shape, comparable = x.shape[1:], _comparable(model)
     with model.network(shape) as network:
         rows = _rows_of(network, x)
-        tile = _filled(rows[: network.tile], network.tile)
+        tile = padded(rows[: network.tile], network.tile)
         _check_tensor_unchanged(network, tile)
         finite(network.plain(tile))
 
         def evaluate(samples: Numbers) -> Numbers:
             batch = torch.as_tensor(samples.copy(), device=network.device).to(network.dtype)
-            tiles = [_filled(part, network.tile) for part in torch.split(batch, network.tile)]
+            tiles = [padded(part, network.tile) for part in torch.split(batch, network.tile)]
             return np.concatenate([comparable(network.plain(tile)) for tile in tiles])[: len(samples)]
 
         precision = float(torch.finfo(network.dtype).eps)
@@ -158,13 +158,6 @@ def _rows_of(network: "Network", x: Numbers) -> "Tensor":
 
 def _inside(network: "Network", rows: "Tensor") -> "Tensor":
     return rows.clamp(network.low, network.high)
-
-
-def _filled(rows: "Tensor", size: int) -> "Tensor":
-    """Fill a tile with copies of the rows by repeating the last row."""
-    import torch
-
-    return torch.cat([rows, rows[-1:].expand(size - len(rows), -1)])
 
 
 def _other_sizes(model: Any, shape: tuple[int, ...], rows: "Tensor") -> Iterator[Batch]:
@@ -363,8 +356,10 @@ def _warning_about_range(model: "TorchClassifier", x: Numbers) -> tuple[str, ...
     """Return a warning if scores look like one probability per class although the last operation is not a sigmoid."""
     if model.outputs is None or model.outputs.kind != "scores":
         return ()
+    from fairmargin.models.network import padded
+
     with model.network(x.shape[1:]) as network:
-        scores = network.plain(_filled(_rows_of(network, x)[: network.tile], network.tile))
+        scores = network.plain(padded(_rows_of(network, x)[: network.tile], network.tile))
     if not (scores.min() >= 0 and scores.max() <= 1 and scores.min() < _NEAR and scores.max() > 1 - _NEAR):
         return ()
     return (
@@ -378,6 +373,8 @@ def _faint_slopes(model: "TorchClassifier", x: Numbers) -> int:
     """Return the number of samples for which the gradient of the margin is too small to locate the boundary."""
     import torch
 
+    from fairmargin.models.network import padded
+
     count = 0
     with model.network(x.shape[1:]) as network:
         rows = _rows_of(network, x)
@@ -385,7 +382,7 @@ def _faint_slopes(model: "TorchClassifier", x: Numbers) -> int:
         apart = float(((rows.amax(dim=0) - rows.amin(dim=0)) * moving).double().norm()) or float("inf")
         for part in torch.split(rows, network.tile):
             with torch.enable_grad():
-                tile = _filled(part, network.tile).clone().requires_grad_(True)
+                tile = padded(part, network.tile).clone().requires_grad_(True)
                 best = network.scores(tile).topk(2, dim=1).values
                 lead = best[:, 0] - best[:, 1]
                 if not lead.requires_grad:

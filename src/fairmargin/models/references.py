@@ -14,7 +14,7 @@ from fairmargin.core.arrays import Ints, read_only
 from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
 from fairmargin.errors import InputError
-from fairmargin.models.protocol import Differentiable
+from fairmargin.models.protocol import Differentiable, Wrapper
 
 if TYPE_CHECKING:
     from fairmargin.models.network import Network
@@ -27,7 +27,7 @@ _NUMBERS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Referenced:
+class Referenced(Wrapper):
     """A classifier whose network has references: a search that finds nothing goes towards one of them.
 
     Predictions, domain and tile are those of the original classifier. The fingerprint also covers the references, since
@@ -51,28 +51,9 @@ class Referenced:
     references: References
 
     @property
-    def classes(self) -> tuple[Any, ...]:
-        """The label values of the original classifier."""
-        return self.model.classes
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the original classifier."""
-        return self.model.domain
-
-    @property
     def offers(self) -> frozenset[str]:
         """The capabilities of the model, predictions and gradients: only searches with gradients use references."""
         return frozenset({"predict", "gradient"})
-
-    @property
-    def tile(self) -> int:
-        """The fixed batch size of the original classifier."""
-        return self.model.tile
-
-    def predict(self, x: Any) -> Ints:
-        """Predict the position of the class of each sample."""
-        return self.model.predict(x)
 
     @contextmanager
     def network(self, shape: tuple[int, ...]) -> "Iterator[Network]":
