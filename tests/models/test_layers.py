@@ -200,11 +200,6 @@ def test_what_is_not_known_is_refused_with_a_sentence_that_names_it(name):
     assert "Choose an estimator" in str(caught.value)
 
 
-def test_an_unknown_kind_of_model_is_refused_with_a_sentence():
-    with pytest.raises(ModelError, match="layers of a `str` cannot be read"):
-        layers_of("no model", (4,))
-
-
 def matrix_of(function, shape):
     """The matrix of a linear function, column by column."""
     size = int(np.prod(shape))

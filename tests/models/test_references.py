@@ -7,7 +7,6 @@ from torch import nn
 
 from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
-from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import Differentiable
@@ -121,28 +120,6 @@ def test_a_few_are_kept_as_they_are_and_of_many_some_by_their_content():
     with pytest.raises(ValueError, match="read-only"):
         kept[0] = 0
     np.testing.assert_array_equal(as_references(torch.tensor(SOME), (2,), LINEAR.domain), SOME)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (np.zeros((3, 5)), r"of the same shape as in `x`, \(2,\); their shape is \(5,\)"),
-        (np.zeros((3, 2, 1)), r"their shape is \(2, 1\)"),
-        (np.zeros(2), r"one row"),
-        (np.zeros((0, 2)), "at least one sample"),
-        (np.array([[np.nan, 1.0], [1.0, 1.0]]), "NaN or infinity in 1 of 2"),
-        ([[1.0, np.inf]], "NaN or infinity in 1 of 1"),
-        (np.array([[1.0, 200.0]]), "is outside the domain in 1 of 1 samples"),
-        ([["a", "b"]], "must hold numbers"),
-        ([[1.0], [1.0, 2.0]], "must hold numbers, one row per sample"),
-        ("training", "must hold samples"),
-        (7, "must hold samples"),
-        ([], "at least one sample"),
-    ],
-)
-def test_what_cannot_be_references_is_refused(given, sentence):
-    with pytest.raises(InputError, match=sentence):
-        as_references(given, (2,), LINEAR.domain)
 
 
 def test_features_that_cannot_move_may_have_any_value():

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from fairmargin.core.norm import Norm
-from fairmargin.errors import InputError
 from fairmargin.perturbation.balls import Ball, draws_for
 from fairmargin.perturbation.lengths import length
 
@@ -133,11 +132,6 @@ def test_a_sample_outside_of_the_box_by_rounding_belongs_to_its_ball(norm):
     ball = Ball.around(center, norm, 0.1, 0, 1)
     assert torch.equal(ball.project(center), center)
     assert ball.project(center + 1)[0, 0] <= center[0, 0]
-
-
-def test_l1_is_refused():
-    with pytest.raises(InputError, match="must be L2 or L∞; given L1"):
-        Ball.around(torch.zeros(1, 2), Norm.L1, 1.0)
 
 
 @settings(max_examples=60, deadline=None)

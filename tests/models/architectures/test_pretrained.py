@@ -121,56 +121,6 @@ def test_a_file_that_would_run_code_is_refused_and_runs_none(stand_in, tmp_path)
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("cut.pth", b"PK\x03\x04 cut short", "cannot be read as a torch checkpoint"),
-        ("empty.pt", b"", "cannot be read as a torch checkpoint"),
-        ("cut.safetensors", b"\x10\x00", r"cannot be read as \.safetensors"),
-    ],
-)
-def test_a_damaged_file_is_named(stand_in, tmp_path, name, content, words):
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ModelError, match=f"{name}' {words}"):
-        pretrained(NAME, (3, SIDE, SIDE), 10, tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (
-            {"other.weight": torch.zeros(2)},
-            r"does not hold the weights of `squeezenet1_0`: it has no `features\.0\.weight`",
-        ),
-        (
-            {"features.0.weight": torch.zeros(96, 3, 7, 7), "classifier.1.weight": torch.zeros(5, 9, 1, 1)},
-            r"does not hold the weights of `squeezenet1_0`: .*features\.0\.bias",
-        ),
-        (
-            {"features.0.weight": torch.zeros(96), "classifier.1.weight": torch.zeros(5, 9, 1, 1)},
-            r"it has no `features\.0\.weight` of at least two axes",
-        ),
-        ([1, 2], "holds no state dict.*found a list"),
-        ({"features.0.weight": 3}, "holds no state dict"),
-    ],
-)
-def test_weights_of_another_network_are_refused(stand_in, tmp_path, content, words):
-    torch.save(content, tmp_path / "other.pt")
-    with pytest.raises(ModelError, match=words):
-        pretrained(NAME, (3, SIDE, SIDE), 10, tmp_path / "other.pt")
-
-
-def test_a_missing_file_and_an_unknown_name_and_a_flat_sample_are_refused(stand_in, tmp_path):
-    with pytest.raises(ModelError, match="There is no file of weights"):
-        pretrained(NAME, (3, SIDE, SIDE), 10, tmp_path / "missing.pt")
-    with pytest.raises(
-        ModelError, match=r"no weights learned on ImageNet for `resnet18`. Did you mean 'resnet18_imagenet'"
-    ):
-        pretrained("resnet18", (3, 9, 9), 10)
-    with pytest.raises(ModelError, match=r"takes images.*\(81,\)"):
-        pretrained(NAME, (81,), 10)
-
-
 def test_the_old_names_of_densenet_are_read_as_the_new(tmp_path):
     old = "features.denseblock1.denselayer1.norm.1.weight"
     torch.save({old: torch.zeros(2), "features.conv0.weight": torch.ones(1)}, tmp_path / "densenet.pth")

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from textwrap import shorten
 from urllib.request import Request, urlopen
 
 import torch
@@ -130,8 +131,8 @@ def _loaded(name: str, architecture: Architecture, public: PublicWeights, shape:
     try:
         network.load_state_dict(state)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"{path} does not hold the weights of `{name}`: {reason[:300]}") from None
+        reason = shorten(str(error), 300, placeholder=" …")
+        raise ModelError(f"{path} does not hold the weights of `{name}`: {reason.rstrip('.')}.") from None
     return network
 
 
