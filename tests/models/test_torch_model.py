@@ -1,6 +1,5 @@
 import copy
 import hashlib
-import pickle
 import random
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional
 
 from fairmargin.core.domain import Domain
 from fairmargin.distances.measure import measure, measure_shard
@@ -19,9 +17,7 @@ from fairmargin.distances.proxies.first_order import FirstOrder
 from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.probe import probed
-from fairmargin.models.torch_model import TorchClassifier, from_torch
 from tests.perturbation.networks import cnn, mlp, test_digits
 
 X, Y = test_digits(70)
@@ -214,35 +210,6 @@ def test_any_kind_of_number_will_do(kind):
     np.testing.assert_array_equal(found, measure(cnn(), X[:5].round(), Y[:5], DeepFool(steps=2)).values)
 
 
-@pytest.mark.parametrize(("bad", "words"), [(np.nan, "NaN or infinity"), ("seven", "must hold numbers")])
-def test_samples_that_hold_no_numbers_are_named(bad, words):
-    x = X[:3].astype(object)
-    x[1, 0, 2, 2] = bad
-    with pytest.raises(InputError, match=words):
-        measure(cnn(), x, Y[:3], DeepFool())
-
-
-class Noisy(nn.Module):
-    """Draws at random, in evaluation mode too."""
-
-    def __init__(self, module, share):
-        super().__init__()
-        self.module, self.share = module, share
-
-    def forward(self, x):
-        return self.module(functional.dropout(x, self.share, training=True))
-
-
-@pytest.mark.parametrize("share", [0.5, 0.05])
-def test_a_model_that_is_random_in_evaluation_mode_is_refused(share):
-    with pytest.raises(ModelError, match="returns different outputs when the same inputs"):
-        probed(as_classifier(Noisy(cnn(epochs=0), share)), X)
-
-
-def test_a_model_whose_dropout_drops_nothing_is_not_random():
-    assert probed(as_classifier(Noisy(cnn(epochs=0), 0.0)), X).notes == ()
-
-
 def test_another_domain_for_the_same_module():
     model = as_classifier(as_classifier(cnn()), domain=Domain(-1, 2))
     assert (model.domain.low, model.domain.high, model.module) == (-1, 2, cnn())
@@ -254,110 +221,6 @@ def test_domains_with_limits_and_scales_of_each_feature_are_understood():
     model = as_classifier(mlp(), domain=Domain(low, high, scale))
     half = measure(model, X[:20], Y[:20], DeepFool()).values
     assert (half >= measure(mlp(), X[:20], Y[:20], DeepFool()).values * 0.999).all()
-
-
-def test_pickles_with_everything_that_decides_its_answers():
-    model = as_classifier(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), mean=0.1, std=0.5, tile=16)
-    again = pickle.loads(pickle.dumps(model))
-    assert isinstance(again, TorchClassifier)
-    assert (again.fingerprint(), again.tile, again.classes) == (model.fingerprint(), 16, model.classes)
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-
-
-class Warm(nn.Module):
-    """Divides by a temperature that is neither parameter nor buffer."""
-
-    def __init__(self, temperature=1.0, activation=torch.relu):
-        super().__init__()
-        self.layer, self.temperature, self.activation = nn.Linear(4, 3), temperature, activation
-
-    def forward(self, x):
-        return self.activation(self.layer(x)) / self.temperature
-
-
-def seeded(make, *arguments):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return make(*arguments)
-
-
-def with_forward(code):
-    """A class typed at a prompt, so that its source cannot be read."""
-    space = {"nn": nn, "torch": torch, "__name__": "prompt"}
-    exec(f"class Typed(nn.Linear):\n    def forward(self, x):\n        return {code}", space)
-    return seeded(space["Typed"], 4, 3)
-
-
-def test_a_fingerprint_is_of_everything_that_decides_the_answers():
-    def changed(edit):
-        module = seeded(Warm)
-        edit(module)
-        return from_torch(module).fingerprint()
-
-    different = [
-        changed(lambda m: None),
-        changed(lambda m: m.layer.weight.data.view(-1)[5:6].add_(1e-6)),
-        changed(lambda m: m.register_buffer("extra", torch.zeros(1))),
-        changed(lambda m: m.register_buffer("extra", torch.ones(1))),
-        changed(lambda m: setattr(m, "temperature", 2.0)),
-        changed(lambda m: setattr(m, "temperature", torch.tensor(2.0))),
-        changed(lambda m: setattr(m, "temperature", torch.tensor(3.0))),
-        changed(lambda m: setattr(m, "activation", torch.tanh)),
-        changed(lambda m: setattr(m, "activation", lambda x: x)),
-        changed(lambda m: setattr(m, "hidden", [nn.Linear(2, 2)])),
-        from_torch(seeded(Warm), mean=0.5).fingerprint(),
-        from_torch(seeded(Warm), mean=0.25).fingerprint(),
-        from_torch(seeded(Warm), mean=0.5, std=0.5).fingerprint(),
-        from_torch(seeded(Warm), classes=("a", "b", "c")).fingerprint(),
-        from_torch(seeded(Warm), domain=Domain(-1, 1)).fingerprint(),
-        from_torch(with_forward("super().forward(x)")).fingerprint(),
-        from_torch(with_forward("super().forward(x) * 2")).fingerprint(),
-        from_torch(with_forward("super().forward(x) * 3")).fingerprint(),
-    ]
-    assert len(set(different)) == len(different)
-
-
-def test_a_fingerprint_is_not_of_modes_gradients_hooks_or_use():
-    model = from_torch(seeded(Warm))
-    before = model.fingerprint()
-    assert from_torch(seeded(Warm)).fingerprint() == before
-    model.module.eval()
-    model.module.layer.weight.grad = torch.ones(3, 4)
-    model.module.register_forward_hook(lambda *_: None)
-    model.module.requires_grad_(False)
-    measure(model, np.full((3, 4), 0.5), [0, 1, 2], DeepFool(steps=2))
-    assert model.fingerprint() == before
-
-
-def test_an_inherited_forward_counts_too():
-    space = {"nn": nn, "torch": torch, "__name__": "prompt"}
-    for factor in ("2", "3"):
-        code = f"class Base(nn.Linear):\n    def forward(self, x):\n        return super().forward(x) * {factor}"
-        exec(f"{code}\nclass Heir{factor}(Base):\n    pass\nHeir{factor}.__qualname__ = 'Heir'", space)
-    two, three = (seeded(space[f"Heir{factor}"], 4, 3) for factor in ("2", "3"))
-    assert module_fingerprint(two) != module_fingerprint(three)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_scripted_modules_are_told_apart_by_their_programs():
-    first, second = (torch.jit.script(seeded(Program, factor)) for factor in (2.0, 3.0))
-    assert module_fingerprint(first) == module_fingerprint(torch.jit.script(seeded(Program, 2.0)))
-    assert module_fingerprint(first) != module_fingerprint(second)
-
-
-class Program(nn.Module):
-    def __init__(self, factor: float):
-        super().__init__()
-        self.layer, self.factor = nn.Linear(2, 2), factor
-
-    def forward(self, x):
-        return self.layer(x) * self.factor
-
-
-def test_modules_that_know_their_parents_have_a_fingerprint():
-    module = seeded(Warm)
-    module.layer.parent = [module]
-    assert module_fingerprint(module) == module_fingerprint(module)
 
 
 SHORT = (DeepFool("l2", steps=10), DeepFool("linf", steps=10))

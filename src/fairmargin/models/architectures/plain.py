@@ -92,9 +92,9 @@ def mnist_cnn(shape: Shape, classes: int) -> nn.Module:
     Parameters have the names of the weights that the package `advertorch` 0.2.3 contains as "LeNet5Madry": one network
     trained plainly and one trained adversarially.
     """
+    left = features_left("mnist_cnn", lambda channels: _pooled(channels, (32, 64)), shape)
     names = ("conv1", "relu1", "pool1", "conv2", "relu2", "pool2")
     parts = OrderedDict(zip(names, _pooled(shape[0], (32, 64)), strict=True))
-    left = features_left("mnist_cnn", lambda channels: _pooled(channels, (32, 64)), shape)
     parts |= OrderedDict(
         flatten=nn.Flatten(), linear1=nn.Linear(left, 200), relu3=nn.ReLU(), linear2=nn.Linear(200, classes)
     )
