@@ -3,6 +3,7 @@ import hashlib
 import random
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,16 +16,17 @@ from fairmargin.core.domain import Domain
 from fairmargin.distances.measure import measure, measure_shard
 from fairmargin.distances.proxies.first_order import FirstOrder
 from fairmargin.distances.searches.deepfool import DeepFool
-from fairmargin.errors import InputError, ModelError
+from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.probe import probed
+from fairmargin.training.loop.reproducibility import threads
 from tests.perturbation.networks import cnn, mlp, test_digits
 
 X, Y = test_digits(70)
 
 
-class Shaped(nn.Module):
-    """Scores of whatever shape the function of the inputs gives them."""
+class Formula(nn.Module):
+    """A module that is a function of its inputs."""
 
     def __init__(self, function):
         super().__init__()
@@ -35,7 +37,7 @@ class Shaped(nn.Module):
 
 
 class Layered(nn.Module):
-    """One of everything whose behaviour differs between training and evaluation."""
+    """A module with every layer that behaves differently in training and in evaluation mode."""
 
     def __init__(self):
         super().__init__()
@@ -49,28 +51,8 @@ class Layered(nn.Module):
         return self.head(self.body(x))
 
 
-def state_of(module):
-    """Everything of a module and of the world that measuring must leave alone."""
-    tensors = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    wishes = [(p.requires_grad, None if p.grad is None else p.grad.clone()) for p in module.parameters()]
-    modes = [part.training for part in module.modules()]
-    return tensors, wishes, modes, torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()
-
-
-def assert_same_state(before, after):
-    for name, tensor in before[0].items():
-        assert torch.equal(tensor, after[0][name]), name
-    for (wish, grad), (wish_after, grad_after) in zip(before[1], after[1], strict=True):
-        assert wish == wish_after
-        assert (grad is None and grad_after is None) or torch.equal(grad, grad_after)
-    assert before[2] == after[2]
-    assert torch.equal(before[3], after[3])
-    np.testing.assert_array_equal(before[4], after[4])
-    assert before[5] == after[5]
-
-
 def in_mixed_state():
-    """A module half in training mode, with one frozen parameter and one gradient, in a world with seeds."""
+    """Return a module half in training mode, with one frozen parameter and one gradient, and seed everything."""
     torch.manual_seed(1)
     np.random.seed(1)
     random.seed(1)
@@ -81,44 +63,37 @@ def in_mixed_state():
     return module
 
 
-def test_predicts_what_the_module_says_in_evaluation_mode():
-    module = cnn(norm=True)
-    with torch.no_grad():
-        expected = module(torch.tensor(X)).argmax(dim=1).numpy()
-    np.testing.assert_array_equal(as_classifier(module).predict(X), expected)
+def state_of(module):
+    """Return everything that measuring must leave unchanged, as values that can be compared."""
+    tensors = {name: tensor.tolist() for name, tensor in module.state_dict().items()}
+    gradients = [(p.requires_grad, None if p.grad is None else p.grad.tolist()) for p in module.parameters()]
+    modes = [part.training for part in module.modules()]
+    seeds = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
+    return tensors, gradients, modes, seeds, torch.is_grad_enabled()
 
 
-def test_a_module_left_in_training_mode_is_asked_in_evaluation_mode():
+@pytest.mark.parametrize("around", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    "use", [lambda model: model.predict(X), lambda model: measure(model, X[:20], Y[:20], DeepFool(steps=3))]
+)
+def test_leaves_modes_parameters_gradients_buffers_and_random_states_unchanged(use, fails, around):
+    module = in_mixed_state()
+    module.fails = fails
+    with around():
+        before = state_of(module)
+        with pytest.raises(ModelError, match="KeyError: 'inside'") if fails else nullcontext():
+            use(as_classifier(module))
+        assert state_of(module) == before
+
+
+def test_predicts_what_the_module_returns_in_evaluation_mode():
+    expected = cnn(norm=True)(torch.tensor(X)).argmax(dim=1).numpy()
+    np.testing.assert_array_equal(as_classifier(cnn(norm=True)).predict(X), expected)
     module = copy.deepcopy(cnn(norm=True)).train()
-    np.testing.assert_array_equal(as_classifier(module).predict(X), as_classifier(cnn(norm=True)).predict(X))
+    np.testing.assert_array_equal(as_classifier(module).predict(X), expected)
     found = measure(module, X[:10], Y[:10], DeepFool(steps=3))
     np.testing.assert_array_equal(found.values, measure(cnn(norm=True), X[:10], Y[:10], DeepFool(steps=3)).values)
-    assert module.training
-
-
-@pytest.mark.parametrize("ask", ["predict", "measure", "inference mode", "no grad"])
-def test_leaves_modes_parameters_gradients_buffers_and_random_states_as_they_were(ask):
-    module = in_mixed_state()
-    before = state_of(module)
-    if ask == "predict":
-        as_classifier(module).predict(X)
-    elif ask == "measure":
-        measure(module, X[:20], Y[:20], DeepFool(steps=3))
-    else:
-        with torch.inference_mode() if ask == "inference mode" else torch.no_grad():
-            measure(module, X[:20], Y[:20], DeepFool(steps=3))
-            assert not torch.is_grad_enabled()
-    assert_same_state(before, state_of(module))
-
-
-@pytest.mark.parametrize("ask", [lambda model: model.predict(X), lambda model: measure(model, X, Y, DeepFool())])
-def test_leaves_everything_as_it_was_after_an_exception_inside_the_module(ask):
-    module = in_mixed_state()
-    module.fails = True
-    before = state_of(module)
-    with pytest.raises(ModelError, match="KeyError: 'inside'"):
-        ask(as_classifier(module))
-    assert_same_state(before, state_of(module))
 
 
 def test_calls_the_user_s_hooks_and_keeps_them():
@@ -142,22 +117,11 @@ def test_the_last_layer_says_how_many_classes_there_are(module, classes):
 
 
 def test_a_module_without_layers_needs_its_classes_named():
-    module = Shaped(lambda x: torch.stack([1 - x.flatten(1).sum(1), x.flatten(1).sum(1)], 1))
-    with pytest.raises(ModelError, match=r"Cannot tell how many classes `Shaped` has.*classes=range"):
-        as_classifier(module)
+    module = Formula(lambda x: torch.stack([1 - x.flatten(1).sum(1), x.flatten(1).sum(1)], 1))
     model = as_classifier(module, classes=("light", "heavy"))
     assert model.predict(np.array([[0.0, 0.1], [0.9, 0.9]])).tolist() == [0, 1]
     found = measure(model, np.array([[0.1, 0.1], [0.9, 0.9]]), ["light", "heavy"], DeepFool())
     np.testing.assert_allclose(found.values, [0.3 / 2**0.5, 1.3 / 2**0.5], rtol=1e-3)
-
-
-def test_labels_may_have_names():
-    names = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-    model = as_classifier(cnn(), classes=names)
-    found = measure(model, X[:20], np.array(names)[Y[:20]], DeepFool(steps=3))
-    np.testing.assert_array_equal(found.values, measure(cnn(), X[:20], Y[:20], DeepFool(steps=3)).values)
-    with pytest.raises(InputError, match="not among the model's classes"):
-        measure(model, X[:20], Y[:20], DeepFool())
 
 
 def test_normalising_inside_is_normalising_by_hand_and_distances_stay_in_pixels():
@@ -177,9 +141,11 @@ def test_one_of_mean_and_std_may_be_left_out():
     np.testing.assert_array_equal(only_std.predict(X), as_classifier(mlp(), mean=0.0, std=0.5).predict(X))
 
 
-@pytest.mark.parametrize("device", ["cpu", torch.device("cpu"), None])
-def test_a_module_that_is_there_already_is_not_copied(device):
-    assert as_classifier(cnn(), device=device).module is cnn()
+def test_a_module_on_the_device_is_not_copied_and_its_domain_can_be_replaced():
+    for device in ("cpu", torch.device("cpu"), None):
+        assert as_classifier(cnn(), device=device).module is cnn()
+    model = as_classifier(as_classifier(cnn()), domain=Domain(-1, 2))
+    assert (model.domain.low, model.domain.high, model.module) == (-1, 2, cnn())
 
 
 def test_predictions_and_distances_hardly_depend_on_the_tile():
@@ -192,7 +158,7 @@ def test_predictions_and_distances_hardly_depend_on_the_tile():
 
 def test_the_module_only_ever_sees_full_tiles_once_it_is_checked():
     sizes = set()
-    model = as_classifier(Shaped(lambda x: sizes.add(len(x)) or x.flatten(1)[:, :10]), classes=range(10), tile=16)
+    model = as_classifier(Formula(lambda x: sizes.add(len(x)) or x.flatten(1)[:, :10]), classes=range(10), tile=16)
     for count in (1, 15, 16, 17, 50):
         assert len(model.predict(X[:count])) == count
     assert sizes == {16}
@@ -210,11 +176,6 @@ def test_any_kind_of_number_will_do(kind):
     np.testing.assert_array_equal(found, measure(cnn(), X[:5].round(), Y[:5], DeepFool(steps=2)).values)
 
 
-def test_another_domain_for_the_same_module():
-    model = as_classifier(as_classifier(cnn()), domain=Domain(-1, 2))
-    assert (model.domain.low, model.domain.high, model.module) == (-1, 2, cnn())
-
-
 def test_domains_with_limits_and_scales_of_each_feature_are_understood():
     low, high, scale = np.zeros((1, 8, 8)), np.ones((1, 8, 8)), np.ones((1, 8, 8))
     scale[0, :4] = 0  # the upper half cannot move
@@ -223,39 +184,29 @@ def test_domains_with_limits_and_scales_of_each_feature_are_understood():
     assert (half >= measure(mlp(), X[:20], Y[:20], DeepFool()).values * 0.999).all()
 
 
-SHORT = (DeepFool("l2", steps=10), DeepFool("linf", steps=10))
-BITS = """
-import torch
-from tests.models.test_torch_model import bits
-torch.set_num_threads({threads})
-print(*bits())
-"""
-
-
-def bits(estimators=SHORT):
-    """Hashes of distances of a network with batch normalisation, one an estimator."""
+def bits(*estimators):
+    """Return hashes of the distances of a network with batch normalisation, one per estimator."""
     module, (x, _) = cnn(norm=True, epochs=0), test_digits(24)
     y = as_classifier(module).predict(x)
-    values = [measure(module, x, y, estimator).values for estimator in estimators]
-    return [hashlib.sha256(found.tobytes()).hexdigest() for found in values]
+    return [hashlib.sha256(measure(module, x, y, each).values.tobytes()).hexdigest() for each in estimators]
 
 
 def test_a_fresh_process_gives_the_same_bits():
-    command = [sys.executable, "-c", BITS.format(threads=1)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
-    assert done.stdout.split() == bits()
+    code = (
+        "import torch; from tests.models.test_torch_model import DeepFool, bits; torch.set_num_threads(1); "
+        "print(*bits(DeepFool('l2', steps=10), DeepFool('linf', steps=10)))"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout.split() == bits(DeepFool("l2", steps=10), DeepFool("linf", steps=10))
 
 
 def test_any_number_of_threads_gives_the_same_bits():
-    few = (DeepFool(steps=1, rivals=1, published=True), FirstOrder())  # on a busy machine threads are slow
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        one = bits(few)
-        torch.set_num_threads(2)
-        assert bits(few) == one
-    finally:
-        torch.set_num_threads(before)
+    found = []
+    for count in (1, 2):
+        with threads(count):  # on a busy machine threads are slow: few steps
+            found.append(bits(DeepFool(steps=1, rivals=1, published=True), FirstOrder()))
+    assert found[0] == found[1]
 
 
 def test_a_copy_with_another_module_searches_with_that_module():
