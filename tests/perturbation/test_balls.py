@@ -29,7 +29,7 @@ def cases(rng, rows=5, features=4, dtype=torch.float64):
 def test_projects_to_the_nearest_point_of_ball_and_box_that_a_solver_finds(norm, seed):
     rng = np.random.default_rng(seed)
     center, radius, low, high, scale = cases(rng, rows=2)
-    x = center + torch.tensor(rng.normal(size=center.shape)) * 3 * (scale != 0)
+    x = center + torch.tensor(rng.normal(size=center.shape)) * 3
     ours = Ball.around(center, norm, radius, low, high, scale).project(x).numpy()
     free = scale.numpy() != 0
     for i in range(len(x)):
