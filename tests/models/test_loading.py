@@ -2,7 +2,6 @@ import copy
 import pickle
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -23,6 +22,7 @@ from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.loading import load_model, save_linear
+from tests.models.hostile import Bomb
 
 SHARED = Path(__file__).parents[3] / "shared"
 MODEL = LinearClassifier([[0.0, 1.0], [1.0, 0.0]], [0.5, 0.0], classes=("a", "b"), domain=Domain([0, -np.inf], 1))
@@ -200,17 +200,6 @@ def test_a_file_that_fails_leaves_nothing_behind(tmp_path):
 # ---- torch: other processes
 
 
-def tasks(model):
-    y = model.predict(IMAGES)
-    return [Task(str(i), measure_shard, (model, DeepFool(), IMAGES[i:], y[i:])) for i in range(2)]
-
-
-def measured_elsewhere(models):
-    every = [replace(task, key=f"{i}-{task.key}") for i, model in enumerate(models) for task in tasks(model)]
-    found = {task.key: result.values for task, result in Processes(workers=1).run(every)}
-    return [found[f"{i}-0"] for i in range(len(models))]
-
-
 def test_networks_of_the_users_files_and_programs_are_measured_in_other_processes(tmp_path):
     file = write_network(tmp_path)
     torch.jit.trace(small(), torch.zeros(2, 1, 8, 8)).save(tmp_path / "traced.pt")
@@ -219,8 +208,11 @@ def test_networks_of_the_users_files_and_programs_are_measured_in_other_processe
         as_classifier(load_model(f"{file}:neighbours")),
         as_classifier(load_model(str(tmp_path / "traced.pt"), trust=True)),
     ]
-    for model, elsewhere in zip(models, measured_elsewhere(models), strict=True):
-        np.testing.assert_array_equal(measure(model, IMAGES, model.predict(IMAGES), DeepFool()).values, elsewhere)
+    labels = [model.predict(IMAGES) for model in models]
+    every = [Task(str(i), measure_shard, (models[i], DeepFool(), IMAGES, labels[i])) for i in range(3)]
+    elsewhere = {task.key: result.values for task, result in Processes(workers=1).run(every)}
+    for i, model in enumerate(models):
+        np.testing.assert_array_equal(measure(model, IMAGES, labels[i], DeepFool()).values, elsewhere[str(i)])
 
 
 def test_a_classifier_is_pickled_with_all_that_makes_it(tmp_path):
@@ -331,47 +323,32 @@ def test_says_that_a_program_was_exported_for_other_batches(tmp_path):
     assert as_classifier(program, tile=8).predict(IMAGES).shape == (5,)
 
 
-class Marker:
-    """An object that creates a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (str(self.path), "w"))
+def archive(bomb, path, *names):
+    """Write an archive like a program of torch, in which every pickle is a bomb."""
+    with zipfile.ZipFile(path, "w") as whole:
+        for name in names:
+            whole.writestr(f"model/{name}", pickle.dumps(bomb, protocol=2))
 
 
-def as_lookalike(inner):
-    """Make a function that writes an archive like a program of torch, in which every pickle is a bomb."""
+OLD = {"_use_new_zipfile_serialization": False}
+PROGRAM = ("archive_format", "data.pkl", "models/model.json", "data/sample_inputs/model.pt")
+HIDING = {
+    "pickle": lambda bomb, path: path.write_bytes(pickle.dumps(bomb)),
+    "whole": torch.save,
+    "entry": WRITERS["entry"],
+    "old": lambda bomb, path: torch.save({"weight": torch.zeros(2), "x": bomb}, path, **OLD),
+    "like a script": lambda bomb, path: archive(bomb, path, "constants.pkl", "data.pkl", "code/__torch__.py"),
+    "like a checkpoint": lambda bomb, path: archive(bomb, path, "data.pkl", "version"),
+    "like a program": lambda bomb, path: archive(bomb, path, *PROGRAM),
+    "like an old program": lambda bomb, path: archive(bomb, path, "serialized_exported_program.json", "state_dict.pt"),
+}
 
-    def write(bomb, path):
-        with zipfile.ZipFile(path, "w") as archive:
-            for name in inner:
-                archive.writestr(f"model/{name}", pickle.dumps(bomb, protocol=2))
 
-    return write
-
-
-def as_pickle(bomb, path):
-    path.write_bytes(pickle.dumps(bomb))
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        as_pickle,
-        WRITERS["whole"],
-        WRITERS["entry"],
-        as_lookalike(["constants.pkl", "data.pkl", "code/__torch__.py", "version"]),
-        as_lookalike(["data.pkl", "version"]),
-        as_lookalike(["archive_format", "data.pkl", "models/model.json", "data/sample_inputs/model.pt"]),
-        as_lookalike(["serialized_exported_program.json", "serialized_state_dict.pt"]),
-    ],
-)
+@pytest.mark.parametrize("write", HIDING.values(), ids=HIDING)
 @pytest.mark.parametrize("suffix", ["pt", "pth", "th", "ckpt", "bin", "tar", "pt2", "ts", "jit", "pkl", "safetensors"])
 def test_never_runs_code_hidden_in_a_model_or_its_weights(tmp_path, write, suffix):
     path, marker = tmp_path / f"model.{suffix}", tmp_path / "marker"
-    write(Marker(marker), path)
+    write(Bomb(marker), path)
     with pytest.raises((UntrustedError, ModelError)):
         load_model(str(path))
     with pytest.raises((UntrustedError, ModelError)):

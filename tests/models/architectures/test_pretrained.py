@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from fairmargin.errors import ModelError, UntrustedError
 from fairmargin.models.architectures.catalog import ARCHITECTURES, build_architecture
 from fairmargin.models.architectures.pretrained import imagenet_file, pretrained, read_state
+from tests.models.hostile import Bomb
 from tests.peers import peer
 
 NAME, SIDE = "squeezenet1_0", 33
@@ -103,18 +104,8 @@ def test_a_fine_tuned_file_brings_its_own_channels_and_classes(stand_in, tmp_pat
         assert torch.equal(back(X[:, :1]), tuned(X[:, :1]))
 
 
-class Mischief:
-    """Unpickled carelessly, it would write a file."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (str(self.path), "w"))
-
-
 def test_a_file_that_would_run_code_is_refused_and_runs_none(stand_in, tmp_path):
-    torch.save(Mischief(tmp_path / "ran"), tmp_path / "evil.pt")
+    torch.save(Bomb(tmp_path / "ran"), tmp_path / "evil.pt")
     with pytest.raises(UntrustedError, match=r"evil\.pt' holds pickled objects.*state_dict") as refused:
         pretrained(NAME, (3, SIDE, SIDE), 10, tmp_path / "evil.pt")
     assert "--trust" not in str(refused.value)  # there is no such way here

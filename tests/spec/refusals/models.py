@@ -352,6 +352,7 @@ STATE_DICTS = [
         of_model(lambda _, content=content: loaded(content), "holds no weights: expected tensors by name")
         for content in (3, [], {}, {"epoch": 3}, {3: torch.zeros(1)}, torch.zeros(2))
     ),
+    untrusted(lambda _: loaded({"x": Own()}), "holds pickled objects; Own; --trust-model; torch.save; arch:NAME"),
     of_model(lambda _: loaded({"w": torch.zeros(1)}), "No names match: do the weights belong to another architecture?"),
     of_model(lambda _: loaded({"model": WEIGHTS, "ema": WEIGHTS}), "several weights that fit: 'model', 'ema'"),
     of_model(
