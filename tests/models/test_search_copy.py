@@ -216,15 +216,6 @@ def test_another_process_makes_the_copy_that_was_chosen_here(monkeypatch):
         assert torch.equal(network.scores(rows), found)
 
 
-def test_bits_do_not_depend_on_threads():
-    values = []
-    for count in (1, 2):
-        model = as_classifier(residual())
-        with threads(count):
-            values.append(measure(model, X[:9], model.predict(X[:9]), DeepFool(steps=2)).values)
-    np.testing.assert_array_equal(*values)
-
-
 def test_inputs_found_with_a_faster_copy_fool_the_module_itself_and_do_not_depend_on_the_batch(monkeypatch):
     model, kept, of = as_classifier(residual()), [], Closest.of
     monkeypatch.setattr(Closest, "of", lambda *given: kept.append(of(*given)) or kept[-1])

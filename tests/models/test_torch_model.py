@@ -176,14 +176,6 @@ def test_any_kind_of_number_will_do(kind):
     np.testing.assert_array_equal(found, measure(cnn(), X[:5].round(), Y[:5], DeepFool(steps=2)).values)
 
 
-def test_domains_with_limits_and_scales_of_each_feature_are_understood():
-    low, high, scale = np.zeros((1, 8, 8)), np.ones((1, 8, 8)), np.ones((1, 8, 8))
-    scale[0, :4] = 0  # the upper half cannot move
-    model = as_classifier(mlp(), domain=Domain(low, high, scale))
-    half = measure(model, X[:20], Y[:20], DeepFool()).values
-    assert (half >= measure(mlp(), X[:20], Y[:20], DeepFool()).values * 0.999).all()
-
-
 def bits(*estimators):
     """Return hashes of the distances of a network with batch normalisation, one per estimator."""
     module, (x, _) = cnn(norm=True, epochs=0), test_digits(24)

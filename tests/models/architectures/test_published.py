@@ -146,12 +146,6 @@ def test_has_as_many_blocks_a_stage(name, blocks):
     assert not hasattr(network, f"layer{len(blocks) + 1}")
 
 
-@pytest.mark.parametrize(("name", "depth"), [("pyramidnet110", 110), ("pyramidnet164", 164), ("resnet56", 56)])
-def test_depth_counts_convolutions_and_the_linear_layer(name, depth):
-    network = built(name, (3, 32, 32), 10)
-    assert len(all_of(network, nn.Conv2d)) + len(all_of(network, nn.Linear)) == depth
-
-
 def test_a_pyramid_block_is_batchnorm_convolution_batchnorm_relu_convolution_batchnorm():
     first = built("pyramidnet110", (3, 32, 32), 10).layer1[0].residual
     kinds = [nn.BatchNorm2d, nn.Conv2d, nn.BatchNorm2d, nn.ReLU, nn.Conv2d, nn.BatchNorm2d]
