@@ -3,7 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -73,6 +76,14 @@ def finite(scores: Tensor) -> Tensor:
 def padded(rows: Tensor, size: int) -> Tensor:
     """Return a tile of this size: the rows, followed by copies of the last one."""
     return torch.cat([rows, rows[-1:].expand(size - len(rows), *rows.shape[1:])]) if len(rows) < size else rows
+
+
+def rows_of(network: Network, x: npt.NDArray[Any]) -> Tensor:
+    """Convert samples to rows with the device and the floating-point type of a network."""
+    kind = np.float64 if network.dtype is torch.float64 else np.float32
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinity, which shows in the scores
+        held = np.array(x, dtype=kind)
+    return torch.as_tensor(held, device=network.device).to(network.dtype).flatten(1)
 
 
 def example_of(model: nn.Module) -> Tensor:

@@ -58,13 +58,12 @@ class Referenced(Wrapper):
     @contextmanager
     def network(self, shape: tuple[int, ...]) -> "Iterator[Network]":
         """Open the network of the original classifier, with the references as rows."""
-        import torch
+        from fairmargin.models.network import rows_of
 
         with self.model.network(shape) as network:
-            kind = np.float64 if network.dtype is torch.float64 else np.float32
-            rows = torch.tensor(self.references.reshape(len(self.references), -1).astype(kind), device=network.device)
             # Rounding to the precision of the model can exceed a bound.
-            yield replace(network, references=rows.to(network.dtype).clamp(network.low, network.high))
+            rows = rows_of(network, self.references).clamp(network.low, network.high)
+            yield replace(network, references=rows)
 
     def fingerprint(self) -> str:
         """Compute a hash of the fingerprint of the original classifier and of the references."""
