@@ -113,7 +113,7 @@ def test_the_steps_give_the_models_scores(name):
 
 
 @pytest.mark.parametrize("name", ["lenet5", "mnist_cnn", "resnet20"])
-def test_the_networks_of_the_papers_are_known(name):
+def test_the_networks_of_the_papers_can_be_read(name):
     torch.manual_seed(0)
     module = settled(ARCHITECTURES[name].build((3, 16, 16), 10))
     layers = assert_gives_the_models_scores(module, (3, 16, 16), 10, tolerance=1e-3)
@@ -121,7 +121,7 @@ def test_the_networks_of_the_papers_are_known(name):
     assert any(isinstance(step.kind, Added) for step in layers.steps) == (name == "resnet20")
 
 
-def test_how_many_values_bend_and_how_many_the_widest_step_has():
+def test_counts_the_inputs_of_nonlinear_steps_and_the_values_of_the_widest_step():
     layers = steps_of(cnn(epochs=0), (1, 8, 8), 10)
     assert layers.bent == 8 * 64 + 16 * 64 + 16 * 64
     assert layers.widest == 16 * 64
@@ -193,7 +193,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_known_is_refused_with_a_sentence_that_names_it(name):
+def test_unsupported_parts_are_refused_by_name(name):
     module, shape, words = REFUSED[name]
     with pytest.raises(ModelError, match=words) as caught:
         steps_of(module, shape)
@@ -220,7 +220,7 @@ def some_layers():
 
 
 @pytest.mark.parametrize("name", some_layers())
-def test_an_affine_layers_parts_are_those_of_its_matrix(name):
+def test_the_parts_of_an_affine_layer_are_those_of_its_matrix(name):
     layer, shape = some_layers()[name]
     assert isinstance(layer, Affine)
     matrix = matrix_of(layer.apply, shape)
@@ -256,7 +256,7 @@ def test_large_layers_are_bounded_by_sums_alone():
     assert convolution_norm(kernel, 1) >= torch.linalg.matrix_norm(kernel[:, :, 1, 1], 2)
 
 
-def test_overlapping_windows_can_lengthen_a_step():
+def test_overlapping_windows_have_a_norm_above_1():
     layers = steps_of(nn.Sequential(nn.MaxPool2d(3, 1), nn.Flatten(), nn.Linear(108, 4)), IMAGE)
     kinds = [step.kind for step in layers.steps if isinstance(step.kind, Largest)]
     assert [kind.norm for kind in kinds] == [3.0]

@@ -307,7 +307,7 @@ def test_a_program_can_be_copied_sent_and_distinguished(tmp_path, form, name):
         assert torch.equal(scores(again), scores(program))
 
 
-def test_weights_go_into_a_trusted_program_and_travel_with_it(tmp_path):
+def test_weights_are_loaded_into_a_trusted_program_and_pickled_with_it(tmp_path):
     WRITERS["trace"](Plain().eval(), tmp_path / "model.ts")
     torch.save({name: torch.ones_like(part) for name, part in Plain().state_dict().items()}, tmp_path / "weights.pt")
     program = load_model(str(tmp_path / "model.ts"), trust=True, weights=str(tmp_path / "weights.pt"))

@@ -43,7 +43,7 @@ def test_a_gradient_is_in_the_units_of_the_input():
         assert x.grad[:, channel].eq(1 / std).all()
 
 
-def test_images_stay_as_they_lie_in_memory():
+def test_the_memory_format_of_images_is_kept():
     layer = Normalized(nn.Identity(), MEAN, STD)
     assert layer(X).is_contiguous()
     last = X.contiguous(memory_format=torch.channels_last)
@@ -56,7 +56,7 @@ def test_weights_are_saved_without_the_normalisation():
     assert {name for name, _ in wrapped.named_buffers()} == {"mean", "std"}
 
 
-def test_the_normalisation_has_the_kind_of_number_of_the_model_and_moves_with_it():
+def test_the_normalisation_has_the_type_of_the_model_and_moves_with_it():
     wrapped = Normalized(nn.Conv2d(3, 2, 1).double(), MEAN, STD)
     assert wrapped(X.double()).dtype == torch.float64
     assert wrapped.mean.tolist() == list(MEAN)  # not rounded to float32 on the way
@@ -74,7 +74,7 @@ def test_can_be_traced_and_pickled():
     assert torch.equal(pickle.loads(pickle.dumps(wrapped))(X), expected)
 
 
-def test_two_normalisations_do_not_look_alike():
+def test_two_normalisations_have_different_representations():
     assert repr(Normalized(nn.Identity(), 0.5, 0.5)) != repr(Normalized(nn.Identity(), 0.5, 0.25))
 
 

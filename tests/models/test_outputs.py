@@ -255,7 +255,7 @@ def test_certificates_hold_without_the_softmax():
         lambda z: z.sigmoid() ** 2,
     ],
 )
-def test_one_number_between_0_and_1_that_may_be_either_is_refused_with_what_to_do(function):
+def test_one_number_between_0_and_1_that_may_be_a_logit_is_refused(function):
     with pytest.raises(ModelError, match=r"probability or a logit.*stack\(\[1 - p, p\].*zeros_like\(z\), z\]"):
         binary(Then(one_logit(), function))
 
@@ -280,7 +280,7 @@ def test_a_classifier_that_knows_its_outputs_can_be_pickled_and_has_its_own_fing
     assert check_samples(plain, X, Y).model.fingerprint() == plain.fingerprint()  # stored distances stay valid
 
 
-def test_training_goes_on_in_the_same_weights_that_are_measured():
+def test_weights_that_change_later_are_measured_again():
     network = nn.Sequential(nn.Linear(6, 2), nn.Softmax(dim=1))
     model = free(network)
     before = fm.measure(model, XB, YB, PLUMB).values
@@ -369,18 +369,18 @@ FLAT = {
 
 
 @pytest.mark.parametrize("function", FLAT.values(), ids=FLAT.keys())
-def test_scores_without_a_slope_are_counted(function):
+def test_scores_without_a_gradient_are_counted(function):
     model = as_classifier(Then(sharpened(50), function), classes=range(10))
     with pytest.warns(UserWarning, match=r"For \d+ of 32 probed samples the gradient of the scores is zero"):
         fm.measure(model, X, Y, fm.ESTIMATORS["first_order"]())
 
 
 @pytest.mark.parametrize("times", [1e-3, 1, 50])
-def test_there_is_no_warning_where_scores_slope(times):
+def test_there_is_no_warning_where_scores_have_a_gradient(times):
     assert check_samples(as_classifier(sharpened(times)), X, Y).warnings == ()
 
 
-def test_sigmoids_written_out_are_named():
+def test_sigmoids_written_out_cause_a_warning():
     module = Then(sharpened(2), lambda z: 1 / (1 + (-z).exp()))
     found = check_samples(as_classifier(module, classes=range(10)), X, Y).warnings
     assert len(found) == 1

@@ -52,7 +52,7 @@ def test_the_fingerprint_is_of_the_content_and_not_of_its_storage():
 
 
 @pytest.mark.parametrize("kind", [">f8", "u1", "i4", "f2", "?"])
-def test_numbers_of_any_kind_become_rows_of_the_models_own_inside_its_limits(kind):
+def test_references_of_any_numeric_type_become_rows_inside_the_domain(kind):
     model = as_classifier(nn.Linear(2, 2), bounds=(0, 1))
     with Referenced(model, np.array([[0, 1], [1, 1]], dtype=kind)).network((2,)) as network:
         assert network.references.dtype == torch.float32
@@ -110,7 +110,7 @@ def test_without_classes_those_with_the_least_keys_are_drawn():
 # What a user gives
 
 
-def test_a_few_are_kept_as_they_are_and_of_many_some_by_their_content():
+def test_few_references_are_kept_and_some_of_many_are_selected_by_content():
     np.testing.assert_array_equal(as_references([[1, 2], [3, 4]], (2,), LINEAR.domain), SOME)
     x, _ = many(1000)
     kept = as_references(x, (2, 3), Domain(0, 1))

@@ -68,7 +68,7 @@ def test_a_faster_copy_gives_the_same_scores(way, wrap):
     assert torch.allclose(scores(copied(net, way), X), scores(net, X), atol=1e-5)
 
 
-def test_folding_leaves_no_batch_norm_and_channels_last_lays_weights_out_anew():
+def test_folding_removes_batch_norm_and_channels_last_changes_the_memory_format():
     copy = copied(residual(), BOTH)
     assert not [part for part in copy.modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
     convolutions = [part for part in copy.modules() if isinstance(part, nn.Conv2d)]
@@ -185,7 +185,7 @@ class Dropping(nn.Module):
         (lambda: nn.Sequential(hooked(), nn.Flatten(), nn.Linear(192, 3)), (3, 8, 8), LAST),
     ],
 )
-def test_the_copy_follows_from_a_rule_and_falls_back_where_it_is_impossible_or_wrong(make, shape, expected):
+def test_the_copy_follows_from_a_rule_and_is_the_original_where_it_is_impossible_or_wrong(make, shape, expected):
     torch.manual_seed(0)
     model = as_classifier(make())
     assert model.search_copy(shape) == expected

@@ -169,7 +169,7 @@ def test_the_module_only_ever_sees_full_tiles_once_it_is_checked():
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float16, np.int64, np.uint8, bool, ">f4", object], ids=str)
-def test_any_kind_of_number_will_do(kind):
+def test_samples_may_have_any_numeric_type(kind):
     x = X.round().astype(kind)
     np.testing.assert_array_equal(as_classifier(cnn()).predict(x), as_classifier(cnn()).predict(X.round()))
     found = measure(cnn(), x[:5], Y[:5], DeepFool(steps=2)).values

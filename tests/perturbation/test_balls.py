@@ -91,12 +91,6 @@ def test_no_step_of_length_1_increases_a_function_more_than_the_steepest(norm):
 
 
 @both_norms
-def test_without_a_gradient_there_is_no_step(norm):
-    step = Ball.around(torch.zeros(2, 3), norm, 1.0).steepest(torch.zeros(2, 3))
-    assert torch.equal(step, torch.zeros(2, 3))
-
-
-@both_norms
 def test_random_starts_are_uniform_in_the_ball(norm):
     center = torch.zeros(20_000, 3, dtype=torch.float64)
     scale = torch.tensor([1.0, 2.0, 0.0]).double()  # two features are mutable

@@ -91,7 +91,7 @@ def test_alexnet_resizes_images_that_are_too_small_for_it_to_the_published_size(
 
 
 @pytest.mark.parametrize(("sides", "resized"), [((63, 63), False), ((62, 80), True), ((80, 62), True), ((1, 1), True)])
-def test_alexnet_takes_images_from_63_pixels_as_they_are(sides, resized):
+def test_alexnet_does_not_resize_images_from_63_pixels(sides, resized):
     with torch.device("meta"):
         network = build_architecture("alexnet", (3, *sides), 2).eval()
         assert network(torch.zeros(1, 3, *sides)).shape == (1, 2)

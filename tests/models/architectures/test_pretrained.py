@@ -94,7 +94,7 @@ def test_files_are_adapted_to_other_images_and_classes(name, published, channels
         assert network(torch.rand(2, channels, side, side)).shape == (2, 4)
 
 
-def test_a_fine_tuned_file_brings_its_own_channels_and_classes(stand_in, tmp_path):
+def test_a_fine_tuned_file_keeps_its_own_channels_and_classes(stand_in, tmp_path):
     tuned = pretrained(NAME, (1, SIDE, SIDE), 5, stand_in.file).eval()
     state = {f"module.{key}": value for key, value in tuned.state_dict().items()}
     torch.save({"state_dict": state, "epoch": 3}, tmp_path / "tuned.pt")

@@ -113,7 +113,7 @@ def test_has_as_many_parameters_as_the_paper_s_network(name, shape, classes):
 
 
 @pytest.mark.parametrize(("name", "width"), [("utk_cnn", 64 * 15 * 15), ("deep_cnn", 512 * 4)])
-def test_the_convolutions_leave_more_numbers_of_larger_images(name, width):
+def test_the_convolutions_return_more_numbers_for_larger_images(name, width):
     assert all_of(built(name, (3, 64, 64), 5), nn.Linear)[0].in_features == width
 
 
@@ -140,7 +140,7 @@ def test_the_small_alexnet_has_the_widths_of_alexnet_divided_by_four():
         ("resnet56", [9, 9, 9]),
     ],
 )
-def test_has_as_many_blocks_a_stage(name, blocks):
+def test_has_as_many_blocks_per_stage_as_published(name, blocks):
     network = built(name, (3, 32, 32), 10)
     assert [len(getattr(network, f"layer{i + 1}")) for i in range(len(blocks))] == blocks
     assert not hasattr(network, f"layer{len(blocks) + 1}")
@@ -153,7 +153,7 @@ def test_a_pyramid_block_is_batchnorm_convolution_batchnorm_relu_convolution_bat
 
 
 @pytest.mark.parametrize("name", ["pyramidnet110", "pyramidnet164"])
-def test_a_pyramid_halves_twice_by_averaging_around_the_block(name):
+def test_a_pyramid_halves_twice_by_averaging_in_the_shortcut(name):
     network = built(name, (3, 32, 32), 10)
     pools = [name for name, layer in network.named_modules() if isinstance(layer, nn.AvgPool2d)]
     assert pools == ["layer2.0.shortcut.0", "layer3.0.shortcut.0"]
@@ -163,7 +163,7 @@ def test_a_pyramid_halves_twice_by_averaging_around_the_block(name):
     assert str(network.layer2[0].shortcut[0]) == str(shortcut[0])
 
 
-def test_resnet20_goes_around_with_every_second_pixel_and_zeros_on_both_sides():
+def test_the_shortcut_of_resnet20_takes_every_second_pixel_and_adds_zeros_on_both_sides():
     shortcut = built("resnet20", (3, 32, 32), 10).layer2[0].shortcut
     x = torch.rand(2, 16, 5, 5, generator=torch.Generator().manual_seed(0))
     out = shortcut(x)
