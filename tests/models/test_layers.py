@@ -24,6 +24,7 @@ from fairmargin.models.layers.tracing import layers_of
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.references import Referenced
+from tests.models.modules import then
 from tests.perturbation.networks import cnn
 
 IMAGE = (3, 8, 8)
@@ -146,17 +147,6 @@ class Recurrent(nn.Module):
         return self.head(self.lstm(x)[0][:, -1])
 
 
-class Of(nn.Module):
-    """A network of one formula."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function, self.head = function, nn.Linear(4, 4)
-
-    def forward(self, x):
-        return self.function(self.head(x))
-
-
 class Hooked(nn.Module):
     def __init__(self):
         super().__init__()
@@ -171,13 +161,13 @@ REFUSED = {
     "a layer": (nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()), (4,), "`Sigmoid` at `1`"),
     "a recurrent layer": (Recurrent(), (3, 4), "`LSTM` at `lstm`"),
     "a subclass": (nn.Sequential(nn.Flatten(), Doubling(4, 4)), (4,), "`(linear|mul)`"),
-    "an operation": (Of(torch.sin), (4,), "operation `sin`"),
-    "a method": (Of(lambda z: z.softmax(1)), (4,), "operation `softmax`"),
-    "a product of values": (Of(lambda z: z * z), (4,), "two values"),
-    "a mix of samples": (Of(lambda z: z - z.mean(0)), (4,), "samples"),
-    "values that decide": (Of(lambda z: z if z.sum() > 0 else -z), (4,), "cannot be read"),
-    "a random dropout": (Of(lambda z: functional.dropout(z, 0.5)), (4,), "training mode"),
-    "an in-place change": (Of(lambda z: functional.relu(z, inplace=True) + z), (4,), "in place"),
+    "an operation": (then(nn.Linear(4, 4), torch.sin), (4,), "operation `sin`"),
+    "a method": (then(nn.Linear(4, 4), lambda z: z.softmax(1)), (4,), "operation `softmax`"),
+    "a product of values": (then(nn.Linear(4, 4), lambda z: z * z), (4,), "two values"),
+    "a mix of samples": (then(nn.Linear(4, 4), lambda z: z - z.mean(0)), (4,), "samples"),
+    "values that decide": (then(nn.Linear(4, 4), lambda z: z if z.sum() > 0 else -z), (4,), "cannot be read"),
+    "a random dropout": (then(nn.Linear(4, 4), lambda z: functional.dropout(z, 0.5)), (4,), "training mode"),
+    "an in-place change": (then(nn.Linear(4, 4), lambda z: functional.relu(z, inplace=True) + z), (4,), "in place"),
     "hooks": (Hooked(), (4,), "hooks"),
     "another padding": (
         nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"), nn.Flatten()),

@@ -17,6 +17,7 @@ from fairmargin.distances.measure import check_samples
 from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.loading import load_model
+from tests.models.modules import then
 from tests.perturbation.networks import mlp, relu_mlp, test_digits
 from tests.stories.examples import fairmargin, record_of, succeeded
 
@@ -24,17 +25,6 @@ X, Y = test_digits(60)
 XB = np.random.default_rng(0).normal(size=(60, 6)).astype(np.float32)
 YB = (XB[:, 0] + 0.2 * XB[:, 1] > 0).astype(int)
 PLUMB = fm.ESTIMATORS["plumb"](steps=20)
-
-
-class Then(nn.Module):
-    """A network whose scores a function changes."""
-
-    def __init__(self, network, function):
-        super().__init__()
-        self.network, self.function = network, function
-
-    def forward(self, x):
-        return self.function(self.network(x))
 
 
 class Calling(nn.Module):
@@ -80,7 +70,7 @@ def exported(network, path):
 
 
 def sharpened(times):
-    return Then(mlp(), lambda z: times * z)
+    return then(mlp(), lambda z: times * z)
 
 
 def free(module, **settings):
@@ -97,7 +87,7 @@ def binary(module, estimator=PLUMB, y=YB):
 
 @functools.cache
 def two_logits(times=1.0):
-    return binary(Then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), times * z], dim=1)))
+    return binary(then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), times * z], dim=1)))
 
 
 SOFTMAX = {
@@ -106,9 +96,9 @@ SOFTMAX = {
     "before layers that do nothing": lambda net: nn.Sequential(net, nn.Softmax(dim=1), nn.Identity(), nn.Dropout()),
     "an attribute called last": lambda net: Calling(net, nn.Softmax(dim=1)),
     "LogSoftmax": lambda net: nn.Sequential(net, nn.LogSoftmax(dim=1)),
-    "a function": lambda net: Then(net, lambda z: z.softmax(dim=1)),
-    "a function of a function": lambda net: Then(net, lambda z: functional.softmax(z, dim=-1).reshape(len(z), -1)),
-    "written out": lambda net: Then(net, lambda z: (z - z.logsumexp(1, keepdim=True)).exp()),
+    "a function": lambda net: then(net, lambda z: z.softmax(dim=1)),
+    "a function of a function": lambda net: then(net, lambda z: functional.softmax(z, dim=-1).reshape(len(z), -1)),
+    "written out": lambda net: then(net, lambda z: (z - z.logsumexp(1, keepdim=True)).exp()),
 }
 
 
@@ -166,12 +156,12 @@ def test_attention_and_gates_inside_are_no_final_layers():
 
 def test_one_sigmoid_per_class_is_searched_by_its_logits():
     plain = distances(mlp())
-    for made in (nn.Sequential(mlp(), nn.Sigmoid()), Then(mlp(), torch.sigmoid)):
+    for made in (nn.Sequential(mlp(), nn.Sigmoid()), then(mlp(), torch.sigmoid)):
         np.testing.assert_allclose(distances(made), plain, rtol=0.02)
 
 
 def test_samples_with_saturated_probabilities_are_counted():
-    module = Then(mlp(), lambda z: (1000 * z).softmax(dim=1))
+    module = then(mlp(), lambda z: (1000 * z).softmax(dim=1))
     with torch.no_grad():
         expected = int((module(torch.tensor(X)).topk(2).values[:, 1] < torch.finfo(torch.float32).tiny).sum())
     assert 10 < expected <= 60
@@ -185,15 +175,15 @@ def test_samples_with_saturated_probabilities_are_counted():
 
 ONE_NUMBER = {
     "(n, 1) logit": lambda net: net,
-    "(n,) logit": lambda net: Then(net, lambda z: z.squeeze(1)),
-    "(n,) logit by an index": lambda net: Then(net, lambda z: z[:, 0]),
+    "(n,) logit": lambda net: then(net, lambda z: z.squeeze(1)),
+    "(n,) logit by an index": lambda net: then(net, lambda z: z[:, 0]),
     "(n, 1) Sigmoid layer": lambda net: nn.Sequential(net, nn.Sigmoid()),
     "(n,) Sigmoid layer": lambda net: nn.Sequential(net, nn.Sigmoid(), nn.Flatten(0)),
-    "Sigmoid attribute": lambda net: Then(Calling(net, nn.Sigmoid()), lambda p: p.squeeze(-1)),
-    "(n, 1) sigmoid function": lambda net: Then(net, torch.sigmoid),
-    "(n,) sigmoid function": lambda net: Then(net, lambda z: torch.sigmoid(z).view(-1)),
-    "two columns of probabilities": lambda net: Then(net, lambda z: torch.cat([1 - z.sigmoid(), z.sigmoid()], dim=1)),
-    "two columns of logits": lambda net: Then(net, lambda z: torch.cat([torch.zeros_like(z), z], dim=1)),
+    "Sigmoid attribute": lambda net: then(Calling(net, nn.Sigmoid()), lambda p: p.squeeze(-1)),
+    "(n, 1) sigmoid function": lambda net: then(net, torch.sigmoid),
+    "(n,) sigmoid function": lambda net: then(net, lambda z: torch.sigmoid(z).view(-1)),
+    "two columns of probabilities": lambda net: then(net, lambda z: torch.cat([1 - z.sigmoid(), z.sigmoid()], dim=1)),
+    "two columns of logits": lambda net: then(net, lambda z: torch.cat([torch.zeros_like(z), z], dim=1)),
 }
 
 
@@ -208,12 +198,12 @@ def test_one_number_per_sample_is_measured_as_two_scores(make):
 
 @pytest.mark.parametrize("name", ["(n, 1) logit", "(n, 1) Sigmoid layer", "(n,) Sigmoid layer", "Sigmoid attribute"])
 def test_one_sharp_number_per_sample_is_measured_as_two_scores(name):
-    sharp = Then(one_logit(), lambda z: 200 * z)
+    sharp = then(one_logit(), lambda z: 200 * z)
     np.testing.assert_allclose(binary(ONE_NUMBER[name](sharp)), two_logits(200.0), rtol=1e-5, atol=1e-7)
 
 
 def test_a_saturated_sigmoid_function_is_counted():
-    sharp = Then(one_logit(), lambda z: torch.sigmoid(200 * z))
+    sharp = then(one_logit(), lambda z: torch.sigmoid(200 * z))
     with torch.no_grad():
         p = sharp(torch.tensor(XB))
     expected = int(((p >= 1) | (p < torch.finfo(torch.float32).tiny)).sum())
@@ -228,7 +218,7 @@ def test_a_saturated_sigmoid_function_is_counted():
 def test_every_kind_of_estimator_takes_one_number_per_sample(estimator, name):
     settings = {"smoothing": {"draws": 200}}.get(estimator, {})
     chosen = fm.ESTIMATORS[estimator](**settings)
-    two = Then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), z], dim=1))
+    two = then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), z], dim=1))
     if estimator == "verified":  # which cannot read `torch.cat`
         two = nn.Sequential(one_logit()[:2], nn.Linear(16, 2))
         with torch.no_grad():
@@ -257,7 +247,7 @@ def test_certificates_hold_without_the_softmax():
 )
 def test_one_number_between_0_and_1_that_may_be_a_logit_is_refused(function):
     with pytest.raises(ModelError, match=r"probability or a logit.*stack\(\[1 - p, p\].*zeros_like\(z\), z\]"):
-        binary(Then(one_logit(), function))
+        binary(then(one_logit(), function))
 
 
 def test_a_linear_layer_whose_logits_happen_to_lie_between_0_and_1_returns_logits():
@@ -295,7 +285,7 @@ def test_attacks_called_directly_take_one_number_per_sample(attack):
     model = free(nn.Sequential(one_logit(), nn.Sigmoid()))
     keys = np.arange(60, dtype=np.uint64)
     found = fm.ATTACKS[attack]()(model, XB, YB, radius=0.5, keys=keys)
-    two = free(Then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), z], dim=1)))
+    two = free(then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), z], dim=1)))
     expected = fm.ATTACKS[attack]()(two, XB, YB, radius=0.5, keys=keys)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -370,7 +360,7 @@ FLAT = {
 
 @pytest.mark.parametrize("function", FLAT.values(), ids=FLAT.keys())
 def test_scores_without_a_gradient_are_counted(function):
-    model = as_classifier(Then(sharpened(50), function), classes=range(10))
+    model = as_classifier(then(sharpened(50), function), classes=range(10))
     with pytest.warns(UserWarning, match=r"For \d+ of 32 probed samples the gradient of the scores is zero"):
         fm.measure(model, X, Y, fm.ESTIMATORS["first_order"]())
 
@@ -381,7 +371,7 @@ def test_there_is_no_warning_where_scores_have_a_gradient(times):
 
 
 def test_sigmoids_written_out_cause_a_warning():
-    module = Then(sharpened(2), lambda z: 1 / (1 + (-z).exp()))
+    module = then(sharpened(2), lambda z: 1 / (1 + (-z).exp()))
     found = check_samples(as_classifier(module, classes=range(10)), X, Y).warnings
     assert len(found) == 1
     assert re.search("are between 0 and 1|gradient of the scores is zero", found[0])
@@ -404,7 +394,7 @@ class Reversed(nn.Softmax):
 
 
 def test_a_subclass_of_softmax_is_not_left_out():
-    module = nn.Sequential(Then(mlp(), torch.neg), Reversed(dim=1))
+    module = nn.Sequential(then(mlp(), torch.neg), Reversed(dim=1))
     np.testing.assert_allclose(distances(module), distances(mlp()), rtol=0.02)
 
 

@@ -13,6 +13,7 @@ from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.probe import probed
+from tests.models.modules import before
 
 X = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(int)
@@ -27,19 +28,12 @@ def seeded(make):
         return make()
 
 
+def around(function, network=None):
+    return before(function, network or two_layers())
+
+
 def two_layers(*first):
     return seeded(lambda: nn.Sequential(*first, nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2)))
-
-
-class Around(nn.Module):
-    """A network that applies a function to its input first."""
-
-    def __init__(self, function, network=None):
-        super().__init__()
-        self.function, self.network = function, network or two_layers()
-
-    def forward(self, x):
-        return self.network(self.function(x))
 
 
 class Attending(nn.Module):
@@ -60,14 +54,14 @@ def free(module):
 
 BATCH_DEPENDENT = {
     "BatchNorm1d without running statistics": lambda: two_layers(nn.BatchNorm1d(6, track_running_stats=False)),
-    "normalisation within the batch": lambda: Around(lambda x: (x - x.mean(0)) / (x.std(0) + 1e-6)),
-    "centring within the batch": lambda: Around(lambda x: x - x.mean(dim=0, keepdim=True)),
-    "scaling by the largest of the batch": lambda: Around(lambda x: x / x.abs().max()),
-    "scaling by the size of the batch": lambda: Around(lambda x: x * 64 / len(x)),
-    "position in the batch": lambda: Around(lambda x: x + 0.1 * torch.arange(len(x))[:, None]),
+    "normalisation within the batch": lambda: around(lambda x: (x - x.mean(0)) / (x.std(0) + 1e-6)),
+    "centring within the batch": lambda: around(lambda x: x - x.mean(dim=0, keepdim=True)),
+    "scaling by the largest of the batch": lambda: around(lambda x: x / x.abs().max()),
+    "scaling by the size of the batch": lambda: around(lambda x: x * 64 / len(x)),
+    "position in the batch": lambda: around(lambda x: x + 0.1 * torch.arange(len(x))[:, None]),
     "attention over the batch": lambda: seeded(Attending),
-    "BatchNorm as in training": lambda: Around(lambda x: functional.batch_norm(x, None, None, training=True)),
-    "a cumulative sum over the batch": lambda: Around(lambda x: x.cumsum(dim=0)),
+    "BatchNorm as in training": lambda: around(lambda x: functional.batch_norm(x, None, None, training=True)),
+    "a cumulative sum over the batch": lambda: around(lambda x: x.cumsum(dim=0)),
 }
 
 
@@ -101,14 +95,14 @@ PER_SAMPLE = {
     "plain": two_layers,
     "BatchNorm with running statistics": lambda: two_layers(nn.BatchNorm1d(6)),
     "LayerNorm": lambda: two_layers(nn.LayerNorm(6)),
-    "normalisation of each sample": lambda: Around(lambda x: (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)),
+    "normalisation of each sample": lambda: around(lambda x: (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)),
     "dropout": lambda: two_layers(nn.Dropout(0.5)),
-    "large offset": lambda: Around(lambda x: x, nn.Sequential(two_layers(), Around(lambda z: z + 3e4, nn.Identity()))),
-    "small scores": lambda: nn.Sequential(two_layers(), Around(lambda z: z * 1e-6, nn.Identity())),
-    "constant scores": lambda: nn.Sequential(two_layers(), Around(lambda z: z * 0 + 2, nn.Identity())),
-    "half precision inside": lambda: Around(lambda x: x.bfloat16().float()),
+    "large offset": lambda: around(lambda x: x, nn.Sequential(two_layers(), around(lambda z: z + 3e4, nn.Identity()))),
+    "small scores": lambda: nn.Sequential(two_layers(), around(lambda z: z * 1e-6, nn.Identity())),
+    "constant scores": lambda: nn.Sequential(two_layers(), around(lambda z: z * 0 + 2, nn.Identity())),
+    "half precision inside": lambda: around(lambda x: x.bfloat16().float()),
     "double precision": lambda: two_layers().double(),
-    "no scores elsewhere": lambda: Around(lambda x: torch.where(x.abs().sum(1, keepdim=True) > LEAST, x, torch.nan)),
+    "no scores elsewhere": lambda: around(lambda x: torch.where(x.abs().sum(1, keepdim=True) > LEAST, x, torch.nan)),
 }
 
 
@@ -160,7 +154,7 @@ IN_PLACE = {
 def test_refuses_a_network_that_modifies_its_input_and_leaves_the_samples_unchanged(function, kind):
     x, network = X.astype(kind), two_layers().to(torch.float32 if kind is np.float32 else torch.float64)
     with pytest.raises(ModelError, match=r"modifies its input in place: [\d,]+ of [\d,]+ numbers .*clone"):
-        fm.measure(free(Around(function, network)), x, Y, FAST)
+        fm.measure(free(around(function, network)), x, Y, FAST)
     np.testing.assert_array_equal(x, X)
 
 
@@ -171,12 +165,12 @@ def test_refuses_an_operation_in_place_that_happens_to_change_nothing():
 
 
 def test_a_network_that_modifies_a_copy_of_its_input_is_measured_as_one_that_does_not():
-    found = fm.measure(free(Around(lambda x: x.clone().sub_(0.5))), X, Y, FAST).values
-    np.testing.assert_array_equal(found, fm.measure(free(Around(lambda x: x - 0.5)), X, Y, FAST).values)
+    found = fm.measure(free(around(lambda x: x.clone().sub_(0.5))), X, Y, FAST).values
+    np.testing.assert_array_equal(found, fm.measure(free(around(lambda x: x - 0.5)), X, Y, FAST).values)
 
 
 def test_refuses_a_network_that_is_random_with_its_own_sentence():
-    noisy = Around(lambda x: functional.dropout(x, 0.5, training=True))
+    noisy = around(lambda x: functional.dropout(x, 0.5, training=True))
     with pytest.raises(ModelError, match=r"returns different outputs when the same inputs.* of 32 samples"):
         fm.measure(free(noisy), X, Y, FAST)
 
@@ -297,7 +291,7 @@ def test_every_function_refuses_batch_dependence_and_modified_inputs(use):
     with pytest.raises(ModelError, match="depends on the other samples of its batch"):
         uses_of(two_layers(nn.BatchNorm1d(6, track_running_stats=False)))[use]()
     with pytest.raises(ModelError, match="modifies its input in place"):
-        uses_of(Around(lambda x: x.sub_(0.5)))[use]()
+        uses_of(around(lambda x: x.sub_(0.5)))[use]()
 
 
 NETWORKS = """

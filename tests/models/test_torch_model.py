@@ -20,20 +20,10 @@ from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.probe import probed
 from fairmargin.training.loop.reproducibility import threads
+from tests.models.modules import Formula
 from tests.perturbation.networks import cnn, mlp, test_digits
 
 X, Y = test_digits(70)
-
-
-class Formula(nn.Module):
-    """A module that is a function of its inputs."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 class Layered(nn.Module):

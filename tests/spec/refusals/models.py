@@ -30,6 +30,7 @@ from fairmargin.models.protocol import encode_labels
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.models.references import as_references
 from fairmargin.models.sklearn_model import from_sklearn
+from tests.models.modules import Formula
 from tests.spec.refusals import Refusal
 
 PAIR = LinearClassifier([[0.0, 0.0], [1.0, 1.0]], [0.0, -1.0], classes=("no", "yes"))
@@ -50,17 +51,6 @@ class Own:
 
     def fingerprint(self):
         return "own"
-
-
-class Formula(nn.Module):
-    """A module without layers."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 class Contrary(LogisticRegression):
