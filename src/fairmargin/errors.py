@@ -39,7 +39,8 @@ def reason_of(error: BaseException) -> str:
     >>> reason_of(ValueError("No such layer.\\nDid you mean conv1?")), reason_of(KeyError())
     ('No such layer', 'KeyError')
     """
-    return (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
 
 
 def harmless_json(text: str) -> str:

@@ -138,13 +138,15 @@ def kept_positions(model: Classifier, keep: Any) -> tuple[int, ...]:
     )
     if not len(labels):
         raise InputError(
-            "`keep` names no class. Give the classes that the prediction should stay in, or leave it out so that each "
-            "sample keeps its own class."
+            "names no class. Give the classes that the prediction should stay in, or leave it out so that each sample "
+            "keeps its own class",
+            field="keep",
         )
     positions = tuple(sorted(set(encode_labels(model, labels, "keep").tolist())))
     if len(positions) == len(model.classes):
         raise InputError(
-            f"`keep` names all {len(model.classes)} classes of the model, so no prediction could leave them. Leave out "
-            "at least one."
+            f"names all {len(model.classes)} classes of the model, so no prediction could leave them. Leave out at "
+            "least one",
+            field="keep",
         )
     return positions

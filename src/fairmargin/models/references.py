@@ -82,28 +82,33 @@ def as_references(references: Any, shape: tuple[int, ...], domain: Domain) -> Re
     From more than 256 samples, 256 are selected by a hash of their content, independent of their order.
     """
     if isinstance(references, (str, bytes)) or not (hasattr(references, "shape") or hasattr(references, "__len__")):
-        raise InputError(f"`references` must hold samples, as `x` does; given {references!r}.")
+        raise InputError("must hold samples, as `x` does", field="references", given=references)
     if len(references) == 0:
-        raise InputError("`references` is empty. Give at least one sample, as in `x`, or leave it out.")
+        raise InputError("is empty. Give at least one sample, as in `x`, or leave it out", field="references")
     try:
         given = references if hasattr(references, "shape") else np.asarray(references)
         few = len(given.shape) > 1 and 0 < given.shape[0] <= _MOST
         samples = np.asarray(given if few else drawn(given, None, _MOST))
         samples = samples.astype(np.float32 if samples.dtype == np.float32 else np.float64)
+    except InputError:
+        raise
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"`references` must hold numbers, one row per sample: {error}.") from None
+        raise InputError(f"must hold numbers, one row per sample: {error}", field="references") from None
     if samples.shape[1:] != shape:
         raise InputError(
-            f"`references` must be samples of the same shape as in `x`, {shape}; their shape is {samples.shape[1:]}."
+            f"must be samples of the same shape as in `x`, {shape}; their shape is {samples.shape[1:]}",
+            field="references",
         )
     bad = np.flatnonzero(~np.isfinite(samples).reshape(len(samples), -1).all(axis=1))
     if bad.size:
-        raise InputError(f"`references` holds NaN or infinity in {bad.size:,} of {len(samples):,} samples. Drop them.")
+        problem = f"holds NaN or infinity in {bad.size:,} of {len(samples):,} samples. Drop them"
+        raise InputError(problem, field="references")
     outside = np.flatnonzero(~domain.contains(samples))
     if outside.size:
         raise InputError(
-            f"`references` is outside the domain in {outside.size:,} of {len(samples):,} samples (such as "
-            f"{samples[outside[0]].ravel()[:3]}…, in {domain!r}). Scale them in the same way as `x`."
+            f"is outside the domain in {outside.size:,} of {len(samples):,} samples (such as "
+            f"{samples[outside[0]].ravel()[:3]}…, in {domain!r}). Scale them in the same way as `x`",
+            field="references",
         )
     return read_only(samples)
 
@@ -129,7 +134,7 @@ def drawn(x: Any, y: Ints | None, most: int = DRAWN, progress: Callable[[int, in
     """
     shape = tuple(np.shape(x) if not hasattr(x, "shape") else x.shape)
     if len(shape) < 2 or not shape[0]:
-        raise InputError(f"`references` must hold at least one sample, one row each; its shape is {shape}.")
+        raise InputError(f"must hold at least one sample, one row each; its shape is {shape}", field="references")
     labels = np.zeros(shape[0], dtype=np.int64) if y is None else y
     at_once, keys = max(1, _NUMBERS_AT_ONCE // max(1, math.prod(shape[1:]))), []
     for start in range(0, shape[0], at_once):

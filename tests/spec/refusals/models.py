@@ -147,8 +147,8 @@ LINEAR = [
 ]
 CONVERSION = [
     Refusal(lambda _: as_classifier(PAIR, bounds=(0, 1), domain=Domain(0, 1)), "not both"),
-    Refusal(lambda _: as_classifier(PAIR, bounds=1.0), "must be a pair; given 1.0"),
-    Refusal(lambda _: as_classifier(PAIR, bounds=(0, 1, 2)), "must be a pair; given (0, 1, 2)"),
+    Refusal(lambda _: as_classifier(PAIR, bounds=1.0), "must be a pair; given 1.0", "bounds"),
+    Refusal(lambda _: as_classifier(PAIR, bounds=(0, 1, 2)), "must be a pair; given (0, 1, 2)", "bounds"),
     of_model(lambda _: as_classifier((np.eye(2), "x")), "must be (weight, bias), two arrays of numbers"),
     of_model(lambda _: as_classifier(([[1.0, 2.0]], [1.0, 2.0])), "needs one bias; given 2 biases"),
     of_model(lambda _: as_classifier(Own(), bounds=(0, 1)), "defines its own domain"),
@@ -227,11 +227,11 @@ NORMALISATION = [
     of_model(lambda _: Normalized(nn.Identity(), 0.5, 1.0)(torch.zeros(3)), "along the first axis; given (3,)"),
 ]
 REFERENCES = [
-    Refusal(lambda _, given=given: as_references(given, (2,), Domain(0, 9)), words)
+    Refusal(lambda _, given=given: as_references(given, (2,), Domain(0, 9)), words, "references")
     for given, words in [
         (np.zeros((3, 5)), "of the same shape as in `x`, (2,); their shape is (5,)"),
         (np.zeros((3, 2, 1)), "their shape is (2, 1)"),
-        (np.zeros(2), "one row"),
+        (np.zeros(2), "`references` must hold at least one sample, one row each; (2,)"),
         (np.zeros((0, 2)), "at least one sample, as in"),
         ([], "is empty"),
         (np.array([[np.nan, 1.0], [1.0, 1.0]]), "NaN or infinity in 1 of 2"),
