@@ -12,7 +12,6 @@ from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import ModelError
 from fairmargin.models import torch_model
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.loading import load_model
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.search_copy import ORIGINAL, SearchCopy, copied, folded
 from fairmargin.perturbation.closest import Closest
@@ -244,19 +243,3 @@ def test_a_copy_that_is_wrong_finds_no_false_distances(monkeypatch):
     assert not np.array_equal(found, truth)
     assert (found > 0.3 * truth).all()
     assert (found[np.isfinite(found)] > 0).all()
-
-
-@pytest.mark.shared
-@pytest.mark.skipif(not (SHARED / "weights").is_dir(), reason="needs ../shared with the public weights")
-def test_the_public_resnet_20_folds_and_measures_a_sample_the_same_alone():
-    weights = str(SHARED / "weights" / "cifar10-resnet20-12fca82f.th")
-    net = load_model("arch:resnet20", weights=weights, shape=(3, 32, 32), classes=10)
-    model = as_classifier(net, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
-    assert model.search_copy((3, 32, 32)) == BOTH
-    x = np.random.default_rng(0).random((3, 3, 32, 32), dtype=np.float32)
-    y = model.predict(x)
-    copy = copied(model.module, BOTH)
-    assert not [part for part in copy.modules() if isinstance(part, nn.BatchNorm2d)]
-    whole = measure(model, x, y, DeepFool(steps=1, rivals=1)).values
-    assert measure(model, x[2:], y[2:], DeepFool(steps=1, rivals=1)).values == whole[2]
-    assert torch.allclose(scores(copy, x), scores(model.module.eval(), x), atol=1e-3)

@@ -126,20 +126,12 @@ def test_the_small_alexnet_has_the_widths_of_alexnet_divided_by_four():
     assert pools[0] == pools[1]
 
 
-@pytest.mark.parametrize(
-    ("name", "blocks"),
-    [
-        ("pyramidnet110", [18, 18, 18]),
-        ("pyramidnet164", [18, 18, 18]),
-        ("wrn32_10", [5, 5, 5]),
-        ("resnet18", [2, 2, 2, 2]),
-        ("resnet50", [3, 4, 6, 3]),
-        ("resnet8", [1, 1, 1]),
-        ("resnet20", [3, 3, 3]),
-        ("resnet32", [5, 5, 5]),
-        ("resnet56", [9, 9, 9]),
-    ],
-)
+BLOCKS = {"pyramidnet110": [18] * 3, "pyramidnet164": [18] * 3, "wrn32_10": [5] * 3}
+BLOCKS |= {"resnet18": [2, 2, 2, 2], "resnet50": [3, 4, 6, 3]}
+BLOCKS |= {"resnet8": [1] * 3, "resnet20": [3] * 3, "resnet32": [5] * 3, "resnet56": [9] * 3}
+
+
+@pytest.mark.parametrize(("name", "blocks"), BLOCKS.items(), ids=BLOCKS)
 def test_has_as_many_blocks_per_stage_as_published(name, blocks):
     network = built(name, (3, 32, 32), 10)
     assert [len(getattr(network, f"layer{i + 1}")) for i in range(len(blocks))] == blocks
