@@ -81,6 +81,7 @@ def make(): return model
 def test_imports_an_object_or_what_a_function_makes(tmp_path, name):
     (tmp_path / "mine.py").write_text(CODE)
     assert isinstance(load_model(f"{tmp_path / 'mine.py'}:{name}"), LinearClassifier)
+    assert load_model("fairmargin.models.linear:LinearClassifier") is LinearClassifier
 
 
 # ---- torch: networks of the catalog and of the user, with weights

@@ -29,6 +29,7 @@ from fairmargin.models.normalized import Normalized
 from fairmargin.models.protocol import encode_labels
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.models.references import as_references
+from fairmargin.models.search_copy import folded
 from fairmargin.models.sklearn_model import from_sklearn
 from tests.models.modules import Formula
 from tests.spec.refusals import Refusal
@@ -201,6 +202,7 @@ NETWORKS = [
         )
         for shape in [(64,), (8, 8), (3, 8, 8), (1, 5, 5)]
     ),
+    of_model(lambda _: folded(Formula(lambda x: x if x.sum() > 0 else -x)), "its steps cannot be traced"),
     of_model(lambda _: layers_of("no model", (4,)), "layers of a `str` cannot be read"),
 ]
 NORMALISATION = [
