@@ -114,7 +114,7 @@ def _check_network(model: Differentiable, x: Numbers) -> None:
             return np.concatenate([comparable(network.plain(tile)) for tile in tiles])[: len(samples)]
 
         precision = float(torch.finfo(network.dtype).eps)
-        # By way of numpy in double precision, which holds every number of a network exactly.
+        # Through numpy in double precision, which represents every number of a network exactly.
         flat, moved = (each.double().cpu().numpy() for each in (rows, _inside(network, 0.75 * rows)))
         first = evaluate(flat)
         _check_again(first, evaluate(flat), precision)

@@ -28,7 +28,7 @@ _NUMBERS_AT_ONCE = 2**22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Referenced(Wrapper):
-    """A classifier whose network has references: a search that finds nothing goes towards one of them.
+    """A classifier whose network has references: a search that finds nothing follows the way to one of them.
 
     Predictions, domain and tile are those of the original classifier. The fingerprint also covers the references, since
     distances can depend on them.

@@ -53,7 +53,7 @@ class Architecture:
     images
         Whether it takes images only.
     weights
-        Public weights to begin with, if there are any (see `pretrained`).
+        Public weights of the network, if there are any (see `pretrained`).
     """
 
     title: str

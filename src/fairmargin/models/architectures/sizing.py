@@ -72,13 +72,13 @@ def features_left(name: str, layers: Callable[[int], Iterable[nn.Module]], shape
 
 
 def _for_small_images(name: str) -> str:
-    """Name networks to take instead, none of which is the one that was asked for."""
+    """Name other networks, which take small images."""
     others = " or ".join(f"`{other}`" for other in ("small_cnn", "resnet8") if other != name)
     return f"a network for small images such as {others}"
 
 
 def _smallest(layers: nn.Module, channels: int) -> int:
-    """Find the smallest side of a square image that the layers take, by bisection: they take all larger ones too."""
+    """Find the smallest side of a square image that the layers take, by bisection: they also take all larger ones."""
     sides = range(1, _LARGEST + 1)
     return 1 + bisect_left(sides, True, key=lambda side: _left(layers, (channels, side, side)) is not None)
 
