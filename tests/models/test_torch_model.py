@@ -173,6 +173,14 @@ def bits(*estimators):
     return [hashlib.sha256(measure(module, x, y, each).values.tobytes()).hexdigest() for each in estimators]
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_predictions_never_modify_the_samples(kind):
+    module = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 3)).to(torch.tensor(kind(0)).dtype)
+    x = np.full((64, 4), -1.0, kind)
+    as_classifier(module).predict(x)
+    assert (x == -1).all()
+
+
 def test_a_fresh_process_gives_the_same_bits():
     code = (
         "import torch; from tests.models.test_torch_model import DeepFool, bits; torch.set_num_threads(1); "

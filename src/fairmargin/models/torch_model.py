@@ -213,8 +213,8 @@ class TorchClassifier:
 
     def _tile(self, x: Any, start: int) -> Tensor:
         """Convert up to one tile of samples to rows with the module's device and type; the last row is repeated."""
-        rows = torch.as_tensor(as_rows(x, start)).to(self.device, self.dtype)
-        return padded(rows, self.tile)
+        # A copy, because the module could modify it in place.
+        return padded(torch.tensor(as_rows(x, start), device=self.device, dtype=self.dtype), self.tile)
 
     def _answers(self, module: nn.Module, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
         def answer(rows: Tensor) -> Tensor:
