@@ -46,7 +46,7 @@ def assert_gives_the_models_scores(module, shape, classes=4, tolerance=1e-5):
 
 
 def settled(module):
-    """With BatchNorm statistics other than 0 and 1."""
+    """Set BatchNorm statistics other than 0 and 1."""
     torch.manual_seed(1)
     for part in module.modules():
         if isinstance(part, (nn.BatchNorm1d, nn.BatchNorm2d)):
@@ -191,7 +191,7 @@ def test_unsupported_parts_are_refused_by_name(name):
 
 
 def matrix_of(function, shape):
-    """The matrix of a linear function, column by column."""
+    """Return the matrix of a linear function, column by column."""
     size = int(np.prod(shape))
     return function(torch.eye(size, dtype=torch.float64).reshape(size, *shape)).flatten(1).T
 

@@ -233,7 +233,6 @@ def test_inputs_found_with_a_faster_copy_fool_the_module_itself_and_do_not_depen
 
 
 def test_a_copy_that_is_wrong_finds_no_false_distances(monkeypatch):
-    """The module decides: with a useless copy distances are still upper bounds, or inf."""
     right = as_classifier(residual())
     y = right.predict(X[:20])
     truth = measure(right, X[:20], y, DeepFool(steps=20)).values
