@@ -178,7 +178,7 @@ def run_attack(
     if not len(samples):
         return samples.astype(np.float64)
     if isinstance(classifier, TorchClassifier):
-        classifier = classifier.looked_at(samples)
+        classifier = classifier.with_outputs_for(samples)
     check_inside(classifier.domain, as_rows(samples))
     found = np.empty(samples.shape)
     with open_network(classifier, attack, tuple(samples.shape[1:])) as network:
