@@ -94,6 +94,17 @@ def robustness_variance(distances: Distances, partition: Partition) -> float:
     return float(np.var(list(robustness(distances, partition).values())))
 
 
+def sigma(distances: Distances, partition: Partition, up_to: float = np.inf) -> dict[str, float]:
+    """Return σ(P): the mean of min(r, up_to) in the group divided by that of everyone else, minus 1."""
+    values = np.minimum(distances.values, up_to)
+    return {label: float(values[mask].mean() / values[~mask].mean() - 1) for label, mask in partition}
+
+
+def accuracy_by_group(right, partition: Partition) -> dict[str, float]:
+    """Return the share of correct samples of each group."""
+    return {label: float(np.mean(np.asarray(right)[mask])) for label, mask in partition}
+
+
 def accuracy_variance(right, partition: Partition) -> float:
     """VCRA: the population variance of the groups' shares."""
     return float(np.var([np.mean(np.asarray(right)[mask]) for _, mask in partition]))

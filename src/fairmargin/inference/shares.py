@@ -45,13 +45,6 @@ def kolmogorov_band(size: float, confidence: float) -> float:
     >>> round(kolmogorov_band(100, 0.95), 4)
     0.134
     """
-    from scipy import stats  # takes longer to import than a gate to decide
-
-    return min(1.0, float(stats.kstwo.ppf(confidence, max(int(size), 1))))
-
-
-def fast_kolmogorov_band(size: float, confidence: float) -> float:
-    """Return `kolmogorov_band` to ten digits, without importing scipy.stats: enough to check a stored one."""
     return min(1.0, kolmogorov_quantile(confidence, max(int(size), 1)))
 
 

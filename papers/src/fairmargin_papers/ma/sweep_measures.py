@@ -7,10 +7,10 @@ import numpy as np
 
 from fairmargin.core.arrays import Floats
 from fairmargin.errors import InputError
-from fairmargin.inference.measures import accuracy_by_group
 from fairmargin.inference.spread import debiased_variance
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.ma.sweep_study import ATTACKS, MADRY, Sweep, section_name
+from fairmargin_papers.shared.measures import accuracy_by_group
 
 Place = tuple[str, int]  # a method and the radius it trained with
 

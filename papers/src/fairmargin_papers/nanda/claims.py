@@ -7,7 +7,6 @@ from string import ascii_lowercase
 import numpy as np
 
 from fairmargin.core.distances import Distances
-from fairmargin.inference.measures import Over
 from fairmargin.inference.shares import binomial_interval
 from fairmargin_papers.nanda.linear import FEW_FACES, NO_FACES, OVERS, WARNING, counted, explained
 from fairmargin_papers.nanda.settings import (
@@ -34,6 +33,7 @@ from fairmargin_papers.nanda.signs import (
     sigmas,
 )
 from fairmargin_papers.shared.claims import Claim, Interval, Side, Verdict, by_all, by_direction, by_number
+from fairmargin_papers.shared.measures import Over
 from fairmargin_papers.shared.trained import SeedMean
 
 Look = tuple[str, str]  # estimator, epoch

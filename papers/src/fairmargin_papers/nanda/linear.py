@@ -8,7 +8,6 @@ from string import ascii_lowercase
 import numpy as np
 
 from fairmargin.core.arrays import Floats
-from fairmargin.inference.measures import Over
 from fairmargin.inference.shares import binomial_interval
 from fairmargin_papers.nanda.settings import (
     CARLINI,
@@ -32,6 +31,7 @@ from fairmargin_papers.nanda.signs import (
     verdict_of,
 )
 from fairmargin_papers.shared.claims import Claim, Interval, Verdict, by_number
+from fairmargin_papers.shared.measures import Over
 
 WARNING = (
     "Bounds by attacks speak of the network f, smoothing of the vote g: too much should not be read into their "

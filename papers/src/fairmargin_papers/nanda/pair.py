@@ -10,8 +10,8 @@ from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.inference.measures import sigma
 from fairmargin.models.linear import LinearClassifier
+from fairmargin_papers.shared.measures import sigma
 from fairmargin_papers.shared.pictures import panels, styled
 
 _BEYOND = 1e-6  # a hair over the boundary, relatively

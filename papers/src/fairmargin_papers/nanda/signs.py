@@ -12,9 +12,10 @@ from scipy import stats
 from fairmargin.core.arrays import Floats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.inference.measures import Over, SignAgreement, sigma, sign_agreement
+from fairmargin.inference.agreement import SignAgreement, sign_agreement
 from fairmargin.inference.shares import binomial_interval
 from fairmargin_papers.shared.claims import Interval, Verdict, by_direction
+from fairmargin_papers.shared.measures import Over, sigma
 from fairmargin_papers.shared.trained import SeedMean, over_seeds
 
 Sigmas = dict[str, float]
@@ -123,7 +124,7 @@ def sigmas(distances: Distances, partitions: Sequence[Partition], over: Over = "
     """
     found: Sigmas = {}
     for partition in partitions:
-        values = sigma(censored(distances), partition, over=over)
+        values = sigma(censored(distances), partition, over)
         found |= {named(partition.name, label): values[label] for label in counting(partition)}
     return found
 

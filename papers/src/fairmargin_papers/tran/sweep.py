@@ -7,8 +7,8 @@ import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.partition import Partition
-from fairmargin.inference.measures import accuracy_by_group, error_split, parity_violation
 from fairmargin.runner.study_run import StudyRun
+from fairmargin_papers.shared.measures import accuracy_by_group, boundary_error, parity_violation
 from fairmargin_papers.shared.paper import Assignment
 from fairmargin_papers.shared.trained import BETTER_THAN_GUESSING
 from fairmargin_papers.tran.sweep_distances import Place, boundary_distances, margins, predictions
@@ -186,4 +186,4 @@ def _first_radius(grid: StudyRun) -> float:
 
 def _boundary(grid: StudyRun, method: str, radius: str) -> float:
     outcome = grid.outcome(method=method, radius=radius)
-    return error_split(outcome.correct, outcome.unreached).boundary
+    return boundary_error(outcome.correct, outcome.unreached)
