@@ -61,7 +61,10 @@ def test_accuracy_by_group_is_fairlearns_and_its_distance_from_the_accuracy_of_a
     groups, correct = (np.array(column) for column in zip(*pairs, strict=True))
     partition = Partition.by("g", groups)
     frame = MetricFrame(
-        metrics=accuracy_score, y_true=np.ones(len(correct)), y_pred=correct.astype(float), sensitive_features=groups
+        metrics=accuracy_score,
+        y_true=np.ones(len(correct)),
+        y_pred=correct.astype(float),
+        sensitive_features=list(groups),
     )
     assert accuracy_by_group(correct, partition) == pytest.approx(frame.by_group.to_dict())
     expected = {label: abs(value - frame.overall) for label, value in frame.by_group.to_dict().items()}

@@ -12,7 +12,7 @@ import numpy as np
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
+from fairmargin.inference.precision.rounds import REFERENCE, PrecisionOutcome, PrecisionTarget, to_precision
 
 ACCURACY = 0.9
 _RARE = 0.01  # of the groups: too few to say what is covered
@@ -40,7 +40,7 @@ class Scenario:
     shape: str = "gamma"
     pilot: int = 30
 
-    def draw(self, seed: int) -> tuple[Answer, Floats]:
+    def draw(self, seed: int) -> tuple[PrecisionOutcome, Floats]:
         """One audit, and the true mean of each group."""
         rng = np.random.default_rng([seed, 5])
         count = len(self.sizes)
@@ -59,7 +59,7 @@ class Scenario:
 
         partition = Partition("group", [f"g{g}" for g in range(count)], group)
         keys = rng.integers(0, 2**63, n).astype(np.uint64)
-        asked = Question(self.precision, 0.95, self.finite, self.pilot, np.inf, (3.0, 100.0))
+        asked = PrecisionTarget(self.precision, 0.95, self.finite, self.pilot, np.inf, (3.0, 100.0))
         answer = to_precision(ask, partition, keys, asked)
         truth = np.bincount(group, weights=r) / self.sizes if self.finite else ACCURACY * (1 + share * (self.times - 1))
         return answer, truth
@@ -130,7 +130,7 @@ def tried(scenario: Scenario, audits: int, first: int = 0) -> Found:
         low, high = contrast.sigma_low - 1e-9, contrast.sigma_high + 1e-9  # of what is known exactly
         given = np.isfinite(low) & np.isfinite(high)
         rows.append((given, given & (low <= sigma) & (sigma <= high), answer.met))
-        rows[-1] += (np.full(len(given), answer.asked[-1] / len(given)), np.full(len(given), answer.rounds))
+        rows[-1] += (np.full(len(given), answer.counts[-1] / len(given)), np.full(len(given), answer.rounds))
     given, inside, met, asked, rounds = (np.array(column) for column in zip(*rows, strict=True))
     with np.errstate(invalid="ignore"):
         return Found(

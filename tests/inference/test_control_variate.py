@@ -13,11 +13,11 @@ from scipy import stats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.inference.allocation import Errors, allocate
-from fairmargin.inference.control_variate import Pool, chances, control_variate_means, sizes_by
-from fairmargin.inference.log_contrast import log_contrast
-from fairmargin.inference.prediction import cross_predictions
-from fairmargin.inference.rounds import REFERENCE, Question, to_precision
+from fairmargin.inference.precision.allocation import Errors, allocate
+from fairmargin.inference.precision.control_variate import Pool, chances, control_variate_means, sizes_by
+from fairmargin.inference.precision.log_contrast import log_contrast
+from fairmargin.inference.precision.prediction import cross_predictions
+from fairmargin.inference.precision.rounds import REFERENCE, PrecisionTarget, to_precision
 from tests.peers import peer
 
 KINDS = {  # what the reference finds of n correct samples, and what the cheap estimator makes of it; the true mean
@@ -235,7 +235,7 @@ def asked(kinds, samples, seed, question, log=None):
     return to_precision(ask, partition, rng.integers(0, 2**63, len(r)).astype(np.uint64), question)
 
 
-ASKED = Question(precision=0.2, confidence=0.95, finite=False, pilot=30, up_to=np.inf, costs=(3.0, 100.0))
+ASKED = PrecisionTarget(precision=0.2, confidence=0.95, finite=False, pilot=30, up_to=np.inf, costs=(3.0, 100.0))
 
 
 def test_the_whole_procedure_covers_although_a_pilot_planned_it():
@@ -257,22 +257,22 @@ def test_it_measures_no_sample_twice_and_keeps_the_pilot():
     for which in (0, REFERENCE):
         rows = np.concatenate([rows for w, rows in log if w == which])
         assert len(rows) == len(np.unique(rows))
-    assert answer.asked[-1] == sum(len(rows) for w, rows in log if w == REFERENCE) >= answer.means.measured.sum()
+    assert answer.counts[-1] == sum(len(rows) for w, rows in log if w == REFERENCE) >= answer.means.measured.sum()
 
 
 def test_the_pilot_prefers_the_cheap_estimator_that_pays_and_none_where_none_does():
     costs = ASKED.costs
-    several = Question(0.1, 0.95, False, 30, np.inf, (costs[0], 3.0, costs[1]))
+    several = PrecisionTarget(0.1, 0.95, False, 30, np.inf, (costs[0], 3.0, costs[1]))
     assert asked(("good", "good"), 3000, 1, several).cheap == 0
-    dear = Question(0.1, 0.95, False, 30, np.inf, (90.0, 90.0, 100.0))
+    dear = PrecisionTarget(0.1, 0.95, False, 30, np.inf, (90.0, 90.0, 100.0))
     assert asked(("good", "useless"), 3000, 1, dear).cheap is None
 
 
 def test_a_precision_beyond_the_samples_takes_all_and_says_what_was_reached():
-    answer = asked(("good", "bent"), 200, 2, Question(0.01, 0.95, True, 30, np.inf, (3.0, 100.0)))
+    answer = asked(("good", "bent"), 200, 2, PrecisionTarget(0.01, 0.95, True, 30, np.inf, (3.0, 100.0)))
     assert (answer.contrast.half_width < 0.02).all()
     assert answer.means.measured.sum() > 0.8 * ACCURACY * 400
-    population = asked(("good", "bent"), 200, 2, Question(0.01, 0.95, False, 30, np.inf, (3.0, 100.0)))
+    population = asked(("good", "bent"), 200, 2, PrecisionTarget(0.01, 0.95, False, 30, np.inf, (3.0, 100.0)))
     assert (population.contrast.half_width > 0.05).all()
 
 

@@ -8,9 +8,9 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.inference.log_contrast import log_contrast
 from fairmargin.inference.permutation import holm, hypotheses
-from fairmargin.inference.rounds import REFERENCE, Question, to_precision
+from fairmargin.inference.precision.log_contrast import log_contrast
+from fairmargin.inference.precision.rounds import REFERENCE, PrecisionTarget, to_precision
 
 
 def test_p_is_below_alpha_exactly_where_the_interval_excludes_0():
@@ -59,5 +59,5 @@ def _smallest(seed: int) -> float:
 
     groups = Partition.by("group", np.repeat(list("abcd"), sizes))
     keys = rng.integers(0, 2**63, count).astype(np.uint64)
-    p = to_precision(ask, groups, keys, Question(0.2, 0.95, False, 30, math.inf, (1.0, 40.0))).contrast.p
+    p = to_precision(ask, groups, keys, PrecisionTarget(0.2, 0.95, False, 30, math.inf, (1.0, 40.0))).contrast.p
     return float(holm(p, hypotheses(np.isfinite(p))).min())

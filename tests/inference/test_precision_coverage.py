@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairmargin.inference.control_variate import SAMPLES
+from fairmargin.inference.precision.control_variate import SAMPLES
 from tests.inference.precision_scenarios import BLIND, FAR, ORDINARY, SEES, Scenario, tried
 
 AUDITS, FEW = 500, 40
