@@ -13,14 +13,14 @@ from fairmargin.errors import InputError
 
 
 class CompareOptions(Options):
-    """Numbers that decide how groups are compared."""
+    """Options of a comparison of groups that are numbers."""
 
     panel: ClassVar[str] = "Comparing"
 
     confidence: Number = 0.95
     """Confidence of every interval; 1 − confidence is the level of the tests."""
     up_to: Number = math.inf
-    """Average min(distance, up_to)."""
+    """Radius at which distances are capped: means are those of min(distance, up_to)."""
     smallest_group: Whole = 30
     """Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples"."""
     resamples: Whole = 2_000
@@ -63,18 +63,18 @@ class AuditSettings(CompareOptions):
     confidence
         Confidence of every interval; 1 − confidence is the level of the tests.
     up_to
-        Average min(distance, up_to).
+        Radius at which distances are capped: means are those of min(distance, up_to).
     smallest_group
         Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples".
     resamples
         Number of bootstrap resamples and of permutations.
     control
-        A second partition, usually the class: groups are compared inside its strata and standardised to a common mix.
+        A second partition, usually by class. Groups are compared inside its strata, with a common mix of strata.
     cluster
-        An id per sample, where samples are not independent (the same person twice): clusters are resampled and permuted
-        whole.
+        One id per sample if samples are not independent, for instance the person of a photograph. Clusters are
+        resampled and permuted whole.
     seed
-        The same seed gives the same numbers.
+        Seed of the random numbers.
 
     >>> AuditSettings(confidence=0.75).alpha
     0.25
@@ -100,7 +100,7 @@ class AuditSettings(CompareOptions):
         return 1 - self.confidence
 
     def cluster_codes(self, samples: int) -> Ints | None:
-        """Return the clusters as numbers 0, 1, …; a sample whose id is missing is a cluster of its own."""
+        """Return the clusters as numbers 0, 1, …; each sample without an id is a cluster of its own."""
         if self.cluster is None:
             return None
         ids = self.cluster.tolist() if hasattr(self.cluster, "tolist") else list(self.cluster)
