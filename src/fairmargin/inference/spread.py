@@ -1,4 +1,4 @@
-"""Intervals for variances and extremes over groups, which are positive even if the groups differ by sampling noise only.
+"""Intervals for variances and extremes over groups, which are positive even if groups differ by sampling noise only.
 
 A plain bootstrap of a variance or of max − min always excludes a true 0, because it adds noise to numbers that already
 contain noise. Here a test is inverted instead. For the hypothesis that the true differences are c times the observed
@@ -90,8 +90,8 @@ def spread_interval(
         return high
 
     tail = (1 - confidence) / 2
-    # Groups can agree by chance more closely than equal groups usually do. The upper limit is therefore at least that of
-    # a typical sample of equal groups.
+    # Groups can agree by chance more closely than equal groups usually do. The upper limit is therefore at least
+    # that of a typical sample of equal groups.
     usual = float(np.median(statistic(simulate(true_means(0.0)))))
     c_low, c_middle, c_high = solve(1 - tail, seen), solve(0.5, seen), solve(tail, max(seen, usual))
     value, low, high = (float(statistic(true_means(c))) for c in (c_middle, c_low, c_high))
@@ -135,9 +135,9 @@ def overall_limits(means: GroupMeans, confidence: float) -> Limits:
 def worst_limits(means: GroupMeans, confidence: float, *, one_is_less_robust: bool) -> tuple[float, float]:
     """Return limits of the smallest true mean of a group.
 
-    The lower limit is the smallest of the groups' lower limits, because only that of the truly worst group can fail. The
-    upper limit is the smallest of simultaneous upper limits (Bonferroni). Among many groups, the smallest limit belongs
-    to a group whose samples happen to lack the far tail, which their spread does not show. Unless a group is
+    The lower limit is the smallest of the groups' lower limits, because only that of the truly worst group can fail.
+    The upper limit is the smallest of simultaneous upper limits (Bonferroni). Among many groups, the smallest limit
+    belongs to a group whose samples happen to lack the far tail, which their spread does not show. Unless a group is
     significantly less robust than its rest, the upper limit is therefore at least that of the mean over all groups.
     """
     above = means.log_means.limits((1 - confidence) / len(means.mean))
@@ -189,10 +189,10 @@ def largest_at_corners(low: Floats, high: Floats) -> float:
 def upper_bound(low: Floats, high: Floats) -> float:
     """Return an upper bound of the variance in the box, up to rounding.
 
-    As var(r) = min over t of mean (r − t)², max over r of var(r) ≤ mean over i of max over r_i of (r_i − t)² for *every*
-    t. This bound is convex in t, and the best t is found by bisection; an inexact t gives a valid, larger bound. The
-    best bound is at most k/(k − 1) times the largest variance: at the best t, numbers whose two ends are equally far
-    from t can be drawn at random with mean t, and the variance of their mean is at most 1/k of the bound.
+    As var(r) = min over t of mean (r − t)², max over r of var(r) ≤ mean over i of max over r_i of (r_i − t)² for
+    *every* t. This bound is convex in t, and the best t is found by bisection; an inexact t gives a valid, larger
+    bound. The best bound is at most k/(k − 1) times the largest variance: at the best t, numbers whose two ends are
+    equally far from t can be drawn at random with mean t, and the variance of their mean is at most 1/k of the bound.
     """
     low, high = low - low.min(), high - low.min()
     middle, half = (low + high) / 2, (high - low) / 2
