@@ -6,7 +6,7 @@ least as far out as that of Student's t with degrees of freedom from the kurtosi
 intervals alone are too short. `tests/inference/test_coverage.py` and `docs/inference.md` show the coverage.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -51,6 +51,11 @@ class Limits:
 
     low: Floats
     high: Floats
+
+    def transformed(self, function: Callable[[Floats], Floats]) -> "Limits":
+        """Return the limits of an increasing function of the quantity, such as `np.exp`."""
+        with np.errstate(over="ignore"):
+            return Limits(np.asarray(function(self.low)), np.asarray(function(self.high)))
 
 
 def resampled_moments(cells: Cells, resamples: int, seed: int) -> Iterator[Floats]:
@@ -195,8 +200,7 @@ def gap_and_sigma_limits(
         own2, rest2 = observed.own_error2 / observed.own**2, observed.rest_error2 / observed.rest**2
     freedom = combined_freedom(own2, own_freedom, rest2, rest_freedom)
     log = interval(observed.log_ratio, observed.log_ratio_error, drawn.log_ratio_t, freedom, confidence)
-    with np.errstate(over="ignore"):
-        return gap_from_sides(observed, own, rest), Limits(np.expm1(log.low), np.expm1(log.high))
+    return gap_from_sides(observed, own, rest), log.transformed(np.expm1)
 
 
 def gap_from_sides(observed: Sides, own: Limits, rest: Limits) -> Limits:
@@ -212,6 +216,6 @@ def gap_from_sides(observed: Sides, own: Limits, rest: Limits) -> Limits:
 
 def _positive_limits(mean: Floats, error2: Floats, log_t: Floats, freedom: Floats, confidence: float) -> Limits:
     """Return limits of a mean that is not negative; the limits of a mean of 0 without spread are 0."""
-    log = interval(np.log(mean), np.sqrt(error2) / mean, log_t, freedom, confidence)
     zero = (mean == 0) & (error2 == 0)
-    return Limits(np.where(zero, 0.0, np.exp(log.low)), np.where(zero, 0.0, np.exp(log.high)))
+    limits = interval(np.log(mean), np.sqrt(error2) / mean, log_t, freedom, confidence).transformed(np.exp)
+    return Limits(np.where(zero, 0.0, limits.low), np.where(zero, 0.0, limits.high))

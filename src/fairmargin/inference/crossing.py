@@ -13,7 +13,7 @@ import numpy as np
 from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.partition import Partition
 from fairmargin.inference import hall
-from fairmargin.inference.bootstrap import Limits, bootstrap_p, interval
+from fairmargin.inference.bootstrap import bootstrap_p, interval
 from fairmargin.inference.contrast import Contrasts, GroupMeans, is_testable, outer, raw_p
 from fairmargin.inference.hall import Studentised
 from fairmargin.inference.permutation import PermutationTest, hypotheses, permutations_needed, sequential_test
@@ -94,7 +94,7 @@ def means(sums: ClusterSums, settings: AuditSettings) -> GroupMeans:
     return GroupMeans(
         mean=mean,
         error2=error2,
-        limits=Limits(np.exp(log.low), np.exp(log.high)),
+        limits=log.transformed(np.exp),
         resampled=np.concatenate(resampled),
         units=units,
         log_means=_log_mean(mean, influence),
@@ -141,12 +141,7 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
     difference = influence[0] - influence[1]
     gap_studentised = hall.mean(own - rest, gap_error, (difference**3).sum(axis=0), freedom_of(difference))
     ratio = _log_ratio(own, rest, influence)
-    sigma_limits = Limits(np.expm1(log.low), np.expm1(log.high))
-
-    def sigma_at(alpha: float) -> Limits:
-        wider = ratio.limits(alpha)
-        return outer(sigma_limits, Limits(np.expm1(wider.low), np.expm1(wider.high)))
-
+    sigma_limits = log.transformed(np.expm1)
     with np.errstate(divide="ignore", invalid="ignore"):
         bootstrapped = bootstrap_p(log_ratio / log_error, np.concatenate(log_t))
     return Contrasts(
@@ -155,7 +150,7 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
         gap_at=lambda alpha: outer(gap, gap_studentised.limits(alpha)),
         sigma=sigma,
         sigma_limits=sigma_limits,
-        sigma_at=sigma_at,
+        sigma_at=lambda alpha: outer(sigma_limits, ratio.limits(alpha).transformed(np.expm1)),
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,

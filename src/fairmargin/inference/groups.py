@@ -94,15 +94,8 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     test = permutation_test(cells, common.mix, tested, alpha=settings.alpha, seed=settings.seed)
     own_log, rest_log, ratio = _studentised(cells, common.mix, observed)
 
-    def sigma_at(alpha: float) -> Limits:
-        log = ratio.limits(alpha)
-        with np.errstate(over="ignore"):
-            return outer(sigma_limits, Limits(np.expm1(log.low), np.expm1(log.high)))
-
     def gap_at(alpha: float) -> Limits:
-        own, others = (side.limits(alpha) for side in (own_log, rest_log))
-        with np.errstate(over="ignore"):
-            sides = [Limits(np.exp(side.low), np.exp(side.high)) for side in (own, others)]
+        sides = (side.limits(alpha).transformed(np.exp) for side in (own_log, rest_log))
         return outer(gap_limits, gap_from_sides(observed, *sides))
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -116,7 +109,7 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
         gap_at=gap_at,
         sigma=sigma,
         sigma_limits=sigma_limits,
-        sigma_at=sigma_at,
+        sigma_at=lambda alpha: outer(sigma_limits, ratio.limits(alpha).transformed(np.expm1)),
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,

@@ -1,15 +1,23 @@
 """Settings of a comparison of groups, declared once for Python, the command line and study files."""
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.options import Number, Options, Whole
 from fairmargin.core.partition import MISSING, Partition, label_text
 from fairmargin.errors import InputError
+
+_ALLOWED: dict[str, tuple[Callable[[float], bool], str]] = {
+    "confidence": (lambda value: 0.5 <= value < 1, "must lie in [0.5, 1), for instance 0.95"),
+    "up_to": (lambda value: value > 0, "must be a radius above 0"),
+    "smallest_group": (lambda value: value >= 2, "must be at least 2: one sample has no spread"),
+    "resamples": (lambda value: value >= 200, "must be at least 200, for a quantile of 2.5 %"),
+}
 
 
 class CompareOptions(Options):
@@ -26,32 +34,12 @@ class CompareOptions(Options):
     resamples: Whole = 2_000
     """Number of bootstrap resamples and of permutations."""
 
-    @field_validator("confidence")
+    @field_validator("confidence", "up_to", "smallest_group", "resamples")
     @classmethod
-    def _check_confidence(cls, value: float) -> float:
-        if not 0.5 <= value < 1:
-            raise InputError("must lie in [0.5, 1), for instance 0.95")
-        return value
-
-    @field_validator("up_to")
-    @classmethod
-    def _check_up_to(cls, value: float) -> float:
-        if not value > 0:
-            raise InputError("must be a radius above 0")
-        return value
-
-    @field_validator("smallest_group")
-    @classmethod
-    def _check_smallest_group(cls, value: int) -> int:
-        if value < 2:
-            raise InputError("must be at least 2: one sample has no spread")
-        return value
-
-    @field_validator("resamples")
-    @classmethod
-    def _check_resamples(cls, value: int) -> int:
-        if value < 200:
-            raise InputError("must be at least 200, for a quantile of 2.5 %")
+    def _check(cls, value: float, info: ValidationInfo) -> float:
+        is_allowed, expected = _ALLOWED[str(info.field_name)]
+        if not is_allowed(value):
+            raise InputError(expected)
         return value
 
 

@@ -128,8 +128,7 @@ def overall_limits(means: GroupMeans, confidence: float) -> Limits:
     limits = outer(
         interval(log.value, log.error, means.log_overall_t, log.freedom, confidence), log.limits(1 - confidence)
     )
-    with np.errstate(over="ignore"):
-        return Limits(np.exp(limits.low), np.exp(limits.high))
+    return limits.transformed(np.exp)
 
 
 def worst_limits(means: GroupMeans, confidence: float, *, one_is_less_robust: bool) -> tuple[float, float]:

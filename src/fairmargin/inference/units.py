@@ -5,6 +5,7 @@ of their distances. A cell is a group inside a stratum of the control. Six sums 
 errors, for the data themselves and for every resample and permutation of them.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -186,9 +187,7 @@ def kurtosis_freedom(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
     Var(s²)/σ⁴ = κ/m − (m−3)/(m(m−1)), and it is 2/f for a χ² with f degrees of freedom. With heavy tails f is much
     smaller than m − 1, which is why plain intervals are too short. Strata are combined as by Welch and Satterthwaite.
     """
-    moments = cells.moments()
-    powers = np.stack([cells.total**k * cells.samples ** (4 - k) for k in range(5)], axis=-1)
-    by_cell = sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, 5).swapaxes(0, 1)
+    moments, by_cell = cells.moments(), _power_sums(cells, 4)
     return _freedom(moments, by_cell, mix), _freedom(rest_of(moments), rest_of(by_cell), mix)
 
 
@@ -196,20 +195,29 @@ def third_cumulants(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
     """Return the third cumulant of each group's mean and of its rest's mean in the common mix of strata."""
     # It does not depend on the origin. Sums of cubes have the smallest rounding errors around the mean.
     centred = replace(cells, total=cells.total - cells.total.sum() / cells.samples.sum() * cells.samples)
-    moments = centred.moments()
-    powers = np.stack([centred.total**k * centred.samples ** (3 - k) for k in range(4)], axis=-1)
-    by_cell = sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, 4).swapaxes(0, 1)
+    moments, by_cell = centred.moments(), _power_sums(centred, 3)
     return _third(moments, by_cell, mix), _third(rest_of(moments), rest_of(by_cell), mix)
+
+
+def _power_sums(cells: Cells, order: int) -> Floats:
+    """Return Σ total^k · samples^(order − k) of each cell for k = 0 … order, of shape (groups, strata, order + 1)."""
+    powers = np.stack([cells.total**k * cells.samples ** (order - k) for k in range(order + 1)], axis=-1)
+    return sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, order + 1).swapaxes(0, 1)
+
+
+def _central_sum(mean: Floats, powers: Floats) -> Floats:
+    """Return Σ (total − mean·samples)^order of each cell from its power sums."""
+    order = powers.shape[-1] - 1
+    shift = (-mean)[..., None] ** np.arange(order, -1, -1)
+    return np.asarray((np.array([math.comb(order, k) for k in range(order + 1)]) * shift * powers).sum(-1))
 
 
 def _third(moments: Floats, powers: Floats, mix: Floats) -> Floats:
     units, samples = moments[..., UNITS], moments[..., SAMPLES]
     mean, _ = mean_and_error2(moments)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Σ (total − mean·samples)³, expanded; the factor makes it unbiased.
-        shift = (-mean)[..., None] ** np.arange(3, -1, -1)
-        third = (np.array([1, 3, 3, 1]) * shift * powers).sum(-1) / samples**3
-        third = mix**3 * third * units**2 / ((units - 1) * (units - 2))
+        third = _central_sum(mean, powers) / samples**3
+        third = mix**3 * third * units**2 / ((units - 1) * (units - 2))  # unbiased
     return np.asarray(np.where((mix > 0) & (units > 2), third, 0.0).sum(-1))
 
 
@@ -217,9 +225,7 @@ def _freedom(moments: Floats, powers: Floats, mix: Floats) -> Floats:
     units, samples = moments[..., UNITS], moments[..., SAMPLES]
     mean, error2 = mean_and_error2(moments)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Σ (total − mean·samples)⁴, expanded.
-        shift = (-mean)[..., None] ** np.arange(4, -1, -1)
-        fourth = (np.array([1, 4, 6, 4, 1]) * shift * powers).sum(-1)
+        fourth = _central_sum(mean, powers)
         second = error2 * samples**2 * (units - 1) / units  # Σ (total − mean·samples)²
         spread = fourth / second**2 - (units - 3) / (units * (units - 1))
         each = np.clip(2 / spread, 2.0, np.maximum(units - 1, 2.0))

@@ -36,8 +36,7 @@ class LogContrast:
 
     def sigma_limits(self, alpha: float) -> Limits:
         """Return limits of σ at level 1 − `alpha`, for each group alone."""
-        limits = self.against_rest.limits(alpha)
-        return Limits(np.expm1(limits.low), np.expm1(limits.high))
+        return self.against_rest.limits(alpha).transformed(np.expm1)
 
     @property
     def sigma_low(self) -> Floats:
