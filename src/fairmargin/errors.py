@@ -135,10 +135,6 @@ class MissingDataError(InputError):
     """Raised when the files of a dataset are not on this machine."""
 
 
-class UnreachedError(FairmarginError):
-    """Raised when an average is requested but some samples have no finite distance."""
-
-
 class ModelError(FairmarginError):
     """Raised when a model cannot be read, or does not provide what an estimator or attack needs."""
 

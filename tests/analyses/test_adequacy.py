@@ -12,8 +12,8 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import TOO_FEW
-from fairmargin.inference.measures import sigma
 from fairmargin.inference.shares import binomial_interval
+from tests.oracles import sigma
 
 NAMES = ("50 steps", "100 steps", "200 steps")
 SEX = Partition.by("sex", ["F"] * 40 + ["M"] * 60)

@@ -26,10 +26,9 @@ from fairmargin.inference.estimate import (
     VERDICTS,
     Estimate,
 )
-from fairmargin.inference.measures import accuracy_by_group, sigma
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval, kolmogorov_band
-from tests.oracles import overall_robustness, robustness, robustness_variance
+from tests.oracles import accuracy_by_group, overall_robustness, robustness, robustness_variance, sigma
 
 QUICK = AuditSettings(resamples=400)
 
@@ -150,7 +149,7 @@ def test_point_values_are_those_of_the_metrics() -> None:
     for name, expected in (
         ("robustness", robustness(distances, partition)),
         ("sigma", sigma(distances, partition)),
-        ("accuracy", accuracy_by_group(distances, partition)),
+        ("accuracy", accuracy_by_group(distances.correct, partition)),
     ):
         assert {row.group: getattr(row, name).value for row in result} == pytest.approx(expected)
     assert result.overall.robustness.value == pytest.approx(overall_robustness(distances, partition))

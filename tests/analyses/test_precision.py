@@ -12,8 +12,8 @@ from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Estimate
-from fairmargin.inference.log_contrast import log_contrast
 from fairmargin.inference.permutation import holm
+from fairmargin.inference.precision.log_contrast import log_contrast
 from tests.report.precise_examples import precise_group, precise_result
 
 

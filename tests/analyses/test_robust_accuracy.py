@@ -13,13 +13,12 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
-from fairmargin.inference.measures import accuracy_by_group
 from fairmargin.inference.permutation import permutation_test
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval, share_contrasts, share_spread, variation, worst_share
 from fairmargin.inference.spread import largest_gap, variance
 from fairmargin.inference.units import common_mix, make_cells
-from tests.oracles import accuracy_gap, accuracy_variance, error_split_by_group
+from tests.oracles import accuracy_by_group, accuracy_gap, accuracy_variance, error_split_by_group
 
 QUICK = AuditSettings(resamples=200)
 SIMULATIONS = 200

@@ -18,11 +18,11 @@ from fairmargin.distances.proxies.first_order import FirstOrder
 from fairmargin.distances.searches.ddn import DDN
 from fairmargin.distances.verified import Verified
 from fairmargin.errors import InputError
-from fairmargin.inference.measures import sigma
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.runner import precision
 from fairmargin.runner.costs import passes_of
 from fairmargin.runner.precision import PrecisionPlan, audit_to_precision
+from tests.oracles import sigma
 
 
 @pytest.fixture(scope="module")

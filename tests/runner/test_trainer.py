@@ -13,7 +13,7 @@ from fairmargin.data.catalog import load
 from fairmargin.data.dataset import Dataset
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import FairmarginError, InputError, StoreError
-from fairmargin.inference.measures import sign_agreement
+from fairmargin.inference.agreement import sign_agreement
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.runner.run import run as carry_out
 from fairmargin.runner.trainer import check_epochs, make_method, prepare_training, watching

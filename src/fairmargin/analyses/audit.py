@@ -1,7 +1,6 @@
 """From distances and groups to a verdict that can be defended."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -45,7 +44,7 @@ from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
 from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.shares import binomial_interval, effective_size, fast_kolmogorov_band, kolmogorov_band
+from fairmargin.inference.shares import binomial_interval, effective_size, kolmogorov_band
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     level_text,
@@ -57,8 +56,6 @@ from fairmargin.presentation.formatting import (
     radius_words,
 )
 from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
-
-_Band = Callable[[float, float], float]  # half-width of the band of a curve, from its size and the confidence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,15 +205,7 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
     >>> result["F"].verdict
     'less robust'
     """
-    return _audited(distances, partition, settings or AuditSettings(), kolmogorov_band)
-
-
-def audit_to_check(distances: Distances, partition: Partition, settings: AuditSettings) -> AuditResult:
-    """Return what `audit` does, with bands of curves to ten digits only, which are much faster to compute."""
-    return _audited(distances, partition, settings, fast_kolmogorov_band)
-
-
-def _audited(distances: Distances, partition: Partition, chosen: AuditSettings, band: _Band) -> AuditResult:
+    chosen = settings or AuditSettings()
     check_partition(partition)
     if not isinstance(distances, Distances):
         raise InputError(f"`distances` must be `Distances`, as `measure` returns; given a {type(distances).__name__}.")
@@ -228,7 +217,7 @@ def _audited(distances: Distances, partition: Partition, chosen: AuditSettings, 
     cluster = chosen.cluster_codes(len(values))
     means, contrasts = compare_groups(values, partition, chosen, cluster)
     cut = forced_cut([distances], partition, up_to, chosen.up_to)
-    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster, band), cut)
+    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster), cut)
     return AuditResult(
         partition=partition.name,
         groups=rows,
@@ -253,7 +242,6 @@ def _rows(
     contrasts: Contrasts,
     settings: AuditSettings,
     cluster: Ints | None,
-    band: _Band,
 ) -> tuple[GroupResult, ...]:
     family = Family.of(contrasts, settings.alpha)
     adjusted = family.adjusted
@@ -276,7 +264,7 @@ def _rows(
                 verdict=verdict,
                 reason=reason_without_verdict(label, verdict, i, contrasts, settings),
                 curve=RobustnessCurve.of(distances, mask),
-                band=band(_effective(mask, cluster), settings.confidence),
+                band=kolmogorov_band(_effective(mask, cluster), settings.confidence),
                 dropped=float(contrasts.dropped[i]),
             )
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairmargin.analyses.section_parts import GROUP, SAMPLES, count, decimals_for, group_cell
 from fairmargin.analyses.table import GroupTable
-from fairmargin.core.arrays import Floats, is_number
+from fairmargin.core.arrays import Floats, is_number, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
 from fairmargin.core.distances import Distances
@@ -22,7 +22,6 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.distributions import binomial_quantile
-from fairmargin.inference.measures import capped
 from fairmargin.presentation.formatting import (
     fixed,
     level_text,
@@ -196,7 +195,13 @@ def _certified(distances: Distances, partition: Partition, alpha: float) -> Floa
             f"These distances are {distances.bound.value}, not certified: only lower bounds (such as those of "
             "`smoothing`) guarantee a distance."
         )
-    return capped(distances, partition)
+    same_length(distances=distances, partition=partition)
+    if distances.unreached.any():
+        raise InputError(
+            f"{distances.unreached.sum():,} of {len(distances):,} certified distances are infinite and have no mean. "
+            "Leave these samples out, or write the radius up to which they are certified."
+        )
+    return distances.values
 
 
 def _check(alpha: float, confidence: float) -> None:

@@ -10,8 +10,8 @@ from fairmargin.analyses.section_parts import GROUP, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.codec import Format
 from fairmargin.errors import InputError
+from fairmargin.inference.agreement import SignAgreement, sign_agreement
 from fairmargin.inference.estimate import TOO_FEW, Estimate
-from fairmargin.inference.measures import SignAgreement, sign_agreement
 from fairmargin.presentation.formatting import limits_text, plain, signed_percent, table_percent
 from fairmargin.presentation.section import Cell, Column, Section, Table
 

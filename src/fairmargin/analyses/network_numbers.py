@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from fairmargin.core.bound import Bound
 from fairmargin.core.radius import spelled_radius
 from fairmargin.errors import InputError
+from fairmargin.inference.agreement import SignAgreement, sign_agreement
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
-from fairmargin.inference.measures import SignAgreement, sign_agreement
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -42,7 +42,6 @@ from fairmargin.inference.estimate import (
     Estimate,
     Verdict,
 )
-from fairmargin.inference.measures import error_split
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import (
     binomial_interval,
@@ -363,8 +362,8 @@ def accuracy_under_attack(
     chosen = settings or AuditSettings()
     if math.isfinite(chosen.up_to):
         raise InputError("`up_to` caps distances, and robust accuracy at a radius has none: leave it out.")
-    error_split(correct, robust)  # says so if they contradict each other
     hits, withstood = as_bools(correct, "correct"), as_bools(robust, "robust")
+    _check_outcomes(hits, withstood)
     same_length(correct=hits, partition=partition)
     if chosen.control is not None:
         same_length(correct=hits, control=chosen.control)
@@ -389,6 +388,18 @@ def accuracy_under_attack(
         method=_method(chosen, contrasts, cluster),
         warnings=_warnings(rows, overall, side),
     )
+
+
+def _check_outcomes(hits: Bools, withstood: Bools) -> None:
+    """Raise an error if there is no sample, or if a misclassified sample is said to withstand the attack."""
+    if not same_length(correct=hits, robust=withstood):
+        raise InputError("`correct` is empty: there is no sample.")
+    bad = withstood & ~hits
+    if bad.any():
+        raise InputError(
+            f"{bad.sum():,} samples are said to withstand the attack but are misclassified without it (first at index "
+            f"{int(bad.argmax())}). `robust` must be True only where `correct` is."
+        )
 
 
 def _rows(

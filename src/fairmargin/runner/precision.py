@@ -39,9 +39,9 @@ from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.local import Serial
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import forced_cut, within_cap
-from fairmargin.inference.control_variate import FAR_SHARE, SAMPLES
 from fairmargin.inference.estimate import Estimate
-from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
+from fairmargin.inference.precision.control_variate import FAR_SHARE, SAMPLES
+from fairmargin.inference.precision.rounds import REFERENCE, PrecisionOutcome, PrecisionTarget, to_precision
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.layers.linear_network import served
 from fairmargin.models.protocol import Classifier, in_model_order
@@ -206,7 +206,8 @@ def audit_to_precision(
 
     References
     ----------
-    A. Angelopoulos et al., "Prediction-powered inference", Science 2023; see `fairmargin.inference.control_variate`.
+    A. Angelopoulos et al., "Prediction-powered inference", Science 2023. The method is described in
+    `fairmargin.inference.precision.control_variate`.
 
     >>> from fairmargin.distances.searches.ddn import DDN
     >>> x = np.random.default_rng(0).normal(size=(1000, 2))
@@ -296,9 +297,9 @@ def precise(
             return _by_shards(subject, estimators[which], rows, plan.seed, progress, what)
         return _by_tasks(subject, estimators[which], rows, plan.seed, measure, what)
 
-    question = Question(plan.precision, plan.confidence, plan.is_finite, plan.pilot, plan.up_to, costs)
-    answer = to_precision(ask, partition, keys, question)
-    found = _result(answer, partition, plan, question, names, len(trial))
+    target = PrecisionTarget(plan.precision, plan.confidence, plan.is_finite, plan.pilot, plan.up_to, costs)
+    answer = to_precision(ask, partition, keys, target)
+    found = _result(answer, partition, plan, target, names, len(trial))
     everyone = Partition("all", ("all",), np.zeros(len(answer.reference), dtype=np.int64))
     cut = forced_cut([answer.reference], everyone, answer.up_to, plan.up_to)
     if not cut.remedy:
@@ -372,7 +373,12 @@ def _name(estimator: DistanceEstimator) -> str:
 
 
 def _result(
-    answer: Answer, partition: Partition, plan: PrecisionPlan, question: Question, names: list[str], trial: int
+    answer: PrecisionOutcome,
+    partition: Partition,
+    plan: PrecisionPlan,
+    target: PrecisionTarget,
+    names: list[str],
+    trial: int,
 ) -> PrecisionResult:
     means, contrast, sizes = answer.means, answer.contrast, partition.sizes
     bound, groups = answer.reference.bound, []
@@ -412,7 +418,7 @@ def _result(
                 unmet=_why_unmet(g, answer, sizes, plan, reason),
             )
         )
-    costs = question.costs
+    costs = target.costs
     return PrecisionResult(
         partition=partition.name,
         groups=judged(groups, contrast.p, contrast.sigma_limits, plan.confidence),
@@ -423,7 +429,7 @@ def _result(
         cheap="" if answer.cheap is None else names[answer.cheap],
         bound=bound,
         norm=answer.reference.norm,
-        spent=float(np.dot(np.array(answer.asked) + trial, costs)),
+        spent=float(np.dot(np.array(answer.counts) + trial, costs)),
         plain_cost=costs[REFERENCE] * sum(row.plain_samples for row in groups),
         full_cost=costs[REFERENCE] * float(sizes.sum()),
         rounds=answer.rounds,
@@ -432,7 +438,9 @@ def _result(
     )
 
 
-def _notes(answer: Answer, groups: list[PreciseGroup], names: list[str], plan: PrecisionPlan) -> tuple[str, ...]:
+def _notes(
+    answer: PrecisionOutcome, groups: list[PreciseGroup], names: list[str], plan: PrecisionPlan
+) -> tuple[str, ...]:
     notes = []
     if answer.cheap is None and len(names) > 1:
         cheap = " nor ".join(names[:-1])
@@ -454,7 +462,7 @@ def _reached(groups: list[PreciseGroup]) -> str:
     return f"; reached ±{math.ceil(1000 * max(known)) / 1000:g}" if known else ""
 
 
-def _why_unmet(g: int, answer: Answer, sizes: Ints, plan: PrecisionPlan, reason: str) -> str:
+def _why_unmet(g: int, answer: PrecisionOutcome, sizes: Ints, plan: PrecisionPlan, reason: str) -> str:
     """Say why a group is not as precise as asked; empty if it is."""
     if answer.met[g]:
         return ""

@@ -16,7 +16,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError, StoreError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.store.folder import Store
-from fairmargin.study.compute import RECOMPUTED, compute_to_check, result_key
+from fairmargin.study.compute import RECOMPUTED, compute, result_key
 from fairmargin.study.options import AttackOptions
 from fairmargin.study.record import RunRecord, StoredResult
 from fairmargin.study.run_folder import RECORD, RunFolder
@@ -164,7 +164,7 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
         if any(len(each) != len(partition) for each in distances):
             raise InputError(f"there are {len(distances[0]):,} distances but {len(partition):,} samples in groups.")
         if size * settings.resamples <= _CHEAP * CompareOptions().resamples:
-            old, new = _plain(kept), _plain(compute_to_check(stored, distances, partition, settings))
+            old, new = _plain(kept), _plain(compute(stored, distances, partition, settings))
         elif stored.kind == "audit":
             old, new = _kept_means(kept), _means(distances[0], partition, kept)
         else:

@@ -58,17 +58,6 @@ def compute(stored: StoredResult, distances: Sequence[Distances], partition: Par
     raise ValueError(f"a result of kind {stored.kind!r} does not follow from distances alone")
 
 
-def compute_to_check(
-    stored: StoredResult, distances: Sequence[Distances], partition: Partition, settings: AuditSettings
-) -> Any:
-    """Return what `compute` does, as far as it takes to check a stored result: some digits may be fewer."""
-    if stored.kind == "audit":
-        from fairmargin.analyses.audit import audit_to_check
-
-        return audit_to_check(distances[0], partition, settings)
-    return compute(stored, distances, partition, settings)
-
-
 def result_key(stored: StoredResult, partition: Partition, settings: AuditSettings, version: str = __version__) -> str:
     """Return a hash of everything on which a result depends; `version` is that of the package that computed it."""
     groups = sha256(repr(partition.labels).encode() + partition.membership.astype("<i8").tobytes()).hexdigest()

@@ -7,12 +7,12 @@ import numpy as np
 
 from fairmargin.core.arrays import Floats
 from fairmargin.errors import InputError
-from fairmargin.inference.measures import accuracy_by_group
 from fairmargin.inference.shares import binomial_interval
 from fairmargin.inference.spread import debiased_variance
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.ma.sweep import ATTACKS, MADRY, Sweep, section_name
 from fairmargin_papers.shared.claims import Claim
+from fairmargin_papers.shared.measures import accuracy_by_group
 from fairmargin_papers.shared.trained import BETTER_THAN_GUESSING, SeedMean, over_seeds
 
 Place = tuple[str, int]  # a method and its training radius

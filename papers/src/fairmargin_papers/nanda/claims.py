@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from fairmargin.core.arrays import Bools
-from fairmargin.inference.measures import Over
 from fairmargin.inference.shares import binomial_interval
 from fairmargin_papers.nanda.linear import FEW_FACES, NO_FACES, WARNING, counted, explained
 from fairmargin_papers.nanda.settings import (
@@ -32,6 +31,7 @@ from fairmargin_papers.nanda.signs import (
     sigmas,
 )
 from fairmargin_papers.shared.claims import Claim, Side, Verdict, by_all, by_direction, near
+from fairmargin_papers.shared.measures import Over
 from fairmargin_papers.shared.trained import SeedMean
 
 Look = tuple[str, str]  # estimator and epoch

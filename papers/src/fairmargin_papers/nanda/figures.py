@@ -18,9 +18,9 @@ from fairmargin.core.partition import Partition
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.inference.measures import sigma
 from fairmargin.models.linear import LinearClassifier
 from fairmargin_papers.nanda.signs import Agreement, Sigmas, censored
+from fairmargin_papers.shared.measures import sigma
 from fairmargin_papers.shared.pictures import (
     COLOURS,
     DIVERGING,

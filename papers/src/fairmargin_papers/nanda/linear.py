@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 
 from fairmargin.core.arrays import Floats
-from fairmargin.inference.measures import Over
 from fairmargin.inference.shares import binomial_interval
 from fairmargin_papers.nanda.settings import (
     CARLINI,
@@ -20,6 +19,7 @@ from fairmargin_papers.nanda.settings import (
 )
 from fairmargin_papers.nanda.signs import NEGLIGIBLE, Agreement, Measured, agreement, biased, decided, sigma_of, sigmas
 from fairmargin_papers.shared.claims import Claim, Decision, Interval, Verdict, by_number, interval_of, near
+from fairmargin_papers.shared.measures import Over
 
 WARNING = (
     "Bounds by attacks are about the network f, and smoothing is about the vote g: their agreement should be "

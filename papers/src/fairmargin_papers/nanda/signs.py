@@ -12,9 +12,10 @@ from scipy import stats
 from fairmargin.core.arrays import Floats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.inference.measures import Over, SignAgreement, sigma, sign_agreement
+from fairmargin.inference.agreement import SignAgreement, sign_agreement
 from fairmargin.inference.shares import binomial_interval
 from fairmargin_papers.shared.claims import Decision, Interval, Verdict, by_direction
+from fairmargin_papers.shared.measures import Over, sigma
 from fairmargin_papers.shared.trained import SeedMean, over_seeds
 
 Sigmas = dict[str, float]

@@ -16,7 +16,6 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import common_cap
-from fairmargin.inference.measures import robustness_bias
 from fairmargin_papers.nanda2020.studies import Setting, Target
 from fairmargin_papers.shared.pictures import COLOURS, MARKERS, panels, styled
 from fairmargin_papers.shared.trained import SeedMean, over_seeds
@@ -55,8 +54,17 @@ def gap_of(distances: Distances, partition: Partition, group: str, radius: float
     values = np.minimum(distances.values, common_cap(distances, math.inf)[0])
     own, rest = values[inside], values[~inside]
     between = float(stats.wasserstein_distance(own, rest))  # in one dimension, the area between two such curves
-    bias = robustness_bias(distances, partition, radius)[group]
+    bias = _robustness_bias(distances, inside, radius)
     return Gap(between, between / float(rest.mean()), float(own.mean() / rest.mean() - 1), bias, accuracy)
+
+
+def _robustness_bias(distances: Distances, inside: Bools, radius: float) -> float:
+    """Return RB(P, τ) = |Pr(d > τ | P, correct) − Pr(d > τ | not P, correct)| at one radius τ (Nanda 2021, Eq. 2)."""
+    sides = [distances.values[side & distances.correct] for side in (inside, ~inside)]
+    if not all(side.size for side in sides):
+        return math.nan
+    own, rest = (float(np.mean(side > radius)) for side in sides)
+    return abs(own - rest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,8 +7,8 @@ import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.radius import parse_radius
-from fairmargin.inference.measures import error_split, parity_violation
 from fairmargin_papers.shared.claims import Claim, Decision, by_all, directed
+from fairmargin_papers.shared.measures import boundary_error, parity_violation
 from fairmargin_papers.shared.paper import Assignment
 from fairmargin_papers.shared.trained import SeedMean, slope_over_seeds
 from fairmargin_papers.tran.studies import RACE, HardeningPlan, hardening_methods, penalised, run_subject
@@ -53,8 +53,10 @@ def run_hardening(assignment: Assignment, plan: HardeningPlan) -> Hardened:
                 method = penalised(radius, weight)
                 outcomes = [grid.outcome(method=method, radius=each) for each in plan.subject.radii]
                 natural.append(1 - outcomes[0].correct.mean())
-                violation.append(max(parity_violation(outcomes[0], partition).values()))
-                robust.append([error_split(each.correct, each.unreached).robust for each in outcomes])
+                violation.append(max(parity_violation(outcomes[0].correct, partition).values()))
+                robust.append(
+                    [1 - each.correct.mean() + boundary_error(each.correct, each.unreached) for each in outcomes]
+                )
                 gone.append(collapsed(said[seed, method], outcomes[0].correct, classes))
     shape = len(grids), len(plan.trained_radii), len(plan.subject.weights)
     trained = grids[0].training()

@@ -12,12 +12,12 @@ from fairmargin.data.dataset import Dataset
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.measure import measure
 from fairmargin.distances.proxies.softmax_margin import SoftmaxMargin
-from fairmargin.inference.measures import accuracy_by_group, error_split, parity_violation
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.references import References
 from fairmargin.runner.measurer import Measurer, ShardPlan, plans_of
 from fairmargin.runner.study_run import StudyRun
 from fairmargin.study.run_folder import RunFolder
+from fairmargin_papers.shared.measures import accuracy_by_group, boundary_error, parity_violation
 from fairmargin_papers.shared.paper import Assignment
 from fairmargin_papers.shared.trained import BETTER_THAN_GUESSING
 from fairmargin_papers.tran.studies import GROUP_LOSS, SweepPlan, penalised, run_subject, sweep_methods
@@ -235,4 +235,4 @@ def _first_radius(grid: StudyRun) -> float:
 
 def _boundary(grid: StudyRun, method: str, radius: str) -> float:
     outcome = grid.outcome(method=method, radius=radius)
-    return error_split(outcome.correct, outcome.unreached).boundary
+    return boundary_error(outcome.correct, outcome.unreached)

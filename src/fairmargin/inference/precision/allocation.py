@@ -1,8 +1,8 @@
-"""How many samples the cheap and the reference estimator measure in each group, for the least compute.
+"""Number of samples that the cheap and the reference estimator measure in each group, at the lowest cost.
 
-A group's squared error is  drawn2/n + pool2/N − known,  with n samples measured by the reference out of N by the cheap
-estimator. For a given error the cost n·c_r + N·c_c is least where n/N = √(drawn2/c_r) / √(pool2/c_c) (Neyman's
-allocation for two phases; W. Cochran, "Sampling techniques", 1977, chapter 12).
+A group's squared error is  drawn2/n + pool2/N − known,  if the reference measures n samples and the cheap estimator N.
+For a given error the cost n·c_r + N·c_c is lowest where n/N = √(drawn2/c_r) / √(pool2/c_c) (Neyman's allocation for two
+phases; W. Cochran, "Sampling techniques", 1977, chapter 12).
 """
 
 import math
@@ -11,29 +11,30 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
-from fairmargin.inference.control_variate import Means
 from fairmargin.inference.distributions import student_quantile
-from fairmargin.inference.log_contrast import rest_means
+from fairmargin.inference.precision.control_variate import Means
+from fairmargin.inference.precision.log_contrast import rest_means
 
-_FREEDOM = 40  # degrees that a planned interval is thought to have
-_NEARLY = 1.02  # times the least squared error there can be is as good: a hundredth of the width
-_STEP = 1.25  # by which a further round divides the squared error of a group at least
+_FREEDOM = 40  # degrees of freedom assumed for a planned interval
+_NEARLY = 1.02  # a squared error this many times the smallest possible one is accepted: 1 % of the width
+_STEP = 1.25  # factor by which a further round divides the squared error of a group at least
+_PRIOR_SAMPLES = 30  # number of samples as which the average over all groups counts in the variance of a group
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Errors:
-    """What each group's squared error is made of; one entry a group.
+    """Parts of each group's squared error, which is drawn2/n + pool2/N − known. One entry per group.
 
     Parameters
     ----------
     mean
-        The group's mean distance.
+        Mean distance of the group.
     drawn2, pool2, known
-        The squared error is drawn2/n + pool2/N − known.
+        Parts of the squared error.
     sizes
-        The most that N can be.
+        Largest possible N.
     able
-        The share of the samples that the reference would be asked about.
+        Share of the samples of the pool that the reference can measure, which are the correct ones.
     """
 
     mean: Floats
@@ -45,28 +46,27 @@ class Errors:
 
     @classmethod
     def of(cls, means: Means, sizes: Ints, *, finite: bool) -> "Errors":
-        """Estimate the errors from what some samples have shown, drawn by size where that is better.
+        """Estimate the parts from samples that were measured. The draw is by size in groups where that is better.
 
-        Thirty samples tell a variance to a quarter or so: each group's own is averaged with what is usual in all.
+        Thirty samples give a variance with an error of about a quarter. Each group's own value is therefore averaged
+        with the mean over all groups.
         """
         known = means.spread2 / sizes if finite else np.zeros(len(sizes))
         spread2, drawn2 = np.nan_to_num(means.spread2), np.nan_to_num(np.fmin(means.equal2, means.sized2))
-        drawn2 = spread2 * _towards_usual(drawn2, spread2, means.measured)
-        # So that with the reference on every correct sample of the pool, however drawn, the pool's own error is left.
+        drawn2 = spread2 * _towards_average(drawn2, spread2, means.measured)
+        # If the reference measures every correct sample of the pool, the error of the pool itself remains.
         pool2 = np.maximum(0.0, spread2 - drawn2 / np.maximum(means.share, 1e-12))
         return cls(np.nan_to_num(means.mean), drawn2, pool2, np.nan_to_num(known), sizes, means.share)
 
     @classmethod
     def of_reference_alone(cls, means: Means, sizes: Ints, *, finite: bool) -> "Errors":
-        """Return the errors without any cheap estimator: plain random samples."""
+        """Return the parts for plain random samples, without a cheap estimator."""
         spread2 = np.nan_to_num(means.spread2)
-        nothing = np.zeros(len(sizes))
-        return cls(
-            np.nan_to_num(means.mean), spread2, nothing, spread2 / sizes if finite else nothing, sizes, nothing + 1
-        )
+        zero = np.zeros(len(sizes))
+        return cls(np.nan_to_num(means.mean), spread2, zero, spread2 / sizes if finite else zero, sizes, zero + 1)
 
     def at(self, reference: Floats, pool: Floats) -> Floats:
-        """Return the squared errors with these numbers of samples of each kind."""
+        """Return the squared errors for these numbers of samples per group."""
         with np.errstate(divide="ignore", invalid="ignore"):
             first = np.where(self.drawn2 > 0, self.drawn2 / reference, 0.0)
             second = np.where(self.pool2 > 0, self.pool2 / pool, 0.0)
@@ -74,33 +74,34 @@ class Errors:
 
     @property
     def least(self) -> Floats:
-        """The squared errors with everything measured."""
+        """Squared errors if all samples are measured."""
         return self.at(np.maximum(1.0, self.able * self.sizes), self.sizes.astype(np.float64))
 
 
-def _towards_usual(drawn2: Floats, spread2: Floats, measured: Ints) -> Floats:
+def _towards_average(drawn2: Floats, spread2: Floats, measured: Ints) -> Floats:
+    """Return drawn2 / spread2 of each group, shrunk towards the mean over the groups."""
     with np.errstate(divide="ignore", invalid="ignore"):
         own = np.where(spread2 > 0, drawn2 / spread2, 0.0)
     seen = (spread2 > 0) & (measured > 0)
-    usual = float(own[seen].mean()) if seen.any() else 0.0
-    return np.asarray((measured * own + 30 * usual) / (measured + 30))
+    average = float(own[seen].mean()) if seen.any() else 0.0
+    return np.asarray((measured * own + _PRIOR_SAMPLES * average) / (measured + _PRIOR_SAMPLES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocation:
-    """How many samples of each group each estimator measures, and what that costs."""
+    """Numbers of samples that each estimator measures in each group, and their cost."""
 
     reference: Ints
     pool: Ints
     cost: float
 
     def at_least(self, other: "Allocation") -> "Allocation":
-        """Return the allocation that is nowhere smaller than another one, whose samples are measured already."""
+        """Return the elementwise maximum with another allocation, whose samples are measured already."""
         reference, pool = np.maximum(self.reference, other.reference), np.maximum(self.pool, other.pool)
         return Allocation(reference, pool, max(self.cost, other.cost))
 
     def exceeds(self, other: "Allocation") -> bool:
-        """Return whether it asks for any sample more than another one."""
+        """Return whether any number of samples is larger than in another allocation."""
         return bool((self.reference > other.reference).any() or (self.pool > other.pool).any())
 
 
@@ -114,18 +115,22 @@ def allocate(
     least: Ints,
     safety: float,
 ) -> Allocation:
-    """Return the samples that make every group’s σ as precise as asked; all samples where that is not enough.
+    """Return the cheapest allocation with which σ of every group is precise enough; all samples if none is.
 
     Parameters
     ----------
+    errors
+        Parts of the squared errors.
     precision, confidence
-        Half the width of every group's interval, and its confidence.
+        Half the width of every group's interval of σ, and its confidence.
+    finite
+        Whether the target is the mean over the existing samples instead of the population.
     costs
-        Of a sample: by the cheap estimator, by the reference.
+        Cost of one sample, for the cheap estimator and for the reference.
     least
-        Reference samples of each group at least, if there are so many.
+        Minimum number of reference samples in each group, if the group has as many.
     safety
-        By which factor variances may turn out larger than they seem.
+        Factor by which the true variances may exceed the estimated ones.
     """
     allowed = _allowed(errors, precision / math.sqrt(safety), confidence, finite)
     reference, pool = np.zeros(len(errors.mean)), np.zeros(len(errors.mean))
@@ -136,13 +141,13 @@ def allocate(
 
 
 def can_shrink(errors: Errors, plan: Allocation) -> Bools:
-    """Return which groups have samples left that would make their intervals noticeably shorter."""
+    """Return in which groups measuring all samples would make the interval noticeably shorter."""
     now = errors.at(plan.reference.astype(np.float64), plan.pool.astype(np.float64))
     return np.asarray(now > np.maximum(_NEARLY * errors.least, 1e-12 * errors.mean**2))
 
 
 def one_step_further(errors: Errors, plan: Allocation, which: Bools, costs: tuple[float, float]) -> Allocation:
-    """Return the cheapest plan with squared errors a fifth smaller in some groups, as far as they have samples."""
+    """Return the cheapest plan that reduces the squared errors of some groups by a fifth, as far as samples suffice."""
     now = errors.at(plan.reference.astype(np.float64), plan.pool.astype(np.float64))
     allowed = np.maximum(now / _STEP, _NEARLY * errors.least)
     reference, pool = plan.reference.copy(), plan.pool.copy()
@@ -153,12 +158,13 @@ def one_step_further(errors: Errors, plan: Allocation, which: Bools, costs: tupl
 
 
 def _allowed(errors: Errors, precision: float, confidence: float, finite: bool) -> Floats:
-    """Return the squared error v of each group for which all intervals are short enough.
+    """Return the squared error v of each group with which all intervals are short enough.
 
-    The interval of group h is short enough if Σ_g A[h, g] v_g ≤ b_h: its own error, and its rest's. Every group gets
-    the same share of what its own interval would allow it alone. (Prices for each interval would find the least cost;
-    tried on networks, they took a pilot's noise for truth, and what was measured was dearer and wider.) A group that
-    cannot have so small an error gets nearly the least it can have, and the others make up for it in their rest.
+    The interval of group h is short enough if Σ_g A[h, g] v_g ≤ b_h, which adds its own error and that of its rest.
+    Every group gets the same share of the error that its own interval alone would allow. (Dual prices of the intervals
+    would give the lowest cost. In experiments with networks they fitted the noise of the pilot, and the result was more
+    expensive and less precise.) A group that cannot reach its share gets nearly its smallest possible error, and the
+    other groups compensate in its rest.
     """
     floor = _NEARLY * errors.least
     weights, room = _constraints(errors.mean, errors.sizes, precision, confidence, finite)
@@ -177,22 +183,22 @@ def _allowed(errors: Errors, precision: float, confidence: float, finite: bool) 
 
 
 def _constraints(mean: Floats, sizes: Ints, precision: float, confidence: float, finite: bool) -> tuple[Floats, Floats]:
-    """Return A and b of Σ_g A[h, g] v_g ≤ b_h; a group without an interval, because a mean is 0, has no constraint."""
+    """Return A and b of Σ_g A[h, g] v_g ≤ b_h. A group without an interval, because a mean is 0, has no constraint."""
     z2 = student_quantile((1 + confidence) / 2, _FREEDOM) ** 2
     if len(mean) == 1:
         return np.ones((1, 1)), np.where(mean > 0, precision**2 / z2 * mean**2, 1.0)
-    nothing = np.zeros_like(mean)
-    rest = rest_means(mean, nothing, nothing, nothing + np.inf, sizes, finite=finite)
-    there = (mean > 0) & (rest.mean > 0)
-    own, others = np.where(there, mean, 1.0), np.where(there, rest.mean, 1.0)
+    zero = np.zeros_like(mean)
+    rest = rest_means(mean, zero, zero, zero + np.inf, sizes, finite=finite)
+    defined = (mean > 0) & (rest.mean > 0)
+    own, others = np.where(defined, mean, 1.0), np.where(defined, rest.mean, 1.0)
     share = np.where(np.eye(len(mean), dtype=np.bool_), 0.0, sizes) / (sizes.sum() - sizes)[:, None]
     weights = np.diag(1 / own**2) + (share / others[:, None]) ** 2
     room = precision**2 / z2 * (others / own) ** 2 - rest.error2 / others**2
-    return np.where(there[:, None], weights, 0.0), np.where(there, room, 1.0)
+    return np.where(defined[:, None], weights, 0.0), np.where(defined, room, 1.0)
 
 
 def _cheapest(errors: Errors, g: int, allowed: float, costs: tuple[float, float], least: int) -> tuple[float, float]:
-    """Return the numbers of reference and pool samples of one group that cost least."""
+    """Return the numbers of reference and pool samples of one group with the lowest cost."""
     size, able = float(errors.sizes[g]), float(errors.able[g])
     drawn2, pool2 = float(errors.drawn2[g]), float(errors.pool2[g])
     limit = allowed + float(errors.known[g])

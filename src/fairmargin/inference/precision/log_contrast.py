@@ -1,4 +1,4 @@
-"""Every group's mean against that of the rest, from means and their errors alone, on the log scale."""
+"""Comparison of each group's mean with that of the rest on the log scale, from means and their errors alone."""
 
 from dataclasses import dataclass, replace
 
@@ -11,17 +11,17 @@ from fairmargin.inference.units import sum_of_others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Contrast:
-    """Each group's mean and its σ on the log scale, by Student's t.
+class LogContrast:
+    """Mean and σ of each group with their limits, which are computed on the log scale.
 
     Parameters
     ----------
     mean
-        The mean of each group.
+        Mean of each group.
     alone, against_rest
-        The logarithms of the means, and of the ratios to the means of the rest.
+        Logarithms of the means, and of the ratios to the means of the rest.
     confidence
-        Of the limits.
+        Confidence of the limits.
     """
 
     mean: Floats
@@ -36,8 +36,7 @@ class Contrast:
 
     def sigma_limits(self, alpha: float) -> Limits:
         """Return limits of σ at level 1 − `alpha`, for each group alone."""
-        limits = self.against_rest.limits(alpha)
-        return Limits(np.expm1(limits.low), np.expm1(limits.high))
+        return self.against_rest.limits(alpha).transformed(np.expm1)
 
     @property
     def sigma_low(self) -> Floats:
@@ -61,25 +60,25 @@ class Contrast:
 
     @property
     def p(self) -> Floats:
-        """Two-sided p-value: that the group's mean is that of its rest. Not corrected for the number of groups."""
+        """Two-sided p-values of equality with the rest, not corrected for the number of groups."""
         return self.against_rest.p()
 
     @property
     def half_width(self) -> Floats:
-        """Half the width of the interval of σ; of the mean, relative to it, if there is one group. NaN: undefined."""
+        """Half the width of the interval of σ, or for a single group that of its mean divided by the mean."""
         if len(self.mean) == 1:
             return self.own_half_width
         return (self.sigma_high - self.sigma_low) / 2
 
     @property
     def own_half_width(self) -> Floats:
-        """What the group's own error leaves of `half_width` if the mean of the rest is known."""
+        """Half the width that the interval of σ would have if the mean of the rest were known exactly."""
         with np.errstate(invalid="ignore", divide="ignore"):
             scale = self.mean if len(self.mean) == 1 else self.mean / np.exp(self.against_rest.value)
             return np.asarray((self.mean_high - self.mean_low) / 2 / scale)
 
-    def without_limits(self) -> "Contrast":
-        """Return the same estimates, with unknown errors: limits and p-values are NaN."""
+    def without_limits(self) -> "LogContrast":
+        """Return the same estimates with unknown errors, so that limits and p-values are NaN."""
         nan = np.full_like(self.mean, np.nan)
         alone, against_rest = replace(self.alone, error=nan), replace(self.against_rest, error=nan)
         return replace(self, alone=alone, against_rest=against_rest)
@@ -87,7 +86,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rest:
-    """The mean of everyone outside each group, its squared error, and the degrees of freedom of that."""
+    """Mean of everyone outside each group, with its squared error, third cumulant and degrees of freedom."""
 
     mean: Floats
     error2: Floats
@@ -96,9 +95,9 @@ class Rest:
 
 
 def rest_means(mean: Floats, error2: Floats, third: Floats, freedom: Floats, sizes: Ints, *, finite: bool) -> Rest:
-    """Return the mean of each rest: the other groups, weighted by size.
+    """Return the mean of each rest: the mean of the other groups, weighted by their sizes.
 
-    Unless the target is these samples, the weights are random too.
+    For a population (`finite` is False) the error includes that of the weights, which are random too.
     """
     size = sizes.astype(np.float64)
     total = sum_of_others(size, axis=0)
@@ -114,8 +113,8 @@ def rest_means(mean: Floats, error2: Floats, third: Floats, freedom: Floats, siz
 
 def log_contrast(
     mean: Floats, error2: Floats, third: Floats, freedom: Floats, sizes: Ints, *, finite: bool, confidence: float
-) -> Contrast:
-    """Return σ(P) = Rob(P) / Rob(rest) − 1 with limits above −1, by the delta method; groups are independent.
+) -> LogContrast:
+    """Return σ(P) = Rob(P) / Rob(rest) − 1 with limits above −1, by the delta method for independent groups.
 
     A p-value is below α exactly where the limits at level 1 − α exclude 0.
 
@@ -134,4 +133,4 @@ def log_contrast(
         nothing = np.zeros_like(mean)
         alone = log_ratio(np.log(mean), own2, nothing, nothing, third / mean**3, freedom)
         contrast = log_ratio(ratio, own2, rest2, nothing, third / mean**3 - rest.third / rest.mean**3, joint)
-        return Contrast(mean, alone, contrast, confidence)
+        return LogContrast(mean, alone, contrast, confidence)

@@ -1,22 +1,22 @@
-"""Group means of an expensive distance from few of them and many cheap ones (a control variate).
+"""Group means of an expensive distance from a few of its values and many cheap distances (a control variate).
 
-Every sample of a pool has a cheap distance, few have the reference's distance r. With a prediction f of r from the
-cheap one,
+Every sample of a pool has a cheap distance, and some have the reference distance r. With a prediction f of r from the
+cheap distance,
 
-    mean of r  =  mean of f over the pool  +  mean of r − f over the few:
+    mean of r  =  mean of f over the pool  +  mean of r − f over the samples with r.
 
-the second part takes away what is wrong with the first, so that no prediction, however bad, makes the mean wrong; a
-good one makes its interval short. Predictions of a sample never come from a fit that has seen its r (cross-fitting).
-Misclassified samples have distance 0 either way, and need no reference.
+The second term corrects the error of the first, so that the mean is unbiased for every prediction; a good prediction
+makes the interval short. The prediction of a sample never comes from a fit that used its r (cross-fitting).
+Misclassified samples have distance 0 in both, and need no reference.
 
-Who is measured by the reference is drawn: in a group every correct sample has the chance min(1, k · size), where its
-size grows with its cheap distance if what is left to know of it does. Equal sizes are plain random samples.
+The samples for the reference are drawn at random: each correct sample of a group with probability min(1, k · size). Its
+size grows with its cheap distance if the unexplained part of r does. Equal sizes give plain random samples.
 
-How many samples it takes to know whether a few percent of a group lie far away: a mean depends on its farthest
-samples. If 2 % of the samples of a group lie 30 times as far as the others, they make up 38 % of the mean, and more
-than half of all draws of 30 samples contain none of them: the spread then looks small, and an interval made from it
-is wrong. Two precautions follow. No group counts as precise before so many samples are known that a far sample would
-have been among them; and no group's largest deviation counts as smaller than is usual in all groups.
+Number of samples: a mean depends on the largest distances. If 2 % of the samples of a group lie 30 times as far as the
+others, they contribute 38 % of the mean, and more than half of all draws of 30 samples contain none of them. The
+observed variance is then too small, and an interval from it is wrong. There are two precautions: a group counts as
+precise only after so many samples that a far sample would have been among them, and the largest deviation in a group
+counts as at least the average over all groups.
 
 References
 ----------
@@ -31,33 +31,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
-from fairmargin.inference.prediction import cross_predictions
+from fairmargin.inference.precision.prediction import cross_predictions
 
-_FLAT = 0.25  # of the mean cheap distance is in everyone's size: no weight is more than four times the mean one
-_FEWEST_DEGREES = 4.0  # below, Student's quantiles explode
-_HIGHEST = 0.99  # quantile of the cheap distances beyond which sizes grow no more
+_FLAT = 0.25  # part of the size that is equal for all samples, so that no weight exceeds four times the mean weight
+_FEWEST_DEGREES = 4.0  # quantiles of Student's t are very large with fewer
+_HIGHEST = 0.99  # quantile of the cheap distances above which sizes are equal
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """What is known of the samples of a pool.
+    """Samples of all groups with their cheap distances and, for some, their reference distances.
 
     Parameters
     ----------
     group
-        The position of each sample's group, 0 … G−1.
+        Group of each sample as a number 0 … G−1.
     sizes
-        How many samples each group has in all, of which the pool is a random part.
+        Number of samples that each group has in all. The pool is a random part of them.
     correct
-        Which samples may have a distance above 0, as far as the cheap estimator knows.
+        Whether each sample can have a distance above 0 according to the cheap estimator.
     cheap
-        Of every sample; `inf` is allowed. Equal numbers tell nothing: then the result is that of the reference alone.
+        Cheap distance of each sample; `inf` is allowed. If all are equal, the result is that of the reference alone.
     reference
-        NaN where it was not measured.
+        Reference distance of each sample; NaN where it was not measured.
     chance
-        With which each correct sample was to be measured by the reference, given the pool; above 0.
+        Probability with which each correct sample of the pool was drawn for the reference; above 0.
     size
-        By which larger samples would be drawn with a larger chance, see `sizes_by`; whether they were, `chance` says.
+        Size of each sample for a draw by size, see `sizes_by`. Needed also if the draw was not by size.
     """
 
     group: Ints
@@ -71,27 +71,26 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Means:
-    """Each group's mean, what is not known of it, and why; one entry a group.
+    """Estimated mean of each group, its error, and the parts of the error. One entry per group.
 
     Parameters
     ----------
     mean, error2, third, freedom
-        The estimate, its squared standard error, its third cumulant, and the degrees of freedom of the squared error.
+        Estimate, its squared standard error and third cumulant, and the degrees of freedom of the squared error.
     spread2
-        The variance of r, zeros included.
+        Variance of r over all samples, including those with distance 0.
     left2
-        The variance of r − f, zeros included.
+        Variance of r − f over all samples.
     equal2, sized2
-        What n correct samples measured by the reference leave of the squared error, times n, if drawn with equal
-        chances, or by size.
+        Squared error times n if the reference measures n correct samples, drawn with equal probabilities or by size.
     correlation
-        Of r with f, zeros included; 0 where there is none.
+        Correlation of r with f over all samples; 0 if f is useless.
     share
-        Of samples that are classified correctly.
+        Share of correct samples.
     pool, measured
-        Samples of the pool, and those of them that the reference measured.
+        Number of samples in the pool, and of those that the reference measured.
     largest
-        The share of the squared error that comes from one sample.
+        Largest share of the squared error that comes from one sample.
     """
 
     mean: Floats
@@ -110,7 +109,7 @@ class Means:
 
 
 def sizes_by(cheap: Floats) -> Floats:
-    """Return the size of each sample in the draw: a quarter is equal for all, the rest follows its cheap distance.
+    """Return the size of each sample for the draw: a quarter is equal for all, the rest grows with the cheap distance.
 
     >>> sizes_by(np.array([0.0, 1.0, 3.0])).round(2).tolist()
     [0.25, 0.81, 1.94]
@@ -123,7 +122,7 @@ def sizes_by(cheap: Floats) -> Floats:
 
 
 def chances(size: Floats, count: int, least: float = 0.0) -> Floats:
-    """Return chances min(1, max(least, k · size)) that add up to `count`, or to as many samples as there are.
+    """Return probabilities min(1, max(least, k · size)) that add up to `count`, or 1 if there are fewer samples.
 
     >>> chances(np.array([1.0, 1.0, 2.0, 8.0]), 2).round(2).tolist()
     [0.25, 0.25, 0.5, 1.0]
@@ -141,11 +140,17 @@ def chances(size: Floats, count: int, least: float = 0.0) -> Floats:
 
 
 def control_variate_means(pool: Pool, *, finite: bool) -> Means:
-    """Estimate the mean of the reference’s distance in every group.
+    """Estimate the mean reference distance of every group.
 
-    Guarantee: the estimate is that of the reference alone, only less certain, if the cheap distances are useless; with
-    the reference on every sample it is the plain mean. `finite`: the target is the mean over the samples there are
-    (`sizes`), and not over the population that they come from.
+    Guarantee: useless cheap distances give the estimate of the reference alone with a slightly larger error. If the
+    reference measured every sample, the estimate is the plain mean.
+
+    Parameters
+    ----------
+    pool
+        The samples.
+    finite
+        Whether the target is the mean over the `pool.sizes` existing samples instead of the population.
 
     >>> rng = np.random.default_rng(0)
     >>> cheap = rng.gamma(2, 1, 1000)
@@ -155,7 +160,7 @@ def control_variate_means(pool: Pool, *, finite: bool) -> Means:
     >>> bool(abs(found.mean[0] - 1.1 * cheap.mean()) < 0.03), bool(found.error2[0] < 0.002)
     (True, True)
     """
-    # A residual enters the error with the square of its weight, and so it does the fit.
+    # The fit uses squared weights, because a residual enters the error with the square of its weight.
     predicted = cross_predictions(pool.cheap, pool.reference, pool.chance**-2.0, pool.group, pool.correct)
     order = np.argsort(pool.group, kind="stable")
     cuts = np.searchsorted(pool.group[order], np.arange(1, len(pool.sizes)))
@@ -174,18 +179,18 @@ def control_variate_means(pool: Pool, *, finite: bool) -> Means:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """The samples of one group: what the reference found of few of them, and what is predicted of all."""
+    """Correct samples of one group: predictions of all, and reference distances of some."""
 
     total: int
     predicted: Floats  # of the correct samples
     sizes: Floats  # of the correct samples
-    chance: Floats  # from here on, of those that the reference measured
+    chance: Floats  # this and the following arrays have one entry per sample that the reference measured
     size: Floats
     weight: Floats
     offset: float  # mean of r − f
     centre: float  # mean of r
-    left: Floats  # r − f about its mean
-    deviation: Floats  # r about its mean
+    left: Floats  # r − f minus its mean
+    deviation: Floats  # r minus its mean
     residual2: Floats
     deviation2: Floats
 
@@ -204,7 +209,7 @@ class _Part:
         )  # fmt: skip
 
     def mean(self, everyone: int, finite: bool, usual_left2: float, usual_deviation2: float) -> tuple[float, ...]:
-        """Return the entries of `Means`; the largest squares count as no less than is usual."""
+        """Return the entries of `Means`. The largest squares count as at least the given averages over the groups."""
         n, able, total, weight = len(self.chance), len(self.predicted), self.total, self.weight
         share = able / total
         if not able:
@@ -213,12 +218,12 @@ class _Part:
             return (*(np.nan,) * 9, share, total, n, np.nan)
         unseen_left2 = max(0.0, usual_left2 - float(self.residual2.max())) / n
         unseen_deviation2 = max(0.0, usual_deviation2 - float(self.deviation2.max())) / n
-        # The variance of all, zeros included, from that of those that are not 0 by nature.
+        # Variance over all samples, from that over the correct ones.
         between2 = share * (1 - share) * self.centre**2
         spread2 = share * (float(weight @ self.deviation2) + unseen_deviation2) + between2
         left2 = share * (float(weight @ self.residual2) + unseen_left2)
         unknown = max(0.0, 1 / total - (1 / everyone if finite else 0.0))
-        # Each measured sample's part in the squared error: of the draw from the pool, then of the pool itself.
+        # Part of each measured sample in the squared error: of the draw from the pool, then of the pool itself.
         drawn = share**2 * weight**2 * (1 - self.chance) * self.residual2
         parts = drawn + share * weight * unknown * self.deviation2
         unseen2 = share**2 * (1 / n - 1 / able) * unseen_left2 + share * unknown * unseen_deviation2
@@ -240,10 +245,10 @@ class _Part:
 
 
 def _freedom(parts: Floats, error2: float) -> float:
-    """Return degrees of freedom of a squared error that is a sum of parts, 2 E² / Var: heavy tails leave few.
+    """Return the degrees of freedom of a squared error that is a sum of parts: half of 2 E² / Var.
 
-    Half of these: few samples of a skewed distance seldom hold those that show how heavy its tail is, and with all of
-    them intervals of 30 samples cover 92 % where 95 % is asked (tests/inference/test_control_variate.py).
+    The half is a correction: a few samples of a skewed distribution rarely show how heavy its tail is. Without it,
+    intervals from 30 samples cover 92 % instead of 95 % (tests/inference/test_control_variate.py).
     """
     n = len(parts)
     if error2 <= 0:
@@ -252,15 +257,15 @@ def _freedom(parts: Floats, error2: float) -> float:
     return min(n - 1.0, max(_FEWEST_DEGREES, error2**2 / noise)) if noise > 0 else n - 1.0
 
 
-FAR_SHARE = 0.02  # the share of far samples that should not be missed
-SAMPLES = 250  # of which none is far with a probability of 0.98^250 = 0.6 % at that share, and at most one of 4 %
+FAR_SHARE = 0.02  # smallest share of far samples that should be noticed
+SAMPLES = 250  # at that share, none of these is far with probability 0.98^250 = 0.6 %, and at most one with 4 %
 
 
 def samples_needed(sizes: Ints, *, finite: bool) -> Floats:
-    """Return how many samples of each group must be known before its interval can count as precise.
+    """Return the number of samples of each group that must be measured before its interval can count as precise.
 
-    For a population these are `SAMPLES`. If the target is the samples there are, fewer suffice: the probability that a
-    draw misses all far samples, `FAR_SHARE` of the group, is then (1 − n / size)^(FAR_SHARE · size).
+    For a population it is `SAMPLES`. For the existing samples (`finite`) fewer suffice: the probability that a draw of
+    n misses all far samples, which are `FAR_SHARE` of the group, is (1 − n / size)^(FAR_SHARE · size).
 
     >>> samples_needed(np.array([50, 500, 50_000]), finite=False).tolist()
     [250.0, 250.0, 250.0]
@@ -274,9 +279,9 @@ def samples_needed(sizes: Ints, *, finite: bool) -> Floats:
 
 
 def usual_largest2(largest2: Floats, scale: Floats) -> Floats:
-    """Return the least that counts as the largest squared deviation of each group: the mean over all, by their scales.
+    """Return the largest squared deviation that each group is assumed to have at least: the mean, in units of `scale`.
 
-    A far sample was drawn in some groups and not in others, although all may contain such samples. NaN: unknown.
+    All groups may contain far samples, although they were drawn in some groups only. NaN marks unknown deviations.
 
     >>> usual_largest2(np.array([900.0, 4.0, np.nan]), np.array([1.0, 2.0, 1.0])).tolist()
     [450.5, 1802.0, 450.5]

@@ -1,36 +1,37 @@
-"""Predictions of an expensive distance from a cheap one, none of them from a fit that has seen what it predicts."""
+"""Predictions of an expensive distance from a cheap one by cross-fitting."""
 
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
 
 FOLDS = 5
-_ROWS_A_KNOT, _MOST_KNOTS = 25, 4  # samples that allow for another bend of the curve
-_STEEPEST = 2.0  # of a group's own slope: with few samples a wild one is noise
+_SAMPLES_PER_KNOT, _MOST_KNOTS = 25, 4
+_STEEPEST = 2.0  # largest slope of a group; with few samples, steeper ones are noise
 _RIDGE = 1e-6
 
 
 def cross_predictions(cheap: Floats, reference: Floats, weight: Floats, group: Ints, usable: Bools) -> Floats:
-    """Predict the reference's distance minus the group's mean, by a common curve and a slope for each group.
+    """Predict the reference distance minus the group's mean, by a common curve and a slope for each group.
 
-    The curve is linear between a few knots, fitted by weighted least squares. What lies beyond the cheap distances that
-    have a reference's beside them, infinity included, is taken for the farthest of these. Samples with a reference's
-    distance are dealt to five folds, each predicted from the other four; all others get the mean of the five.
+    The curve is linear between a few knots and fitted by weighted least squares. Cheap distances outside the range in
+    which reference distances are known, including infinite ones, are replaced by the nearest end of the range. Samples
+    with a reference distance are divided into five folds, each predicted from the other four; all other samples get the
+    mean of the five predictions.
 
     Guarantee: a prediction never depends on the sample's own reference distance.
 
     Parameters
     ----------
     cheap
-        Of every sample.
+        Cheap distance of each sample.
     reference
-        NaN where it was not measured.
+        Reference distance of each sample; NaN where it was not measured.
     weight
-        How much a sample counts in the fit.
+        Weight of each sample in the fit.
     group
-        0 … G−1.
+        Group of each sample as a number 0 … G−1.
     usable
-        Which samples are looked at; the others are predicted as 0.
+        Whether each sample takes part; the prediction of the others is 0.
 
     >>> cheap = np.linspace(0, 1, 40)
     >>> known = np.where(np.arange(40) % 2 == 0, 2 * cheap, np.nan)
@@ -55,7 +56,7 @@ def cross_predictions(cheap: Floats, reference: Floats, weight: Floats, group: I
         curve = _basis(cheap, train)
         common = curve @ _least_squares(curve[train], reference[train], weight[train])
         slope = _slopes(common[train], reference[train], weight[train], group[train], groups)
-        # About 0 in every group: the slopes of the folds differ, and must not move what they multiply.
+        # Centred in every group, so that the different slopes of the folds do not shift the mean.
         tilted = slope[group] * (common - (sums(common) / counts)[group])
         out[held] = tilted[held]
         out[others] += tilted[others] / FOLDS
@@ -63,7 +64,7 @@ def cross_predictions(cheap: Floats, reference: Floats, weight: Floats, group: I
 
 
 def _places(group: Ints) -> Ints:
-    """Return each sample's place among those of its group, in the order given."""
+    """Return the position of each sample among those of its group."""
     order = np.argsort(group, kind="stable")
     sorted_groups = group[order]
     places = np.empty(len(group), dtype=np.int64)
@@ -71,19 +72,15 @@ def _places(group: Ints) -> Ints:
     return places
 
 
-def _seen(cheap: Floats) -> tuple[float, float]:
-    finite = cheap[np.isfinite(cheap)]
-    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-
-
 def _basis(cheap: Floats, train: Ints) -> Floats:
-    """Return the columns of a piecewise linear curve whose bends lie where those of the fitted samples do.
+    """Return the columns of a piecewise linear curve with knots at quantiles of the fitted samples.
 
-    A fold's own samples have no say in where the line ends: else none of them would ever lie beyond, where others do.
+    The range is that of the fitted samples too: otherwise predicted samples would never lie outside, unlike all others.
     """
-    low, high = _seen(cheap[train])
+    finite = cheap[train][np.isfinite(cheap[train])]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
     capped = np.clip(np.nan_to_num(cheap, nan=low, posinf=high), low, high)
-    knots = min(_MOST_KNOTS, len(train) // _ROWS_A_KNOT)
+    knots = min(_MOST_KNOTS, len(train) // _SAMPLES_PER_KNOT)
     at = np.unique(np.quantile(capped[train], np.arange(1, knots + 1) / (knots + 1))) if knots else np.empty(0)
     return np.stack([np.ones_like(capped), capped, *(np.maximum(capped - knot, 0.0) for knot in at)], axis=1)
 
@@ -98,7 +95,7 @@ def _least_squares(columns: Floats, target: Floats, weight: Floats) -> Floats:
 
 
 def _slopes(common: Floats, target: Floats, weight: Floats, group: Ints, groups: int) -> Floats:
-    """Return the slope of each group's reference distances on the common prediction, between 0 (of no use) and 2."""
+    """Return the slope of each group's reference distances on the common prediction, clipped to [0, 2]."""
 
     def sums(values: Floats) -> Floats:
         return np.bincount(group, weights=weight * values, minlength=groups).astype(np.float64)
