@@ -15,6 +15,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
+from fairmargin.core.undefined import reason_of
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import common_cap
 from fairmargin.inference.estimate import (
@@ -166,6 +167,27 @@ def test_point_values_up_to_a_radius_are_those_of_the_metrics() -> None:
     assert {row.group: row.sigma.value for row in result} == pytest.approx(expected)
     assert result.up_to == 0.8
     assert result.cap_reason == "36 of 108 finite distances above 0 (33 %) lie beyond 0.8, the radius asked for"
+
+
+def test_the_largest_robustness_bias_is_the_statistic_of_kolmogorov_and_smirnov_among_correct_samples() -> None:
+    values, groups = gammas(1.0, 1.1, 2.0), groups_of(60, 60, 60)
+    frame = audit(distances_of(values), groups, QUICK).to_frame().set_index("group")
+    for label, mask in groups:
+        expected = stats.ks_2samp(values[mask & (values > 0)], values[~mask & (values > 0)])
+        found = frame.loc[label, ["robustness_bias_max", "robustness_bias_radius"]].tolist()
+        assert found == pytest.approx([expected.statistic, expected.statistic_location])
+
+
+def test_the_largest_robustness_bias_looks_below_the_cap_only_and_needs_correct_samples_on_both_sides() -> None:
+    values = np.array([0.0, 1.0, 2.0, 8.0, 0.0, 2.0, 9.0, 9.0])
+    lower = Distances(values, [True] * 4 + [False] + [True] * 3, Bound.LOWER, Norm.L2)  # a certificate may be 0
+    frame = audit(lower, groups_of(4, 4), quick(up_to=5.0)).to_frame()
+    assert frame[["robustness_bias_max", "robustness_bias_radius"]].to_numpy().tolist() == [[0.5, 1.0]] * 2
+    nobody = audit(distances_of([0.0, 0.0, 1.0, 2.0]), groups_of(2, 2), QUICK).records()
+    assert [reason_of(row["robustness_bias_max"]) for row in nobody] == [
+        "no correct sample in group 'a'",
+        "no correct sample outside group 'b'",
+    ]
 
 
 def test_accuracy_has_the_exact_binomial_interval_and_the_curve_kolmogorovs_band() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
-from fairmargin.analyses import network_sentences
-from fairmargin.analyses.network_numbers import (
+from fairmargin.analyses.networks import sentences as network_sentences
+from fairmargin.analyses.networks.numbers import (
     NetworkColumn,
     accuracy_board,
     at_the_end,
@@ -20,7 +20,7 @@ from fairmargin.analyses.network_numbers import (
     quantities,
     read_rows,
 )
-from fairmargin.analyses.networks import sections_over_networks
+from fairmargin.analyses.networks.sections import sections_over_networks
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import LESS_ROBUST, NO_DIFFERENCE, TOO_FEW

@@ -1,7 +1,7 @@
 """From distances and groups to a verdict that can be defended."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,6 +37,7 @@ from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
+from fairmargin.core.undefined import Undefined
 from fairmargin.errors import InputError
 from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits
@@ -171,7 +172,12 @@ class AuditResult(GroupTable[GroupResult]):
         return _section(self)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row per group, every number in a column of its own."""
+        """Return one row per group, every number in a column of its own.
+
+        `robustness_bias_max` is the largest |Pr(d > τ | group) − Pr(d > τ | rest)| among correct samples over all radii τ
+        (Nanda 2021, Eq. 2), and `robustness_bias_radius` the smallest τ at which it is reached. Both describe these
+        samples and ignore `control`.
+        """
         return [
             {
                 "partition": self.partition,
@@ -179,12 +185,14 @@ class AuditResult(GroupTable[GroupResult]):
                 "sigma_alone_low": row.sigma_alone.low,
                 "sigma_alone_high": row.sigma_alone.high,
                 **columns_of(row, ("unreached", "p", "p_adjusted", "dropped")),
+                "robustness_bias_max": bias,
+                "robustness_bias_radius": radius,
                 "bound": row.robustness.bound.value,
                 "verdict": row.verdict,
                 "finding": self.finding(row),
                 "up_to": self.up_to,
             }
-            for row in self.groups
+            for row, (bias, radius) in zip(self.groups, _largest_biases(self), strict=True)
         ]
 
 
@@ -477,6 +485,31 @@ def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, .
         f'than half of the advantage of {names} would be left. One very weak group makes every other "more robust than '
         'the rest".'
     )
+
+
+def _largest_biases(result: AuditResult) -> Iterator[tuple[float, float]]:
+    """Yield the largest robustness bias of every group over all radii, and the smallest radius that has it.
+
+    The bias changes only at distances of samples. Radii from the cap on are left out: distances are not known there.
+    """
+    curves = [row.curve for row in result]
+    correct = [round(row.accuracy.value * len(row.curve)) for row in result]
+    pooled = RobustnessCurve(np.concatenate([curve.values for curve in curves]))
+    radii = pooled.steps()[0]
+    radii = radii[radii < result.up_to]
+    beyond = len(pooled) * np.asarray(pooled.at(radii))
+    for row, curve, hits in zip(result, curves, correct, strict=True):
+        rest = sum(correct) - hits
+        reason = row.reason if row.verdict == NOT_COMPARABLE else ""
+        if not hits or not rest:
+            reason = f"no correct sample {'outside' if hits else 'in'} group {row.group!r}"
+        if reason:
+            yield Undefined(reason), Undefined(reason)
+            continue
+        own = len(curve) * np.asarray(curve.at(radii))
+        bias = abs(own / hits - (beyond - own) / rest)
+        largest = int(bias.argmax())
+        yield float(bias[largest]), float(radii[largest])
 
 
 # What console and report show --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVa
 from fairmargin.core import codec
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import Estimate
+from fairmargin.presentation.html import section_html
 from fairmargin.presentation.section import Section
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ Row = TypeVar("Row", bound=GroupRow)
 
 
 class GroupTable(ABC, Generic[Row]):
-    """Behaviour of a frozen dataclass with a `partition` and a tuple of `groups`. It has no fields of its own.
+    """Mixin without fields for results: frozen dataclasses with `FORMAT`, `partition` and a tuple of `groups`.
 
-    A result declares `groups` again with the type of its rows, from which it is read back.
+    A result declares the type of its rows again in `groups`: the JSON codec reads it from there. In a notebook a result
+    shows the sentences and tables of its section.
     """
 
     __slots__ = ()
@@ -97,7 +99,7 @@ class GroupTable(ABC, Generic[Row]):
         return "\n".join([self.title, *(f"  {sentence}" for sentence in self.sentences())])
 
     def _repr_html_(self) -> str:
-        return self.to_frame().to_html(index=False)
+        return section_html(self.section())
 
 
 def columns_of(row: Any, names: tuple[str, ...]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from fairmargin.analyses.adequacy import NOTHING_TO_SETTLE
 from fairmargin.analyses.bracket import Bracket
-from fairmargin.analyses.networks import sections_over_networks
+from fairmargin.analyses.networks.sections import sections_over_networks
 from fairmargin.analyses.robust_accuracy import attacks_together
 from fairmargin.core.bound import Bound
 from fairmargin.presentation.formatting import plain

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fairmargin.analyses.network_numbers import (
+from fairmargin.analyses.networks.numbers import (
     JUDGED,
     Board,
     Course,

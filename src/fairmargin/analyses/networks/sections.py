@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairmargin.analyses.network_numbers import (
+from fairmargin.analyses.networks.numbers import (
     AS_GIVEN,
     Board,
     Course,
@@ -27,7 +27,7 @@ from fairmargin.analyses.network_numbers import (
     quantities,
     read_rows,
 )
-from fairmargin.analyses.network_sentences import (
+from fairmargin.analyses.networks.sentences import (
     MARKS_READING,
     METHOD,
     SEEDS_READING,
