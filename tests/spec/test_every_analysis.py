@@ -23,6 +23,7 @@ from fairmargin.analyses.training import EpochRow, TrainingCourse
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
+from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.report.draw import draw
 from fairmargin.report.page import render
@@ -169,6 +170,25 @@ def test_the_table_has_a_row_for_every_group(kind):
     assert found["M"] is found.groups[1]
     with pytest.raises(InputError, match="has no group 'x'; it has 'F', 'M', 'rare'"):
         found["x"]
+
+
+@every_kind
+def test_the_numbers_of_the_table_are_those_of_the_rows(kind):
+    found = made(kind)
+    compared = 0
+    for record in found.records():
+        row = found[record["group"]]
+        for name, value in record.items():
+            held = getattr(row, name, None)
+            if isinstance(held, Estimate):
+                value, held = (
+                    [record[f"{name}{end}"] for end in ("", "_low", "_high")],
+                    [held.value, held.low, held.high],
+                )
+            if isinstance(held, str | int | float | list):
+                np.testing.assert_equal(value, held)
+                compared += 1
+    assert compared > 0
 
 
 @every_kind

@@ -174,7 +174,7 @@ class AuditResult(GroupTable[GroupResult]):
     def records(self) -> list[dict[str, Any]]:
         """Return one row per group, every number in a column of its own.
 
-        `robustness_bias_max` is the largest |Pr(d > τ | group) − Pr(d > τ | rest)| among correct samples over all radii τ
+        `robustness_bias_max` is the largest |Pr(d > τ | group) − Pr(d > τ | rest)| of correct samples over all radii τ
         (Nanda 2021, Eq. 2), and `robustness_bias_radius` the smallest τ at which it is reached. Both describe these
         samples and ignore `control`.
         """
