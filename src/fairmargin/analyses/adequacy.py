@@ -4,16 +4,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
 from fairmargin.analyses.alarms import (
-    ALARMS,
-    MEANINGS,
     NO_GRADIENT,
-    REASONS,
-    THRESHOLDS,
+    SIGNS,
     Alarm,
     Kind,
     alarms_of,
@@ -61,7 +58,6 @@ NOT_SETTLED: Final = "not settled"
 UNDECIDED: Final = "undecided"
 NOTHING: Final = "nothing to settle"
 Settlement = Literal["settled", "not settled", "undecided", "too few samples", "nothing to settle"]
-SETTLEMENTS: Final[tuple[Settlement, ...]] = get_args(Settlement)
 
 TOLERANCE = 0.02
 FEWEST = 10  # of fewer samples a quarter could have moved unseen: 1 − 0.05^(1/10) = 26 %
@@ -208,7 +204,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
     def alarm_sentences(self) -> list[str]:
         """Return for every kind of alarm that was raised what it means, where, at what share, and what follows."""
         sentences = []
-        for kind in ALARMS:
+        for kind in SIGNS:
             raised = [(row, alarm) for row in self for alarm in row.raised if alarm.kind == kind]
             raised.sort(key=lambda pair: -pair[1].share.value)
             where = [
@@ -217,13 +213,31 @@ class Adequacy(GroupTable[GroupAdequacy]):
                 for row, alarm in raised
             ]
             if where:
-                what = f"{kind[0].upper()}{kind[1:]} ({MEANINGS[kind]})"
+                what = f"{kind[0].upper()}{kind[1:]} ({SIGNS[kind].meaning})"
                 sentences.append(f"{what}: {listed(where)}. {consequence(kind, len(where))}")
         return sentences
 
     def section(self) -> Section:
         """Return whether the gaps have settled, the alarms, and σ at every budget."""
-        return _section(self)
+        title = f"Was the attack strong enough? By {plain(self.partition)}"
+        if not self.groups:
+            return Section(title, about=self.estimator, answer=self.headline)
+        audited = f"audited at {self.budgets[self.audited]}, checked up to {self.budgets[-1]}"
+        return Section(
+            title=title,
+            about=" · ".join(filter(None, (self.estimator, audited))),
+            answer=self.headline,
+            findings=tuple(self.finding(row) for row in self),
+            cautions=tuple(self.alarm_sentences()),
+            tables=(_changes_table(self),),
+            figures=(budget_courses(self),),
+            further=(Section("Every alarm, raised or not", tables=(_alarms_table(self),)),),
+            explanations=(
+                Explanation(_TOPIC, _PLAINLY),
+                Explanation(_TOPIC, _READING),
+                *(Explanation(_ALARMS, _alarm_meaning(kind), kind) for kind in SIGNS),
+            ),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for other programs: also whether each alarm was raised."""
@@ -356,7 +370,7 @@ class Evidence:
                 f"{len(self.budgets)} names."
             )
         if not 0 <= self.audited < len(self.runs):
-            raise InputError(f"`audited` must be one of 0..{len(self.runs) - 1}; given {self.audited}.")
+            raise InputError(f"must be one of 0..{len(self.runs) - 1}", field="audited", given=self.audited)
         first = self.runs[0]
         for run in (*self.runs, *self.looks.values()):
             asked, expected = ((each.norm, each.subject, each.keep, len(each)) for each in (run, first))
@@ -411,7 +425,7 @@ def settle(
     confidence: float = 0.95,
     up_to: float = math.inf,
 ) -> Adequacy:
-    """Tell whether more steps of an attack still move the gap between groups, and for which groups alarms are raised.
+    """Decide whether more steps of an attack still move the gap between groups, and for which groups to raise alarms.
 
     What the audit reports, σ at the audited budget, is compared with the best that all budgets together found, paired
     sample by sample: every input found is an upper bound whatever the budget, so that the least is the nearest to the
@@ -427,7 +441,7 @@ def settle(
     partition
         The groups of the same samples.
     estimator
-        How the distances were measured, in words.
+        Name and settings of the estimator.
     sizes
         How many samples each group of the partition has in all, where only some of them were measured.
     tolerance
@@ -540,13 +554,13 @@ def check_settings(tolerance: float, confidence: float, up_to: float) -> None:
     """Refuse what `settle` cannot work with, before anything is measured for it."""
     for name, value in (("tolerance", tolerance), ("confidence", confidence), ("up_to", up_to)):
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise InputError(f"`{name}` must be a number; given {value!r}.")
+            raise InputError("must be a number", field=name, given=value)
     if not 0 < tolerance < math.inf:
-        raise InputError(f"`tolerance` must be above 0, for instance 0.02; given {tolerance!r}.")
+        raise InputError("must be above 0, for instance 0.02", field="tolerance", given=tolerance)
     if not 0.5 <= confidence < 1:
-        raise InputError(f"`confidence` must lie in [0.5, 1), for instance 0.95; given {confidence!r}.")
+        raise InputError("must lie in [0.5, 1), for instance 0.95", field="confidence", given=confidence)
     if not up_to > 0:
-        raise InputError(f"`up_to` must be a radius above 0; given {up_to!r}.")
+        raise InputError("must be a radius above 0", field="up_to", given=up_to)
 
 
 # What console and report show --------------------------------------------------------------------------------------
@@ -561,7 +575,7 @@ _PLAINLY = (
 _READING = (
     "An attack finds an upper bound: with more steps it may find something nearer. If it gains more in one group than "
     "in another, the gap between them is partly the attack’s. Therefore some samples of each group, chosen by their "
-    "content, as if by lot, were measured again at other budgets. σ as audited is compared with σ of the best that all "
+    "content, were measured again at other budgets. σ as audited is compared with σ of the best that all "
     "budgets found, each sample with itself. Settled: the interval of the change lies within the tolerance; not "
     "settled: outside; undecided: neither. A larger budget alone may end farther away, in another place; the best "
     "found so far cannot."
@@ -569,28 +583,6 @@ _READING = (
 _MARKS: dict[str, Mark] = {SETTLED: GOOD, NOT_SETTLED: BAD, UNDECIDED: UNSURE, TOO_FEW: UNSURE, NOTHING: ""}
 _TOPIC = "Was the attack strong enough?"
 _ALARMS = "What the alarms mean"
-
-
-def _section(result: Adequacy) -> Section:
-    title = f"Was the attack strong enough? By {plain(result.partition)}"
-    if not result.groups:
-        return Section(title, about=result.estimator, answer=result.headline)
-    audited = f"audited at {result.budgets[result.audited]}, checked up to {result.budgets[-1]}"
-    return Section(
-        title=title,
-        about=" · ".join(filter(None, (result.estimator, audited))),
-        answer=result.headline,
-        findings=tuple(result.finding(row) for row in result),
-        cautions=tuple(result.alarm_sentences()),
-        tables=(_changes_table(result),),
-        figures=(budget_courses(result),),
-        further=(Section("Every alarm, raised or not", tables=(_alarms_table(result),)),),
-        explanations=(
-            Explanation(_TOPIC, _PLAINLY),
-            Explanation(_TOPIC, _READING),
-            *(Explanation(_ALARMS, _alarm_meaning(kind), kind) for kind in THRESHOLDS),
-        ),
-    )
 
 
 def _changes_table(result: Adequacy) -> Table:
@@ -656,8 +648,9 @@ def _alarm_cell(alarm: Alarm) -> Cell:
 
 
 def _alarm_meaning(kind: Kind) -> str:
-    above = "Raised by any sample" if THRESHOLDS[kind] == 0 else f"Raised above {percent(THRESHOLDS[kind])}"
-    return f"{MEANINGS[kind][0].upper()}{MEANINGS[kind][1:]}. {consequence(kind)} {above}: {REASONS[kind]}."
+    sign = SIGNS[kind]
+    above = f"Raised above {percent(sign.threshold)}" if sign.threshold else "Raised by any sample"
+    return f"{sign.meaning[0].upper()}{sign.meaning[1:]}. {consequence(kind)} {above}: {sign.reason}."
 
 
 def budget_courses(result: Adequacy) -> Courses:

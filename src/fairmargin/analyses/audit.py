@@ -28,7 +28,7 @@ from fairmargin.analyses.section_parts import (
     sigma_intervals,
     verdicts_explained,
 )
-from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
+from fairmargin.analyses.summary import bound_warning, by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
@@ -56,6 +56,7 @@ from fairmargin.presentation.formatting import (
     plain,
     quoted,
     radius_words,
+    several,
 )
 from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
 
@@ -169,7 +170,41 @@ class AuditResult(GroupTable[GroupResult]):
 
     def section(self) -> Section:
         """Return every group against the rest, the curves, and the partition as a whole."""
-        return _section(self)
+        headline, *more = self.summary()
+        rows = by_sigma(self.groups)
+        capped = f"capped at {number(self.up_to)}" if math.isfinite(self.up_to) else ""
+        size = f"{several(self.overall.size, 'sample')} in {several(len(rows), 'group')}"
+        return Section(
+            title=f"By {plain(self.partition)}",
+            about=" · ".join(
+                filter(None, (self.bound.words, f"{self.norm} norm", size, capped and f"distances {capped}"))
+            ),
+            answer=headline,
+            sentences=tuple(more),
+            findings=tuple(self.finding(row) for row in rows),
+            cautions=self.warnings,
+            notes=tuple(self.notes()),
+            tables=(_groups_table(self, rows, capped),),
+            figures=(
+                robustness_curves(
+                    self,
+                    alt=f"Curves: the share still classified correctly against the perturbation radius. {headline}",
+                ),
+                sigma_intervals(
+                    self.groups,
+                    self.confidence,
+                    alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
+                ),
+            ),
+            further=(Section("The partition as a whole", tables=(_overall_table(self, capped),)),),
+            explanations=(
+                Explanation(CURVES_TOPIC, CURVE_READING),
+                Explanation(SIGMA_TOPIC, SIGMA_MEANING),
+                *verdicts_explained(),
+                *bounds_explained([self.bound]),
+            ),
+            method=self.method,
+        )
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row per group, every number in a column of its own.
@@ -250,7 +285,9 @@ def _audited(distances: Distances, partition: Partition, chosen: AuditSettings, 
         control="" if chosen.control is None else chosen.control.name,
         clustered=cluster is not None,
         method=_method(chosen, contrasts),
-        warnings=(*filter(None, [cut.warning]), *warnings_of(values, partition, rows, distances.bound)),
+        warnings=tuple(
+            filter(None, (cut.warning, _weak_group(values, partition, rows), bound_warning(distances.bound, rows)))
+        ),
     )
 
 
@@ -268,12 +305,12 @@ def _rows(
     bound = distances.bound
     rows = []
     for i, (label, mask) in enumerate(partition):
-        verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
+        verdict, size = verdict_of(i, contrasts, float(adjusted[i]), settings), effective_number(mask, cluster)
         rows.append(
             GroupResult(
                 group=label,
                 size=int(mask.sum()),
-                accuracy=_accuracy(distances, mask, settings, cluster),
+                accuracy=share_of(distances.correct[mask], size, settings),
                 unreached=float(distances.unreached[mask].mean()),
                 robustness=_robustness(i, label, means, bound),
                 sigma=_sigma(i, label, contrasts, family.sigma, bound),
@@ -282,23 +319,23 @@ def _rows(
                 p=float(contrasts.p[i]),
                 p_adjusted=float(adjusted[i]),
                 verdict=verdict,
-                reason=reason_without_verdict(label, verdict, i, contrasts, settings),
+                reason=reason_without_verdict(verdict, i, contrasts, settings),
                 curve=RobustnessCurve.of(distances, mask),
-                band=band(_effective(mask, cluster), settings.confidence),
+                band=band(size, settings.confidence),
                 dropped=float(contrasts.dropped[i]),
             )
         )
     return tuple(rows)
 
 
-def _accuracy(distances: Distances, mask: Bools, settings: AuditSettings, cluster: Ints | None) -> Estimate:
-    """Return the accuracy with its exact binomial interval; samples of a cluster count as copies of each other."""
-    share, size = float(distances.correct[mask].mean()), _effective(mask, cluster)
-    low, high = binomial_interval(share * size, size, settings.confidence)
-    return Estimate(share, low, high, Bound.EXACT)
+def share_of(hits: Bools, size: float, settings: AuditSettings, bound: Bound = Bound.EXACT) -> Estimate:
+    """Return the share of hits with its exact binomial interval, as if there were `size` independent samples."""
+    value = float(hits.mean())
+    return Estimate(value, *binomial_interval(value * size, size, settings.confidence), bound)
 
 
-def _effective(mask: Bools, cluster: Ints | None) -> float:
+def effective_number(mask: Bools, cluster: Ints | None) -> float:
+    """Return the effective number of independent samples: those of one cluster count as copies of each other."""
     if cluster is None:
         return float(mask.sum())
     return effective_size(np.unique(cluster[mask], return_counts=True)[1].astype(np.float64))
@@ -318,7 +355,7 @@ def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Boun
     value, ratio = float(contrasts.sigma[i]), bound / bound
     if math.isnan(value) or math.isinf(value):
         return Estimate.undefined(
-            _no_contrast(i, label, contrasts) or f"the rest of group {label!r} has robustness 0", ratio
+            no_contrast(i, label, contrasts) or f"the rest of group {label!r} has robustness 0", ratio
         )
     if min(contrasts.units[i], contrasts.rest_units[i]) < 2:
         return Estimate(value, math.nan, math.nan, ratio, f"group {label!r} or its rest has 1 sample: no interval")
@@ -338,7 +375,7 @@ def _around(value: float, low: float, high: float, scale: float = 1.0) -> tuple[
 
 
 def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
-    reason = _no_contrast(i, label, contrasts)
+    reason = no_contrast(i, label, contrasts)
     if reason:
         return Estimate.undefined(reason, bound)
     value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
@@ -348,7 +385,8 @@ def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound)
     return Estimate(*_around(value, low, high, float(scale)), bound)
 
 
-def _no_contrast(i: int, label: str, contrasts: Contrasts) -> str:
+def no_contrast(i: int, label: str, contrasts: Contrasts) -> str:
+    """Return why group number `i` has no contrast with its rest; empty if it has one."""
     if contrasts.rest_units[i] == 0:
         return f"there is no sample outside group {label!r}"
     if contrasts.dropped[i] == 1:
@@ -364,14 +402,14 @@ def _overall(
     settings: AuditSettings,
     cluster: Ints | None,
 ) -> OverallResult:
-    everyone = np.ones(len(distances), dtype=np.bool_)
+    everyone = effective_number(np.ones(len(distances), dtype=np.bool_), cluster)
     bound = distances.bound
     worst = int(means.mean.argmin())
     one_is_less_robust = any(row.verdict == LESS_ROBUST for row in rows)
     worst_limits = spread.worst_limits(means, settings.confidence, one_is_less_robust=one_is_less_robust)
     return OverallResult(
         size=len(distances),
-        accuracy=_accuracy(distances, everyone, settings, cluster),
+        accuracy=share_of(distances.correct, everyone, settings),
         robustness=_mean_over_groups(means, settings, bound),
         variance=_spread(means, spread.variance, settings, bound),
         relative_variance=_spread(means, spread.relative_variance, settings, bound),
@@ -423,7 +461,7 @@ def _method(settings: AuditSettings, contrasts: Contrasts) -> str:
     )
 
 
-def reason_without_verdict(label: str, verdict: Verdict, i: int, contrasts: Contrasts, settings: AuditSettings) -> str:
+def reason_without_verdict(verdict: Verdict, i: int, contrasts: Contrasts, settings: AuditSettings) -> str:
     """Say why a group has no verdict; empty where it has one."""
     if verdict == TOO_FEW:
         own_is_small = contrasts.units[i] <= contrasts.rest_units[i]
@@ -437,29 +475,6 @@ def reason_without_verdict(label: str, verdict: Verdict, i: int, contrasts: Cont
         name = "the control" if settings.control is None else repr(settings.control.name)
         return f"{percent(contrasts.dropped[i])} of the samples lie in strata of {name} that lack one side"
     return ""
-
-
-def warnings_of(values: Floats, partition: Partition, rows: tuple[GroupResult, ...], bound: Bound) -> tuple[str, ...]:
-    """Return what a reader must know before quoting a verdict."""
-    warnings = []
-    weak = _weak_group(values, partition, rows)
-    if weak:
-        warnings.append(weak)
-    verdicts = {row.verdict for row in rows}
-    if bound is Bound.UPPER and verdicts & {LESS_ROBUST, MORE_ROBUST}:
-        warnings.append(
-            "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: "
-            "an attack that is weaker on one group could pass for unfairness. Check with a stronger attack or a "
-            "certificate."
-        )
-    if bound is Bound.LOWER and verdicts & {LESS_ROBUST, MORE_ROBUST}:
-        warnings.append(
-            "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
-            "certificate that is looser for one group could pass for unfairness. Check with an attack."
-        )
-    if bound is Bound.NEITHER:
-        warnings.append("The distances are a proxy: they bound the true distance on neither side.")
-    return tuple(warnings)
 
 
 def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, ...]) -> str:
@@ -515,47 +530,9 @@ def _largest_biases(result: AuditResult) -> Iterator[tuple[float, float]]:
 # What console and report show --------------------------------------------------------------------------------------
 
 
-def _section(result: AuditResult) -> Section:
-    headline, *more = result.summary()
-    rows = by_sigma(result.groups)
-    capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
-    groups = f"{len(rows):,} group{'' if len(rows) == 1 else 's'}"
-    size = f"{result.overall.size:,} samples in {groups}"
-    return Section(
-        title=f"By {plain(result.partition)}",
-        about=" · ".join(
-            filter(None, (result.bound.words, f"{result.norm} norm", size, capped and f"distances {capped}"))
-        ),
-        answer=headline,
-        sentences=tuple(more),
-        findings=tuple(result.finding(row) for row in rows),
-        cautions=result.warnings,
-        notes=tuple(result.notes()),
-        tables=(_groups_table(result, rows, capped),),
-        figures=(
-            robustness_curves(
-                result, alt=f"Curves: the share still classified correctly against the perturbation radius. {headline}"
-            ),
-            sigma_intervals(
-                result.groups,
-                result.confidence,
-                alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
-            ),
-        ),
-        further=(Section("The partition as a whole", tables=(_overall_table(result, capped),)),),
-        explanations=(
-            Explanation(CURVES_TOPIC, CURVE_READING),
-            Explanation(SIGMA_TOPIC, SIGMA_MEANING),
-            *verdicts_explained(),
-            *bounds_explained([result.bound]),
-        ),
-        method=result.method,
-    )
-
-
 def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> Table:
     distance = decimals_of([row.robustness for row in rows] + [row.gap_to_rest for row in rows])
-    several = len(rows) > 2
+    many = len(rows) > 2
     unreached, dropped = any(row.unreached > 0 for row in rows), any(row.dropped > 0 for row in rows)
     level = f"{level_text(result.confidence)} interval"
     columns = [
@@ -574,7 +551,7 @@ def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> 
         (
             group_cell(row.group),
             Cell(row.verdict),
-            share(row.sigma, signed=True, alone=row.sigma_alone if several else None),
+            share(row.sigma, signed=True, alone=row.sigma_alone if many else None),
             p_cell(row.p_adjusted),
             length(row.robustness, distance),
             share(row.accuracy, signed=False),
@@ -593,7 +570,7 @@ def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> 
         caption=(
             f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ and "
             "of the gap hold for all groups at once, as p does: they exclude 0 exactly where the verdict is “less "
-            f"robust” or “more robust”.{alone if several else ''} Distances in {result.norm}."
+            f"robust” or “more robust”.{alone if many else ''} Distances in {result.norm}."
         ),
         label=f"Groups of {plain(result.partition)}",
     )

@@ -204,7 +204,20 @@ class Bracket(GroupTable[GroupBracket]):
 
     def section(self) -> Section:
         """Return the limits of every group, for these samples and for the population."""
-        return _section(self)
+        low, high = self.variance
+        whose = "" if self.subject == _MODEL else f"of the {plain(self.subject)} model"
+        limits = f"V_f, the variance of the groups’ mean distances, lies between {number(low)} and {number(high)}."
+        return Section(
+            title=f"What is certain, by {plain(self.partition)}",
+            about=" · ".join(filter(None, (whose, f"{self.norm} norm", radius_of(self.up_to)))),
+            answer=self.headline,
+            sentences=(limits,),
+            findings=tuple(self.finding(row) for row in self.ordered()),
+            notes=tuple(self.notes()),
+            tables=(_limits_table(self),),
+            figures=(bracket_intervals(self),),
+            explanations=(Explanation("What is certain", _READING),),
+        )
 
     def finding(self, row: GroupBracket) -> str:
         """Return what the bounds of one group prove, of which model, and up to which radius."""
@@ -527,23 +540,6 @@ _MARKS: dict[str, shown.Mark] = {
     NOT_COMPARABLE: shown.MISSING,
 }
 _WIDEST = 3.0  # σ of more than this is drawn as an open end
-
-
-def _section(result: Bracket) -> Section:
-    low, high = result.variance
-    whose = "" if result.subject == _MODEL else f"of the {plain(result.subject)} model"
-    limits = f"V_f, the variance of the groups’ mean distances, lies between {number(low)} and {number(high)}."
-    return Section(
-        title=f"What is certain, by {plain(result.partition)}",
-        about=" · ".join(filter(None, (whose, f"{result.norm} norm", radius_of(result.up_to)))),
-        answer=result.headline,
-        sentences=(limits,),
-        findings=tuple(result.finding(row) for row in result.ordered()),
-        notes=tuple(result.notes()),
-        tables=(_limits_table(result),),
-        figures=(bracket_intervals(result),),
-        explanations=(Explanation("What is certain", _READING),),
-    )
 
 
 def _limits_table(result: Bracket) -> Table:

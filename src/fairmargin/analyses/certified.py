@@ -126,7 +126,7 @@ def certified_mean(
     values = _certified(distances, partition, alpha)
     if largest is not None and not (math.isfinite(largest) and largest >= values.max()):
         raise InputError(
-            f"`largest` must be the largest radius attainable; given {largest}, but a sample has {values.max():g}."
+            f"must be the largest radius attainable; a sample has {values.max():g}", field="largest", given=largest
         )
     result = {}
     for label, mask in partition:
@@ -168,10 +168,10 @@ def certified_accuracy(
     """
     values = _certified(distances, partition, alpha)
     if not np.iterable(radii):
-        raise InputError(f"`radii` must hold numbers, for instance [0.25, 0.5]; given {radii!r}.")
+        raise InputError("must hold numbers, for instance [0.25, 0.5]", field="radii", given=radii)
     for radius in radii:
         if not 0 <= radius < math.inf:
-            raise InputError(f"`radii` must hold numbers that are not negative; given {radius!r}.")
+            raise InputError("must hold numbers that are not negative", field="radii", given=radius)
     result = {}
     for label, mask in partition:
         own = values[mask]
@@ -201,9 +201,9 @@ def _certified(distances: Distances, partition: Partition, alpha: float) -> Floa
 
 def _check(alpha: float, confidence: float) -> None:
     if not is_number(alpha) or not 0 <= alpha < 0.5:
-        raise InputError(f"`alpha` must be at least 0 and less than 0.5, as in the estimator; given {alpha!r}.")
+        raise InputError("must be at least 0 and less than 0.5, as in the estimator", field="alpha", given=alpha)
     if not is_number(confidence) or not 0 < confidence < 1:
-        raise InputError(f"`confidence` must lie between 0 and 1, for instance 0.95; given {confidence!r}.")
+        raise InputError("must lie between 0 and 1, for instance 0.95", field="confidence", given=confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +279,15 @@ class Certified(GroupTable[CertifiedGroup]):
 
     def section(self) -> Section:
         """Return what is certified of every group, and what of it is guaranteed."""
-        return _section(self)
+        return Section(
+            title=f"What is guaranteed, by {plain(self.partition)}",
+            about=f"of the {plain(self.subject)} model · {self.norm} norm",
+            answer=self.headline,
+            sentences=(self.counting,),
+            findings=tuple(self.finding(row) for row in self),
+            tables=(_guarantees_table(self),),
+            explanations=(Explanation("What is guaranteed", _READING),),
+        )
 
     def finding(self, row: CertifiedGroup) -> str:
         """Return what is guaranteed of one group."""
@@ -364,18 +372,6 @@ _READING = (
     "there may be at most, and what remains true if all of these were the best ones. That is guaranteed, whatever an "
     "attacker tries; it speaks of the smoothed model, which answers by a vote under noise, and of these samples."
 )
-
-
-def _section(result: Certified) -> Section:
-    return Section(
-        title=f"What is guaranteed, by {plain(result.partition)}",
-        about=f"of the {plain(result.subject)} model · {result.norm} norm",
-        answer=result.headline,
-        sentences=(result.counting,),
-        findings=tuple(result.finding(row) for row in result),
-        tables=(_guarantees_table(result),),
-        explanations=(Explanation("What is guaranteed", _READING),),
-    )
 
 
 def _guarantees_table(result: Certified) -> Table:

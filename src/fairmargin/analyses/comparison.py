@@ -17,7 +17,6 @@ from fairmargin.analyses.section_parts import (
     SIGMA_MEANING,
     SIGMA_TOPIC,
     VERDICT,
-    VERDICTS_TOPIC,
     bounds_explained,
     count,
     decimals_for,
@@ -27,6 +26,7 @@ from fairmargin.analyses.section_parts import (
     length,
     p_cell,
     share,
+    verdicts_explained,
 )
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, same_length
@@ -63,6 +63,7 @@ from fairmargin.presentation.formatting import (
     points,
     quoted,
     radius_words,
+    several,
     signed,
     table_percent,
 )
@@ -135,7 +136,48 @@ class Comparison(GroupTable[GroupChange]):
 
     def section(self) -> Section:
         """Return the change of every group's mean distance and σ."""
-        return _section(self)
+        capped = f"distances capped at {number(self.up_to)}" if math.isfinite(self.up_to) else ""
+        about = (
+            "after − before",
+            f"{self.norm} norm",
+            f"{several(sum(row.size for row in self), 'sample')} in {several(len(self.groups), 'group')}",
+            capped,
+        )
+        return Section(
+            title=f"What changed, by {plain(self.partition)}",
+            about=" · ".join(filter(None, about)),
+            answer=self.headline,
+            findings=tuple(self.finding(row) for row in self),
+            cautions=tuple(self.notes()),
+            tables=(_changes_table(self),),
+            figures=(
+                Intervals(
+                    title="Closer or farther than before.",
+                    x_label=f"change of the mean distance ({self.norm})",
+                    ranges=tuple(
+                        interval_range(
+                            row.group,
+                            row.change,
+                            row.verdict,
+                            f"{signed(row.change.value)} ({level_text(self.confidence)} interval "
+                            f"{change_limits(row.change)})",
+                        )
+                        for row in self
+                    ),
+                    percent=False,
+                    caption=(
+                        "Left of zero: closer to the boundary than before. Bars are "
+                        f"{level_text(self.confidence)} intervals that hold for all groups at once."
+                    ),
+                    alt=f"Each group’s change of its mean distance with its interval. {self.headline}",
+                ),
+            ),
+            explanations=(
+                Explanation(SIGMA_TOPIC, SIGMA_MEANING),
+                *verdicts_explained(_MEANINGS),
+                *bounds_explained(dict.fromkeys((self.bound_before, self.bound_after))),
+            ),
+        )
 
     def notes(self) -> list[str]:
         """Return why distances were capped, and all warnings."""
@@ -384,52 +426,6 @@ _MEANINGS = {
     NO_DIFFERENCE: "The change could be chance. This is no proof that nothing changed.",
     TOO_FEW: "The group has fewer independent samples than a verdict takes. Nothing is claimed.",
 }
-
-
-def _section(result: Comparison) -> Section:
-    size = sum(row.size for row in result)
-    capped = f"distances capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
-    about = (
-        "after − before",
-        f"{result.norm} norm",
-        f"{size:,} samples in {len(result.groups):,} group{'' if len(result.groups) == 1 else 's'}",
-        capped,
-    )
-    return Section(
-        title=f"What changed, by {plain(result.partition)}",
-        about=" · ".join(filter(None, about)),
-        answer=result.headline,
-        findings=tuple(result.finding(row) for row in result),
-        cautions=tuple(result.notes()),
-        tables=(_changes_table(result),),
-        figures=(
-            Intervals(
-                title="Closer or farther than before.",
-                x_label=f"change of the mean distance ({result.norm})",
-                ranges=tuple(
-                    interval_range(
-                        row.group,
-                        row.change,
-                        row.verdict,
-                        f"{signed(row.change.value)} ({level_text(result.confidence)} interval "
-                        f"{change_limits(row.change)})",
-                    )
-                    for row in result
-                ),
-                percent=False,
-                caption=(
-                    "Left of zero: closer to the boundary than before. Bars are "
-                    f"{level_text(result.confidence)} intervals that hold for all groups at once."
-                ),
-                alt=f"Each group’s change of its mean distance with its interval. {result.headline}",
-            ),
-        ),
-        explanations=(
-            Explanation(SIGMA_TOPIC, SIGMA_MEANING),
-            *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
-            *bounds_explained(dict.fromkeys((result.bound_before, result.bound_after))),
-        ),
-    )
 
 
 def _changes_table(result: Comparison) -> Table:

@@ -73,7 +73,49 @@ class Power(GroupTable[GroupPower]):
 
     def section(self) -> Section:
         """Return what can be detected of every group, and how many samples it takes."""
-        return _section(self)
+
+        def needed(row: GroupPower) -> Cell:
+            if math.isnan(row.samples_needed):
+                return Cell("undefined", note=reason_of(row.samples_needed))
+            return Cell(f"{math.ceil(row.samples_needed):,}")
+
+        def effect(sigma: float) -> Cell:
+            return Cell("undefined", note=reason_of(sigma)) if math.isnan(sigma) else Cell(table_percent(sigma))
+
+        return Section(
+            title=f"What can be detected, by {plain(self.partition)}" if self.partition else "What can be detected",
+            about=f"detected with probability {percent(self.chance)}",
+            sentences=tuple(self.finding(row) for row in self if math.isnan(row.samples_needed)),
+            findings=tuple(self.finding(row) for row in self),
+            tables=(
+                Table(
+                    columns=(
+                        GROUP,
+                        Column("samples"),
+                        Column("rest"),
+                        Column("smallest drop", "of σ"),
+                        Column("smallest gain", "of σ"),
+                        Column("samples needed", f"for σ = {signed_percent(self.sigma)}"),
+                    ),
+                    rows=tuple(
+                        (
+                            group_cell(row.group),
+                            count(row.size),
+                            count(row.rest_size),
+                            effect(row.smallest_drop),
+                            effect(row.smallest_gain),
+                            needed(row),
+                        )
+                        for row in self
+                    ),
+                    caption=(
+                        "The σ nearest to 0 that would be detected, below and above, and how many samples of the group "
+                        "would detect the σ asked for, its rest being as large as it is."
+                    ),
+                    label=f"Power by {plain(self.partition)}",
+                ),
+            ),
+        )
 
     def finding(self, row: GroupPower) -> str:
         """Return which σ of a group would be detected, and how many samples the one asked for takes."""
@@ -218,7 +260,7 @@ class Setting:
     def samples_needed(self, sigma: float) -> float:
         """Return how many samples of the group detect `sigma`, the rest being as large as it is."""
         if not sigma > -1 or sigma == 0:
-            raise InputError(f"`sigma` must lie above −1 and not be 0, for instance -0.2; given {sigma!r}.")
+            raise InputError("must lie above −1 and not be 0, for instance -0.2", field="sigma", given=sigma)
         left = (math.log1p(sigma) / self._errors()) ** 2 - self.rest_variation**2 / self.rest_size
         if math.isnan(left) or math.isnan(self.variation):
             return Undefined("a side has no spread, or a mean distance of 0")
@@ -235,48 +277,3 @@ class Setting:
 
 
 # What console and report show --------------------------------------------------------------------------------------
-
-
-def _section(result: Power) -> Section:
-    def needed(row: GroupPower) -> Cell:
-        if math.isnan(row.samples_needed):
-            return Cell("undefined", note=reason_of(row.samples_needed))
-        return Cell(f"{math.ceil(row.samples_needed):,}")
-
-    def effect(sigma: float) -> Cell:
-        return Cell("undefined", note=reason_of(sigma)) if math.isnan(sigma) else Cell(table_percent(sigma))
-
-    return Section(
-        title=f"What can be detected, by {plain(result.partition)}" if result.partition else "What can be detected",
-        about=f"detected with probability {percent(result.chance)}",
-        sentences=tuple(result.finding(row) for row in result if math.isnan(row.samples_needed)),
-        findings=tuple(result.finding(row) for row in result),
-        tables=(
-            Table(
-                columns=(
-                    GROUP,
-                    Column("samples"),
-                    Column("rest"),
-                    Column("smallest drop", "of σ"),
-                    Column("smallest gain", "of σ"),
-                    Column("samples needed", f"for σ = {signed_percent(result.sigma)}"),
-                ),
-                rows=tuple(
-                    (
-                        group_cell(row.group),
-                        count(row.size),
-                        count(row.rest_size),
-                        effect(row.smallest_drop),
-                        effect(row.smallest_gain),
-                        needed(row),
-                    )
-                    for row in result
-                ),
-                caption=(
-                    "The σ nearest to 0 that would be detected, below and above, and how many samples of the group, "
-                    "its rest being as large as it is, would detect the σ asked for."
-                ),
-                label=f"Power by {plain(result.partition)}",
-            ),
-        ),
-    )

@@ -24,7 +24,7 @@ from fairmargin.analyses.section_parts import (
     sigma_intervals,
     verdicts_explained,
 )
-from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
+from fairmargin.analyses.summary import bound_warning, by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
@@ -43,7 +43,7 @@ from fairmargin.inference.estimate import (
     Verdict,
 )
 from fairmargin.inference.permutation import holm, hypotheses
-from fairmargin.presentation.formatting import level_text, listed, number, percent, plain, quoted, radius_words
+from fairmargin.presentation.formatting import level_text, listed, number, percent, plain, quoted, radius_words, several
 from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
 
 POPULATION: Final = "population"
@@ -51,17 +51,6 @@ THESE_SAMPLES: Final = "these samples"
 Target = Literal["population", "these samples"]
 TARGETS: Final[tuple[Target, ...]] = (POPULATION, THESE_SAMPLES)
 _FEWEST = 30  # samples of a group, and of its rest, for a verdict: as many as a pilot needs
-_WARNINGS = {
-    Bound.UPPER: (
-        "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: an "
-        "attack that is weaker on one group could pass for unfairness. Check with --adequacy or a certificate."
-    ),
-    Bound.LOWER: (
-        "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
-        "certificate that is looser for one group could pass for unfairness. Check with an attack."
-    ),
-    Bound.NEITHER: "The distances are a proxy: they bound the true distance on neither side.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +193,40 @@ class PrecisionResult(GroupTable[PreciseGroup]):
 
     def section(self) -> Section:
         """Return every group to the precision, and what was measured for it."""
-        return _section(self)
+        headline, *more = self.summary()
+        rows = by_sigma(self.groups)
+        capped = f"capped at {number(self.up_to)}" if math.isfinite(self.up_to) else ""
+        how = f"{self.reference}, with {self.cheap}" if self.cheap else self.reference
+        size = f"{several(self.size, 'sample')} in {several(len(rows), 'group')}"
+        asked = f"to ± {precision_points(self.precision)}"
+        about = (how, self.bound.words, f"{self.norm} norm", size, asked, capped and f"distances {capped}")
+        trust = [*([_TRUST] if self.cheap else []), _POLL, _MISCLASSIFIED]
+        return Section(
+            title=f"By {plain(self.partition)}",
+            about=" · ".join(filter(None, about)),
+            answer=headline,
+            sentences=(*more, self.saving),
+            findings=tuple(self.finding(row) for row in rows),
+            cautions=tuple(self.warnings()),
+            notes=tuple(self.remarks()),
+            tables=(_groups_table(self, rows, capped),),
+            figures=(
+                sigma_intervals(
+                    self.groups,
+                    self.confidence,
+                    strip=self.precision,
+                    alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
+                ),
+            ),
+            further=(Section("What each group took", tables=(_costs_table(self, rows),)),),
+            explanations=(
+                Explanation("Why so few samples are enough", " ".join(trust)),
+                Explanation(SIGMA_TOPIC, SIGMA_MEANING),
+                *verdicts_explained(),
+                *bounds_explained([self.bound]),
+            ),
+            method=_METHOD,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for other programs, also whether the precision was reached and what that saved."""
@@ -216,10 +238,7 @@ class PrecisionResult(GroupTable[PreciseGroup]):
 
     def warnings(self) -> list[str]:
         """Return what a reader must know before quoting a verdict."""
-        found = any(row.verdict in (LESS_ROBUST, MORE_ROBUST) for row in self)
-        if self.bound in _WARNINGS and (found or self.bound is Bound.NEITHER):
-            return [_WARNINGS[self.bound]]
-        return []
+        return [*filter(None, [bound_warning(self.bound, self.groups)])]
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row per group, every number in a column of its own."""
@@ -348,43 +367,6 @@ _TRUST = (
 )
 _CORRELATION = "The closer the correlation is to 1, the better the cheap estimate predicts the reference. "
 _MISCLASSIFIED = "Misclassified samples have distance 0 and need no search."
-
-
-def _section(result: PrecisionResult) -> Section:
-    headline, *more = result.summary()
-    rows = by_sigma(result.groups)
-    capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
-    how = f"{result.reference}, with {result.cheap}" if result.cheap else result.reference
-    size = f"{result.size:,} samples in {len(rows):,} group{'' if len(rows) == 1 else 's'}"
-    asked = f"to ± {precision_points(result.precision)}"
-    about = (how, result.bound.words, f"{result.norm} norm", size, asked, capped and f"distances {capped}")
-    trust = [*([_TRUST] if result.cheap else []), _POLL, _MISCLASSIFIED]
-    return Section(
-        title=f"By {plain(result.partition)}",
-        about=" · ".join(filter(None, about)),
-        answer=headline,
-        sentences=(*more, result.saving),
-        findings=tuple(result.finding(row) for row in rows),
-        cautions=tuple(result.warnings()),
-        notes=tuple(result.remarks()),
-        tables=(_groups_table(result, rows, capped),),
-        figures=(
-            sigma_intervals(
-                result.groups,
-                result.confidence,
-                strip=result.precision,
-                alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
-            ),
-        ),
-        further=(Section("What each group took", tables=(_costs_table(result, rows),)),),
-        explanations=(
-            Explanation("Why so few samples are enough", " ".join(trust)),
-            Explanation(SIGMA_TOPIC, SIGMA_MEANING),
-            *verdicts_explained(),
-            *bounds_explained([result.bound]),
-        ),
-        method=_METHOD,
-    )
 
 
 def _groups_table(result: PrecisionResult, rows: list[PreciseGroup], capped: str) -> Table:

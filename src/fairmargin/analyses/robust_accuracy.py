@@ -11,17 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from fairmargin.analyses.audit import effective_number, no_contrast, reason_without_verdict, share_of
 from fairmargin.analyses.section_parts import (
     GROUP,
     MARKS,
     SAMPLES,
     VERDICT,
-    VERDICTS_TOPIC,
     count,
     group_cell,
     interval_range,
     p_cell,
     share,
+    verdicts_explained,
 )
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, as_bools, same_length
@@ -45,8 +46,6 @@ from fairmargin.inference.estimate import (
 from fairmargin.inference.measures import error_split
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import (
-    binomial_interval,
-    effective_size,
     mean_share,
     share_contrasts,
     share_spread,
@@ -64,6 +63,7 @@ from fairmargin.presentation.formatting import (
     plain,
     points,
     quoted,
+    several,
     table_percent,
 )
 from fairmargin.presentation.section import Bars, Cell, Column, Explanation, Intervals, Section, Table
@@ -260,7 +260,36 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
 
     def section(self) -> Section:
         """Return who was wrong already, who was fooled and who withstood, of every group and of all."""
-        return _section(self)
+        first = self.summary()[0]
+        rows = sorted(self, key=lambda row: row.robust_accuracy.value)
+        where = f"{self.attack} at radius {self.radius_text}"
+        size = f"{several(self.overall.size, 'sample')} in {several(len(rows), 'group')}"
+        return Section(
+            title=f"Under attack, by {plain(self.partition)}",
+            about=f"{where} · {self.norm} norm · {size}",
+            answer=self.headline,
+            sentences=tuple(self.summary()),
+            findings=tuple(self.finding(row) for row in rows),
+            cautions=self.warnings,
+            tables=(_groups_table(self, rows),),
+            figures=(
+                Bars(
+                    title="Wrong already, fooled, withstood.",
+                    x_label="share of the group’s samples",
+                    labels=tuple(row.group for row in rows),
+                    parts=("wrong already", "fooled", "withstood"),
+                    shares=tuple((row.natural_error, row.boundary_error, row.withstood / row.size) for row in rows),
+                    caption=f"What {where} did to every group, the one with least robust accuracy first.",
+                    alt=f"Shares of each group that were wrong already, fooled, and withstood. {first}",
+                ),
+                robust_accuracy_intervals(self),
+            ),
+            explanations=(
+                Explanation("Robust accuracy", _READING),
+                *verdicts_explained(_MEANINGS),
+            ),
+            method=self.method,
+        )
 
     @property
     def gap_text(self) -> str:
@@ -370,7 +399,7 @@ def accuracy_under_attack(
         same_length(correct=hits, control=chosen.control)
     side, radii = Bound.parse(bound), as_radii(radius, len(hits))
     cluster = chosen.cluster_codes(len(hits))
-    sizes = np.array([_effective(mask, cluster) for _, mask in partition])
+    sizes = np.array([effective_number(mask, cluster) for _, mask in partition])
     contrasts = share_contrasts(withstood.astype(np.float64), partition, chosen, cluster)
     rows = _rows(hits, withstood, partition, sizes, contrasts, chosen, side)
     overall = _overall(hits, withstood, rows, sizes, chosen, side, cluster)
@@ -405,20 +434,19 @@ def _rows(
     rows = []
     for i, (label, mask) in enumerate(partition):
         verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
-        robust, gap = _share(withstood[mask], sizes[i], settings, bound), _gap(i, label, contrasts, family.gap, bound)
         rows.append(
             GroupUnderAttack(
                 group=label,
                 size=int(mask.sum()),
                 wrong=int((~hits[mask]).sum()),
                 fooled=int((hits & ~withstood)[mask].sum()),
-                natural_accuracy=_share(hits[mask], sizes[i], settings, Bound.EXACT),
-                robust_accuracy=robust,
-                gap_to_rest=gap,
+                natural_accuracy=share_of(hits[mask], sizes[i], settings, Bound.EXACT),
+                robust_accuracy=share_of(withstood[mask], sizes[i], settings, bound),
+                gap_to_rest=_gap(i, label, contrasts, family.gap, bound - bound),
                 p=float(contrasts.p[i]),
                 p_adjusted=float(adjusted[i]),
                 verdict=verdict,
-                reason=_reason(verdict, i, gap, contrasts, settings),
+                reason=reason_without_verdict(verdict, i, contrasts, settings),
             )
         )
     return tuple(rows)
@@ -433,15 +461,15 @@ def _overall(
     bound: Bound,
     cluster: Ints | None,
 ) -> EveryoneUnderAttack:
-    everyone = _effective(np.ones(len(hits), dtype=np.bool_), cluster)
+    everyone = effective_number(np.ones(len(hits), dtype=np.bool_), cluster)
     natural = np.array([row.natural_accuracy.value for row in rows])
     robust = np.array([row.robust_accuracy.value for row in rows])
     return EveryoneUnderAttack(
         size=len(hits),
         wrong=int((~hits).sum()),
         fooled=int((hits & ~withstood).sum()),
-        natural_accuracy=_share(hits, everyone, settings, Bound.EXACT),
-        robust_accuracy=_share(withstood, everyone, settings, bound),
+        natural_accuracy=share_of(hits, everyone, settings, Bound.EXACT),
+        robust_accuracy=share_of(withstood, everyone, settings, bound),
         mean_accuracy=mean_share(robust, sizes, settings, bound),
         vcra=share_spread(robust, sizes, variance, settings, bound),
         vca=share_spread(natural, sizes, variance, settings, Bound.EXACT),
@@ -453,25 +481,11 @@ def _overall(
     )
 
 
-def _share(hits: Bools, size: float, settings: AuditSettings, bound: Bound) -> Estimate:
-    """Return a share with its exact binomial interval; samples of a cluster count as copies of each other."""
-    share = float(hits.mean())
-    return Estimate(share, *binomial_interval(share * size, size, settings.confidence), bound)
-
-
 def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
-    value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
-    if contrasts.rest_units[i] == 0:
-        return Estimate.undefined(f"there is no sample outside group {label!r}", bound - bound)
-    if contrasts.dropped[i] == 1:
-        return Estimate.undefined(f"no stratum has two samples of group {label!r} and two others", bound - bound)
-    return Estimate(value, low, high, bound - bound)
-
-
-def _effective(mask: Bools, cluster: Ints | None) -> float:
-    if cluster is None:
-        return float(mask.sum())
-    return effective_size(np.unique(cluster[mask], return_counts=True)[1].astype(np.float64))
+    reason = no_contrast(i, label, contrasts)
+    if reason:
+        return Estimate.undefined(reason, bound)
+    return Estimate(float(contrasts.gap[i]), float(limits.low[i]), float(limits.high[i]), bound)
 
 
 def _method(settings: AuditSettings, contrasts: Contrasts, cluster: Ints | None) -> str:
@@ -482,18 +496,6 @@ def _method(settings: AuditSettings, contrasts: Contrasts, cluster: Ints | None)
         f"inverting a test that allows 0, with {settings.resamples:,} draws. p-values: {contrasts.way}, corrected by "
         "Holm's method over the groups."
     )
-
-
-def _reason(verdict: Verdict, i: int, gap: Estimate, contrasts: Contrasts, settings: AuditSettings) -> str:
-    """Say why a group has no verdict; empty where it has one."""
-    if verdict == TOO_FEW:
-        what = "clusters" if settings.cluster is not None else "samples"
-        few = int(min(contrasts.units[i], contrasts.rest_units[i]))
-        whose = "it has" if contrasts.units[i] <= contrasts.rest_units[i] else "its rest has"
-        return f"{whose} {few:,} {what}; {settings.smallest_group} are needed for a verdict"
-    if verdict == NOT_COMPARABLE:
-        return gap.reason or "too many samples lie in strata that lack one side"
-    return ""
 
 
 def _warnings(rows: tuple[GroupUnderAttack, ...], overall: EveryoneUnderAttack, bound: Bound) -> tuple[str, ...]:
@@ -535,39 +537,6 @@ _MEANINGS = {
     TOO_FEW: "The group, or its rest, has fewer independent samples than a verdict takes. Nothing is claimed.",
     NOT_COMPARABLE: "There is no one to compare with.",
 }
-
-
-def _section(result: RobustAccuracy) -> Section:
-    first = result.summary()[0]
-    rows = sorted(result, key=lambda row: row.robust_accuracy.value)
-    where = f"{result.attack} at radius {result.radius_text}"
-    size = f"{result.overall.size:,} samples in {len(rows):,} group{'' if len(rows) == 1 else 's'}"
-    return Section(
-        title=f"Under attack, by {plain(result.partition)}",
-        about=f"{where} · {result.norm} norm · {size}",
-        answer=result.headline,
-        sentences=tuple(result.summary()),
-        findings=tuple(result.finding(row) for row in rows),
-        cautions=result.warnings,
-        tables=(_groups_table(result, rows),),
-        figures=(
-            Bars(
-                title="Wrong already, fooled, withstood.",
-                x_label="share of the group’s samples",
-                labels=tuple(row.group for row in rows),
-                parts=("wrong already", "fooled", "withstood"),
-                shares=tuple((row.natural_error, row.boundary_error, row.withstood / row.size) for row in rows),
-                caption=f"What {where} did to every group, the one with least robust accuracy first.",
-                alt=f"Shares of each group that were wrong already, fooled, and withstood. {first}",
-            ),
-            robust_accuracy_intervals(result),
-        ),
-        explanations=(
-            Explanation("Robust accuracy", _READING),
-            *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
-        ),
-        method=result.method,
-    )
 
 
 def _groups_table(result: RobustAccuracy, rows: list[GroupUnderAttack]) -> Table:

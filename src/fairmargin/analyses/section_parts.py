@@ -1,7 +1,7 @@
 """Parts of sections that several results share: cells of tables, data of figures, and what words mean."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, TypedDict
 
 import numpy as np
@@ -19,7 +19,6 @@ from fairmargin.inference.estimate import (
     NO_DIFFERENCE,
     NOT_COMPARABLE,
     TOO_FEW,
-    VERDICTS,
     Estimate,
 )
 from fairmargin.presentation.formatting import (
@@ -421,9 +420,9 @@ CURVES_TOPIC, SIGMA_TOPIC, VERDICTS_TOPIC, BOUNDS_TOPIC = (
 """Topics under which the page explains words."""
 
 
-def verdicts_explained(meanings: dict[str, str] = VERDICT_MEANINGS) -> tuple[Explanation, ...]:
+def verdicts_explained(meanings: Mapping[str, str] = VERDICT_MEANINGS) -> tuple[Explanation, ...]:
     """Return what every verdict means."""
-    return tuple(Explanation(VERDICTS_TOPIC, meanings[verdict], verdict, MARKS[verdict]) for verdict in VERDICTS)
+    return tuple(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in meanings.items())
 
 
 def bounds_explained(bounds: Iterable[Bound]) -> tuple[Explanation, ...]:

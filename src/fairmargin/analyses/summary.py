@@ -77,6 +77,18 @@ class Result(Protocol):
 
 _Row = TypeVar("_Row", bound=Row)
 _JUDGED = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE)
+_WARNINGS = {
+    Bound.EXACT: "",
+    Bound.UPPER: (
+        "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: an "
+        "attack that is weaker on one group could pass for unfairness. Check with a stronger attack or a certificate."
+    ),
+    Bound.LOWER: (
+        "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
+        "certificate that is looser for one group could pass for unfairness. Check with an attack."
+    ),
+    Bound.NEITHER: "The distances are a proxy: they bound the true distance on neither side.",
+}
 
 
 def by_sigma(rows: Sequence[_Row]) -> list[_Row]:
@@ -252,3 +264,9 @@ def cap_note(up_to: float, reason: str = "") -> str:
         f"Distances are capped at {number(up_to)}: means are of min(distance, {number(up_to)}), and differences beyond "
         f"that radius are not seen.{why}"
     )
+
+
+def bound_warning(bound: Bound, rows: Sequence[Row]) -> str:
+    """Return what a reader must know of the kind of bound before quoting a verdict; empty if nothing."""
+    found = any(row.verdict in (LESS_ROBUST, MORE_ROBUST) for row in rows)
+    return _WARNINGS[bound] if found or bound is Bound.NEITHER else ""

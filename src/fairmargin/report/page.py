@@ -92,7 +92,7 @@ def render(title: str, sections: Sequence[Section], *, provenance: PageDetails |
         "methods": list(dict.fromkeys(section.method for section in sections if section.method)),
         "figure": lambda data: embed(draw(data)),
     }
-    return document("page.html", replace(provenance or PageDetails(), title=title), content)
+    return document(replace(provenance or PageDetails(), title=title), content)
 
 
 def _as_results(what: Any) -> list[GroupTable[Any]]:

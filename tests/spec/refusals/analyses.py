@@ -43,13 +43,17 @@ def attacked(correct=(True, True, False), robust=(True, False, False), groups="a
 
 REFUSALS = [
     # audit and its settings
-    Refusal(lambda _: AuditSettings(confidence=95), "`confidence` must lie in [0.5, 1), for instance 0.95; given 95"),
-    Refusal(lambda _: AuditSettings(confidence=1.0), "`confidence` must lie in [0.5, 1)"),
-    Refusal(lambda _: AuditSettings(confidence=math.nan), "`confidence` must lie in [0.5, 1)"),
-    Refusal(lambda _: AuditSettings(up_to=0.0), "`up_to` must be a radius above 0; given 0.0"),
-    Refusal(lambda _: AuditSettings(up_to=math.nan), "`up_to` must be a radius above 0"),
-    Refusal(lambda _: AuditSettings(smallest_group=1), "`smallest_group` must be at least 2"),
-    Refusal(lambda _: AuditSettings(resamples=10), "`resamples` must be at least 200"),
+    Refusal(
+        lambda _: AuditSettings(confidence=95),
+        "`confidence` must lie in [0.5, 1), for instance 0.95; given 95",
+        "confidence",
+    ),
+    Refusal(lambda _: AuditSettings(confidence=1.0), "`confidence` must lie in [0.5, 1)", "confidence"),
+    Refusal(lambda _: AuditSettings(confidence=math.nan), "`confidence` must lie in [0.5, 1)", "confidence"),
+    Refusal(lambda _: AuditSettings(up_to=0.0), "`up_to` must be a radius above 0; given 0.0", "up_to"),
+    Refusal(lambda _: AuditSettings(up_to=math.nan), "`up_to` must be a radius above 0", "up_to"),
+    Refusal(lambda _: AuditSettings(smallest_group=1), "`smallest_group` must be at least 2", "smallest_group"),
+    Refusal(lambda _: AuditSettings(resamples=10), "`resamples` must be at least 200", "resamples"),
     Refusal(lambda _: audit(EXACT, LESS), "`partition` has 39 entries but `distances` has 40"),
     Refusal(
         lambda _: audit(EXACT, SEX, AuditSettings(control=LESS)), "`control` has 39 entries but `distances` has 40"
@@ -62,18 +66,24 @@ REFUSALS = [
     Refusal(lambda _: audit(EXACT, SEX)["x"], "Partition 'sex' has no group 'x'; it has 'F', 'M'"),
     # adequacy
     Refusal(lambda _: evidence(UPPER), "two or more budgets"),
-    Refusal(lambda _: evidence(audited=2), "`audited` must be one of 0..1; given 2"),
+    Refusal(lambda _: evidence(audited=2), "`audited` must be one of 0..1; given 2", "audited"),
     Refusal(lambda _: evidence(UPPER, UPPER.take(np.arange(39))), "the same samples in one norm"),
     Refusal(lambda _: evidence(others=UPPER.take(np.arange(39))), "the same samples in one norm"),
     Refusal(
         lambda _: evidence(UPPER, Distances(np.ones(40), np.ones(40), "upper", "l2")), "which samples are classified"
     ),
     Refusal(lambda _: evidence(UPPER, LOWER), "Budgets must be of one kind"),
-    Refusal(lambda _: settle(evidence(), SEX, tolerance=0), "`tolerance` must be above 0, for instance 0.02; given 0"),
-    Refusal(lambda _: settle(evidence(), SEX, tolerance="2 %"), "`tolerance` must be a number; given '2 %'"),
-    Refusal(lambda _: settle(evidence(), SEX, confidence=95), "`confidence` must lie in [0.5, 1)"),
-    Refusal(lambda _: settle(evidence(), SEX, up_to=-1), "`up_to` must be a radius above 0; given -1"),
-    Refusal(lambda _: settle(evidence(), SEX, up_to=None), "`up_to` must be a number; given None"),
+    Refusal(
+        lambda _: settle(evidence(), SEX, tolerance=0),
+        "`tolerance` must be above 0, for instance 0.02; given 0",
+        "tolerance",
+    ),
+    Refusal(
+        lambda _: settle(evidence(), SEX, tolerance="2 %"), "`tolerance` must be a number; given '2 %'", "tolerance"
+    ),
+    Refusal(lambda _: settle(evidence(), SEX, confidence=95), "`confidence` must lie in [0.5, 1)", "confidence"),
+    Refusal(lambda _: settle(evidence(), SEX, up_to=-1), "`up_to` must be a radius above 0; given -1", "up_to"),
+    Refusal(lambda _: settle(evidence(), SEX, up_to=None), "`up_to` must be a number; given None", "up_to"),
     Refusal(lambda _: settle(evidence(), LESS), "39 entries"),
     # bracket
     Refusal(lambda _: bracket(LOWER.values, UPPER, SEX), "`lower` of `bracket` must be of kind Distances"),
@@ -97,19 +107,28 @@ REFUSALS = [
     Refusal(lambda _: certified_mean(PROXY, SEX, alpha=0.001), "only lower bounds"),
     Refusal(lambda _: certified_accuracy(UPPER, SEX, [0.5], alpha=0.001), "only lower bounds"),
     Refusal(lambda _: certified_mean(SMOOTHED, SEX, alpha=0), "Each certificate of smoothed(0.25) may be false"),
-    Refusal(lambda _: certified_mean(LOWER, SEX, alpha="x"), "`alpha` must be at least 0 and less than 0.5"),
-    Refusal(lambda _: certified_mean(LOWER, SEX, alpha=0.5), "`alpha` must be at least 0 and less than 0.5"),
-    Refusal(lambda _: certified_mean(LOWER, SEX, alpha=-0.1), "`alpha` must be at least 0 and less than 0.5"),
-    Refusal(lambda _: certified_mean(LOWER, SEX, alpha=0.1, confidence=1.0), "`confidence` must lie between 0 and 1"),
-    Refusal(lambda _: certified_mean(LOWER, SEX, alpha=0.1, confidence="x"), "`confidence` must lie between 0 and 1"),
+    Refusal(lambda _: certified_mean(LOWER, SEX, alpha="x"), "`alpha` must be at least 0 and less than 0.5", "alpha"),
+    Refusal(lambda _: certified_mean(LOWER, SEX, alpha=0.5), "`alpha` must be at least 0 and less than 0.5", "alpha"),
+    Refusal(lambda _: certified_mean(LOWER, SEX, alpha=-0.1), "`alpha` must be at least 0 and less than 0.5", "alpha"),
+    Refusal(
+        lambda _: certified_mean(LOWER, SEX, alpha=0.1, confidence=1.0),
+        "`confidence` must lie between 0 and 1",
+        "confidence",
+    ),
+    Refusal(
+        lambda _: certified_mean(LOWER, SEX, alpha=0.1, confidence="x"),
+        "`confidence` must lie between 0 and 1",
+        "confidence",
+    ),
     Refusal(
         lambda _: certified_mean(LOWER, SEX, alpha=0.1, largest=0.55),
         "`largest` must be the largest radius attainable; given 0.55",
+        "largest",
     ),
-    Refusal(lambda _: certified_mean(LOWER, SEX, alpha=0.1, largest=math.nan), "`largest`; given nan"),
+    Refusal(lambda _: certified_mean(LOWER, SEX, alpha=0.1, largest=math.nan), "`largest`; given nan", "largest"),
     Refusal(lambda _: certified_mean(LOWER, LESS, alpha=0.1), "39 entries"),
-    Refusal(lambda _: certified_accuracy(LOWER, SEX, 0.5, alpha=0.1), "`radii` must hold numbers"),
-    Refusal(lambda _: certified_accuracy(LOWER, SEX, [-1.0], alpha=0.1), "not negative; given -1.0"),
+    Refusal(lambda _: certified_accuracy(LOWER, SEX, 0.5, alpha=0.1), "`radii` must hold numbers", "radii"),
+    Refusal(lambda _: certified_accuracy(LOWER, SEX, [-1.0], alpha=0.1), "not negative; given -1.0", "radii"),
     Refusal(
         lambda _: certified_mean(replace(UNREACHED, bound="exact"), SEX, alpha=0.1),
         "no finite distance",
@@ -133,7 +152,9 @@ REFUSALS = [
     Refusal(lambda _: power(EXACT, SEX, AuditSettings(cluster=np.arange(40) // 4)), "span groups"),
     Refusal(lambda _: power(EXACT, LESS), "39"),
     *(
-        Refusal(lambda _, sigma=sigma: power(EXACT, SEX, sigma=sigma), "`sigma` must lie above −1 and not be 0")
+        Refusal(
+            lambda _, sigma=sigma: power(EXACT, SEX, sigma=sigma), "`sigma` must lie above −1 and not be 0", "sigma"
+        )
         for sigma in (0.0, -1.0, -2.0, math.nan)
     ),
     *(
@@ -148,7 +169,7 @@ REFUSALS = [
     Refusal(lambda _: attacked(correct=[True] * 2), "3 entries"),
     Refusal(lambda _: attacked(robust=[True] * 3), "said to withstand"),
     Refusal(lambda _: attacked(groups="ab"), "2 entries"),
-    Refusal(lambda _: attacked(radius=-1), "must not be negative"),
+    Refusal(lambda _: attacked(radius=-1), "must not be negative", "radius"),
     Refusal(lambda _: attacked(radius=[0.1, 0.2]), "`radius` has 2 numbers but there are 3 samples"),
     Refusal(lambda _: attacked(settings=AuditSettings(up_to=1.0)), "`up_to` caps distances"),
     Refusal(lambda _: attacked(correct=[], robust=[]), "empty"),

@@ -42,7 +42,6 @@ from fairmargin.analyses.networks.sentences import (
     finding,
     main_board,
     methods_compared,
-    several,
 )
 from fairmargin.analyses.section_parts import (
     GROUP,
@@ -54,7 +53,7 @@ from fairmargin.analyses.section_parts import (
 )
 from fairmargin.core.bound import Bound
 from fairmargin.presentation import section as shown
-from fairmargin.presentation.formatting import fixed, listed, plain, table_percent
+from fairmargin.presentation.formatting import fixed, listed, plain, several, table_percent
 from fairmargin.presentation.section import LESS, MORE, Cell, Explanation, Mark, Matrix, Section, Table
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from fairmargin.analyses.networks.numbers import (
 from fairmargin.analyses.summary import comparison
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST
-from fairmargin.presentation.formatting import at_most, listed, percent, plain, quoted
+from fairmargin.presentation.formatting import at_most, listed, percent, plain, quoted, several
 
 METHOD = (
     "Within every network each group is compared with the rest of the same test samples; p-values are corrected by "
@@ -171,7 +171,7 @@ def methods_compared(asked: Sequence[Quantity], data: str = "") -> tuple[str, ..
 
 
 def few_seeds(seeds: int) -> str:
-    """Return how much a comparison over so many seeds can show."""
+    """Return how much a comparison over this number of seeds can show."""
     if seeds <= 1:
         return "Every network was trained once: another seed could reverse a small difference."
     same = (
@@ -237,15 +237,6 @@ def _significance(board: Board, lowest: Lowest) -> str:
 
 def _networks(lowest: Lowest) -> str:
     return f"{_of(lowest.times, lowest.networks)} {'network' if lowest.networks == 1 else 'networks'}"
-
-
-def several(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> several(1, "seed"), several(1200, "pair")
-    ('1 seed', '1,200 pairs')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _of(times: int, of: int) -> str:
