@@ -11,7 +11,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.report import figures
 from fairmargin.report.page import write_report
-from tests.analyses.test_certified_groups import certified
+from tests.analyses.test_certified import two_groups
 from tests.report.examples import HOSTILE, example_result
 from tests.report.test_page import page_of as page_with
 
@@ -90,7 +90,7 @@ def test_the_figure_draws_both_limits_of_every_group_and_ends_without_limit():
 
 
 def test_the_page_shows_what_is_guaranteed():
-    found, _ = certified(HOSTILE[:3])
+    found, _ = two_groups(HOSTILE[:3])
     page = page_with(example_result(bound=Bound.LOWER), found)
     assert page.open == []
     assert "What is guaranteed" in page.text
