@@ -49,9 +49,6 @@ class Medians(GroupTable[GroupMedian]):
     def title(self) -> str:
         return f"{self.partition}: medians"
 
-    def sentences(self) -> list[str]:
-        return [self.finding(row) for row in self]
-
     def finding(self, row: GroupMedian) -> str:
         return f"{row.group}: half of its samples lie within {row.median:.3f}."
 
@@ -61,7 +58,7 @@ class Medians(GroupTable[GroupMedian]):
     def section(self) -> Section:
         rows = tuple((group_cell(row.group), Cell(f"{row.median:.3f}")) for row in self)
         table = Table((GROUP, Column("median")), rows, label="Medians")
-        return Section(f"Medians by {self.partition}", findings=tuple(self.sentences()), tables=(table,))
+        return Section(f"Medians by {self.partition}", findings=tuple(map(self.finding, self)), tables=(table,))
 
 
 def medians(distances, partition) -> Medians:

@@ -76,7 +76,7 @@ class GroupAdequacy:
     Parameters
     ----------
     size, of
-        How many of its samples were looked at, of how many.
+        How many of its samples were measured again, and how many it has.
     distances
         What the audit found for these samples, ascending.
     means
@@ -126,11 +126,11 @@ class Adequacy(GroupTable[GroupAdequacy]):
     estimator
         The estimator, as it is spelled in options.
     budgets
-        What each budget is called, least first; none where there is nothing to settle.
+        Names of the budgets in ascending order; empty where there is nothing to settle.
     audited
-        Which of them is the audit's.
+        Position of the budget of the audit.
     tolerance
-        By how much σ may change and still count as settled.
+        Largest change of σ that counts as settled.
     """
 
     FORMAT: ClassVar[Format] = Format(2, "adequacy", "Run `fairmargin audit` again")
@@ -156,10 +156,6 @@ class Adequacy(GroupTable[GroupAdequacy]):
     def title(self) -> str:
         """Which attack was checked, and for which groups."""
         return f"{self.partition}: adequacy of {self.estimator or 'the attack'}"
-
-    def sentences(self) -> list[str]:
-        """Return whether the gaps have settled, every alarm, and a finding for each group."""
-        return [self.headline, *self.alarm_sentences(), *(self.finding(row) for row in self)]
 
     @property
     def headline(self) -> str:
@@ -319,8 +315,8 @@ class Adequacy(GroupTable[GroupAdequacy]):
             ways.append("undo what hides the gradients, or measure with an attack that needs none (see fm.FromAttack)")
         elif verdict != TOO_FEW:
             ways.append(f"measure with {more_of(self.budgets)}, or with a stronger attack")
-        told = ", or ".join(ways)
-        return f"{told[0].upper()}{told[1:]}." if told else ""
+        advice = ", or ".join(ways)
+        return f"{advice[0].upper()}{advice[1:]}." if advice else ""
 
 
 def more_of(budgets: Sequence[str]) -> str:
@@ -341,16 +337,16 @@ def _too_few(size: int, rest: int) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """All that was measured on a sample of each group.
+    """Everything that was measured for some samples of each group.
 
     Parameters
     ----------
     runs
         Distances of the same samples, one for each budget, least budget first.
     budgets
-        What each budget is called.
+        Names of the budgets.
     audited
-        Which of them is the audit's.
+        Position of the budget of the audit.
     slopes, noise, unaided, others
         See `alarms_of`.
     """
@@ -373,8 +369,8 @@ class Evidence:
             raise InputError(f"must be one of 0..{len(self.runs) - 1}", field="audited", given=self.audited)
         first = self.runs[0]
         for run in (*self.runs, *self.looks.values()):
-            asked, expected = ((each.norm, each.subject, each.keep, len(each)) for each in (run, first))
-            if asked != expected:
+            given, expected = ((each.norm, each.subject, each.keep, len(each)) for each in (run, first))
+            if given != expected:
                 raise InputError(f"Budgets must be of the same samples in one norm: given {first!r} and {run!r}.")
             if not np.array_equal(run.correct, first.correct):
                 raise InputError(
@@ -388,7 +384,7 @@ class Evidence:
 
     @property
     def looks(self) -> dict[str, Distances]:
-        """What was measured beside the budgets, by name."""
+        """The measurements besides those of the budgets, by name."""
         every = {"slopes": self.slopes, "noise": self.noise, "unaided": self.unaided, "others": self.others}
         return {name: look for name, look in every.items() if look is not None}
 
@@ -445,9 +441,9 @@ def settle(
     sizes
         How many samples each group of the partition has in all, where only some of them were measured.
     tolerance
-        By how much σ may change.
+        Largest change of σ that counts as settled.
     confidence
-        Of the intervals.
+        Confidence of the intervals.
     up_to
         Distances are averaged as min(distance, up_to). Where some are `inf` and no cap is given, the largest finite
         distance that any budget found.

@@ -1,4 +1,4 @@
-"""From distances and groups to a verdict that can be defended."""
+"""Audit of one partition: every group against the rest, with intervals, tests and a verdict."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -101,7 +101,7 @@ class OverallResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuditResult(GroupTable[GroupResult]):
-    """Everything that an audit of one partition found.
+    """Result of an audit of one partition.
 
     `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip without loss.
     """
@@ -119,7 +119,7 @@ class AuditResult(GroupTable[GroupResult]):
     cap_reason: str = ""  # why, and how many distances it cuts
     control: str = ""  # name of the partition held constant
     clustered: bool = False
-    method: str = ""  # how intervals and p-values were made, in words
+    method: str = ""  # how intervals and p-values were computed, as sentences
     warnings: tuple[str, ...] = ()
 
     @property
@@ -127,11 +127,6 @@ class AuditResult(GroupTable[GroupResult]):
         """What was compared, by which kind of distance."""
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples{radius}"
-
-    def sentences(self) -> list[str]:
-        """Return the summary, a finding for each group, and what to know before quoting either."""
-        rows = by_sigma(self.groups)
-        return [*self.summary(), *(self.finding(row) for row in rows), *self.notes(), *self.warnings]
 
     def summary(self) -> list[str]:
         """Return the headline and what else there is to say about the groups together."""
@@ -232,7 +227,7 @@ class AuditResult(GroupTable[GroupResult]):
 
 
 def audit(distances: Distances, partition: Partition, settings: AuditSettings | None = None) -> AuditResult:
-    """Compare every group of a partition with the rest, with intervals, tests and a verdict in words.
+    """Compare every group of a partition with the rest, with intervals, tests and a verdict.
 
     Parameters
     ----------
@@ -366,7 +361,7 @@ def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Boun
 
 
 def _around(value: float, low: float, high: float, scale: float = 1.0) -> tuple[float, float, float]:
-    """Return a value inside its limits, without what rounding leaves of a difference that is none (`scale` above 0)."""
+    """Return a value and limits in order; with a `scale` above 0, differences as small as rounding errors become 0."""
     if abs(value) < JUST_BEYOND_ZERO * scale:
         value, low, high = (0.0 if abs(part) < JUST_BEYOND_ZERO * scale else part for part in (value, low, high))
     if math.isnan(low) or math.isnan(high):

@@ -165,10 +165,6 @@ class Bracket(GroupTable[GroupBracket]):
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: between a lower and an upper bound, {self.norm}{whose}{radius}"
 
-    def sentences(self) -> list[str]:
-        """Return what is certain, a finding for each group, and what to know before quoting either."""
-        return [self.headline, *(self.finding(row) for row in self.ordered()), *self.notes()]
-
     def ordered(self) -> list[GroupBracket]:
         """Return the groups, least robust first; those without σ last."""
         middle = {row.group: row.sigma.low + min(row.sigma.high, 10.0) for row in self if row.sigma.is_known}

@@ -45,7 +45,7 @@ class CertifiedMean:
     value
         The mean radius.
     guaranteed
-        The mean distance of the group's samples is at least this, with the confidence that was asked for.
+        A lower bound of the mean distance of the group's samples, at the confidence of the call.
     false
         Number of certificates that may be false at that confidence.
     size
@@ -65,11 +65,11 @@ class CertifiedShare:
     Parameters
     ----------
     radius
-        At which.
+        The radius.
     value
         The share whose certified radius is at least that, and above 0.
     guaranteed
-        The share that truly is that far from the boundary is at least this, with the confidence that was asked for.
+        A lower bound of the share that truly is that far from the boundary, at the confidence of the call.
     """
 
     radius: float
@@ -159,7 +159,7 @@ def certified_accuracy(
     distances, partition, alpha, confidence
         As in `certified_mean`.
     radii
-        Where to look.
+        Radii at which to compute the shares.
 
     >>> from fairmargin.core.norm import Norm
     >>> found = Distances([0.8] * 60 + [0.0] * 40, [True] * 100, Bound.LOWER, Norm.L2, "smoothed(0.25)")
@@ -212,25 +212,25 @@ class CertifiedGroup:
 
     group: str
     mean: CertifiedMean
-    shares: tuple[CertifiedShare, ...]  # one a radius
+    shares: tuple[CertifiedShare, ...]  # one per radius
 
 
 @dataclass(frozen=True, slots=True)
 class Certified(GroupTable[CertifiedGroup]):
-    """What certificates that may be false say of every group.
+    """Result of `certify_groups`: what certificates that may be false guarantee of every group.
 
     Parameters
     ----------
     partition, groups
         The groups, in the order of the partition.
     radii
-        At which certified accuracy is told.
+        Radii of the certified accuracies.
     alpha
         How often one certificate may be false.
     confidence
-        With which all that is guaranteed here holds together, of all groups.
+        Confidence with which all guarantees hold together, of all groups.
     norm, subject
-        Of the distances, and whose they are.
+        Norm and subject of the distances.
     """
 
     FORMAT: ClassVar[Format] = Format(1, "guarantee", "Run `fairmargin audit` again")
@@ -248,10 +248,6 @@ class Certified(GroupTable[CertifiedGroup]):
         """What was certified, in half a sentence."""
         return f"{self.partition}: guaranteed of the {self.subject} model, {self.norm}"
 
-    def sentences(self) -> list[str]:
-        """Return who has the least guarantee, how many certificates may be false, and a finding for each group."""
-        return [self.headline, self.counting, *(self.finding(row) for row in self)]
-
     @property
     def headline(self) -> str:
         """The group with the least guaranteed mean radius, in a sentence."""
@@ -259,11 +255,11 @@ class Certified(GroupTable[CertifiedGroup]):
         least, most = rows[0], rows[-1]
         if most.mean.guaranteed == 0:
             return "For no group is any distance guaranteed."
-        said = f"{quoted(least.group)} is guaranteed a mean distance of {number(least.mean.guaranteed)}"
+        first = f"{quoted(least.group)} is guaranteed a mean distance of {number(least.mean.guaranteed)}"
         if len(rows) == 1:
-            return f"{said}."
+            return f"{first}."
         return (
-            f"{said}, the least of all groups; {quoted(most.group)} one of {number(most.mean.guaranteed)}, the most. "
+            f"{first}, the least of all groups; {quoted(most.group)} one of {number(most.mean.guaranteed)}, the most. "
             "Guarantees order nothing: who has less may be as far from the boundary."
         )
 
@@ -336,9 +332,9 @@ def certify_groups(
     distances, partition, alpha
         As in `certified_mean`.
     radii
-        At which to tell certified accuracy.
+        Radii of the certified accuracies.
     confidence
-        Of all statements together.
+        Confidence of all statements together.
 
     >>> from fairmargin.core.bound import Bound
     >>> found = Distances([0.8] * 60 + [0.0] * 40, [True] * 100, Bound.LOWER, Norm.L2, "smoothed(0.25)")

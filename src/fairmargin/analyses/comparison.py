@@ -1,6 +1,6 @@
-"""Compare two models on the same samples: which groups gained, and which lost.
+"""Comparison of two models on the same samples: which groups became more robust, and which less.
 
-Each sample is its own control, so that differences far smaller than the spread of the distances can be seen.
+Each sample is its own control, so that differences far smaller than the spread of the distances can be detected.
 """
 
 import math
@@ -94,7 +94,7 @@ class GroupChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(GroupTable[GroupChange]):
-    """What changed from one model to another, group by group."""
+    """Result of `compare`: how every group changed from one model to another."""
 
     FORMAT: ClassVar[Format] = Format(1, "comparison", "Run `fairmargin compare` again")
 
@@ -115,21 +115,17 @@ class Comparison(GroupTable[GroupChange]):
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: after − before, {self.norm}{radius}"
 
-    def sentences(self) -> list[str]:
-        """Return who gained and who lost, a finding for each group, and what to know before quoting one."""
-        return [self.headline, *(self.finding(row) for row in self), *self.notes()]
-
     @property
     def headline(self) -> str:
         """Which groups lost and which gained, in a sentence."""
         of = {verdict: [quoted(row.group) for row in self if row.verdict == verdict] for verdict in _MEANINGS}
-        said = [
+        changes = [
             f"{listed(names)} of {quoted(self.partition)} {'is' if len(names) == 1 else 'are'} {verdict} than before"
             for verdict in (LESS_ROBUST, MORE_ROBUST)
             if (names := of[verdict])
         ]
-        if said:
-            return f"{'; '.join(said)}."
+        if changes:
+            return f"{'; '.join(changes)}."
         if of[NO_DIFFERENCE]:
             return f"No significant change of any group of {quoted(self.partition)} was found."
         return f"No group of {quoted(self.partition)} has enough samples for a verdict."
@@ -188,7 +184,7 @@ class Comparison(GroupTable[GroupChange]):
         name = plain(row.group)
         if row.verdict in (TOO_FEW, NOT_COMPARABLE):
             return f"{name}: {row.verdict} ({row.reason})."
-        words = "no significant change" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than before"
+        verdict = "no significant change" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than before"
         change, sigma = row.change, row.sigma_change
         interval = f"{level_text(self.confidence)} interval for all groups at once {change_limits(change)}"
         if math.isnan(change.low):
@@ -199,7 +195,7 @@ class Comparison(GroupTable[GroupChange]):
             sigma_text = f"σ changed by {points(sigma.value)} points ({limits})"
         radius = f" This holds {radius_words(self.up_to)}." if math.isfinite(self.up_to) else ""
         return (
-            f"{name}: {words} (mean distance {signed(change.value)}, {interval}; {p_value(row.p_adjusted)}); "
+            f"{name}: {verdict} (mean distance {signed(change.value)}, {interval}; {p_value(row.p_adjusted)}); "
             f"{sigma_text}.{radius}"
         )
 
@@ -381,7 +377,7 @@ def _change(value: float, limits: Limits, i: int, bound: Bound, units: float) ->
     low, high = float(limits.low[i]), float(limits.high[i])
     if units < 2:
         return Estimate(value, math.nan, math.nan, bound, "a single sample has no interval")
-    if low == high:  # newly right samples, which were not observed, would lie at a distance that nothing tells
+    if low == high:  # samples may become right that were not observed, at a distance that is not known
         return Estimate(value, math.nan, math.nan, bound, "both models misclassify every sample: no interval")
     return Estimate(value, low, high, bound)
 
@@ -397,7 +393,7 @@ def _sigma_change(value: float, limits: Limits, i: int, bound: Bound, units: tup
 
 
 def change_limits(change: Estimate, show: Callable[[float], str] = signed) -> str:
-    """Return the interval of a change in words."""
+    """Return the interval of a change as text."""
     return limits_text(change.low, change.high, show, abs(change.value))
 
 

@@ -1,4 +1,4 @@
-"""What an audit of this size can see: the smallest σ it would detect, or the samples that it would take.
+"""Power of an audit: the smallest σ that it would detect, or the number of samples that it would need.
 
 The log of 1 + σ has a standard error of √(v²/n + w²/m), where v and w are the coefficients of variation (standard
 deviation over mean) of the group's and the rest's distances, and n and m their sizes. An effect is detected with the
@@ -30,14 +30,14 @@ from fairmargin.presentation.section import Cell, Column, Section, Table
 
 @dataclass(frozen=True, slots=True)
 class GroupPower:
-    """What can be seen of one group."""
+    """What an audit can detect of one group."""
 
     group: str
     size: int
     rest_size: int
     smallest_drop: float  # the σ below 0 nearest to 0 that would be detected
     smallest_gain: float  # the same above 0
-    samples_needed: float  # of this group in all, the rest as it is, to detect the σ asked for
+    samples_needed: float  # of this group in all, to detect the σ of the result, if the rest stays as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,8 @@ class Power(GroupTable[GroupPower]):
 
     @property
     def title(self) -> str:
-        """What is detected, how surely."""
+        """The groups, and the probability with which an effect is detected."""
         return f"{self.partition}: detected with probability {percent(self.chance)}"
-
-    def sentences(self) -> list[str]:
-        """Return a finding for each group."""
-        return [self.finding(row) for row in self]
 
     def section(self) -> Section:
         """Return what can be detected of every group, and how many samples it takes."""
@@ -224,7 +220,7 @@ def planned_power(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The spread on both sides, the size of the rest, and how sure one wants to be.
+    """Spread of a group and of its rest, size of the rest, number of tests, confidence and power.
 
     >>> Setting(variation=0.8, rest_variation=0.8, rest_size=2000, tests=5).samples_needed(-0.2)
     163.0

@@ -1,4 +1,4 @@
-"""Every group's mean distance and σ to a precision that was asked for, and what that saved."""
+"""Audit to a precision: mean distance and σ of every group with intervals of a requested width, and the cost."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -67,7 +67,7 @@ class PreciseGroup:
         Rob(P)/Rob(rest) − 1, with an interval that holds for all groups at once: it excludes 0 exactly where the
         verdict is that the group is less or more robust.
     sigma_alone
-        The same with the interval for this group alone. The precision asked for is that of this interval.
+        The same with the interval for this group alone, to which the requested precision applies.
     cheap_samples, reference_samples
         How many samples the cheap estimator and the reference measured.
     plain_samples
@@ -76,7 +76,7 @@ class PreciseGroup:
     correlation
         Of the reference's distance with what the cheap one predicts of it.
     met
-        Whether the interval of `sigma_alone` is as short as asked, and can be trusted to be (see `unmet`).
+        Whether the interval of `sigma_alone` is as short as requested and reliable (see `unmet`).
     p, p_adjusted
         That the group is as robust as its rest, alone and corrected by Holm for the number of groups; NaN where σ has
         no interval.
@@ -109,15 +109,15 @@ class PreciseGroup:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionResult(GroupTable[PreciseGroup]):
-    """Every group's robustness and σ to a precision, and what it took.
+    """Result of an audit to a precision, with its costs.
 
     Costs are passes through the model, forward and backward, of all samples together.
 
     Parameters
     ----------
     precision, confidence, target
-        What was asked: half the width of every group's σ (of Rob, relative to it, where there is one group), how
-        confident, and whether it is about the population or these samples.
+        The request: half the width of the interval of every group's σ (with one group of Rob, relative to it), its
+        confidence, and whether it is about the population or these samples.
     cheap
         The cheap estimator that the pilot preferred; empty if none paid.
     spent
@@ -150,25 +150,20 @@ class PrecisionResult(GroupTable[PreciseGroup]):
 
     @property
     def title(self) -> str:
-        """What was asked, and of whom."""
+        """The requested precision, and what it is about."""
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
-        asked = f"σ to ±{self.precision:g} ({level_text(self.confidence)})"
-        return f"{self.partition}: {asked} for {_spelled(self.target)}{radius}"
+        precision = f"σ to ±{self.precision:g} ({level_text(self.confidence)})"
+        return f"{self.partition}: {precision} for {_spelled(self.target)}{radius}"
 
     @property
     def met(self) -> bool:
-        """Whether every group is as precise as asked."""
+        """Whether every group has the requested precision."""
         return all(row.met for row in self.groups)
 
     @property
     def size(self) -> int:
         """How many samples all groups have."""
         return sum(row.size for row in self.groups)
-
-    def sentences(self) -> list[str]:
-        """Return the summary, a finding for each group, what it cost, and what to know before quoting a number."""
-        findings = (self.finding(row) for row in by_sigma(self.groups))
-        return [*self.summary(), *findings, self.saving, *self.remarks(), *self.warnings()]
 
     def summary(self) -> list[str]:
         """Return the headline and what else there is to say about the groups together."""
@@ -198,8 +193,8 @@ class PrecisionResult(GroupTable[PreciseGroup]):
         capped = f"capped at {number(self.up_to)}" if math.isfinite(self.up_to) else ""
         how = f"{self.reference}, with {self.cheap}" if self.cheap else self.reference
         size = f"{several(self.size, 'sample')} in {several(len(rows), 'group')}"
-        asked = f"to ± {precision_points(self.precision)}"
-        about = (how, self.bound.words, f"{self.norm} norm", size, asked, capped and f"distances {capped}")
+        precision = f"to ± {precision_points(self.precision)}"
+        about = (how, self.bound.words, f"{self.norm} norm", size, precision, capped and f"distances {capped}")
         trust = [*([_TRUST] if self.cheap else []), _POLL, _MISCLASSIFIED]
         return Section(
             title=f"By {plain(self.partition)}",
@@ -262,14 +257,14 @@ class PrecisionResult(GroupTable[PreciseGroup]):
     def saving(self) -> str:
         """What was saved, in a sentence."""
         reference = sum(row.reference_samples for row in self.groups)
-        words = f"{self.reference} measured {reference:,} of {self.size:,} samples"
+        text = f"{self.reference} measured {reference:,} of {self.size:,} samples"
         if self.cheap:
-            words += f", {self.cheap} {sum(row.cheap_samples for row in self.groups):,}"
+            text += f", {self.cheap} {sum(row.cheap_samples for row in self.groups):,}"
         small = (
             " Trials and filled-up tiles count: so small a pool does not pay." if self.spent > self.full_cost else ""
         )
         return (
-            f"{words}: {_times(self.plain_cost, self.spent)} the compute of a plain random part of the samples that is "
+            f"{text}: {_times(self.plain_cost, self.spent)} the compute of a plain random part of the samples that is "
             f"as precise, {_times(self.full_cost, self.spent)} that of all samples.{small}"
         )
 
@@ -335,7 +330,7 @@ def _verdict(row: PreciseGroup, adjusted: float, enough: bool, confidence: float
 
 
 def _times(other: float, spent: float) -> str:
-    """Return how this compares, in words that are right on either side of 1."""
+    """Return the ratio of two costs as text: a saving above 1, an excess below."""
     ratio = other / spent if spent > 0 else float("inf")
     return f"{ratio:.1f}× less than" if ratio >= 1 else f"{1 / ratio:.1f}× more than"
 
@@ -444,9 +439,9 @@ def _costs_table(result: PrecisionResult, rows: list[PreciseGroup]) -> Table:
 
 
 def reached(row: PreciseGroup, result: PrecisionResult) -> str:
-    """Return half the width of the interval that was asked to be short, which is that of the group alone.
+    """Return half the width of the interval to which the requested precision applies, in percentage points.
 
-    In points of σ; where there is one group, of its mean, relative to it.
+    It is that of σ of the group alone; with one group that of its mean, relative to it.
     """
     estimate = row.sigma_alone if len(result.groups) > 1 else row.robustness
     half = (estimate.high - estimate.low) / 2

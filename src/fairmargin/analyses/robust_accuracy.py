@@ -1,4 +1,4 @@
-"""Robust accuracy at a radius, group by group: who was wrong already, who was fooled, who withstood.
+"""Robust accuracy of every group at a radius: samples that were wrong already, that were fooled, and that withstood.
 
 An attack that finds nothing does not prove that there is nothing: robust accuracy is at most what is shown.
 """
@@ -73,7 +73,7 @@ _NEAR_THE_END = 0.05  # of 0 or 1: a variance of shares has hardly any room ther
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Who was wrong already, who was fooled, and who withstood: size = wrong + fooled + withstood, exactly.
+    """Numbers of samples that were wrong already, that were fooled, and that withstood; they add up to the size.
 
     >>> counts = Counts(size=10, wrong=2, fooled=3)
     >>> counts.withstood, counts.natural_error, counts.boundary_error, counts.robust_error
@@ -159,7 +159,7 @@ class EveryoneUnderAttack(Counts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustAccuracy(GroupTable[GroupUnderAttack]):
-    """What an attack at a radius did to every group of a partition.
+    """Robust accuracy of every group of a partition under an attack at a radius.
 
     An attack that finds nothing does not prove that there is nothing: robust accuracy is at most what is shown, and
     its `bound` says so. `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip.
@@ -222,11 +222,6 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
             return f"{spelled_radius(self.smallest_radius)} to {spelled_radius(self.radius)}"
         return spelled_radius(self.radius)
 
-    def sentences(self) -> list[str]:
-        """Return what is left of everyone and of the worst group, a finding for each group, and the warnings."""
-        rows = sorted(self, key=lambda row: row.robust_accuracy.value)
-        return [self.headline, *self.summary(), *(self.finding(row) for row in rows), *self.warnings]
-
     @property
     def headline(self) -> str:
         """Of which groups fewer samples withstand than of the rest, in a sentence."""
@@ -240,7 +235,7 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
         return f"The groups of {quoted(self.partition)} could not be compared."
 
     def summary(self) -> list[str]:
-        """Return what is to be said of the partition as a whole."""
+        """Return sentences about the partition as a whole."""
         whole, hedge = self.overall, at_most(self.bound)
         p = "" if math.isnan(whole.p_equal) else f" All groups equal: {p_value(whole.p_equal)}."
         # The interval of the worst group is another one than in its row.
@@ -373,7 +368,7 @@ def accuracy_under_attack(
     settings
         Confidence, control, clusters and limits, as for an audit.
     attack, norm, radius
-        What was done: a name, the norm, and the radius (0.1, "4/255") or one a sample.
+        Name, norm and radius of the attack: one radius (0.1, "4/255") or one per sample.
     bound
         UPPER for attacks, which may have overlooked something; LOWER for certificates; EXACT where all is known.
 

@@ -1,4 +1,4 @@
-"""Parts of sections that several results share: cells of tables, data of figures, and what words mean."""
+"""Parts of sections that several results share: cells of tables, data of figures, and explanations."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -138,7 +138,7 @@ def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
 
 
 def bracketed(low: float, high: float, show: Callable[[float], str], size: float = 1.0) -> str:
-    """Return an interval as tables show it, where there is little room.
+    """Return an interval in brackets, as tables show it.
 
     >>> bracketed(-0.3, 0.1, lambda value: fixed(100 * value, 1, signed=True))
     '[−30.0, +10.0]'
@@ -273,12 +273,12 @@ def sigma_intervals(rows: Sequence[Row], confidence: float, *, strip: float = 0.
         What the figure shows, in a sentence.
     """
     level = level_text(confidence)
-    grey = "; the grey strip is as wide as the interval of a group alone was asked to be" if strip else ""
+    grey = "; the grey strip is as wide as the requested interval of a group alone" if strip else ""
     return Intervals(
         title="Closer or farther than the rest.",
         x_label="σ: mean distance relative to the rest",
         ranges=tuple(
-            interval_range(row.group, row.sigma, row.verdict, f"σ = {_in_words(row.sigma)} ({level} interval)")
+            interval_range(row.group, row.sigma, row.verdict, f"σ = {_sigma_text(row.sigma)} ({level} interval)")
             for row in by_sigma(rows)
         ),
         strip=strip,
@@ -291,7 +291,7 @@ def sigma_intervals(rows: Sequence[Row], confidence: float, *, strip: float = 0.
 
 
 def interval_range(group: str, estimate: Estimate, verdict: str, text: str) -> Range:
-    """Return a group's value with its interval and what is said where the mouse rests on it."""
+    """Return a group's value with its interval and the text that a pointer over it shows."""
     return Range(
         label=group,
         value=estimate.value,
@@ -308,7 +308,7 @@ def _why_not(estimate: Estimate) -> str:
     return f"{number(estimate.value)}: {plain(estimate.reason)}" if estimate.reason else number(estimate.value)
 
 
-def _in_words(sigma: Estimate) -> str:
+def _sigma_text(sigma: Estimate) -> str:
     limits = bracketed(sigma.low, sigma.high, lambda value: percent(value, signed=True))
     return f"{percent(sigma.value, signed=True)} {limits}".strip()
 
@@ -352,7 +352,7 @@ def _bands(rows: Sequence[CurveRow], banded: frozenset[str]) -> str:
     return f"Shaded: confidence bands of {listed(sorted(map(quoted, banded)))}."
 
 
-# What words mean ------------------------------------------------------------------------------------------------------
+# Explanations ---------------------------------------------------------------------------------------------------------
 
 VERDICT_MEANINGS = {
     LESS_ROBUST: "The group lies closer to the boundary than the rest, by more than chance explains.",
@@ -417,7 +417,7 @@ CURVES_TOPIC, SIGMA_TOPIC, VERDICTS_TOPIC, BOUNDS_TOPIC = (
     "The verdicts",
     "What the bounds mean",
 )
-"""Topics under which the page explains words."""
+"""Topics of explanations on the page."""
 
 
 def verdicts_explained(meanings: Mapping[str, str] = VERDICT_MEANINGS) -> tuple[Explanation, ...]:

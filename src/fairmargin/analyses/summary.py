@@ -122,7 +122,7 @@ def finding(result: Result, row: Row, reason: str) -> str:
 
 
 def comparison(sigma: float, bound: Bound = Bound.EXACT) -> str:
-    """Return σ in words.
+    """Return σ as a text for a sentence.
 
     >>> comparison(-0.31), comparison(0.12), comparison(-0.31, Bound.LOWER)
     ('31 % closer', '12 % farther', '31 % smaller')
@@ -134,7 +134,7 @@ def comparison(sigma: float, bound: Bound = Bound.EXACT) -> str:
 
 
 def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) -> str:
-    """Return the interval of a σ in words.
+    """Return the interval of a σ as a text for a sentence.
 
     >>> interval(Estimate(-0.31, -0.36, -0.25, Bound.NEITHER), 0.95)
     '95 % interval 25 % to 36 %'

@@ -44,10 +44,6 @@ class GroupTable(ABC, Generic[Row]):
         """What the result is about, in half a sentence."""
 
     @abstractmethod
-    def sentences(self) -> list[str]:
-        """Return everything that a reader should know, as sentences that are computed from the numbers."""
-
-    @abstractmethod
     def section(self) -> Section:
         """Return what console and report show: sentences, tables and the data of figures."""
 
@@ -58,6 +54,12 @@ class GroupTable(ABC, Generic[Row]):
     @abstractmethod
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of `to_frame`, every number in a column of its own."""
+
+    def sentences(self) -> list[str]:
+        """Return everything that a reader should know: the sentences of the section, each once."""
+        shown = self.section()
+        sentences = (shown.answer, *shown.sentences, *shown.findings, *shown.notes, *shown.cautions)
+        return list(dict.fromkeys(filter(None, sentences)))
 
     def contradiction(self) -> str:
         """Return why this cannot be what was written; empty if it can."""

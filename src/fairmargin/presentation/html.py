@@ -12,8 +12,8 @@ def section_html(section: Section) -> str:
     >>> section_html(Section("By <sex>", answer="F & M differ."))
     '<h3>By &lt;sex&gt;</h3><p>F &amp; M differ.</p>'
     """
-    said = (section.about, section.answer, *section.sentences, *section.cautions, *section.notes)
-    sentences = "".join(f"<p>{_text(sentence)}</p>" for sentence in said if sentence)
+    texts = (section.about, section.answer, *section.sentences, *section.cautions, *section.notes)
+    sentences = "".join(f"<p>{_text(sentence)}</p>" for sentence in texts if sentence)
     return f"<h3>{_text(section.title)}</h3>{sentences}{''.join(map(_table, section.tables))}"
 
 

@@ -1,4 +1,4 @@
-"""The answer of a page: what several results found together, in sentences for people who build no models."""
+"""The answer of a page: what several results found together, in sentences for readers who build no models."""
 
 import math
 from collections.abc import Sequence
@@ -41,14 +41,14 @@ def answer_of(results: Sequence[Any]) -> str:
     precise = [each for each in audits if isinstance(each, PrecisionResult)]
     brackets = [each for each in results if isinstance(each, Bracket)]
     checked = [each for each in results if isinstance(each, Adequacy)]
-    said = [
+    parts = [
         audits_answer(audits),
         extent(precise) if precise else "",
         certainty(brackets) if brackets else "",
         strength(checked) if checked else "",
         attacks_answer(attacked, "Under attack, ") if attacked else "",
     ]
-    return " ".join(filter(None, said))
+    return " ".join(filter(None, parts))
 
 
 def attacks_answer(results: Sequence[RobustAccuracy], opening: str = "") -> str:
@@ -60,11 +60,11 @@ def attacks_answer(results: Sequence[RobustAccuracy], opening: str = "") -> str:
         if row.verdict == LESS_ROBUST
     )
     judged = any(row.verdict in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE) for result in results for row in result)
-    said = "no group could be compared with the rest."
+    finding = "no group could be compared with the rest."
     if fewer:
-        said = f"fewer samples of {listed(list(fewer))} withstand than of the rest{_QUALIFIER[results[0].bound]}."
+        finding = f"fewer samples of {listed(list(fewer))} withstand than of the rest{_QUALIFIER[results[0].bound]}."
     elif judged:
-        said = "no significant difference between groups was found. That is no proof of equality."
+        finding = "no significant difference between groups was found. That is no proof of equality."
     start = opening or ("No: under attack, " if fewer else "Under attack, ")
     least: dict[str, float] = {}
     for result in results:
@@ -73,19 +73,19 @@ def attacks_answer(results: Sequence[RobustAccuracy], opening: str = "") -> str:
         least[where] = min(least.get(where, value), value)
     hedge = at_most(results[0].bound)
     left = listed([f"{table_percent(value, signed=False)} at {where}" for where, value in least.items()])
-    return f"{start}{said} Robust accuracy is {hedge}{left}."
+    return f"{start}{finding} Robust accuracy is {hedge}{left}."
 
 
 def extent(results: Sequence[PrecisionResult]) -> str:
     """Return how precise the answer is, in a sentence."""
     rows = [row for result in results for row in result]
     short = sum(not row.met for row in rows)
-    asked = f"± {precision_points(results[0].precision)}"
+    precision = f"± {precision_points(results[0].precision)}"
     what = "differences from the rest" if len(rows) > len(results) else "mean distances"
     if not short:
-        return f"All {what} are known to {asked}, from a thorough look at a random part of the samples."
+        return f"All {what} are known to {precision}, from a thorough look at a random part of the samples."
     which = f"{short:,} of {len(rows):,} groups" if short < len(rows) else "all groups"
-    return f"The {what} were to be known to {asked}; for {which} they are known less precisely."
+    return f"The {what} were to be known to {precision}; for {which} they are known less precisely."
 
 
 def certainty(brackets: Sequence[Bracket]) -> str:

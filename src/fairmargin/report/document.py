@@ -27,7 +27,7 @@ SYMBOLS: dict[Mark, str] = {
     BAD: "✗",
     "": "",
 }
-"""Symbols of marks, so that a verdict is not told by its colour alone."""
+"""Symbols of marks, so that a verdict does not depend on its colour alone."""
 
 ETHICS = (
     "This page shows whom an attacker would reach first. That helps whoever protects people, and whoever harms them: "
@@ -48,17 +48,17 @@ class PageDetails:
     title
         The page's title.
     command
-        What was run.
+        Command line of the run.
     created
-        When, as an ISO timestamp.
+        Date and time as an ISO timestamp.
     model, data, estimator
-        What was measured, on what, and how, in a few words each.
+        Short descriptions of the model, the samples and the estimator.
     seed
         The seed of everything random.
     versions
         Package names and their versions.
     notes
-        Whatever else a reader should know.
+        Other sentences for the reader.
     """
 
     title: str = "Robustness audit"

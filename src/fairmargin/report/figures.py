@@ -51,8 +51,8 @@ def sigma_intervals(result: AuditResult) -> go.Figure:
 def precise_intervals(result: PrecisionResult) -> go.Figure:
     """Draw σ of every group with its interval, as `sigma_intervals` does, from an audit to a precision.
 
-    The intervals hold for all groups at once. The grey strip around 0 is as wide as the interval of a group alone was
-    asked to be.
+    The intervals hold for all groups at once. The grey strip around 0 is as wide as the requested
+    interval of a group alone.
 
     Parameters
     ----------

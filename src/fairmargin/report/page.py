@@ -84,9 +84,9 @@ def render(title: str, sections: Sequence[Section], *, provenance: PageDetails |
     """
     if not sections:
         raise InputError("A report needs at least one result; given none.")
-    said = answer or " ".join(dict.fromkeys(section.answer for section in sections if section.answer))
+    found = answer or " ".join(dict.fromkeys(section.answer for section in sections if section.answer))
     content = {
-        "answer": said,
+        "answer": found,
         "sections": sections,
         "topics": _topics(sections),
         "methods": list(dict.fromkeys(section.method for section in sections if section.method)),

@@ -38,16 +38,16 @@ def titled(result: Any, about: About) -> Section:
     """Return the section of a result, which also names what was measured."""
     section: Section = result.section()
     between = "between " if isinstance(result, Bracket) and about.estimator else ""
-    said = [about.model, about.data, f"{between}{about.estimator}"]
-    said += [f"seed {about.seed}"] if about.seed is not None else []
-    said += [f"epoch {about.epoch}"] if about.epoch else []
-    shown = [plain(each) for each in said if each]
+    subject = [about.model, about.data, f"{between}{about.estimator}"]
+    subject += [f"seed {about.seed}"] if about.seed is not None else []
+    subject += [f"epoch {about.epoch}"] if about.epoch else []
+    shown = [plain(each) for each in subject if each]
     parts = [each for each in shown if each not in section.about]
     return replace(section, about=" · ".join(filter(None, (*parts, section.about))))
 
 
 def unchecked(record: RunRecord) -> Section | None:
-    """Return what is to be said of the attacks whose strength was not checked; None if there are none."""
+    """Return a section on the attacks whose strength was not checked; None if there are none."""
     if record.study.grid is not None:
         return None
     checked = {stored.about.estimator for stored, _ in record.of_kind("adequacy")}

@@ -62,7 +62,7 @@ class NetworkRow:
     network
         Data, model, method and seed.
     epoch, asked_as
-        When it was measured, as a number and in the words of the study.
+        Epoch of the measurement, as a number and as the study names it.
     measurement, bound
         With what it was measured, and the direction of error.
     partition, group, size
@@ -404,14 +404,14 @@ def stages_of(rows: Sequence[NetworkRow]) -> dict[str, list[NetworkRow]]:
 
     An epoch is named by its number, or as the study names it ("last") if the number depends on the seed.
     """
-    words = dict.fromkeys(word for row in rows for word in row.asked_as)
-    stages = {word: [row for row in rows if word in row.asked_as] for word in words}
+    names = dict.fromkeys(name for row in rows for name in row.asked_as)
+    stages = {name: [row for row in rows if name in row.asked_as] for name in names}
     found: dict[str, list[NetworkRow]] = {}
-    for word, some in sorted(stages.items(), key=lambda stage: mean(row.epoch for row in stage[1])):
-        if some in found.values():  # the same epoch, asked for in two ways
+    for name, some in sorted(stages.items(), key=lambda stage: mean(row.epoch for row in stage[1])):
+        if some in found.values():  # the same epoch, named in two ways
             continue
         epochs = {row.epoch for row in some}
-        found[f"epoch {epochs.pop()}" if len(epochs) == 1 else word] = some
+        found[f"epoch {epochs.pop()}" if len(epochs) == 1 else name] = some
     return found
 
 
