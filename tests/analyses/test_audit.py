@@ -122,7 +122,7 @@ def test_two_groups_mirror_each_other() -> None:
     assert {a.verdict, b.verdict} in ({LESS_ROBUST, MORE_ROBUST}, {NO_DIFFERENCE})
 
 
-# The numbers are those of the metrics. -------------------------------------------------------------------------------
+# Values and intervals. -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("up_to", [math.inf, 0.8])
@@ -191,19 +191,13 @@ def test_every_interval_holds_its_value_and_stays_where_it_can_be(seed: int) -> 
     assert overall.worst_robustness.low <= overall.worst_robustness.value <= overall.worst_robustness.high
 
 
-def test_more_confidence_makes_intervals_wider() -> None:
+def test_more_confidence_makes_intervals_wider_and_equal_means_are_not_known_to_be_equal() -> None:
     distances, partition = distances_of(gammas(1.0, 1.2)), groups_of(60, 60)
+    equal = audit(distances_of(np.tile(gammas(1.0), 2)), partition, QUICK)
+    assert min(equal["a"].gap_to_rest.high, equal.overall.largest_gap.high) > 0.1
     widths = [width(audit(distances, partition, quick(confidence=c))["a"].sigma) for c in (0.8, 0.95, 0.99)]
     assert widths == sorted(widths)
     assert len(set(widths)) == 3
-
-
-def test_the_unit_of_length_changes_neither_sigma_nor_p() -> None:
-    values = gammas(1.0, 1.3)
-    one, other = (audit(distances_of(f * values), groups_of(60, 60), QUICK)["a"] for f in (1.0, 1000.0))
-    assert (other.sigma.value, other.sigma.low) == pytest.approx((one.sigma.value, one.sigma.low))
-    assert other.p == pytest.approx(one.p, rel=0.05)
-    assert other.robustness.high == pytest.approx(1000 * one.robustness.high)
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
@@ -219,64 +213,36 @@ def test_many_normal_distances_have_the_textbooks_intervals(confidence: float) -
     assert (row.robustness.low, row.robustness.high) == pytest.approx(student, abs=slack)
 
 
-def test_groups_that_happen_to_have_equal_means_are_not_known_to_be_equal() -> None:
-    result = audit(distances_of(np.tile(gammas(1.0), 2)), groups_of(60, 60), QUICK)
-    assert result["a"].gap_to_rest.high > 0.1  # the gap itself is not known better
-    assert result.overall.largest_gap.high > 0.1
-
-
 # The same again. -----------------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_gives_the_same_result_to_the_last_digit() -> None:
-    distances, partition = distances_of(gammas(0.8, 1.0, 1.2)), groups_of(60, 60, 60)
-    one, other = (audit(distances, partition, quick(seed=5)).to_json() for _ in range(2))
-    assert one == other
-
-
-def test_another_seed_changes_intervals_a_little_and_values_not_at_all() -> None:
-    distances, partition = distances_of(gammas(0.8, 1.0, 1.2)), groups_of(60, 60, 60)
-    one, other = (audit(distances, partition, AuditSettings(seed=s)) for s in (1, 2))
+def test_a_seed_decides_the_last_digits_of_intervals_and_nothing_else_changes() -> None:
+    values, partition = gammas(0.8, 1.0, 1.2), groups_of(60, 60, 60)
+    before, state = values.copy(), np.random.get_state()[1].tolist()
+    one, same, other = (audit(distances_of(values), partition, AuditSettings(seed=seed)) for seed in (1, 1, 2))
+    assert (values == before).all()
+    assert np.random.get_state()[1].tolist() == state
+    assert one.to_json() == same.to_json()
     for a, b in zip(one, other, strict=True):
         assert (a.sigma.value, a.robustness.value) == (b.sigma.value, b.robustness.value)
-        assert (a.sigma_alone.low, a.sigma_alone.high) != (b.sigma_alone.low, b.sigma_alone.high)
-        assert (a.sigma_alone.low, a.sigma_alone.high) == pytest.approx(
-            (b.sigma_alone.low, b.sigma_alone.high), abs=0.05
-        )
+        limits, others = ([row.sigma_alone.low, row.sigma_alone.high] for row in (a, b))
+        assert limits != others
+        assert limits == pytest.approx(others, abs=0.05)
 
 
-def test_the_order_of_the_samples_does_not_change_values() -> None:
-    values, partition = gammas(0.6, 1.0, 1.6), groups_of(60, 60, 60)
-    order = np.random.default_rng(1).permutation(180)
-    one = audit(distances_of(values), partition, QUICK)
-    other = audit(distances_of(values[order]), partition.take(order), QUICK)
-    for a, b in zip(one, other, strict=True):
-        assert (b.group, b.size, b.verdict) == (a.group, a.size, a.verdict)
-        for name in ("accuracy", "robustness", "sigma", "gap_to_rest"):
-            assert getattr(b, name).value == pytest.approx(getattr(a, name).value, rel=1e-12)
-        assert width(b.sigma) == pytest.approx(width(a.sigma), rel=0.25)
-
-
-def test_the_order_of_the_labels_does_not_change_a_groups_row() -> None:
-    values = gammas(0.6, 1.0, 1.6)
+def test_neither_the_order_of_samples_nor_that_of_labels_changes_a_groups_row() -> None:
+    values, order = gammas(0.6, 1.0, 1.6), np.random.default_rng(1).permutation(180)
     one = audit(distances_of(values), Partition("g", ["a", "b", "c"], np.repeat([0, 1, 2], 60)), AuditSettings())
-    other = audit(distances_of(values), Partition("g", ["c", "a", "b"], np.repeat([1, 2, 0], 60)), AuditSettings())
+    shuffled = Partition("g", ["c", "a", "b"], np.repeat([1, 2, 0], 60)[order])
+    other = audit(distances_of(values[order]), shuffled, AuditSettings())
     assert [row.group for row in other] == ["c", "a", "b"]
     for row in one:
         twin = other[row.group]
-        assert twin.verdict == row.verdict
-        assert twin.robustness.value == pytest.approx(row.robustness.value, rel=1e-12)
-        assert twin.sigma.value == pytest.approx(row.sigma.value, rel=1e-12)
-        assert width(twin.sigma) == pytest.approx(width(row.sigma), rel=0.15)
+        assert (twin.size, twin.verdict) == (row.size, row.verdict)
+        for name in ("accuracy", "robustness", "sigma", "gap_to_rest"):
+            assert getattr(twin, name).value == pytest.approx(getattr(row, name).value, rel=1e-12)
+        assert width(twin.sigma) == pytest.approx(width(row.sigma), rel=0.25)
         assert twin.p == pytest.approx(row.p, rel=0.5, abs=1e-3)
-
-
-def test_an_audit_leaves_its_input_and_the_global_random_state_alone() -> None:
-    values = gammas(1.0, 1.2)
-    before, state = values.copy(), np.random.get_state()[1].tolist()
-    audit(distances_of(values), groups_of(60, 60), QUICK)
-    assert (values == before).all()
-    assert np.random.get_state()[1].tolist() == state
 
 
 # Groups at the edge. -------------------------------------------------------------------------------------------------
@@ -311,39 +277,19 @@ def test_a_group_of_one_sample_has_a_mean_but_no_interval() -> None:
     assert result.overall.variance.is_defined  # of the groups that have an interval
 
 
-WHOLE = np.tile([1.0, 3.0], 30)  # with 60 zeros the mean is 1 without any rounding
-
-
-@pytest.mark.parametrize(
-    "values",
-    [np.append(WHOLE, WHOLE), gammas(1.0, 1.0)],
-)
-def test_a_group_that_is_always_misclassified_is_less_robust_by_everything(values: Floats) -> None:
-    result = audit(distances_of(np.append(values, np.zeros(120))), groups_of(60, 60, 120), QUICK)
-    row = result["c"]
-    assert row.verdict == LESS_ROBUST
-    assert (row.robustness.value, row.sigma.value, row.accuracy.value) == (0.0, -1.0, 0.0)
-    assert row.sigma.reason == "no sample of group 'c' has a distance above 0"
-    assert result.overall.worst_group == "c"
-    assert result["a"].sigma.low <= result["a"].sigma.value <= result["a"].sigma.high
-
-
-@pytest.mark.parametrize("values", [WHOLE, gammas(1.0)])
+@pytest.mark.parametrize("values", [np.tile([1.0, 3.0], 30), gammas(1.0)])
 def test_sigma_against_a_rest_that_is_always_misclassified_is_undefined(values: Floats) -> None:
     result = audit(distances_of(np.append(values, np.zeros(60))), groups_of(60, 60), QUICK)
-    assert result["a"].sigma.reason == "the rest of group 'a' has robustness 0"
-    assert result["a"].verdict == MORE_ROBUST
-    assert "σ undefined: the rest of group 'a' has robustness 0" in result.finding(result["a"])
-    assert result["a"].gap_to_rest.low > 0
-
-
-def test_a_model_that_is_always_wrong_has_numbers_and_reasons() -> None:
-    result = audit(distances_of(np.zeros(120)), groups_of(60, 60), QUICK)
-    for row in result:
-        assert row.p == 1.0
-        assert row.sigma.reason == f"the rest of group {row.group!r} has robustness 0"
-        assert row.robustness.value == row.accuracy.value == 0.0
-    assert result.overall.variance.reason == "every group has robustness 0"
+    strong, weak = result
+    assert strong.sigma.reason == "the rest of group 'a' has robustness 0"
+    assert "σ undefined: the rest of group 'a' has robustness 0" in result.finding(strong)
+    assert strong.gap_to_rest.low > 0
+    assert (weak.robustness.value, weak.sigma.value, weak.accuracy.value) == (0.0, -1.0, 0.0)
+    assert weak.sigma.reason == "no sample of group 'b' has a distance above 0"
+    assert verdicts(result) == [MORE_ROBUST, LESS_ROBUST]
+    nobody = audit(distances_of(np.zeros(120)), groups_of(60, 60), QUICK)
+    assert nobody["a"].p == 1.0
+    assert nobody.overall.variance.reason == "every group has robustness 0"
 
 
 # Unreached samples. --------------------------------------------------------------------------------------------------
@@ -353,20 +299,23 @@ MISSED = np.where(np.arange(120) % 40 == 7, np.inf, FOUND)  # 3 of 120
 FARTHEST = float(MISSED[np.isfinite(MISSED)].max())
 
 
-def test_unreached_samples_cap_every_distance_at_the_largest_found() -> None:
-    result = audit(distances_of(MISSED, Bound.UPPER), groups_of(60, 60), QUICK)
-    assert result.up_to == FARTHEST
-    assert result.cap_reason == common_cap(distances_of(MISSED), math.inf)[1]
-    assert result["a"].robustness.value == pytest.approx(np.minimum(MISSED, FARTHEST)[:60].mean())
+@pytest.mark.parametrize(
+    ("tried", "settings", "cap"),
+    [
+        (None, {}, FARTHEST),
+        (np.where(np.isinf(MISSED), [0.9, 0.7] * 60, np.nan), {}, 0.7),  # the shortest search that failed
+        (None, {"up_to": 0.5}, 0.5),
+    ],
+)
+def test_unreached_samples_cap_every_distance_at_one_radius(tried: Floats | None, settings: dict, cap: float) -> None:
+    result = audit(distances_of(MISSED, Bound.UPPER, tried=tried), groups_of(60, 60), quick(**settings))
+    assert result.up_to == cap
+    assert result["a"].robustness.value == pytest.approx(np.minimum(MISSED, cap)[:60].mean())
     assert [row.unreached for row in result] == pytest.approx([2 / 60, 1 / 60])
     assert result["a"].curve.at(1e9) == pytest.approx(2 / 60)
-
-
-def test_unreached_samples_cap_every_distance_at_the_shortest_failed_search() -> None:
-    tried = np.where(np.isinf(MISSED), [0.9, 0.7] * 60, np.nan)
-    result = audit(distances_of(MISSED, Bound.UPPER, tried=tried), groups_of(60, 60), QUICK)
-    assert result.up_to == 0.7
-    assert result["b"].robustness.value == pytest.approx(np.minimum(MISSED, 0.7)[60:].mean())
+    assert result.cap_reason.startswith("3 of 120 samples (2.5 %) have no finite distance")
+    everything = audit(distances_of(np.full(80, np.inf), tried=np.full(80, 2.0)), groups_of(40, 40), QUICK)
+    assert (everything.up_to, everything["a"].robustness.value, verdicts(everything)) == (2.0, 2.0, [NO_DIFFERENCE] * 2)
 
 
 @pytest.mark.parametrize("tried", [np.full(120, 100.0), np.full(120, np.nan), None], ids=["far", "unknown", "not kept"])
@@ -376,20 +325,6 @@ def test_only_a_search_that_failed_early_lowers_the_cap_below_the_largest_distan
     assert reason.startswith("3 of 120 samples (2.5 %) have no finite distance")
     assert f"capped at {FARTHEST:.4g}, the same for all groups" in reason
     assert common_cap(distances_of(FOUND, tried=tried), math.inf) == (math.inf, "")
-
-
-def test_the_users_radius_comes_first_and_the_share_is_shown() -> None:
-    result = audit(distances_of(MISSED), groups_of(60, 60), quick(up_to=0.5))
-    assert result.up_to == 0.5
-    assert "3 of 120 samples (2.5 %) have no finite distance and count as 0.5" in result.cap_reason
-    assert result["a"].robustness.value == pytest.approx(np.minimum(MISSED, 0.5)[:60].mean())
-
-
-def test_nothing_but_unreached_samples_is_capped_at_what_was_tried() -> None:
-    result = audit(distances_of(np.full(80, np.inf), tried=np.full(80, 2.0)), groups_of(40, 40), QUICK)
-    assert result.up_to == 2.0
-    assert result["a"].robustness.value == 2.0
-    assert verdicts(result) == [NO_DIFFERENCE] * 2
 
 
 # Control. ------------------------------------------------------------------------------------------------------------
@@ -404,7 +339,7 @@ def simpson(effect: float = 1.0) -> tuple[Distances, Partition, Partition]:
     return distances_of(values), groups_of(100, 100), Partition.by("class", np.where(hard, "hard", "easy"))
 
 
-def test_a_mere_mix_of_classes_vanishes_inside_strata() -> None:
+def test_inside_strata_a_mere_mix_of_classes_vanishes_and_a_hidden_difference_is_found() -> None:
     distances, partition, control = simpson()
     assert verdicts(audit(distances, partition, QUICK)) == [LESS_ROBUST, MORE_ROBUST]
     result = audit(distances, partition, quick(control=control))
@@ -413,10 +348,7 @@ def test_a_mere_mix_of_classes_vanishes_inside_strata() -> None:
     assert result["a"].sigma.low < 0 < result["a"].sigma.high
     assert result.control == "class"
     assert "permuted inside strata" in result.method
-
-
-def test_a_difference_that_the_mix_hides_is_found_inside_strata() -> None:
-    distances, partition, control = simpson(effect=1.5)
+    distances, partition, control = simpson(effect=1.5)  # a difference that the mix hides
     assert audit(distances, partition, QUICK)["a"].sigma.value < 0
     row = audit(distances, partition, quick(control=control))["a"]
     assert row.verdict == MORE_ROBUST
@@ -573,9 +505,5 @@ def test_one_very_weak_group_that_makes_all_others_look_strong_is_warned_of() ->
     (warning,) = result.warnings
     assert warning.startswith("Group 'a' is so much weaker that it lowers the rest of every other group")
     assert all(repr(row.group) in warning for row in result if row.verdict == MORE_ROBUST)
-
-
-@pytest.mark.parametrize("means", [(0.8, 1.0, 1.0, 1.9), (1.0, 1.0, 1.0, 1.0), (0.1, 2.0)])
-def test_without_such_a_group_there_is_no_such_warning(means: tuple[float, ...]) -> None:
-    result = audit(distances_of(gammas(*means)), groups_of(*[60] * len(means)), QUICK)
-    assert result.warnings == ()
+    for means in ((0.8, 1.0, 1.0, 1.9), (1.0, 1.0, 1.0, 1.0), (0.1, 2.0)):
+        assert audit(distances_of(gammas(*means)), groups_of(*[60] * len(means)), QUICK).warnings == ()
