@@ -7,9 +7,9 @@ import pytest
 
 from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.analyses.bracket import CERTAINLY_LESS, CERTAINLY_MORE, bracket
+from fairmargin.analyses.cells import decimals_of, length, share
 from fairmargin.analyses.comparison import compare
 from fairmargin.analyses.robust_accuracy import accuracy_under_attack
-from fairmargin.analyses.section_parts import Cell, decimals_of, length, share
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.bootstrap import Limits
@@ -17,6 +17,7 @@ from fairmargin.inference.contrast import simultaneous_limits
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, TOO_FEW, Estimate
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.presentation.formatting import JUST_BEYOND_ZERO, limit_text, signed_percent
+from fairmargin.presentation.section import Cell
 from fairmargin.study.gate import gate
 
 RANDOM_AUDITS = 200

@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairmargin.analyses import section_parts, summary
+from fairmargin.analyses import explanations, summary
 from fairmargin.analyses.audit import audit
-from fairmargin.analyses.section_parts import MARKS
+from fairmargin.analyses.cells import MARKS
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
@@ -113,10 +113,10 @@ def test_names_cannot_rearrange_a_sentence_and_keep_what_tells_them_apart():
 
 
 def test_every_verdict_and_every_bound_has_a_symbol_and_a_meaning():
-    assert set(MARKS) == set(section_parts.VERDICT_MEANINGS) == set(VERDICTS)
+    assert set(MARKS) == set(explanations.VERDICT_MEANINGS) == set(VERDICTS)
     assert len({SYMBOLS[mark] for mark in MARKS.values()}) == len(VERDICTS)
-    assert set(section_parts.BOUND_MEANINGS) == set(Bound)
-    assert "orders nothing by itself" in section_parts.BOUND_MEANINGS[Bound.UPPER]
+    assert set(explanations.BOUND_MEANINGS) == set(Bound)
+    assert "orders nothing by itself" in explanations.BOUND_MEANINGS[Bound.UPPER]
 
 
 def test_conditions_are_told_only_where_they_hold():

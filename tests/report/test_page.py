@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from plotly.offline import get_plotlyjs
 
-from fairmargin.analyses.section_parts import BOUND_MEANINGS
+from fairmargin.analyses.explanations import BOUND_MEANINGS
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import Estimate
 from fairmargin.report.answer import answer_of

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import GROUP, group_cell
+from fairmargin.analyses.cells import GROUP, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.codec import Format
 from fairmargin.presentation.section import Cell, Column, Section, Table

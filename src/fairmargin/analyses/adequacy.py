@@ -16,7 +16,8 @@ from fairmargin.analyses.alarms import (
     alarms_of,
     consequence,
 )
-from fairmargin.analyses.section_parts import GROUP, MANY_BANDS, SAMPLES, colours_of, count, group_cell, share
+from fairmargin.analyses.cells import GROUP, SAMPLES, count, group_cell, share
+from fairmargin.analyses.figures import MANY_BANDS, colours_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, Ints, same_length
 from fairmargin.core.bound import Bound

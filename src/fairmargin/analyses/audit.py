@@ -7,27 +7,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import (
-    CURVE_READING,
-    CURVES_TOPIC,
+from fairmargin.analyses.cells import (
     GROUP,
     MARKS,
     SAMPLES,
-    SIGMA_MEANING,
-    SIGMA_TOPIC,
-    VARIANCE_READING,
     VERDICT,
-    bounds_explained,
     count,
     decimals_of,
     group_cell,
     length,
     p_cell,
-    robustness_curves,
     share,
-    sigma_intervals,
+)
+from fairmargin.analyses.explanations import (
+    CURVE_READING,
+    CURVES_TOPIC,
+    SIGMA_MEANING,
+    SIGMA_TOPIC,
+    VARIANCE_READING,
+    bounds_explained,
     verdicts_explained,
 )
+from fairmargin.analyses.figures import robustness_curves, sigma_intervals
 from fairmargin.analyses.summary import bound_warning, by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
@@ -182,7 +183,9 @@ class AuditResult(GroupTable[GroupResult]):
             tables=(_groups_table(self, rows, capped),),
             figures=(
                 robustness_curves(
-                    self,
+                    self.groups,
+                    self.norm,
+                    self.up_to,
                     alt=f"Curves: the share still classified correctly against the perturbation radius. {headline}",
                 ),
                 sigma_intervals(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import GROUP, SAMPLES, count, group_cell
+from fairmargin.analyses.cells import GROUP, SAMPLES, count, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import GROUP, SAMPLES, count, decimals_for, group_cell
+from fairmargin.analyses.cells import GROUP, SAMPLES, count, decimals_for, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, is_number
 from fairmargin.core.bound import Bound

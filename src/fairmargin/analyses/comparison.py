@@ -10,24 +10,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import (
+from fairmargin.analyses.cells import (
     GROUP,
     MARKS,
     SAMPLES,
-    SIGMA_MEANING,
-    SIGMA_TOPIC,
     VERDICT,
-    bounds_explained,
     count,
     decimals_for,
     decimals_of,
     group_cell,
-    interval_range,
     length,
     p_cell,
     share,
-    verdicts_explained,
 )
+from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
+from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, same_length
 from fairmargin.core.bound import Bound

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from fairmargin.analyses.audit import AuditResult
-from fairmargin.analyses.section_parts import GROUP, group_cell
+from fairmargin.analyses.cells import GROUP, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.codec import Format
 from fairmargin.errors import InputError

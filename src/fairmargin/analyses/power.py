@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import GROUP, count, group_cell
+from fairmargin.analyses.cells import GROUP, count, group_cell
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import same_length
 from fairmargin.core.codec import Format
@@ -143,9 +143,9 @@ def power(
     Parameters
     ----------
     sigma
-        The effect that matters; `samples_needed` is for it.
+        The effect that matters, for which `samples_needed` is computed.
     chance
-        The probability with which it should be detected (the power).
+        The power: the probability with which this effect should be detected.
 
     >>> from fairmargin.core.bound import Bound
     >>> from fairmargin.core.norm import Norm
@@ -170,29 +170,23 @@ def power(
     cut = forced_cut([distances], partition, up_to, chosen.up_to)
     rows = []
     for i, label in enumerate(partition.labels):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variation = math.sqrt(own_error2[i] * units[i]) / own[i] if own[i] > 0 else math.nan
-            rest_variation = math.sqrt(rest_error2[i] * rest_units[i]) / rest[i] if rest[i] > 0 else math.nan
+        size, rest_size = int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES])
+        reason = f"{cut.reasons[i]}. {cut.remedy}" if cut.reasons[i] else ""
         if rest_units[i] == 0:
-            nothing = Undefined(f"there is no sample outside group {label!r}")
-            rows.append(GroupPower(label, int(moments[i, 0, SAMPLES]), 0, nothing, nothing, nothing))
+            reason = f"there is no sample outside group {label!r}"
+        if reason:
+            rows.append(GroupPower(label, size, rest_size, *[Undefined(reason)] * 3))
             continue
-        if cut.reasons[i]:
-            nothing = Undefined(f"{cut.reasons[i]}. {cut.remedy}")
-            sizes = (int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES]))
-            rows.append(GroupPower(label, *sizes, nothing, nothing, nothing))
-            continue
+        variation = math.sqrt(own_error2[i] * units[i]) / own[i] if own[i] > 0 else math.nan
+        rest_variation = math.sqrt(rest_error2[i] * rest_units[i]) / rest[i] if rest[i] > 0 else math.nan
         setting = Setting(variation, rest_variation, float(rest_units[i]), tests, chosen.confidence, chance)
-        drop = setting.smallest_drop(float(units[i]))
-        needed = setting.samples_needed(sigma)
+        drop, needed = setting.smallest_drop(float(units[i])), setting.samples_needed(sigma)
         if units[i] < chosen.smallest_group and not math.isnan(drop):
             drop = Undefined(f"fewer than {chosen.smallest_group} independent samples: an audit gives no verdict")
         if not math.isnan(needed):
-            per_unit = float(moments[i, 0, SAMPLES] / units[i])  # from clusters to samples
-            needed = max(needed, chosen.smallest_group) * per_unit
+            needed = max(needed, chosen.smallest_group) * (size / float(units[i]))  # from clusters to samples
         gain = drop if math.isnan(drop) else 1 / (1 + drop) - 1
-        sizes = (int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES]))
-        rows.append(GroupPower(label, *sizes, drop, gain, needed))
+        rows.append(GroupPower(label, size, rest_size, drop, gain, needed))
     return Power(partition.name, tuple(rows), sigma, chance, chosen.confidence)
 
 

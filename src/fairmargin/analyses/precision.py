@@ -7,23 +7,20 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import (
+from fairmargin.analyses.cells import (
     GROUP,
     MARKS,
     SAMPLES,
-    SIGMA_MEANING,
-    SIGMA_TOPIC,
     VERDICT,
-    bounds_explained,
     count,
     decimals_of,
     group_cell,
     length,
     p_cell,
     share,
-    sigma_intervals,
-    verdicts_explained,
 )
+from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
+from fairmargin.analyses.figures import sigma_intervals
 from fairmargin.analyses.summary import bound_warning, by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Floats

@@ -12,18 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.analyses.audit import effective_number, no_contrast, reason_without_verdict, share_of
-from fairmargin.analyses.section_parts import (
-    GROUP,
-    MARKS,
-    SAMPLES,
-    VERDICT,
-    count,
-    group_cell,
-    interval_range,
-    p_cell,
-    share,
-    verdicts_explained,
-)
+from fairmargin.analyses.cells import GROUP, MARKS, SAMPLES, VERDICT, count, group_cell, p_cell, share
+from fairmargin.analyses.explanations import verdicts_explained
+from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, as_bools, same_length
 from fairmargin.core.bound import Bound

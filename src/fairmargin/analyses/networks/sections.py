@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fairmargin.analyses.cells import GROUP, group_cell
+from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
 from fairmargin.analyses.networks.numbers import (
     AS_GIVEN,
     Board,
@@ -42,14 +44,6 @@ from fairmargin.analyses.networks.sentences import (
     finding,
     main_board,
     methods_compared,
-)
-from fairmargin.analyses.section_parts import (
-    GROUP,
-    SIGMA_MEANING,
-    SIGMA_TOPIC,
-    bounds_explained,
-    group_cell,
-    verdicts_explained,
 )
 from fairmargin.core.bound import Bound
 from fairmargin.presentation import section as shown
