@@ -7,7 +7,7 @@ import pytest
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.report import draw as drawn
 from fairmargin.report import figures as plot
-from fairmargin.report.drawing import escape
+from fairmargin.report.draw import escape
 from tests.report.examples import (
     HOSTILE,
     REASON,
