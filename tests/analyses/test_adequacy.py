@@ -44,22 +44,19 @@ def shrunk(values, factor, group="F"):
 # Verdicts
 
 
-def test_a_gap_that_no_budget_moves_has_settled():
+def test_a_gap_that_no_budget_moves_has_settled_also_if_all_distances_fall_alike():
     found = settle(evidence(base(), base(), base()), SEX)
     assert found.verdict == SETTLED
     assert [row.verdict for row in found] == [SETTLED, SETTLED]
     assert found["F"].sigma_change.value == 0
+    alike = settle(evidence(base(), base(), 0.5 * base()), SEX)
+    assert alike.verdict == SETTLED
+    assert alike["F"].mean_change.value == pytest.approx(-0.5)
     named = settle(Evidence((distances(base()),) * 2, ("budget 1", "budget 2"), 0), SEX)
     assert named.headline.startswith("Settled: budgets of up to budget 2 moved no group’s gap")
     start = "F: settled; the best of all budgets up to 200 steps, instead of 100 steps,"
     assert found.finding(found["F"]).startswith(start)
     assert found.alarmed == ()
-
-
-def test_distances_that_fall_alike_in_every_group_leave_the_gap_settled():
-    found = settle(evidence(base(), base(), 0.5 * base()), SEX)
-    assert found.verdict == SETTLED
-    assert found["F"].mean_change.value == pytest.approx(-0.5)
 
 
 def test_a_gap_that_more_budget_moves_beyond_the_tolerance_has_not_settled():
@@ -85,25 +82,17 @@ def test_a_change_whose_interval_holds_the_tolerance_is_undecided():
     assert settle(evidence(values, values, later), SEX, tolerance=0.5).verdict == SETTLED
 
 
-def test_changes_below_the_audited_budget_do_not_count():
-    found = settle(evidence(shrunk(base(), 3.0), base(), base()), SEX)
-    assert found.verdict == SETTLED
+def test_the_best_of_all_budgets_is_compared_with_the_audited_one():
+    farther_below = settle(evidence(shrunk(base(), 3.0), base(), base()), SEX)
+    assert farther_below.verdict == SETTLED
     assert settle(evidence(shrunk(base(), 3.0), base(), base(), audited=0), SEX).verdict == NOT_SETTLED
-
-
-def test_a_larger_budget_that_ends_farther_away_is_reported_and_does_not_unsettle():
-    found = settle(evidence(base(), base(), shrunk(base(), 1.5)), SEX)
-    row = found["F"]
-    assert row.verdict == SETTLED
-    assert row.means_alone[2] == pytest.approx(1.5 * row.means_alone[1])
-    assert row.means[2].value == pytest.approx(row.means_alone[1])
-    assert row.sigmas_alone[2] > row.sigmas[2]
-
-
-def test_a_smaller_budget_that_found_something_nearer_counts_against_the_audited_one():
-    found = settle(evidence(shrunk(base(), 0.7), base(), base()), SEX)
-    assert found["F"].verdict == NOT_SETTLED
-    assert found["F"].last_change.value == 0
+    nearer_below = settle(evidence(shrunk(base(), 0.7), base(), base()), SEX)["F"]
+    assert (nearer_below.verdict, nearer_below.last_change.value) == (NOT_SETTLED, 0)
+    farther_above = settle(evidence(base(), base(), shrunk(base(), 1.5)), SEX)["F"]
+    assert farther_above.verdict == SETTLED
+    assert farther_above.means_alone[2] == pytest.approx(1.5 * farther_above.means_alone[1])
+    assert farther_above.means[2].value == pytest.approx(farther_above.means_alone[1])
+    assert farther_above.sigmas_alone[2] > farther_above.sigmas[2]
 
 
 def test_a_group_with_a_few_samples_outside_it_is_not_judged_either_and_the_side_is_said():
@@ -124,7 +113,7 @@ def test_a_group_with_a_few_samples_outside_it_is_not_judged_either_and_the_side
     assert "1 of the group and 1 outside it" in both.finding(both["A"])
 
 
-def test_the_only_group_has_no_gap_that_could_settle_and_no_advice_is_given():
+def test_without_a_rest_that_is_sometimes_right_there_is_no_gap_that_could_settle_and_no_advice():
     only = settle(evidence(base(), base(), 0.9 * base()), Partition.by("all", ["A"] * 100), sizes=[500])
     assert only.verdict == UNDECIDED
     why = "“A” is the only group, so that there is no gap between groups that could settle"
@@ -133,14 +122,12 @@ def test_the_only_group_has_no_gap_that_could_settle_and_no_advice_is_given():
         "A: undecided; there is no other group, so that it has no gap that could settle. The best of all budgets up to "
         "200 steps, instead of 100 steps, moved its mean distance by −10 %."
     )
-
-
-def test_a_rest_that_is_all_misclassified_is_said_and_no_advice_is_given():
     values = np.where(SEX.membership == 0, base(), 0.0)
-    found = settle(evidence(values, values), SEX, sizes=[400, 600])
-    assert found["F"].verdict == UNDECIDED
-    assert "every sample of the rest is misclassified, so that it has no gap" in found.finding(found["F"])
-    assert "Look at more" not in found.finding(found["F"])
+    wrong = settle(evidence(values, values), SEX, sizes=[400, 600])
+    assert wrong["F"].verdict == UNDECIDED
+    assert "every sample of the rest is misclassified, so that it has no gap" in wrong.finding(wrong["F"])
+    assert "Look at more" not in " ".join(wrong.sentences())
+    assert settle(evidence(np.zeros(100), np.zeros(100)), SEX).alarmed == ()
 
 
 # Advice
@@ -266,17 +253,10 @@ def test_an_alarm_is_raised_above_its_threshold_only_and_says_what_follows():
         assert consequence(kind, 2).startswith("So the distances of these groups may be too large: ")
 
 
-def test_a_group_without_correct_samples_raises_no_alarm():
-    wrong = distances(np.zeros(100))
-    found = settle(Evidence((wrong, wrong), ("a", "b"), 0), SEX)
-    assert found.alarmed == ()
-    assert found["F"].verdict == UNDECIDED
-
-
 @pytest.mark.parametrize(
     ("factor", "count", "raised"), [(0.89, 3, True), (0.89, 2, False), (0.91, 40, False), (2.0, 40, False)]
 )
-def test_another_attack_that_is_a_tenth_nearer_rings_above_a_twentieth_of_the_group(factor, count, raised):
+def test_another_attack_that_is_a_tenth_nearer_is_reported_above_a_twentieth_of_the_group(factor, count, raised):
     beside = base()
     beside[:count] *= factor
     found = settle(evidence(base(), base(), others=distances(beside)), SEX)
@@ -289,14 +269,10 @@ def test_another_attack_that_is_a_tenth_nearer_rings_above_a_twentieth_of_the_gr
         assert "“F”" in sentence
         assert "another attack audited beside this one found a misclassified input more than 10 % nearer" in str(found)
         assert sentence.endswith("so audit with that one or join both by +.")
-
-
-def test_another_attack_counts_where_this_one_found_nothing():
     lost = np.where(np.arange(100) < 3, math.inf, base())
-    found = settle(evidence(lost, lost, others=distances(base())), SEX)
-    assert "another attack is nearer" in {alarm.kind for alarm in found["F"].raised}
-    neither = settle(evidence(lost, lost, others=distances(lost)), SEX)
-    assert "another attack is nearer" not in {alarm.kind for alarm in neither["F"].raised}
+    for beside, nearer in ((base(), True), (lost, False)):
+        kinds = {alarm.kind for alarm in settle(evidence(lost, lost, others=distances(beside)), SEX)["F"].raised}
+        assert ("another attack is nearer" in kinds) is nearer
 
 
 def test_a_row_without_a_number_for_every_budget_is_refused():
