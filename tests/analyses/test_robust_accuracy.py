@@ -78,17 +78,6 @@ def test_every_number_is_what_counting_by_hand_gives() -> None:
     assert {row.verdict for row in found} == {"too few samples"}
 
 
-def test_spreads_as_papers_print_them_are_those_of_the_observed_shares_and_the_noise_is_taken_off_elsewhere() -> None:
-    groups = ten_groups(60)
-    correct, robust = drawn(np.linspace(0.2, 0.7, 10), 60, seed=1)
-    found = attacked(correct, robust, groups)
-    shares = [robust[mask].mean() for _, mask in groups]
-    assert found.plain_vcra == pytest.approx(np.var(shares))
-    assert found.plain_vcra > found.overall.vcra.value
-    assert found.plain_gap == pytest.approx(max(shares) - min(shares))
-    assert found.overall.gap.low < found.overall.gap.value < found.plain_gap < found.overall.gap.high
-
-
 def test_counts_that_do_not_add_up_are_refused() -> None:
     content = attacked(*drawn(np.full(10, 0.5), 8, seed=11), ten_groups(8)).to_dict()
     content["groups"][0]["wrong"] = 1000
@@ -99,7 +88,7 @@ def test_counts_that_do_not_add_up_are_refused() -> None:
 # What is claimed. ----------------------------------------------------------------------------------------------------
 
 
-def test_an_attack_bounds_robust_accuracy_from_above_and_says_so() -> None:
+def test_an_attack_bounds_robust_accuracy_from_above_a_certificate_from_below_and_findings_say_so() -> None:
     correct, robust = drawn(np.full(10, 0.5), 40, seed=2)
     found = attacked(correct, robust, ten_groups(40))
     assert found["3"].robust_accuracy.bound is Bound.UPPER
@@ -110,13 +99,8 @@ def test_an_attack_bounds_robust_accuracy_from_above_and_says_so() -> None:
     assert "at most" in found.finding(found["3"])
     assert "robust accuracy at most" in str(found)
     assert "An attack that finds nothing proves nothing" in found.warnings[0]
-
-
-def test_a_certificate_says_at_least_and_what_is_exact_says_neither() -> None:
-    correct, robust = drawn(np.full(10, 0.5), 40, seed=2)
-    certified = attacked(correct, robust, ten_groups(40), bound="lower")
+    certified, exact = (attacked(correct, robust, ten_groups(40), bound=bound) for bound in ("lower", "exact"))
     assert "at least" in certified.finding(certified["3"])
-    exact = attacked(correct, robust, ten_groups(40), bound="exact")
     assert "at most" not in str(exact)
     assert exact.overall.vcra.bound is Bound.EXACT
     assert exact.warnings == ()
@@ -240,22 +224,20 @@ def test_one_group_alone_is_described_and_not_compared() -> None:
     assert "whichever" not in str(found)
 
 
-def test_radii_of_samples_are_shown_as_a_range() -> None:
-    groups = Partition.by("g", ["a", "b", "a", "b"])
-    found = attacked(np.ones(4), np.ones(4), groups, radius=[0.1, 0.2, 0.3, 8 / 255])
-    assert (found.smallest_radius, found.radius) == (8 / 255, 0.3)
-    assert "8/255 to 0.3" in str(found)
-
-
-def test_the_gap_of_the_table_stands_beside_the_one_without_its_noise() -> None:
+def test_observed_gaps_and_variances_stand_beside_those_without_their_noise() -> None:
     correct = np.ones(80, dtype=bool)
     robust = np.array([True] * 30 + [False] * 10 + [True] * 10 + [False] * 30)
-    found = attacked(correct, robust, Partition.by("g", ["a"] * 40 + ["b"] * 40))
+    radii = np.linspace(8 / 255, 0.3, 80)
+    found = attacked(correct, robust, Partition.by("g", ["a"] * 40 + ["b"] * 40), radius=radii)
+    assert (found.smallest_radius, found.radius) == (8 / 255, 0.3)
+    assert "8/255 to 0.3" in found.title
     assert found.plain_gap == 0.5
-    assert found.overall.gap.value < 0.5
-    said = str(found)
-    assert f"Gap in these samples 50.0 %; without its noise {100 * found.overall.gap.value:.1f} % [" in said
-    assert "this interval is for whichever group is truly the worst" in said
+    assert found.overall.gap.low < found.overall.gap.value < 0.5 < found.overall.gap.high
+    assert found.plain_vcra == pytest.approx(0.0625)
+    assert found.overall.vcra.value < 0.0625
+    text = str(found)
+    assert f"Gap in these samples 50.0 %; without its noise {100 * found.overall.gap.value:.1f} % [" in text
+    assert "this interval is for whichever group is truly the worst" in text
     assert found.to_dict()["plain_gap"] == 0.5
     assert found.to_dict()["overall"]["gap"]["value"] == found.overall.gap.value
     assert "−50.0 points" in found.finding(found["b"])
