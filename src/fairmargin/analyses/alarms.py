@@ -142,22 +142,12 @@ def alarms_of(
     unaided: Distances | None = None,
     others: Distances | None = None,
 ) -> tuple[Alarm, ...]:
-    """Return every alarm that can be judged from what was measured, raised or not.
+    """Return every alarm that can be judged from the measurements of a group, raised or not.
 
-    Parameters
-    ----------
-    group
-        Which samples belong to the group; only those classified correctly are counted.
-    audited, best
-        Distances at the audited budget, and the best over all budgets.
-    slopes
-        Distances that the first slope predicts; `inf` where there is none.
-    noise
-        Distances that noise found; `inf` where it found nothing.
-    unaided
-        Distances at the audited budget without references to fall back on.
-    others
-        The least that other attacks found, which were audited beside this one.
+    `audited` are the distances at the audited budget and `best` the smallest over all budgets. `slopes` are the
+    distances that the first slope predicts, `noise` those that noise found, `unaided` those at the audited budget
+    without references, and `others` the smallest that other attacks of the audit found; `inf` where there is none.
+    Only samples that are classified correctly are counted.
 
     >>> found = Distances([1.0, 2.0, 4.0], [True] * 3, "upper", "l2")
     >>> noise = Distances([np.inf, np.inf, 3.0], [True] * 3, "upper", "l2")

@@ -83,18 +83,9 @@ def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
 
 
 def share(estimate: Estimate, *, signed: bool, unit: str = " %", alone: Estimate | None = None) -> Cell:
-    """Return a cell with a share in percent, or a change of one in points, and its interval.
+    """Return a cell with a share in percent, or a change of one in points (`unit=""`), and its interval.
 
-    Parameters
-    ----------
-    estimate
-        The share.
-    signed
-        Whether a positive one has a sign.
-    unit
-        What follows the value; intervals have none.
-    alone
-        The same with an interval of the group alone, which is noted if it differs.
+    `alone` is the same number with an interval of the group alone, which is noted if it differs.
     """
 
     def shown(given: Estimate) -> Cell:

@@ -59,20 +59,8 @@ def robustness_curves(
     """Return I_P(τ) of every group: the share still classified correctly when perturbed up to τ.
 
     The steps are exact up to half a percent of the axes. A band that would cover most of the figure is left out, and
-    with more than five groups only the least and the most robust have one.
-
-    Parameters
-    ----------
-    rows
-        The groups of an audit.
-    norm
-        Norm of the distances.
-    up_to
-        The radius at which distances were capped; `inf` if they were not.
-    everyone
-        Whether to add the curve of all samples together.
-    alt
-        What the figure shows, in a sentence.
+    with more than five groups only the least and the most robust have one. `everyone` adds the curve of all samples,
+    and `alt` describes the figure in a sentence.
     """
     end = _view_end(rows, up_to)
     judged = [row for row in by_sigma(rows) if row.sigma.is_defined] or rows
@@ -129,19 +117,7 @@ def thinned(curve: RobustnessCurve, end: float, resolution: int = _RESOLUTION) -
 
 
 def sigma_intervals(rows: Sequence[Row], confidence: float, *, strip: float = 0.0, alt: str = "") -> Intervals:
-    """Return σ of every group with its interval, least robust first.
-
-    Parameters
-    ----------
-    rows
-        The groups.
-    confidence
-        Of the intervals, which hold for all groups at once.
-    strip
-        Half-width of a grey strip around 0.
-    alt
-        What the figure shows, in a sentence.
-    """
+    """Return σ of every group with its interval, least robust first; `strip` is the half-width of a strip around 0."""
     level = level_text(confidence)
     grey = "; the grey strip is as wide as the requested interval of a group alone" if strip else ""
     return Intervals(

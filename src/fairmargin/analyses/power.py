@@ -193,18 +193,10 @@ def power(
 def planned_power(
     size: int, rest: int, *, groups: int, variation: float, sigma: float, chance: float, confidence: float
 ) -> Power:
-    """Return what an audit of one group of `size` samples would detect, before anything is measured.
+    """Return what an audit of one of several groups would detect, before anything is measured.
 
-    Parameters
-    ----------
-    size, rest
-        Number of samples in the group and in the rest.
-    groups
-        Number of groups that are tested.
-    variation
-        Standard deviation over mean of the distances, on both sides.
-    sigma, chance, confidence
-        As in `power`.
+    `size` and `rest` are the numbers of samples of the group and of the others, and `variation` is the standard
+    deviation of the distances over their mean.
     """
     setting = Setting(variation, variation, rest, 1 if groups == 2 else groups, confidence, chance)
     drop = setting.smallest_drop(size)

@@ -273,18 +273,8 @@ def judged(
 
     Guarantee: with probability `confidence` no group at all is wrongly called less or more robust, however the groups
     depend on each other (Holm's correction), as far as each p is right; two groups against each other are one question.
-    The interval of `sigma` excludes 0 exactly where a group is called so.
-
-    Parameters
-    ----------
-    groups
-        Without verdicts; `sigma` and `sigma_alone` are the same.
-    p
-        Of each group against its rest, see `log_contrast`.
-    limits_at
-        Limits of σ at level 1 − its argument, of which p is the inverse.
-    confidence
-        A difference is one if its corrected p is below 1 − confidence.
+    The interval of `sigma` excludes 0 exactly where a group is called so. `p` tests each group against its rest, and
+    `limits_at(alpha)` are the limits of σ at level 1 − alpha that agree with it (see `log_contrast`).
     """
     seen = np.array([row.looked_at for row in groups])
     enough = np.minimum(seen, seen.sum() - seen) >= _FEWEST

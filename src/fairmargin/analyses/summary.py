@@ -97,15 +97,7 @@ def by_sigma(rows: Sequence[_Row]) -> list[_Row]:
 
 
 def finding(result: Result, row: Row, reason: str) -> str:
-    """Return a group's verdict as a sentence that names the kind of bound it rests on.
-
-    Parameters
-    ----------
-    result, row
-        A partition and one of its groups.
-    reason
-        Why there is no verdict, where there is none.
-    """
+    """Return a group's verdict, or the `reason` why it has none, as a sentence that names the kind of bound."""
     name = plain(row.group)
     if row.verdict not in _JUDGED:
         return f"{name}: {row.verdict} ({reason})."

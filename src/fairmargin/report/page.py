@@ -56,21 +56,7 @@ def write_page(
     provenance: PageDetails | None = None,
     answer: str = "",
 ) -> Path:
-    """Write a page of sections to a file, whole or not at all.
-
-    Parameters
-    ----------
-    path
-        Where to write.
-    title
-        Heading of the page.
-    sections
-        In the order of the page.
-    provenance
-        Where the numbers come from; what is left out the page leaves out.
-    answer
-        What the page found, which stands at its top; the answers of its sections if left out.
-    """
+    """Write a page of sections to a file, whole or not at all; its `answer` is by default those of the sections."""
     atomic_write_text(path, render(title, sections, provenance=provenance, answer=answer))
     return Path(path)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.radius import spelled_radius
@@ -22,11 +22,10 @@ AS_GIVEN = "as given"
 """The method of a network that was not trained in the study."""
 JUDGED = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE)
 """Verdicts of groups with enough samples."""
-_TEXTS = ("data", "partition", "group", "model", "method", "asked_as", "kind", "by", "norm", "bound", "verdict")
-_INTEGERS = ("seed", "epoch", "size")
-_NEEDED = (*_TEXTS, *_INTEGERS, "radius")
-_SHARES = ("sigma", "robust_accuracy", "accuracy", "natural_accuracy")
-_NUMBERS = ("radius", *_SHARES, *(f"{name}_{end}" for name in _SHARES[:2] for end in ("low", "high")))
+_NEEDED = (
+    *("data", "partition", "group", "model", "method", "asked_as", "kind", "by", "norm", "bound", "verdict"),
+    *("seed", "epoch", "size", "radius"),
+)
 
 K = TypeVar("K", bound=Hashable)
 Network = tuple[str, str, str, int]
@@ -97,38 +96,34 @@ def read_rows(frame: "pd.DataFrame") -> tuple[NetworkRow, ...]:
         raise InputError(
             f"A table of many networks has the columns {', '.join(_NEEDED)}; {', '.join(missing)} is missing."
         )
-    table = frame.reindex(columns=list(dict.fromkeys((*_NEEDED, *_NUMBERS))))
-    types = dict.fromkeys(_TEXTS, str) | dict.fromkeys(_INTEGERS, int) | dict.fromkeys(_NUMBERS, float)
-    columns = [table[name].astype(kind).tolist() for name, kind in types.items()]
-    return tuple(_row(dict(zip(types, values, strict=True))) for values in zip(*columns, strict=True))
+    return tuple(_row(row) for row in frame.to_dict("records"))
 
 
-def _row(given: Mapping[str, object]) -> NetworkRow:
-    text, number = {name: str(given[name]) for name in _TEXTS}, {name: _finite(given[name]) for name in _NUMBERS}
-    seed, epoch, size = (int(str(given[name])) for name in _INTEGERS)
-    attacked = text["kind"] == ROBUST_ACCURACY
+def _row(given: Mapping[Hashable, Any]) -> NetworkRow:
+    def number(name: str) -> float:
+        value = float(given.get(name, math.nan))
+        return value if math.isfinite(value) else math.nan
+
+    attacked = given["kind"] == ROBUST_ACCURACY
     value = "robust_accuracy" if attacked else "sigma"
-    radius = number["radius"] if attacked else 0.0
-    return NetworkRow(
-        network=(text["data"], text["model"], text["method"], seed),
-        epoch=epoch,
-        asked_as=tuple(text["asked_as"].split(", ")),
-        measurement=MeasuredBy(text["kind"], text["by"], radius, text["norm"]),
-        bound=Bound.parse(text["bound"]),
-        partition=text["partition"],
-        group=text["group"],
-        size=size,
-        value=number[value],
-        low=number[f"{value}_low"],
-        high=number[f"{value}_high"],
-        verdict=text["verdict"],
-        accuracy=number["natural_accuracy" if attacked else "accuracy"],
+    data, model, method, partition, group = (
+        str(given[name]) for name in ("data", "model", "method", "partition", "group")
     )
-
-
-def _finite(given: object) -> float:
-    value = float(str(given))
-    return value if math.isfinite(value) else math.nan
+    return NetworkRow(
+        network=(data, model, method, int(given["seed"])),
+        epoch=int(given["epoch"]),
+        asked_as=tuple(given["asked_as"].split(", ")),
+        measurement=MeasuredBy(given["kind"], given["by"], number("radius") if attacked else 0.0, given["norm"]),
+        bound=Bound.parse(given["bound"]),
+        partition=partition,
+        group=group,
+        size=int(given["size"]),
+        value=number(value),
+        low=number(f"{value}_low"),
+        high=number(f"{value}_high"),
+        verdict=given["verdict"],
+        accuracy=number("natural_accuracy" if attacked else "accuracy"),
+    )
 
 
 def grouped(rows: Iterable[NetworkRow], key: Callable[[NetworkRow], K]) -> dict[K, list[NetworkRow]]:

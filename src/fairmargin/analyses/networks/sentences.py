@@ -148,15 +148,7 @@ def agreement(board: Board) -> tuple[str, ...]:
 
 
 def methods_compared(compared: Sequence[Quantity], data: str = "") -> tuple[str, ...]:
-    """Return what methods change against the first method, one sentence each.
-
-    Parameters
-    ----------
-    compared
-        The numbers by which methods are compared.
-    data
-        The name of the data if there are several.
-    """
+    """Return what methods change against the first method, one sentence each; `data` is named if there are several."""
     first, *methods = methods_of(network for each in compared for network in each.values) or [""]
     opening = f"On {plain(data)}, compared with" if data else "Compared with"
     sentences = []
