@@ -28,9 +28,9 @@ from fairmargin.analyses.explanations import (
     bounds_explained,
     verdicts_explained,
 )
-from fairmargin.analyses.figures import robustness_curves, sigma_intervals
-from fairmargin.analyses.summary import bound_warning, by_sigma, cap_note, finding, summary
-from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.analyses.figures import GroupWithCurve, robustness_curves, sigma_intervals
+from fairmargin.analyses.summary import ComparedGroups, bound_warning, by_sigma, cap_note, finding, summary
+from fairmargin.analyses.table import columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
@@ -65,7 +65,7 @@ _Band = Callable[[float, float], float]  # half-width of the band of a curve, fr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupResult:
+class GroupResult(GroupWithCurve):
     """One row of an audit: a group against the rest."""
 
     group: str
@@ -101,7 +101,7 @@ class OverallResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AuditResult(GroupTable[GroupResult]):
+class AuditResult(ComparedGroups[GroupResult]):
     """Result of an audit of one partition.
 
     `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip without loss.

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from fairmargin.analyses.cells import MARKS, bracketed
-from fairmargin.analyses.summary import Row, by_sigma
+from fairmargin.analyses.summary import ComparedGroup, by_sigma
 from fairmargin.core.arrays import Floats
 from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.norm import Norm
@@ -37,24 +37,18 @@ Colour = Literal["own", "least", "most", "grey"]
 _RESOLUTION = 190  # a curve is at most 1 wide and 1 high, so it keeps at most twice as many points
 
 
-class CurveRow(Row, Protocol):
-    """A group against its rest, with its curve."""
+class GroupWithCurve(ComparedGroup):
+    """Mixin without fields: a group with its robustness curve and the half-width of its confidence band."""
 
-    @property
-    def size(self) -> int:
-        """How many samples it has."""
+    __slots__ = ()
 
-    @property
-    def curve(self) -> RobustnessCurve:
-        """The robustness curve of the group."""
-
-    @property
-    def band(self) -> float:
-        """Half-width of the confidence band of the curve."""
+    size: int
+    curve: RobustnessCurve
+    band: float
 
 
 def robustness_curves(
-    rows: Sequence[CurveRow], norm: Norm, up_to: float, *, everyone: bool = True, alt: str = ""
+    rows: Sequence[GroupWithCurve], norm: Norm, up_to: float, *, everyone: bool = True, alt: str = ""
 ) -> Curves:
     """Return I_P(τ) of every group: the share still classified correctly when perturbed up to τ.
 
@@ -116,7 +110,9 @@ def thinned(curve: RobustnessCurve, end: float, resolution: int = _RESOLUTION) -
     return radii[keep], heights[keep]
 
 
-def sigma_intervals(rows: Sequence[Row], confidence: float, *, strip: float = 0.0, alt: str = "") -> Intervals:
+def sigma_intervals(
+    rows: Sequence[ComparedGroup], confidence: float, *, strip: float = 0.0, alt: str = ""
+) -> Intervals:
     """Return σ of every group with its interval, least robust first; `strip` is the half-width of a strip around 0."""
     level = level_text(confidence)
     grey = "; the grey strip is as wide as the requested interval of a group alone" if strip else ""
@@ -166,7 +162,7 @@ def _corners(curve: RobustnessCurve, end: float) -> tuple[tuple[float, ...], tup
     return tuple(radii.tolist()), tuple(heights.tolist())
 
 
-def _view_end(rows: Sequence[CurveRow], up_to: float) -> float:
+def _view_end(rows: Sequence[GroupWithCurve], up_to: float) -> float:
     """Return where the axis of radii ends: every curve is below 1 % there, or flat because the rest is unreached."""
     ends = []
     for row in rows:
@@ -177,14 +173,14 @@ def _view_end(rows: Sequence[CurveRow], up_to: float) -> float:
     return end if end > 0 else 1.0
 
 
-def _banded(rows: Sequence[CurveRow], end: float) -> frozenset[str]:
+def _banded(rows: Sequence[GroupWithCurve], end: float) -> frozenset[str]:
     """Return the groups whose curve is drawn with its confidence band."""
     ordered = sorted(rows, key=lambda row: row.curve.area(up_to=end))
     shown = ordered if len(rows) <= MANY_BANDS else [ordered[0], ordered[-1]]
     return frozenset(row.group for row in shown if row.band < WIDEST_BAND)
 
 
-def _bands(rows: Sequence[CurveRow], banded: frozenset[str]) -> str:
+def _bands(rows: Sequence[GroupWithCurve], banded: frozenset[str]) -> str:
     """Return what the caption says of the shaded bands."""
     if len(banded) == len(rows):
         return "Shaded: confidence bands."

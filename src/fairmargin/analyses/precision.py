@@ -21,8 +21,16 @@ from fairmargin.analyses.cells import (
 )
 from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
 from fairmargin.analyses.figures import sigma_intervals
-from fairmargin.analyses.summary import bound_warning, by_sigma, cap_note, finding, summary
-from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.analyses.summary import (
+    ComparedGroup,
+    ComparedGroups,
+    bound_warning,
+    by_sigma,
+    cap_note,
+    finding,
+    summary,
+)
+from fairmargin.analyses.table import columns_of
 from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
@@ -51,7 +59,7 @@ _FEWEST = 30  # samples of a group, and of its rest, for a verdict: as many as a
 
 
 @dataclass(frozen=True, slots=True)
-class PreciseGroup:
+class PreciseGroup(ComparedGroup):
     """One group's mean distance, and its σ.
 
     Parameters
@@ -105,7 +113,7 @@ class PreciseGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class PrecisionResult(GroupTable[PreciseGroup]):
+class PrecisionResult(ComparedGroups[PreciseGroup]):
     """Result of an audit to a precision, with its costs.
 
     Costs are passes through the model, forward and backward, of all samples together.
@@ -222,7 +230,7 @@ class PrecisionResult(GroupTable[PreciseGroup]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for other programs, also whether the precision was reached and what that saved."""
-        return {**GroupTable.to_dict(self), "met": self.met, "saving": self.saving}
+        return {**ComparedGroups.to_dict(self), "met": self.met, "saving": self.saving}
 
     def remarks(self) -> list[str]:
         """Return every condition that a reader should know."""

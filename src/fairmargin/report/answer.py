@@ -6,17 +6,13 @@ from typing import Any
 
 from fairmargin.analyses.adequacy import NOT_SETTLED, SETTLED, UNDECIDED, Adequacy, more_of
 from fairmargin.analyses.alarms import ANOTHER_IS_NEARER
-from fairmargin.analyses.audit import AuditResult, GroupResult
 from fairmargin.analyses.bracket import CERTAINLY_LESS, Bracket
-from fairmargin.analyses.precision import PreciseGroup, PrecisionResult, precision_points
+from fairmargin.analyses.precision import PrecisionResult, precision_points
 from fairmargin.analyses.robust_accuracy import RobustAccuracy
-from fairmargin.analyses.summary import than_the_rest
+from fairmargin.analyses.summary import ComparedGroup, ComparedGroups, than_the_rest
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
 from fairmargin.presentation.formatting import at_most, listed, plain, quoted, radius_of, table_percent
-
-Result = AuditResult | PrecisionResult  # both have groups with σ, p and a verdict
-Row = GroupResult | PreciseGroup
 
 _QUALIFIER = {
     Bound.EXACT: "",
@@ -32,7 +28,7 @@ def answer_of(results: Sequence[Any]) -> str:
     Audits are answered together, with what brackets and adequacy say about them; every other result gives the answer of
     its section.
     """
-    audits = [each for each in results if isinstance(each, AuditResult | PrecisionResult)]
+    audits = [each for each in results if isinstance(each, ComparedGroups)]
     attacked = [each for each in results if isinstance(each, RobustAccuracy)]
     if attacked and not audits:
         return attacks_answer(attacked)
@@ -97,7 +93,7 @@ def certainty(brackets: Sequence[Bracket]) -> str:
     return f"Certain, whatever the attack: {names} {'is' if len(worst) == 1 else 'are'} easier to fool."
 
 
-def audits_answer(results: Sequence[Result]) -> str:
+def audits_answer(results: Sequence[ComparedGroups[Any]]) -> str:
     """Return the finding over all audits of a page, in a paragraph."""
     names = list(dict.fromkeys(result.partition for result in results))
     unequal = {name: _strongest([r for r in results if r.partition == name]) for name in names}
@@ -130,7 +126,7 @@ def audits_answer(results: Sequence[Result]) -> str:
     return " ".join([*sentences, *_radii(results), *disagreements(results)])
 
 
-def _radii(results: Sequence[Result]) -> tuple[str, ...]:
+def _radii(results: Sequence[ComparedGroups[Any]]) -> tuple[str, ...]:
     """Name the radius up to which the answer holds, if distances were capped; per partition where they differ."""
     judged = [r for r in results if any(row.verdict in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE) for row in r)]
     names = {radius_of(r.up_to): [quoted(o.partition) for o in judged if o.up_to == r.up_to] for r in judged}
@@ -143,7 +139,7 @@ def _radii(results: Sequence[Result]) -> tuple[str, ...]:
     return (f"This holds only {where}: differences beyond it are not seen.",)
 
 
-def disagreements(results: Sequence[Result]) -> tuple[str, ...]:
+def disagreements(results: Sequence[ComparedGroups[Any]]) -> tuple[str, ...]:
     """Return groups that one estimator finds less and another more robust than the rest, a sentence per partition."""
     sentences = []
     for name in dict.fromkeys(result.partition for result in results):
@@ -156,7 +152,7 @@ def disagreements(results: Sequence[Result]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _strongest(results: Sequence[Result]) -> tuple[Result, Row] | None:
+def _strongest(results: Sequence[ComparedGroups[Any]]) -> tuple[ComparedGroups[Any], ComparedGroup] | None:
     """Return the most telling significant group: a less robust one before a more robust one, the best bound first."""
     rank = {Bound.EXACT: 0, Bound.UPPER: 1, Bound.LOWER: 1, Bound.NEITHER: 2}
     found = [
@@ -177,7 +173,7 @@ def _strongest(results: Sequence[Result]) -> tuple[Result, Row] | None:
     return results[i], row
 
 
-def _was_judged(results: Sequence[Result], partition: str) -> bool:
+def _was_judged(results: Sequence[ComparedGroups[Any]], partition: str) -> bool:
     return any(row.verdict == NO_DIFFERENCE for result in results if result.partition == partition for row in result)
 
 
