@@ -16,6 +16,7 @@ from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError
+from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.permutation import holm
 from fairmargin.inference.settings import AuditSettings
 from tests.inference.compare_scenarios import EFFECTS, NULLS, rates
@@ -37,6 +38,10 @@ def pairs(seed: int, sizes: tuple[int, ...] = (60, 90)) -> tuple[Distances, Dist
     rng = np.random.default_rng(seed)
     before = rng.gamma(2, 1, sum(sizes))
     return exact(before), exact(before * rng.gamma(20, 1 / 18, len(before))), groups(*sizes)
+
+
+def numbers(estimate: Estimate) -> list[float]:
+    return [estimate.value, estimate.low, estimate.high]
 
 
 # Laws
@@ -105,15 +110,25 @@ def test_swapping_before_and_after_swaps_the_signs(seed):
     before, after, partition = pairs(seed)
     there, back = compare(before, after, partition, QUICK), compare(after, before, partition, QUICK)
     for row, reverse in zip(there, back, strict=True):
-        assert row.change.value == pytest.approx(-reverse.change.value)
-        assert row.change.low == pytest.approx(-reverse.change.high)
-        assert row.change.high == pytest.approx(-reverse.change.low)
-        assert row.sigma_change.value == pytest.approx(-reverse.sigma_change.value)
-        assert row.sigma_change.low == pytest.approx(-reverse.sigma_change.high)
-        assert row.sigma_change.high == pytest.approx(-reverse.sigma_change.low)
+        for one, other in ((row.change, reverse.change), (row.sigma_change, reverse.sigma_change)):
+            assert numbers(one) == pytest.approx([-other.value, -other.high, -other.low])
         assert (row.p, row.sigma_p) == pytest.approx((reverse.p, reverse.sigma_p))
         opposite = {"more robust": "less robust", "less robust": "more robust"}
         assert opposite.get(row.verdict, row.verdict) == reverse.verdict
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1e-3, 1e12])
+def test_neither_the_order_of_samples_nor_seed_resamples_and_unit_change_more_than_the_scale(unit):
+    before, after, partition = pairs(5, (200, 300))
+    order = np.random.default_rng(0).permutation(len(before))
+    shuffled = (exact(unit * distances.values[order]) for distances in (before, after))
+    other = compare(*shuffled, partition.take(order), AuditSettings(seed=1))
+    for row in compare(before, after, partition, QUICK):
+        twin = other[row.group]
+        assert row.verdict == twin.verdict == "more robust"
+        assert (row.p, row.p_adjusted, row.sigma_p) == pytest.approx((twin.p, twin.p_adjusted, twin.sigma_p))
+        for name, scale in (("change", unit), ("change_alone", unit), ("sigma_change", 1), ("sigma_change_alone", 1)):
+            assert numbers(getattr(twin, name)) == pytest.approx(scale * np.array(numbers(getattr(row, name))))
 
 
 @given(st.integers(0, 10_000))
@@ -131,31 +146,6 @@ def test_values_are_the_obvious_means_and_ratios(seed):
         assert row.sigma_change.low <= row.sigma_change.value <= row.sigma_change.high
         assert 0 <= row.p <= row.p_adjusted <= 1
         assert row.size == mask.sum()
-
-
-def test_the_order_of_the_samples_does_not_matter_for_values():
-    before, after, partition = pairs(3)
-    order = np.random.default_rng(0).permutation(len(before))
-    shuffled = compare(before.take(order), after.take(order), partition.take(order), QUICK)
-    for row in compare(before, after, partition, QUICK):
-        for name in ("change", "change_alone", "sigma_change", "sigma_change_alone"):
-            mine, other = getattr(row, name), getattr(shuffled[row.group], name)
-            assert (mine.value, mine.low, mine.high) == pytest.approx((other.value, other.low, other.high))
-        assert (row.p, row.sigma_p) == pytest.approx((shuffled[row.group].p, shuffled[row.group].sigma_p))
-
-
-def test_neither_the_seed_nor_the_number_of_resamples_changes_a_number():
-    assert compare(*pairs(4), AuditSettings(seed=1)).to_json() == compare(*pairs(4), QUICK).to_json()
-
-
-@pytest.mark.parametrize("unit", [1e-15, 1e-3, 1e12])
-def test_the_unit_of_the_distances_changes_no_verdict(unit):
-    before, after, partition = pairs(5, (200, 300))
-    scaled = compare(exact(before.values * unit), exact(after.values * unit), partition, QUICK)
-    for row, other in zip(compare(before, after, partition, QUICK), scaled, strict=True):
-        assert row.verdict == other.verdict == "more robust"
-        assert (row.change.low * unit, row.change.high * unit) == pytest.approx((other.change.low, other.change.high))
-        assert row.p_adjusted == pytest.approx(other.p_adjusted)
 
 
 # Clusters
@@ -184,28 +174,18 @@ def test_a_group_of_too_few_samples_or_clusters_has_no_verdict_and_no_p(sizes, c
     assert row.verdict == "too few samples"
     assert math.isnan(row.p)
     assert not row.change.low == row.change.high == row.change.value
-
-
-def test_the_gap_to_a_rest_of_few_samples_is_not_tested():
-    row = compare(*pairs(7, (100, 10)), QUICK)["g0"]
-    assert row.p < 1
-    assert math.isnan(row.sigma_p)
+    few_outside = compare(*pairs(7, (100, 10)), QUICK)["g0"]
+    assert few_outside.p < 1
+    assert math.isnan(few_outside.sigma_p)
 
 
 # What is refused, capped, warned of
 
 
-@pytest.mark.parametrize(
-    ("estimators", "words"),
-    [(("a", "a"), None), (("", "a"), "distances before:"), (("a", ""), "after:"), (("", ""), "before and after:")],
-)
-def test_an_unknown_estimator_is_noted(estimators, words):
+def test_an_unknown_estimator_is_noted():
     before, after, partition = pairs(8)
-    found = compare(*(exact(d.values, e) for d, e in zip((before, after), estimators, strict=True)), partition, QUICK)
-    if words is None:
-        assert found.warnings == ()
-    else:
-        (note,) = found.warnings
+    for one, other, words in (("", "a", "distances before:"), ("a", "", "after:"), ("", "", "before and after:")):
+        (note,) = compare(exact(before.values, one), exact(after.values, other), partition, QUICK).warnings
         assert "not known which estimator" in note
         assert words in note
 
@@ -264,14 +244,10 @@ def test_a_group_that_both_models_always_misclassify_has_no_certain_change(rest_
     else:
         assert row.change.low < 0 < row.change.high
         assert "rest has robustness 0" in found["g1"].sigma_change.reason
-
-
-@pytest.mark.parametrize("factor", [0.0, 3.0])
-def test_models_of_which_one_or_both_are_always_wrong_can_be_compared(factor):
-    zero, other = exact(np.zeros(100)), exact(factor * np.random.default_rng(0).gamma(2, 1, 100))
+    zero, other = exact(np.zeros(100)), exact(np.random.default_rng(0).gamma(2, 1, 100))
     for before, after, verdict in ((zero, other, "more robust"), (other, zero, "less robust")):
         for row in compare(before, after, groups(50, 50), QUICK):
-            assert row.verdict == (verdict if factor else "no significant difference")
+            assert row.verdict == verdict
             assert not row.sigma_change.is_defined
 
 
@@ -301,7 +277,7 @@ def test_intervals_of_the_change_hold_the_truth():
 
 
 def drawn_pair(seed: int) -> tuple[Distances, Distances, Partition, AuditSettings]:
-    """Two models on one to eight groups of 5 to 200 samples, with wrong samples, heavy tails and clusters."""
+    """Draw two models on one to eight groups of 5 to 200 samples, with wrong samples, heavy tails and clusters."""
     rng = np.random.default_rng([seed, 3])
     partition = groups(*rng.integers(5, 200, rng.integers(1, 9)).tolist())
     count = len(partition.membership)
