@@ -38,10 +38,10 @@ def titled(result: Any, about: About) -> Section:
     """Return the section of a result, which also names what was measured."""
     section: Section = result.section()
     between = "between " if isinstance(result, Bracket) and about.estimator else ""
-    subject = [about.model, about.data, f"{between}{about.estimator}"]
-    subject += [f"seed {about.seed}"] if about.seed is not None else []
-    subject += [f"epoch {about.epoch}"] if about.epoch else []
-    shown = [plain(each) for each in subject if each]
+    said = [about.model, about.data, f"{between}{about.estimator}"]
+    said += [f"seed {about.seed}"] if about.seed is not None else []
+    said += [f"epoch {about.epoch}"] if about.epoch else []
+    shown = [plain(each) for each in said if each]
     parts = [each for each in shown if each not in section.about]
     return replace(section, about=" · ".join(filter(None, (*parts, section.about))))
 
