@@ -77,7 +77,7 @@ def test_a_constant_shift_far_smaller_than_the_spread_is_found(shift):
 
 
 def test_a_change_that_three_newly_wrong_samples_would_undo_is_not_significant():
-    """Of 60 samples, 5 % of the population are all missing with a probability of 5 %."""
+    """Check that the interval allows for 5 % of the population that 60 samples miss with a probability of 5 %."""
     before = exact(np.random.default_rng(0).gamma(2, 1, 120))
     for row in compare(before, exact(before.values / 0.95), groups(60, 60), QUICK):
         assert row.verdict == "no significant difference"

@@ -1,4 +1,4 @@
-"""The page draws what is certain, and says so in words that a reader of one paragraph gets too."""
+"""The page draws what is certain, and its first paragraph says it too."""
 
 import numpy as np
 

@@ -85,11 +85,11 @@ class GroupAdequacy:
     means_alone
         The mean of the distances found at each budget alone: a larger budget may end elsewhere, and farther away.
     sigmas, sigmas_alone
-        σ against the rest, of the same two.
+        σ against the rest, from the best distances up to each budget, and from those of each budget alone.
     mean_change
         The best mean over all budgets relative to the audited one, minus 1; never above 0.
     sigma_change
-        σ of the best over all budgets minus σ of the audited budget: what the verdict rests on.
+        σ of the best over all budgets minus σ of the audited budget, on which the verdict rests.
     last_change
         σ of the best up to the last budget minus that up to the one before.
     verdict
@@ -120,12 +120,12 @@ class GroupAdequacy:
 
 @dataclass(frozen=True, slots=True)
 class Adequacy(GroupTable[GroupAdequacy]):
-    """Whether the gaps between groups are those of the model or of the attack.
+    """Result of `fm.adequacy`: whether the gaps between groups are those of the model or of the attack.
 
     Parameters
     ----------
     estimator
-        The estimator, as it is spelled in options.
+        Name and settings of the estimator.
     budgets
         Names of the budgets in ascending order; empty where there is nothing to settle.
     audited
@@ -155,7 +155,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
 
     @property
     def title(self) -> str:
-        """Which attack was checked, and for which groups."""
+        """The partition, and the attack that was checked."""
         return f"{self.partition}: adequacy of {self.estimator or 'the attack'}"
 
     @property
@@ -482,7 +482,7 @@ def settle(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """What each budget found alone, and the best up to each (budgets × samples), capped; and the best of all, not."""
+    """Distances of each budget alone and the best up to each (budgets × samples), capped; the best of all, uncapped."""
 
     alone: Floats
     best: Floats
@@ -499,7 +499,7 @@ class _Found:
 
 
 def _row(i: int, of: int, found: _Found, gaps: PairedGaps, evidence: Evidence, tolerance: float) -> GroupAdequacy:
-    """Return the row of group number `i` under a rising budget; some of its `of` samples were measured again."""
+    """Return the row of group number `i`, of whose `of` samples some were measured at every budget."""
     members, at, confidence = gaps.partition.membership == i, evidence.audited, gaps.confidence
     label, size, audited = gaps.partition.labels[i], int(members.sum()), evidence.runs[evidence.audited]
     sigmas, sigmas_alone = gaps.sigmas(i, found.best), gaps.sigmas(i, found.alone)

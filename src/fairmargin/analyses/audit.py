@@ -87,7 +87,7 @@ class GroupResult(GroupWithCurve):
 
 @dataclass(frozen=True, slots=True)
 class OverallResult:
-    """The partition as a whole."""
+    """Numbers of the partition as a whole."""
 
     size: int
     accuracy: Estimate
@@ -97,7 +97,7 @@ class OverallResult:
     largest_gap: Estimate  # max - min
     worst_group: str
     worst_robustness: Estimate
-    p_equal: float  # that no group differs at all: the smallest corrected p
+    p_equal: float  # of the hypothesis that no group differs: the smallest corrected p
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +117,7 @@ class AuditResult(ComparedGroups[GroupResult]):
     subject: str
     confidence: float
     up_to: float  # the radius at which distances were capped; inf if they were not
-    cap_reason: str = ""  # why, and how many distances it cuts
+    cap_reason: str = ""  # why they were capped, and how many distances that cuts
     control: str = ""  # name of the partition held constant
     clustered: bool = False
     method: str = ""  # how intervals and p-values were computed, as sentences
@@ -125,12 +125,12 @@ class AuditResult(ComparedGroups[GroupResult]):
 
     @property
     def title(self) -> str:
-        """What was compared, by which kind of distance."""
+        """Partition, kind of distances, norm, number of samples and cap."""
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples{radius}"
 
     def summary(self) -> list[str]:
-        """Return the headline and what else there is to say about the groups together."""
+        """Return the headline, and other sentences about all groups together."""
         sentences = summary(self, self.control)
         if not math.isnan(self.overall.p_equal):
             p_equal = p_value(self.overall.p_equal)

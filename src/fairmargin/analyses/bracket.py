@@ -1,4 +1,4 @@
-"""A lower and an upper bound of the same distances: between what limits robustness, gaps and σ certainly lie."""
+"""Bracket: limits of robustness, gaps and σ that follow from a lower and an upper bound of the same distances."""
 
 import math
 from collections.abc import Callable
@@ -100,7 +100,8 @@ class GroupBracket:
     robustness, gap, sigma
         Rob(P), Rob(P) − Rob(rest) and Rob(P)/Rob(rest) − 1.
     p, p_adjusted
-        That the population's gap has the other sign, by the bounds least in favour of a gap; corrected by Holm.
+        p-value of the hypothesis that the population's gap has the other sign, by the bounds least in favour of a gap;
+        alone and corrected by Holm.
     verdict
         What the bounds prove.
     reason
@@ -125,16 +126,17 @@ class GroupBracket:
 
 @dataclass(frozen=True, slots=True)
 class Bracket(GroupTable[GroupBracket]):
-    """Between what limits the robustness of every group of a partition lies.
+    """Result of `bracket`: limits between which the robustness of every group lies.
 
     Parameters
     ----------
     variance
         Limits of V_f, the variance of Rob(P) over the groups, for these samples.
     share_closed
-        Of the samples whose bounds are equal, so that their distance is known.
+        Share of the samples whose bounds are equal, so that their distance is known.
     crossed
-        Samples of a smoothed model whose certificate exceeds the attack's distance: one of both was wrong by chance.
+        Number of samples of a smoothed model whose certificate exceeds the attack's distance: one of the two was wrong
+        by chance.
     up_to
         The radius at which distances were capped: everything here holds for min(distance, up_to). `inf` if they were
         not.
@@ -160,7 +162,7 @@ class Bracket(GroupTable[GroupBracket]):
 
     @property
     def title(self) -> str:
-        """What was enclosed, in half a sentence."""
+        """Partition, norm and subject of the bracket."""
         whose = "" if self.subject == _MODEL else f", {self.subject}"
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: between a lower and an upper bound, {self.norm}{whose}{radius}"
@@ -184,7 +186,7 @@ class Bracket(GroupTable[GroupBracket]):
 
     @property
     def condition(self) -> str:
-        """What a certain statement is limited to, in parentheses; empty if to nothing."""
+        """Conditions of a certain statement in parentheses; empty if there are none."""
         whose = "" if self.subject == _MODEL else f"of the {self.subject} model, up to false certificates"
         limits = ", ".join(filter(None, (radius_of(self.up_to), whose)))
         return f" ({limits})" if limits else ""
@@ -216,7 +218,7 @@ class Bracket(GroupTable[GroupBracket]):
         )
 
     def finding(self, row: GroupBracket) -> str:
-        """Return what the bounds of one group prove, of which model, and up to which radius."""
+        """Return what the bounds prove of one group of which model, and up to which radius."""
         name = plain(row.group)
         if row.reason or row.verdict not in _MEANINGS:
             return f"{name}: {row.verdict} ({row.reason})."
@@ -272,9 +274,9 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, settings: 
     σ(P) ∈ [lo_P/up_rest − 1, up_P/lo_rest − 1]: no attack and no certificate, however good, can leave these limits. For
     the population that the samples were drawn from, the sampling error of each limit is added.
 
-    Guarantee: a verdict "certainly less robust" holds whatever the distances between the bounds are; about the
-    population with the settings's confidence, corrected by Holm over the groups; about these samples without any doubt
-    (of smoothing: up to the chance of false certificates). Limits for these samples are widened by what rounding can
+    Guarantee: a verdict "certainly less robust" holds whatever the distances between the bounds are: about the
+    population with the confidence of the settings, corrected by Holm over the groups, and about these samples without
+    doubt (with smoothing: up to the chance of false certificates). Limits for these samples are widened by what rounding can
     change in a mean. If distances are capped, everything holds for min(r, `up_to`), and says so.
 
     Parameters

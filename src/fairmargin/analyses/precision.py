@@ -76,19 +76,19 @@ class PreciseGroup(ComparedGroup):
     cheap_samples, reference_samples
         How many samples the cheap estimator and the reference measured.
     plain_samples
-        How many the reference would have to measure on its own, drawn at random, for the same error of Rob(P). More
-        than `size` if there are not so many.
+        Number of random samples that the reference alone would have to measure for the same error of Rob(P). It may
+        exceed `size`.
     correlation
-        Of the reference's distance with what the cheap one predicts of it.
+        Correlation of the reference's distances with their predictions from the cheap estimator.
     met
         Whether the interval of `sigma_alone` is as short as requested and reliable (see `unmet`).
     p, p_adjusted
-        That the group is as robust as its rest, alone and corrected by Holm for the number of groups; NaN where σ has
-        no interval.
+        p-value of the hypothesis that the group is as robust as its rest, alone and corrected by Holm for the number
+        of groups; NaN where σ has no interval.
     verdict
-        What that says: one of `VERDICTS`, as in an audit.
+        One of `VERDICTS`, as in an audit.
     unmet
-        Why `met` is not true; empty where it is.
+        Why `met` is False; empty if it is True.
     """
 
     group: str
@@ -124,15 +124,15 @@ class PrecisionResult(ComparedGroups[PreciseGroup]):
         The request: half the width of the interval of every group's σ (with one group of Rob, relative to it), its
         confidence, and whether it is about the population or these samples.
     cheap
-        The cheap estimator that the pilot preferred; empty if none paid.
+        The cheap estimator that the pilot chose; empty if none reduced the cost.
     spent
-        By all estimators on all samples, the pilot and the trial of costs included.
+        Cost of all estimators on all samples, including the pilot and the trial of costs.
     plain_cost
-        Of the reference on a random part of each group that gives the same errors.
+        Cost of the reference on a random part of each group that gives the same errors.
     full_cost
-        Of the reference on every sample.
+        Cost of the reference on every sample.
     rounds
-        Of drawing samples, the pilot among them.
+        Number of rounds in which samples were drawn, including the pilot.
     """
 
     FORMAT: ClassVar[Format] = Format(2, "audit to a precision", "Run it again")
@@ -171,7 +171,7 @@ class PrecisionResult(ComparedGroups[PreciseGroup]):
         return sum(row.size for row in self.groups)
 
     def summary(self) -> list[str]:
-        """Return the headline and what else there is to say about the groups together."""
+        """Return the headline, and other sentences about all groups together."""
         names = [quoted(row.group) for row in self if row.robustness.value == 0]
         if not names:
             return summary(self)
@@ -186,10 +186,10 @@ class PrecisionResult(ComparedGroups[PreciseGroup]):
 
     @property
     def about(self) -> str:
-        """Whom the numbers are about."""
+        """What the numbers are about: the population, or the samples only."""
         if self.target == POPULATION:
             return "the population that the samples were drawn from"
-        return "these very samples, and nobody else"
+        return "these samples only"
 
     def section(self) -> Section:
         """Return every group to the precision, and what was measured for it."""
@@ -260,7 +260,7 @@ class PrecisionResult(ComparedGroups[PreciseGroup]):
 
     @property
     def saving(self) -> str:
-        """What was saved, in a sentence."""
+        """The costs beside those of the reference alone, as a sentence."""
         reference = sum(row.reference_samples for row in self.groups)
         text = f"{self.reference} measured {reference:,} of {self.size:,} samples"
         if self.cheap:

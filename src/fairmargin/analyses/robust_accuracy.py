@@ -133,7 +133,7 @@ class EveryoneUnderAttack(Counts):
     worst_group, worst_accuracy
         The group of least robust accuracy.
     p_equal
-        That no group differs at all: the smallest corrected p.
+        p-value of the hypothesis that no group differs: the smallest corrected p.
     """
 
     natural_accuracy: Estimate
@@ -158,14 +158,14 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
     Parameters
     ----------
     radius, smallest_radius
-        Equal, unless samples have radii of their own: then the largest and the smallest.
+        The largest and the smallest radius; they differ if samples have radii of their own.
     bound
         On which side of the truth robust accuracy lies: UPPER for attacks, LOWER for certificates.
     control, clustered, method
-        As in an audit: what was held constant, whether samples were taken as clusters, how intervals were made.
+        As in an audit: the partition held constant, whether samples form clusters, how intervals were computed.
 
-    `plain_gap`, `plain_vcra` and `plain_vca` are of the observed accuracies, as papers print them; `overall` has the
-    same without what noise adds.
+    `plain_gap`, `plain_vcra` and `plain_vca` are those of the observed accuracies, as papers print them; `overall` has
+    the same numbers without the part that noise adds.
     """
 
     FORMAT: ClassVar[Format] = Format(2, "robust accuracy", "Run `fairmargin attack` again, or `fm.robust_accuracy`")
@@ -202,7 +202,7 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
 
     @property
     def title(self) -> str:
-        """What was done, to how many samples."""
+        """Partition, attack, radius and number of samples."""
         what = f"{self.partition}: {self.attack} at radius {self.radius_text} in {self.norm}"
         return f"{what}, {self.overall.size:,} samples"
 

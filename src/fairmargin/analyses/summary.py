@@ -1,4 +1,4 @@
-"""Sentences that audits and audits to a precision share: whom noise or an attacker reaches first, and who differs."""
+"""Sentences that audits and audits to a precision share: the headline, a finding per group, and warnings."""
 
 import math
 from collections.abc import Sequence
@@ -126,7 +126,7 @@ def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) 
 
 
 def headline(result: ComparedGroups[Any], control: str = "") -> str:
-    """Return the finding of one partition in a sentence: whom noise or an attacker reaches first, if anyone.
+    """Return the finding of one partition as a sentence: the group that noise or an attacker reaches first, if any.
 
     `control` is the name of the partition that was held constant.
     """
@@ -147,7 +147,7 @@ def headline(result: ComparedGroups[Any], control: str = "") -> str:
 
 
 def summary(result: ComparedGroups[Any], control: str = "") -> list[str]:
-    """Return the headline, then what else there is to say about the partition."""
+    """Return the headline, and other sentences about the partition as a whole."""
     rows = by_sigma(result.groups)
     of = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICTS}
     of[MORE_ROBUST].reverse()
@@ -230,7 +230,7 @@ def _undecided(rows: Sequence[ComparedGroup], of_all: int) -> str:
 
 
 def cap_note(up_to: float, reason: str = "") -> str:
-    """Say what it means that distances were capped; empty if they were not."""
+    """Explain what it means that distances were capped; empty if they were not."""
     if math.isinf(up_to):
         return ""
     why = f" Why: {reason.rstrip('.')}." if reason else ""

@@ -73,7 +73,7 @@ def attacks_answer(results: Sequence[RobustAccuracy], opening: str = "") -> str:
 
 
 def extent(results: Sequence[PrecisionResult]) -> str:
-    """Return how precise the answer is, in a sentence."""
+    """Return how precise the answer is, as a sentence."""
     rows = [row for result in results for row in result]
     short = sum(not row.met for row in rows)
     precision = f"± {precision_points(results[0].precision)}"
@@ -85,7 +85,7 @@ def extent(results: Sequence[PrecisionResult]) -> str:
 
 
 def certainty(brackets: Sequence[Bracket]) -> str:
-    """Return what is certain, of which model and up to which radius, in a sentence; empty if nothing is."""
+    """Return which groups are certainly easier to fool, with all conditions, as a sentence; empty if there are none."""
     worst = [(row, bracket) for bracket in brackets for row in bracket if row.verdict == CERTAINLY_LESS]
     if not worst:
         return ""
@@ -153,7 +153,7 @@ def disagreements(results: Sequence[ComparedGroups[Any]]) -> tuple[str, ...]:
 
 
 def _strongest(results: Sequence[ComparedGroups[Any]]) -> tuple[ComparedGroups[Any], ComparedGroup] | None:
-    """Return the most telling significant group: a less robust one before a more robust one, the best bound first."""
+    """Return the main significant group: less robust ones first, then by the best bound, then by the largest σ."""
     rank = {Bound.EXACT: 0, Bound.UPPER: 1, Bound.LOWER: 1, Bound.NEITHER: 2}
     found = [
         (
@@ -178,7 +178,7 @@ def _was_judged(results: Sequence[ComparedGroups[Any]], partition: str) -> bool:
 
 
 def strength(found: Sequence[Adequacy]) -> str:
-    """Return what attack adequacy adds to a page's answer; empty where nothing was checked that could be too weak."""
+    """Return what checks of attacks add to a page's answer; empty if no attack was checked."""
     checked = [adequacy for adequacy in found if adequacy.groups]
     moving = _partitions([a for a in checked if a.verdict == NOT_SETTLED])
     unsure = _partitions([a for a in checked if a.verdict == UNDECIDED and not a.no_gap])

@@ -63,7 +63,7 @@ _MARKS = "▼ and ▲: in how many seeds the group is significantly less, or mor
 def sections_over_networks(
     frame: "pd.DataFrame", *, failures: Sequence[str] = (), meanings: Sequence[tuple[str, str]] = ()
 ) -> tuple[Section, ...]:
-    """Return what many networks show together; the answer of the first section is that of the whole study.
+    """Return the sections of a study of many networks; the answer of the first section is that of the whole study.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ def sections_over_networks(
         `natural_accuracy`. `kind` is "audit" or "robust_accuracy"; the epoch of a network that was not trained is 0,
         and its method "as given".
     failures
-        What could not be done, and why, one sentence each.
+        Tasks that failed, each with the reason, as sentences.
     meanings
-        Names of methods, estimators and attacks, with what each stands for.
+        Names of methods, estimators and attacks, each with an explanation.
 
     >>> import pandas
     >>> sections = sections_over_networks(pandas.DataFrame(), failures=["cifar10: no such file"])
