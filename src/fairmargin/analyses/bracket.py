@@ -276,8 +276,8 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, settings: 
 
     Guarantee: a verdict "certainly less robust" holds whatever the distances between the bounds are: about the
     population with the confidence of the settings, corrected by Holm over the groups, and about these samples without
-    doubt (with smoothing: up to the chance of false certificates). Limits for these samples are widened by what rounding can
-    change in a mean. If distances are capped, everything holds for min(r, `up_to`), and says so.
+    doubt (with smoothing: up to the chance of false certificates). Limits for these samples are widened by what
+    rounding can change in a mean. If distances are capped, everything holds for min(r, `up_to`), and says so.
 
     Parameters
     ----------
