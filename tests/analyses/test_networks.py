@@ -1,7 +1,6 @@
 """The sections of many networks: the answer, numbers over seeds, what methods change, and what failed."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import asdict
 
 import pandas as pd
@@ -28,23 +27,12 @@ from fairmargin.presentation.section import Cell, Section, Table
 from fairmargin.report.draw import draw
 from fairmargin.report.page import render
 from tests.analyses.network_examples import SIGMAS, attacked, example_study, measured
-from tests.report.examples import HOSTILE
+from tests.report.examples import HOSTILE, texts_of
 from tests.report.test_page import Page
 
 
 def rows_of(rows):
     return read_rows(pd.DataFrame(rows))
-
-
-def texts_of(section: Section) -> Iterator[str]:
-    """Yield every text of a section, including those of its folded parts."""
-    yield from (section.title, section.about, section.answer)
-    yield from (*section.sentences, *section.cautions, *section.notes)
-    for table in section.tables:
-        yield from (table.caption, *(column.name for column in table.columns), *(c.detail for c in table.columns))
-        yield from (text for row in table.rows for cell in row for text in (cell.text, cell.interval, cell.note))
-    for part in section.further:
-        yield from texts_of(part)
 
 
 def said_of(rows, **more) -> str:

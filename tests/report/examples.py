@@ -1,7 +1,7 @@
 """Audit results made by hand, so that the report can be tested without measuring anything."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.norm import Norm
 from fairmargin.core.undefined import Undefined
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate
+from fairmargin.presentation.section import Section
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -149,3 +150,19 @@ def crowded_result() -> AuditResult:
         example_group(f"region {i + 1:02d}", scale=scales[i], size=120 + 11 * i, seed=i, rest=1.0) for i in range(29)
     ]
     return example_result(groups=[*rows, undefined_group("region 30")], partition="region")
+
+
+def texts_of(section: Section) -> Iterator[str]:
+    """Yield every text of a section that a person may see, including those of its folded parts."""
+    yield from (section.title, section.about, section.answer, section.method)
+    yield from (*section.sentences, *section.findings, *section.cautions, *section.notes)
+    for table in section.tables:
+        yield from (table.caption, table.label)
+        yield from (text for column in table.columns for text in (column.name, column.detail, column.interval))
+        yield from (text for row in table.rows for cell in row for text in (cell.text, cell.interval, cell.note))
+    for figure in section.figures:
+        yield from (figure.title, figure.caption, figure.alt, getattr(figure, "x_label", ""))
+    for each in section.explanations:
+        yield from (each.topic, each.term, each.text)
+    for part in section.further:
+        yield from texts_of(part)

@@ -27,6 +27,7 @@ from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.report.draw import draw
 from fairmargin.report.page import render
+from tests.report.examples import texts_of
 from tests.report.precise_examples import precise_group, precise_result
 
 PLAIN = ("F", "M", "rare")
@@ -245,22 +246,6 @@ def test_a_notebook_shows_the_answer_and_every_row_of_the_tables(kind):
 
 
 # Shown
-
-
-def texts_of(section):
-    """Return every text of a section that a person may see."""
-    yield from (section.title, section.about, section.answer, section.method)
-    yield from (*section.sentences, *section.findings, *section.cautions, *section.notes)
-    for table in section.tables:
-        yield from (table.caption, table.label)
-        yield from (text for column in table.columns for text in (column.name, column.detail, column.interval))
-        yield from (text for row in table.rows for cell in row for text in (cell.text, cell.interval, cell.note))
-    for figure in section.figures:
-        yield from (figure.title, figure.caption, figure.alt, figure.x_label)
-    for each in section.explanations:
-        yield from (each.topic, each.term, each.text)
-    for part in section.further:
-        yield from texts_of(part)
 
 
 @every_kind
