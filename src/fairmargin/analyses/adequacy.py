@@ -72,45 +72,21 @@ NOTHING_TO_SETTLE = {
 
 @dataclass(frozen=True, slots=True)
 class GroupAdequacy:
-    """One group under a rising budget.
-
-    Parameters
-    ----------
-    size, of
-        How many of its samples were measured again, and how many it has.
-    distances
-        What the audit found for these samples, ascending.
-    means
-        The mean of the best distances found up to each budget.
-    means_alone
-        The mean of the distances found at each budget alone: a larger budget may end elsewhere, and farther away.
-    sigmas, sigmas_alone
-        σ against the rest, from the best distances up to each budget, and from those of each budget alone.
-    mean_change
-        The best mean over all budgets relative to the audited one, minus 1; never above 0.
-    sigma_change
-        σ of the best over all budgets minus σ of the audited budget, on which the verdict rests.
-    last_change
-        σ of the best up to the last budget minus that up to the one before.
-    verdict
-        Whether σ still moves.
-    alarms
-        Signs that the attack was misled or too weak.
-    """
+    """One group under a rising budget."""
 
     group: str
-    size: int
-    of: int
-    distances: tuple[float, ...]
-    means: tuple[Estimate, ...]
-    means_alone: tuple[float, ...]
-    sigmas: tuple[float, ...]
+    size: int  # number of its samples that were measured again
+    of: int  # number of all its samples
+    distances: tuple[float, ...]  # of the audited budget, ascending
+    means: tuple[Estimate, ...]  # mean of the best distances found up to each budget
+    means_alone: tuple[float, ...]  # of each budget alone: a larger budget may end elsewhere, and farther away
+    sigmas: tuple[float, ...]  # σ against the rest, from the best distances up to each budget
     sigmas_alone: tuple[float, ...]
-    mean_change: Estimate
-    sigma_change: Estimate
-    last_change: Estimate
-    verdict: Settlement
-    alarms: tuple[Alarm, ...]
+    mean_change: Estimate  # best mean over all budgets relative to the audited one, minus 1; never above 0
+    sigma_change: Estimate  # σ of the best over all budgets minus σ of the audited budget: the verdict rests on it
+    last_change: Estimate  # σ of the best up to the last budget minus that up to the one before
+    verdict: Settlement  # whether σ still moves
+    alarms: tuple[Alarm, ...]  # signs that the attack was misled or too weak
 
     @property
     def raised(self) -> tuple[Alarm, ...]:

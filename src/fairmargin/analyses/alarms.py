@@ -33,22 +33,12 @@ BESIDE = 0.1  # attacks that work differ by a few percent
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A sign that an attack was misled or too weak.
+    """A sign that an attack was misled or too weak."""
 
-    Parameters
-    ----------
-    meaning
-        What was observed of a sample.
-    consequence
-        Why its distance may be too large.
-    threshold, reason
-        Above which share of a group an alarm is raised, and why above this one.
-    """
-
-    meaning: str
-    consequence: str
-    threshold: float
-    reason: str
+    meaning: str  # what was observed of a sample
+    consequence: str  # why its distance may be too large
+    threshold: float  # share of a group above which an alarm is raised
+    reason: str  # why this threshold
 
 
 SIGNS: Final[dict[Kind, Sign]] = {
@@ -95,25 +85,13 @@ SIGNS: Final[dict[Kind, Sign]] = {
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """How many of a group's correctly classified samples show one sign that the attack was misled or too weak.
-
-    Parameters
-    ----------
-    kind
-        The sign, a key of `SIGNS`.
-    hits, of
-        Number of samples to which the alarm applies, and number of samples looked at.
-    share
-        The same as a share, with its exact interval (Clopper and Pearson).
-    threshold
-        Above this share the alarm is raised.
-    """
+    """How many of a group's correctly classified samples show one sign that the attack was misled or too weak."""
 
     kind: Kind
-    hits: int
-    of: int
-    share: Estimate
-    threshold: float
+    hits: int  # number of samples that show it
+    of: int  # number of samples looked at
+    share: Estimate  # hits / of, with its exact interval (Clopper and Pearson)
+    threshold: float  # the alarm is raised above this share
 
     @property
     def raised(self) -> bool:

@@ -93,30 +93,17 @@ class BracketLimits:
 
 @dataclass(frozen=True, slots=True)
 class GroupBracket:
-    """One group between its bounds.
-
-    Parameters
-    ----------
-    robustness, gap, sigma
-        Rob(P), Rob(P) − Rob(rest) and Rob(P)/Rob(rest) − 1.
-    p, p_adjusted
-        p-value of the hypothesis that the population's gap has the other sign, by the bounds least in favour of a gap;
-        alone and corrected by Holm.
-    verdict
-        What the bounds prove.
-    reason
-        Why there is no verdict; empty where there is one.
-    """
+    """One group between its bounds."""
 
     group: str
     size: int
-    robustness: BracketLimits
-    gap: BracketLimits
-    sigma: BracketLimits
-    p: float
-    p_adjusted: float
-    verdict: Certainty
-    reason: str = ""
+    robustness: BracketLimits  # Rob(P)
+    gap: BracketLimits  # Rob(P) - Rob(rest)
+    sigma: BracketLimits  # Rob(P) / Rob(rest) - 1
+    p: float  # of the hypothesis that the population's gap has the other sign, by the bounds least in favour of a gap
+    p_adjusted: float  # corrected by Holm
+    verdict: Certainty  # what the bounds prove
+    reason: str = ""  # why there is no verdict; empty where there is one
 
     @property
     def is_certain(self) -> bool:

@@ -38,43 +38,21 @@ from fairmargin.presentation.section import Cell, Column, Explanation, Section, 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedMean:
-    """The mean certified radius of a group, and what is left of it if some certificates are false.
-
-    Parameters
-    ----------
-    value
-        The mean radius.
-    guaranteed
-        A lower bound of the mean distance of the group's samples, at the confidence of the call.
-    false
-        Number of certificates that may be false at that confidence.
-    size
-        How many samples the group has.
-    """
+    """The mean certified radius of a group, and what is left of it if some certificates are false."""
 
     value: float
-    guaranteed: float
-    false: int
-    size: int
+    guaranteed: float  # a lower bound of the mean distance of the group's samples, at the confidence of the call
+    false: int  # number of certificates that may be false at that confidence
+    size: int  # number of samples of the group
 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedShare:
-    """The share of a group that is certified at a radius.
-
-    Parameters
-    ----------
-    radius
-        The radius.
-    value
-        The share whose certified radius is at least that, and above 0.
-    guaranteed
-        A lower bound of the share that truly is that far from the boundary, at the confidence of the call.
-    """
+    """The share of a group that is certified at a radius."""
 
     radius: float
-    value: float
-    guaranteed: float
+    value: float  # the share whose certified radius is at least that, and above 0
+    guaranteed: float  # a lower bound of the share that truly is that far from the boundary
 
 
 def false_certificates(size: int, alpha: float, confidence: float) -> int:

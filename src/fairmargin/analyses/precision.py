@@ -60,51 +60,22 @@ _FEWEST = 30  # samples of a group, and of its rest, for a verdict: as many as a
 
 @dataclass(frozen=True, slots=True)
 class PreciseGroup(ComparedGroup):
-    """One group's mean distance, and its σ.
-
-    Parameters
-    ----------
-    group, size
-        Its name, and how many samples it has.
-    robustness
-        Rob(P), the mean of the reference's distance, with the interval of this group alone.
-    sigma
-        Rob(P)/Rob(rest) − 1, with an interval that holds for all groups at once: it excludes 0 exactly where the
-        verdict is that the group is less or more robust.
-    sigma_alone
-        The same with the interval for this group alone, to which the requested precision applies.
-    cheap_samples, reference_samples
-        How many samples the cheap estimator and the reference measured.
-    plain_samples
-        Number of random samples that the reference alone would have to measure for the same error of Rob(P). It may
-        exceed `size`.
-    correlation
-        Correlation of the reference's distances with their predictions from the cheap estimator.
-    met
-        Whether the interval of `sigma_alone` is as short as requested and reliable (see `unmet`).
-    p, p_adjusted
-        p-value of the hypothesis that the group is as robust as its rest, alone and corrected by Holm for the number
-        of groups; NaN where σ has no interval.
-    verdict
-        One of `VERDICTS`, as in an audit.
-    unmet
-        Why `met` is False; empty if it is True.
-    """
+    """One group's mean distance and σ, and what they cost."""
 
     group: str
     size: int
-    robustness: Estimate
-    sigma: Estimate
-    sigma_alone: Estimate
-    cheap_samples: int
+    robustness: Estimate  # Rob(P), the mean of the reference's distance, with the interval of this group alone
+    sigma: Estimate  # Rob(P) / Rob(rest) - 1; the interval holds for all groups at once and agrees with the verdict
+    sigma_alone: Estimate  # the same with the interval of this group alone, to which the requested precision applies
+    cheap_samples: int  # number of samples that the cheap estimator measured
     reference_samples: int
-    plain_samples: float
-    correlation: float
-    met: bool
-    p: float = math.nan
-    p_adjusted: float = math.nan
+    plain_samples: float  # random samples that the reference alone would need for the same error; may exceed `size`
+    correlation: float  # of the reference's distances with their predictions from the cheap estimator
+    met: bool  # whether the interval of `sigma_alone` is as short as requested and reliable
+    p: float = math.nan  # of the hypothesis that the group is as robust as its rest; NaN where σ has no interval
+    p_adjusted: float = math.nan  # corrected by Holm for the number of groups
     verdict: Verdict = NOT_COMPARABLE
-    unmet: str = ""
+    unmet: str = ""  # why `met` is False; empty if it is True
 
     @property
     def looked_at(self) -> int:

@@ -116,36 +116,18 @@ class GroupUnderAttack(Counts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EveryoneUnderAttack(Counts):
-    """The partition as a whole. Variances and gaps are debiased, and their intervals can hold 0.
+    """The partition as a whole. Variances and gaps are debiased, and their intervals can hold 0."""
 
-    Parameters
-    ----------
-    natural_accuracy, robust_accuracy
-        Of all samples.
-    mean_accuracy
-        The unweighted mean of the groups' robust accuracies.
-    vcra, vca
-        The population variance over groups of robust accuracy, and of natural accuracy.
-    gap
-        Largest minus smallest robust accuracy of a group.
-    variation
-        The coefficient of variation √VCRA / mean. VCRA is forced to 0 as accuracy nears 0 or 1; this is not at 0.
-    worst_group, worst_accuracy
-        The group of least robust accuracy.
-    p_equal
-        p-value of the hypothesis that no group differs: the smallest corrected p.
-    """
-
-    natural_accuracy: Estimate
+    natural_accuracy: Estimate  # of all samples
     robust_accuracy: Estimate
-    mean_accuracy: Estimate
-    vcra: Estimate
-    vca: Estimate
-    gap: Estimate
-    variation: Estimate
-    worst_group: str
+    mean_accuracy: Estimate  # the unweighted mean of the groups' robust accuracies
+    vcra: Estimate  # the population variance over groups of robust accuracy
+    vca: Estimate  # the same of natural accuracy
+    gap: Estimate  # largest minus smallest robust accuracy of a group
+    variation: Estimate  # √VCRA / mean, which is not forced to 0 as accuracy nears 0, unlike VCRA
+    worst_group: str  # the group of least robust accuracy
     worst_accuracy: Estimate
-    p_equal: float
+    p_equal: float  # of the hypothesis that no group differs: the smallest corrected p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
