@@ -22,10 +22,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.cells import GROUP, group_cell
+from fairmargin.analyses.cells import table_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.codec import Format
-from fairmargin.presentation.section import Cell, Column, Section, Table
+from fairmargin.presentation.section import Cell, Column, Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Medians(GroupTable[GroupMedian]):
         return [{"partition": self.partition, "group": row.group, "median": row.median} for row in self]
 
     def section(self) -> Section:
-        rows = tuple((group_cell(row.group), Cell(f"{row.median:.3f}")) for row in self)
-        table = Table((GROUP, Column("median")), rows, label="Medians")
+        medians = [Cell(f"{row.median:.3f}") for row in self]
+        table = table_of(self.groups, [(Column("median"), medians)], label="Medians")
         return Section(f"Medians by {self.partition}", findings=tuple(map(self.finding, self)), tables=(table,))
 
 

@@ -16,7 +16,7 @@ from fairmargin.analyses.alarms import (
     alarms_of,
     consequence,
 )
-from fairmargin.analyses.cells import GROUP, SAMPLES, count, group_cell, share
+from fairmargin.analyses.cells import SAMPLES, count, share, table_of
 from fairmargin.analyses.figures import MANY_BANDS, colours_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, Ints, same_length
@@ -566,31 +566,26 @@ def _changes_table(result: Adequacy) -> Table:
     def sigma_cell(sigma: float) -> Cell:
         return Cell("undefined" if math.isnan(sigma) else table_percent(sigma))
 
-    return Table(
-        columns=(
-            GROUP,
-            Column("verdict", kind="verdict"),
-            Column("σ", "audited", hidden=True),
-            Column("σ", "best", hidden=True),
+    rows = result.groups
+    columns = [
+        (Column("verdict", kind="verdict"), [Cell(row.verdict) for row in rows]),
+        (Column("σ", "audited", hidden=True), [sigma_cell(row.sigmas_alone[result.audited]) for row in rows]),
+        (Column("σ", "best", hidden=True), [sigma_cell(row.sigmas[-1]) for row in rows]),
+        (
             Column("change of σ", "in points", interval=level),
-            Column("change of mean", hidden=True),
-            SAMPLES,
+            [share(row.sigma_change, signed=True, unit="") for row in rows],
+        ),
+        (Column("change of mean", hidden=True), [share(row.mean_change, signed=True) for row in rows]),
+        (SAMPLES, [count(row.size) for row in rows]),
+        (
             Column("alarms", kind="text"),
+            [Cell(", ".join(alarm.kind for alarm in row.raised) or "none") for row in rows],
         ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                Cell(row.verdict),
-                sigma_cell(row.sigmas_alone[result.audited]),
-                sigma_cell(row.sigmas[-1]),
-                share(row.sigma_change, signed=True, unit=""),
-                share(row.mean_change, signed=True),
-                count(row.size),
-                Cell(", ".join(alarm.kind for alarm in row.raised) or "none"),
-            )
-            for row in result
-        ),
-        marks=tuple(_MARKS[row.verdict] for row in result),
+    ]
+    return table_of(
+        rows,
+        columns,
+        marks=(_MARKS[row.verdict] for row in rows),
         caption=(
             f"σ at {audited}, as audited, and of the best that all budgets up to {last} found, on the samples looked "
             f"at. Below a change stands its {level}, paired, for that group alone; the tolerance is "
@@ -602,9 +597,10 @@ def _changes_table(result: Adequacy) -> Table:
 
 def _alarms_table(result: Adequacy) -> Table:
     kinds = list(dict.fromkeys(alarm.kind for row in result for alarm in row.alarms))
-    return Table(
-        columns=(GROUP, *(Column(kind) for kind in kinds)),
-        rows=tuple((group_cell(row.group), *(_alarm_cell(alarm) for alarm in row.alarms)) for row in result),
+    cells = zip(*([_alarm_cell(alarm) for alarm in row.alarms] for row in result), strict=True)
+    return table_of(
+        result.groups,
+        [(Column(kind), column) for kind, column in zip(kinds, cells, strict=True)],
         caption=(
             "Correctly classified samples that show a sign that the attack was misled or too weak, with the exact "
             "interval of the share."

@@ -8,16 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairmargin.analyses.cells import (
-    GROUP,
     MARKS,
     SAMPLES,
-    VERDICT,
     count,
     decimals_of,
-    group_cell,
     length,
     p_cell,
     share,
+    table_of,
 )
 from fairmargin.analyses.explanations import (
     CURVE_READING,
@@ -531,40 +529,27 @@ def _largest_biases(result: AuditResult) -> Iterator[tuple[float, float]]:
 def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> Table:
     distance = decimals_of([row.robustness for row in rows] + [row.gap_to_rest for row in rows])
     many = len(rows) > 2
-    unreached, dropped = any(row.unreached > 0 for row in rows), any(row.dropped > 0 for row in rows)
     level = f"{level_text(result.confidence)} interval"
     columns = [
-        GROUP,
-        VERDICT,
-        Column("σ", "relative to rest", interval=level),
-        Column("p", "adjusted"),
-        Column("mean distance", capped, hidden=True),
-        Column("accuracy", hidden=True),
-        SAMPLES,
-        Column("gap to rest", hidden=True),
-        *([Column("unreached", hidden=True)] if unreached else []),
-        *([Column("left out", hidden=True)] if dropped else []),
-    ]
-    cells = [
+        (Column("verdict", kind="verdict"), [Cell(row.verdict) for row in rows]),
         (
-            group_cell(row.group),
-            Cell(row.verdict),
-            share(row.sigma, signed=True, alone=row.sigma_alone if many else None),
-            p_cell(row.p_adjusted),
-            length(row.robustness, distance),
-            share(row.accuracy, signed=False),
-            count(row.size),
-            length(row.gap_to_rest, distance, signed=True),
-            *([Cell(percent(row.unreached))] if unreached else []),
-            *([Cell(percent(row.dropped))] if dropped else []),
-        )
-        for row in rows
+            Column("σ", "relative to rest", interval=level),
+            [share(row.sigma, signed=True, alone=row.sigma_alone if many else None) for row in rows],
+        ),
+        (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
+        (Column("mean distance", capped, hidden=True), [length(row.robustness, distance) for row in rows]),
+        (Column("accuracy", hidden=True), [share(row.accuracy, signed=False) for row in rows]),
+        (SAMPLES, [count(row.size) for row in rows]),
+        (Column("gap to rest", hidden=True), [length(row.gap_to_rest, distance, signed=True) for row in rows]),
     ]
+    for name, shares in (("unreached", [row.unreached for row in rows]), ("left out", [row.dropped for row in rows])):
+        if any(each > 0 for each in shares):
+            columns.append((Column(name, hidden=True), [Cell(percent(each)) for each in shares]))
     alone = " The line “alone” is the interval of σ that this group would have if no other had been looked at."
-    return Table(
-        columns=tuple(columns),
-        rows=tuple(cells),
-        marks=tuple(MARKS[row.verdict] for row in rows),
+    return table_of(
+        rows,
+        columns,
+        marks=(MARKS[row.verdict] for row in rows),
         caption=(
             f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ and "
             "of the gap hold for all groups at once, as p does: they exclude 0 exactly where the verdict is “less "

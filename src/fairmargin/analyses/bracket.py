@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
-from fairmargin.analyses.cells import GROUP, SAMPLES, count, group_cell
+from fairmargin.analyses.cells import SAMPLES, count, table_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
@@ -530,26 +530,23 @@ _WIDEST = 3.0  # σ of more than this is drawn as an open end
 def _limits_table(result: Bracket) -> Table:
     population = f"population ({level_text(result.confidence)})"
     capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
-    ordered = result.ordered()
-    return Table(
-        columns=(
-            GROUP,
+    rows = result.ordered()
+    columns = [
+        (
             Column("verdict", radius_of(result.up_to), kind="verdict"),
-            Column("σ", interval=population),
+            [Cell(row.verdict, note=row.reason) for row in rows],
+        ),
+        (Column("σ", interval=population), [_limits_cell(row.sigma, _limit_text) for row in rows]),
+        (
             Column("mean distance", capped, hidden=True),
-            SAMPLES,
+            [_limits_cell(row.robustness, _length_text) for row in rows],
         ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                Cell(row.verdict, note=row.reason),
-                _limits_cell(row.sigma, _limit_text),
-                _limits_cell(row.robustness, _length_text),
-                count(row.size),
-            )
-            for row in ordered
-        ),
-        marks=tuple(_MARKS[row.verdict] for row in ordered),
+        (SAMPLES, [count(row.size) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
+        marks=(_MARKS[row.verdict] for row in rows),
         caption=(
             "Limits for these samples; below them, with sampling error added, those for the population at "
             f"{level_text(result.confidence)} confidence, of σ for all groups at once."

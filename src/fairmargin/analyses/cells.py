@@ -1,8 +1,9 @@
 """Cells of tables: estimates, p-values, names and counts as formatted text."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from fairmargin.analyses.table import GroupRow
 from fairmargin.core.undefined import reason_of
 from fairmargin.errors import visible
 from fairmargin.inference.estimate import (
@@ -30,6 +31,7 @@ from fairmargin.presentation.section import (
     Cell,
     Column,
     Mark,
+    Table,
 )
 
 MARKS: dict[str, Mark] = {
@@ -40,8 +42,20 @@ MARKS: dict[str, Mark] = {
     NOT_COMPARABLE: MISSING,
 }
 GROUP = Column("group", kind="text")
-VERDICT = Column("verdict", kind="verdict")
 SAMPLES = Column("samples", hidden=True)
+
+
+def table_of(
+    rows: Sequence[GroupRow],
+    columns: Sequence[tuple[Column, Iterable[Cell]]],
+    *,
+    marks: Iterable[Mark] = (),
+    caption: str = "",
+    label: str = "",
+) -> Table:
+    """Return a table with one row per group: its name, then columns, each with the cells of all rows."""
+    heads, cells = zip((GROUP, map(group_cell, (row.group for row in rows))), *columns, strict=True)
+    return Table(heads, tuple(zip(*cells, strict=True)), tuple(marks), caption, label)
 
 
 def group_cell(name: str) -> Cell:

@@ -6,13 +6,13 @@ for K false ones in a group. They hold for each group; to have all of them at on
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.cells import GROUP, SAMPLES, count, decimals_for, group_cell
+from fairmargin.analyses.cells import SAMPLES, count, decimals_for, table_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, is_number
 from fairmargin.core.bound import Bound
@@ -349,23 +349,30 @@ _READING = (
 
 
 def _guarantees_table(result: Certified) -> Table:
-    decimals = decimals_for([row.mean.value for row in result])
+    rows = result.groups
+    decimals = decimals_for([row.mean.value for row in rows])
 
-    def row_of(row: CertifiedGroup) -> tuple[Cell, ...]:
-        mean = (fixed(value, decimals, signed=False) for value in (row.mean.value, row.mean.guaranteed))
-        shares = [[table_percent(value, signed=False) for value in (s.value, s.guaranteed)] for s in row.shares]
-        cells = [Cell(value, f"≥ {least}") for value, least in (mean, *shares)]
-        return (group_cell(row.group), *cells, count(row.mean.false), count(row.mean.size))
+    def pair(found: CertifiedMean | CertifiedShare, show: Callable[[float], str]) -> Cell:
+        return Cell(show(found.value), f"≥ {show(found.guaranteed)}")
 
-    return Table(
-        columns=(
-            GROUP,
+    columns = [
+        (
             Column("mean radius", interval="guaranteed"),
-            *(Column(f"certified at {number(radius)}", hidden=True) for radius in result.radii),
-            Column("may be false", hidden=True),
-            SAMPLES,
+            [pair(row.mean, lambda value: fixed(value, decimals, signed=False)) for row in rows],
         ),
-        rows=tuple(row_of(row) for row in result),
+        *(
+            (
+                Column(f"certified at {number(radius)}", hidden=True),
+                [pair(row.shares[i], lambda value: table_percent(value, signed=False)) for row in rows],
+            )
+            for i, radius in enumerate(result.radii)
+        ),
+        (Column("may be false", hidden=True), [count(row.mean.false) for row in rows]),
+        (SAMPLES, [count(row.mean.size) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
         caption=(
             "Above, what the certificates say; below, what of it is guaranteed although some may be false: at "
             f"{level_text(result.confidence)} confidence, for all groups and radii together. Certified accuracy is the "

@@ -11,17 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairmargin.analyses.cells import (
-    GROUP,
     MARKS,
     SAMPLES,
-    VERDICT,
     count,
     decimals_for,
     decimals_of,
-    group_cell,
     length,
     p_cell,
     share,
+    table_of,
 )
 from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
 from fairmargin.analyses.figures import interval_range
@@ -422,36 +420,33 @@ _MEANINGS = {
 
 
 def _changes_table(result: Comparison) -> Table:
-    decimals = decimals_for([value for row in result for value in (row.before, row.after)])
-    changes = decimals_of([row.change for row in result])
+    rows = result.groups
+    decimals = decimals_for([value for row in rows for value in (row.before, row.after)])
+    changes = decimals_of([row.change for row in rows])
     level = f"{level_text(result.confidence)} interval"
-    return Table(
-        columns=(
-            GROUP,
-            VERDICT,
+    columns = [
+        (Column("verdict", kind="verdict"), [Cell(row.verdict, note=row.reason) for row in rows]),
+        (
             Column("change", "of mean distance", interval=level),
-            Column("p", "adjusted"),
+            [length(row.change, changes, signed=True) for row in rows],
+        ),
+        (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
+        (
             Column("mean distance", "before → after", hidden=True),
+            [Cell(" → ".join(fixed(each, decimals, signed=False) for each in (row.before, row.after))) for row in rows],
+        ),
+        (
             Column("σ", "before → after", hidden=True),
-            Column("change of σ", "in points", hidden=True),
-            Column("p of σ", "adjusted", hidden=True),
-            SAMPLES,
+            [Cell(" → ".join(map(table_percent, (row.sigma_before, row.sigma_after)))) for row in rows],
         ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                Cell(row.verdict, note=row.reason),
-                length(row.change, changes, signed=True),
-                p_cell(row.p_adjusted),
-                Cell(" → ".join(fixed(value, decimals, signed=False) for value in (row.before, row.after))),
-                Cell(" → ".join(table_percent(value) for value in (row.sigma_before, row.sigma_after))),
-                share(row.sigma_change, signed=True, unit=""),
-                p_cell(row.sigma_p_adjusted),
-                count(row.size),
-            )
-            for row in result
-        ),
-        marks=tuple(MARKS[row.verdict] for row in result),
+        (Column("change of σ", "in points", hidden=True), [share(r.sigma_change, signed=True, unit="") for r in rows]),
+        (Column("p of σ", "adjusted", hidden=True), [p_cell(row.sigma_p_adjusted) for row in rows]),
+        (SAMPLES, [count(row.size) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
+        marks=(MARKS[row.verdict] for row in rows),
         caption=(
             f"After minus before, each sample compared with itself. Below a change stands its {level} for all groups "
             f"at once. Distances in {result.norm}."

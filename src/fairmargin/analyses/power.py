@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.cells import GROUP, count, group_cell
+from fairmargin.analyses.cells import count, table_of
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import same_length
 from fairmargin.core.codec import Format
@@ -25,7 +25,7 @@ from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.units import SAMPLES, UNITS, group_means, make_cells, mean_and_error2, rest_of
 from fairmargin.presentation.formatting import percent, plain, signed_percent, table_percent
-from fairmargin.presentation.section import Cell, Column, Section, Table
+from fairmargin.presentation.section import Cell, Column, Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +84,18 @@ class Power(GroupTable[GroupPower]):
             sentences=tuple(self.finding(row) for row in self if math.isnan(row.samples_needed)),
             findings=tuple(self.finding(row) for row in self),
             tables=(
-                Table(
-                    columns=(
-                        GROUP,
-                        Column("samples"),
-                        Column("rest"),
-                        Column("smallest drop", "of σ"),
-                        Column("smallest gain", "of σ"),
-                        Column("samples needed", f"for σ = {signed_percent(self.sigma)}"),
-                    ),
-                    rows=tuple(
+                table_of(
+                    self.groups,
+                    [
+                        (Column("samples"), [count(row.size) for row in self]),
+                        (Column("rest"), [count(row.rest_size) for row in self]),
+                        (Column("smallest drop", "of σ"), [effect(row.smallest_drop) for row in self]),
+                        (Column("smallest gain", "of σ"), [effect(row.smallest_gain) for row in self]),
                         (
-                            group_cell(row.group),
-                            count(row.size),
-                            count(row.rest_size),
-                            effect(row.smallest_drop),
-                            effect(row.smallest_gain),
-                            needed(row),
-                        )
-                        for row in self
-                    ),
+                            Column("samples needed", f"for σ = {signed_percent(self.sigma)}"),
+                            [needed(row) for row in self],
+                        ),
+                    ],
                     caption=(
                         "The σ nearest to 0 that would be detected, below and above, and how many samples of the group "
                         "would detect the σ asked for, its rest being as large as it is."

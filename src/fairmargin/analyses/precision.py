@@ -8,16 +8,14 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from fairmargin.analyses.cells import (
-    GROUP,
     MARKS,
     SAMPLES,
-    VERDICT,
     count,
     decimals_of,
-    group_cell,
     length,
     p_cell,
     share,
+    table_of,
 )
 from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
 from fairmargin.analyses.figures import sigma_intervals
@@ -336,34 +334,27 @@ def _groups_table(result: PrecisionResult, rows: list[PreciseGroup], capped: str
         " The line “alone” is the interval of σ that this group would have if no other had been looked at; the "
         "precision that was asked for is that of this interval."
     )
-    cells = [
+    columns = [
+        (Column("verdict", kind="verdict"), [Cell(row.verdict) for row in rows]),
         (
-            group_cell(row.group),
-            Cell(row.verdict),
-            share(row.sigma, signed=True, alone=row.sigma_alone if len(rows) > 2 else None),
-            p_cell(row.p_adjusted),
-            Cell("yes" if row.met else "no", reached(row, result)),
-            length(row.robustness, decimals),
-            count(row.size),
-            *([count(row.cheap_samples)] if result.cheap else []),
-            count(row.reference_samples),
-        )
-        for row in rows
-    ]
-    return Table(
-        columns=(
-            GROUP,
-            VERDICT,
             Column("σ", "relative to rest", interval=level),
-            Column("p", "adjusted"),
-            Column("as precise", "as asked", hidden=True, interval="reached"),
-            Column("mean distance", capped, hidden=True),
-            SAMPLES,
-            *([Column("cheap", "estimate", hidden=True)] if result.cheap else []),
-            Column("reference", "estimate", hidden=True),
+            [share(row.sigma, signed=True, alone=row.sigma_alone if len(rows) > 2 else None) for row in rows],
         ),
-        rows=tuple(cells),
-        marks=tuple(MARKS[row.verdict] for row in rows),
+        (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
+        (
+            Column("as precise", "as asked", hidden=True, interval="reached"),
+            [Cell("yes" if row.met else "no", reached(row, result)) for row in rows],
+        ),
+        (Column("mean distance", capped, hidden=True), [length(row.robustness, decimals) for row in rows]),
+        (SAMPLES, [count(row.size) for row in rows]),
+    ]
+    if result.cheap:
+        columns.append((Column("cheap", "estimate", hidden=True), [count(row.cheap_samples) for row in rows]))
+    columns.append((Column("reference", "estimate", hidden=True), [count(row.reference_samples) for row in rows]))
+    return table_of(
+        rows,
+        columns,
+        marks=(MARKS[row.verdict] for row in rows),
         caption=(
             f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ hold "
             "for all groups at once, as p does: they exclude 0 exactly where the verdict is “less robust” or “more "
@@ -377,28 +368,22 @@ def _costs_table(result: PrecisionResult, rows: list[PreciseGroup]) -> Table:
     def rounded(value: float, digits: int) -> Cell:
         return Cell(f"{value:,.{digits}f}" if math.isfinite(value) else "–")
 
-    cheap = bool(result.cheap)
-    return Table(
-        columns=(
-            GROUP,
-            SAMPLES,
-            *((Column("cheap", "estimate"), Column("correlation")) if cheap else ()),
-            Column("reference", "estimate"),
-            Column("reference alone", "would need"),
-        ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                count(row.size),
-                *((count(row.cheap_samples), rounded(row.correlation, 2)) if cheap else ()),
-                count(row.reference_samples),
-                rounded(row.plain_samples, 0),
-            )
-            for row in rows
-        ),
+    columns = [(SAMPLES, [count(row.size) for row in rows])]
+    if result.cheap:
+        columns += [
+            (Column("cheap", "estimate"), [count(row.cheap_samples) for row in rows]),
+            (Column("correlation"), [rounded(row.correlation, 2) for row in rows]),
+        ]
+    columns += [
+        (Column("reference", "estimate"), [count(row.reference_samples) for row in rows]),
+        (Column("reference alone", "would need"), [rounded(row.plain_samples, 0) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
         caption=(
-            f"{_CORRELATION if cheap else ''}The last column: on how many samples, drawn at random, the reference "
-            "alone would have been as precise; where that is more than the group has, it could not have been."
+            f"{_CORRELATION if result.cheap else ''}The last column: on how many samples, drawn at random, the "
+            "reference alone would have been as precise; where that is more than the group has, it could not have been."
         ),
         label=f"What each group of {plain(result.partition)} took",
     )

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.analyses.audit import effective_number, no_contrast, reason_without_verdict, share_of
-from fairmargin.analyses.cells import GROUP, MARKS, SAMPLES, VERDICT, count, group_cell, p_cell, share
+from fairmargin.analyses.cells import MARKS, SAMPLES, count, p_cell, share, table_of
 from fairmargin.analyses.explanations import verdicts_explained
 from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
@@ -509,34 +509,25 @@ _MEANINGS = {
 
 def _groups_table(result: RobustAccuracy, rows: list[GroupUnderAttack]) -> Table:
     level, hedge = f"{level_text(result.confidence)} interval", at_most(result.bound).strip()
-    return Table(
-        columns=(
-            GROUP,
-            VERDICT,
-            Column("robust accuracy", hedge, interval=level),
+    errors = {"natural error": "natural_error", "+ boundary": "boundary_error", "= robust error": "robust_error"}
+    columns = [
+        (Column("verdict", kind="verdict"), [Cell(row.verdict) for row in rows]),
+        (Column("robust accuracy", hedge, interval=level), [share(row.robust_accuracy, signed=False) for row in rows]),
+        (
             Column("gap to rest", "in points", hidden=True),
-            Column("p", "adjusted"),
-            Column("natural error", hidden=True),
-            Column("+ boundary", hidden=True),
-            Column("= robust error", hidden=True),
-            SAMPLES,
+            [share(row.gap_to_rest, signed=True, unit="") for row in rows],
         ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                Cell(row.verdict),
-                share(row.robust_accuracy, signed=False),
-                share(row.gap_to_rest, signed=True, unit=""),
-                p_cell(row.p_adjusted),
-                *(
-                    Cell(table_percent(error, signed=False))
-                    for error in (row.natural_error, row.boundary_error, row.robust_error)
-                ),
-                count(row.size),
-            )
-            for row in rows
+        (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
+        *(
+            (Column(name, hidden=True), [Cell(table_percent(getattr(row, field), signed=False)) for row in rows])
+            for name, field in errors.items()
         ),
-        marks=tuple(MARKS[row.verdict] for row in rows),
+        (SAMPLES, [count(row.size) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
+        marks=(MARKS[row.verdict] for row in rows),
         caption=(
             f"The group with least robust accuracy first. Below a value stands its {level}; that of the gap holds for "
             "all groups at once, as p does."
