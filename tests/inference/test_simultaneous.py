@@ -7,9 +7,9 @@ import pytest
 
 from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.analyses.bracket import CERTAINLY_LESS, CERTAINLY_MORE, bracket
+from fairmargin.analyses.cells import decimals_of, length, share
 from fairmargin.analyses.comparison import compare
 from fairmargin.analyses.robust_accuracy import accuracy_under_attack
-from fairmargin.analyses.section_parts import decimals_of, length, share
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.bootstrap import Limits

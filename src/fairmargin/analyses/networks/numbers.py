@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.radius import spelled_radius
@@ -22,11 +22,10 @@ AS_GIVEN = "as given"
 """The method of a network that was not trained in the study."""
 JUDGED = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE)
 """Verdicts of groups with enough samples."""
-_TEXTS = ("data", "partition", "group", "model", "method", "asked_as", "kind", "by", "norm", "bound", "verdict")
-_INTEGERS = ("seed", "epoch", "size")
-_NEEDED = (*_TEXTS, *_INTEGERS, "radius")
-_SHARES = ("sigma", "robust_accuracy", "accuracy", "natural_accuracy")
-_NUMBERS = ("radius", *_SHARES, *(f"{name}_{end}" for name in _SHARES[:2] for end in ("low", "high")))
+_NEEDED = (
+    *("data", "partition", "group", "model", "method", "asked_as", "kind", "by", "norm", "bound", "verdict"),
+    *("seed", "epoch", "size", "radius"),
+)
 
 K = TypeVar("K", bound=Hashable)
 Network = tuple[str, str, str, int]
@@ -55,39 +54,21 @@ class MeasuredBy:
 
 @dataclass(frozen=True, slots=True)
 class NetworkRow:
-    """One group of one network, measured once.
-
-    Parameters
-    ----------
-    network
-        Data, model, method and seed.
-    epoch, asked_as
-        When it was measured, as a number and in the words of the study.
-    measurement, bound
-        With what it was measured, and the direction of error.
-    partition, group, size
-        The group and the number of its samples.
-    value, low, high
-        σ or robust accuracy, with its interval; NaN where it is undefined.
-    verdict
-        How the group compares with the rest.
-    accuracy
-        The share that is classified correctly without an attack.
-    """
+    """One group of one network, measured once."""
 
     network: Network
     epoch: int
-    asked_as: tuple[str, ...]
+    asked_as: tuple[str, ...]  # names of the epoch in the study
     measurement: MeasuredBy
-    bound: Bound
+    bound: Bound  # direction of the error
     partition: str
     group: str
     size: int
-    value: float
+    value: float  # σ or robust accuracy, with its interval; NaN where it is undefined
     low: float
     high: float
     verdict: str
-    accuracy: float
+    accuracy: float  # without an attack
 
 
 def read_rows(frame: "pd.DataFrame") -> tuple[NetworkRow, ...]:
@@ -97,38 +78,34 @@ def read_rows(frame: "pd.DataFrame") -> tuple[NetworkRow, ...]:
         raise InputError(
             f"A table of many networks has the columns {', '.join(_NEEDED)}; {', '.join(missing)} is missing."
         )
-    table = frame.reindex(columns=list(dict.fromkeys((*_NEEDED, *_NUMBERS))))
-    types = dict.fromkeys(_TEXTS, str) | dict.fromkeys(_INTEGERS, int) | dict.fromkeys(_NUMBERS, float)
-    columns = [table[name].astype(kind).tolist() for name, kind in types.items()]
-    return tuple(_row(dict(zip(types, values, strict=True))) for values in zip(*columns, strict=True))
+    return tuple(_row(row) for row in frame.to_dict("records"))
 
 
-def _row(given: Mapping[str, object]) -> NetworkRow:
-    text, number = {name: str(given[name]) for name in _TEXTS}, {name: _finite(given[name]) for name in _NUMBERS}
-    seed, epoch, size = (int(str(given[name])) for name in _INTEGERS)
-    attacked = text["kind"] == ROBUST_ACCURACY
+def _row(given: Mapping[Hashable, Any]) -> NetworkRow:
+    def number(name: str) -> float:
+        value = float(given.get(name, math.nan))
+        return value if math.isfinite(value) else math.nan
+
+    attacked = given["kind"] == ROBUST_ACCURACY
     value = "robust_accuracy" if attacked else "sigma"
-    radius = number["radius"] if attacked else 0.0
-    return NetworkRow(
-        network=(text["data"], text["model"], text["method"], seed),
-        epoch=epoch,
-        asked_as=tuple(text["asked_as"].split(", ")),
-        measurement=MeasuredBy(text["kind"], text["by"], radius, text["norm"]),
-        bound=Bound.parse(text["bound"]),
-        partition=text["partition"],
-        group=text["group"],
-        size=size,
-        value=number[value],
-        low=number[f"{value}_low"],
-        high=number[f"{value}_high"],
-        verdict=text["verdict"],
-        accuracy=number["natural_accuracy" if attacked else "accuracy"],
+    data, model, method, partition, group = (
+        str(given[name]) for name in ("data", "model", "method", "partition", "group")
     )
-
-
-def _finite(given: object) -> float:
-    value = float(str(given))
-    return value if math.isfinite(value) else math.nan
+    return NetworkRow(
+        network=(data, model, method, int(given["seed"])),
+        epoch=int(given["epoch"]),
+        asked_as=tuple(given["asked_as"].split(", ")),
+        measurement=MeasuredBy(given["kind"], given["by"], number("radius") if attacked else 0.0, given["norm"]),
+        bound=Bound.parse(given["bound"]),
+        partition=partition,
+        group=group,
+        size=int(given["size"]),
+        value=number(value),
+        low=number(f"{value}_low"),
+        high=number(f"{value}_high"),
+        verdict=given["verdict"],
+        accuracy=number("natural_accuracy" if attacked else "accuracy"),
+    )
 
 
 def grouped(rows: Iterable[NetworkRow], key: Callable[[NetworkRow], K]) -> dict[K, list[NetworkRow]]:
@@ -160,30 +137,16 @@ def at_the_end(rows: Sequence[NetworkRow]) -> list[NetworkRow]:
 
 @dataclass(frozen=True, slots=True)
 class OverSeeds:
-    """A number over the seeds of a model and method.
+    """A number over the seeds of a model and method."""
 
-    Parameters
-    ----------
-    mean
-        Over the seeds in which the number is defined; NaN if there are none.
-    low, high
-        The smallest and the largest of these; for a single seed, the ends of its interval.
-    seeds, defined
-        How many seeds there are, and in how many the number is defined.
-    less, more
-        In how many seeds the group is significantly less, or more, robust than the rest.
-    below, above
-        In how many seeds the number is below, or above, 0.
-    """
-
-    mean: float
-    low: float
+    mean: float  # over the seeds in which it is defined; NaN if there are none
+    low: float  # the smallest and the largest of these; for a single seed, the ends of its interval
     high: float
     seeds: int
-    defined: int
-    less: int = 0
+    defined: int  # number of seeds in which it is defined
+    less: int = 0  # number of seeds in which the group is significantly less robust than the rest
     more: int = 0
-    below: int = 0
+    below: int = 0  # number of seeds in which it is below 0
     above: int = 0
 
 
@@ -212,28 +175,14 @@ class NetworkColumn:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One measurement of one partition: a number over seeds for every group and column.
-
-    Parameters
-    ----------
-    measurement, bound
-        With what it was measured; the bound is NEITHER if networks were measured from different sides.
-    groups
-        Least robust first, by the mean over networks.
-    columns
-        In the order of the study.
-    cells
-        By group and column.
-    rows
-        One for each network and group.
-    """
+    """One measurement of one partition: a number over seeds for every group and column."""
 
     measurement: MeasuredBy
-    bound: Bound
-    groups: tuple[str, ...]
-    columns: tuple[NetworkColumn, ...]
+    bound: Bound  # NEITHER if networks were measured from different sides
+    groups: tuple[str, ...]  # least robust first, by the mean over networks
+    columns: tuple[NetworkColumn, ...]  # in the order of the study
     cells: Mapping[tuple[str, NetworkColumn], OverSeeds]
-    rows: tuple[NetworkRow, ...]
+    rows: tuple[NetworkRow, ...]  # one for each network and group
 
     @property
     def judges(self) -> bool:
@@ -279,22 +228,12 @@ def accuracy_board(rows: Iterable[NetworkRow]) -> Board | None:
 
 @dataclass(frozen=True, slots=True)
 class Lowest:
-    """The group that has the lowest number in most networks.
-
-    Parameters
-    ----------
-    group
-        Its name.
-    times, networks
-        In how many networks it is the lowest, alone or with others, and how many networks there are.
-    found
-        Its number over all these networks, with how often it is significant.
-    """
+    """The group that has the lowest number in most networks."""
 
     group: str
-    times: int
+    times: int  # number of networks in which it is the lowest, alone or with others
     networks: int
-    found: OverSeeds
+    found: OverSeeds  # its number over all these networks
 
 
 def lowest_of(rows: Sequence[NetworkRow]) -> Lowest | None:
@@ -321,22 +260,12 @@ def lowest_of(rows: Sequence[NetworkRow]) -> Lowest | None:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number of every network by which methods are compared.
-
-    Parameters
-    ----------
-    name, about
-        Such as "lowest σ" of any group, by "deepfool".
-    values
-        The number of each network.
-    measurement, bound
-        What it was taken from; no measurement for accuracy without an attack.
-    """
+    """A number of every network by which methods are compared, such as the lowest σ of any group by "deepfool"."""
 
     name: str
     about: str
     values: Mapping[Network, float]
-    measurement: MeasuredBy | None
+    measurement: MeasuredBy | None  # None for accuracy without an attack
     bound: Bound
 
     @property
@@ -404,37 +333,25 @@ def stages_of(rows: Sequence[NetworkRow]) -> dict[str, list[NetworkRow]]:
 
     An epoch is named by its number, or as the study names it ("last") if the number depends on the seed.
     """
-    words = dict.fromkeys(word for row in rows for word in row.asked_as)
-    stages = {word: [row for row in rows if word in row.asked_as] for word in words}
+    names = dict.fromkeys(name for row in rows for name in row.asked_as)
+    stages = {name: [row for row in rows if name in row.asked_as] for name in names}
     found: dict[str, list[NetworkRow]] = {}
-    for word, some in sorted(stages.items(), key=lambda stage: mean(row.epoch for row in stage[1])):
-        if some in found.values():  # the same epoch, asked for in two ways
+    for name, some in sorted(stages.items(), key=lambda stage: mean(row.epoch for row in stage[1])):
+        if some in found.values():  # the same epoch, named in two ways
             continue
         epochs = {row.epoch for row in some}
-        found[f"epoch {epochs.pop()}" if len(epochs) == 1 else word] = some
+        found[f"epoch {epochs.pop()}" if len(epochs) == 1 else name] = some
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How the numbers of one measurement change between the first and the last epoch that was measured.
+    """Changes of the numbers of one measurement between the first and the last epoch that was measured."""
 
-    Parameters
-    ----------
-    board
-        Of the last epoch.
-    stages
-        For each model and method, the rows of each epoch by its name.
-    signs
-        Whether σ of each group and network has the same sign at both epochs.
-    lowest
-        The lowest number of any group at both epochs, as a mean over networks.
-    """
-
-    board: Board
-    stages: Mapping[tuple[str, str], Mapping[str, Sequence[NetworkRow]]]
-    signs: SignAgreement
-    lowest: tuple[float, float]
+    board: Board  # of the last epoch
+    stages: Mapping[tuple[str, str], Mapping[str, Sequence[NetworkRow]]]  # rows by model and method, and epoch
+    signs: SignAgreement  # of σ of each group and network at both epochs
+    lowest: tuple[float, float]  # the lowest number of any group at both epochs, as a mean over networks
 
 
 def courses_of(rows: Sequence[NetworkRow]) -> list[Course]:

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fairmargin.analyses.network_numbers import (
+from fairmargin.analyses.cells import GROUP, group_cell
+from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
+from fairmargin.analyses.networks.numbers import (
     AS_GIVEN,
     Board,
     Course,
@@ -27,7 +29,7 @@ from fairmargin.analyses.network_numbers import (
     quantities,
     read_rows,
 )
-from fairmargin.analyses.network_sentences import (
+from fairmargin.analyses.networks.sentences import (
     MARKS_READING,
     METHOD,
     SEEDS_READING,
@@ -42,19 +44,10 @@ from fairmargin.analyses.network_sentences import (
     finding,
     main_board,
     methods_compared,
-    several,
-)
-from fairmargin.analyses.section_parts import (
-    GROUP,
-    SIGMA_MEANING,
-    SIGMA_TOPIC,
-    bounds_explained,
-    group_cell,
-    verdicts_explained,
 )
 from fairmargin.core.bound import Bound
 from fairmargin.presentation import section as shown
-from fairmargin.presentation.formatting import fixed, listed, plain, table_percent
+from fairmargin.presentation.formatting import fixed, listed, plain, several, table_percent
 from fairmargin.presentation.section import LESS, MORE, Cell, Explanation, Mark, Matrix, Section, Table
 
 if TYPE_CHECKING:
@@ -70,7 +63,7 @@ _MARKS = "▼ and ▲: in how many seeds the group is significantly less, or mor
 def sections_over_networks(
     frame: "pd.DataFrame", *, failures: Sequence[str] = (), meanings: Sequence[tuple[str, str]] = ()
 ) -> tuple[Section, ...]:
-    """Return what many networks show together; the answer of the first section is that of the whole study.
+    """Return the sections of a study of many networks; the answer of the first section is that of the whole study.
 
     Parameters
     ----------
@@ -81,9 +74,9 @@ def sections_over_networks(
         `natural_accuracy`. `kind` is "audit" or "robust_accuracy"; the epoch of a network that was not trained is 0,
         and its method "as given".
     failures
-        What could not be done, and why, one sentence each.
+        Tasks that failed, each with the reason, as sentences.
     meanings
-        Names of methods, estimators and attacks, with what each stands for.
+        Names of methods, estimators and attacks, each with an explanation.
 
     >>> import pandas
     >>> sections = sections_over_networks(pandas.DataFrame(), failures=["cifar10: no such file"])
@@ -95,16 +88,16 @@ def sections_over_networks(
     ends = {place: at_the_end(some) for place, some in parts.items()}
     boards = {place: boards_of(some) for place, some in ends.items()}
     accuracies = {place: accuracy_board(some) for place, some in ends.items()}
-    asked = {place: quantities(boards[place], accuracies[place]) for place in parts}
+    compared = {place: quantities(boards[place], accuracies[place]) for place in parts}
     several_data = len({data for data, _ in parts}) > 1
-    methods = {place: methods_compared(found, place[0] if several_data else "") for place, found in asked.items()}
+    methods = {place: methods_compared(found, place[0] if several_data else "") for place, found in compared.items()}
     first = list({data: (data, partition) for data, partition in reversed(parts)}.values())[::-1][:_MANY_DATA]
-    told = list(dict.fromkeys(sentence for place in first for sentence in methods[place]))
-    overview = _overview(rows, answer_over_all(list(boards.items())), told, failures, meanings)
+    comparisons = list(dict.fromkeys(sentence for place in first for sentence in methods[place]))
+    overview = _overview(rows, answer_over_all(list(boards.items())), comparisons, failures, meanings)
     found = [overview]
     for place, some in parts.items():
         answer = answer_of(place, boards[place], named=several_data)
-        found.append(_part(place, answer, boards[place], asked[place], accuracies[place], courses_of(some)))
+        found.append(_part(place, answer, boards[place], compared[place], accuracies[place], courses_of(some)))
     return (*found, *_failures(failures))
 
 
@@ -114,7 +107,7 @@ def sections_over_networks(
 def _overview(
     rows: Sequence[NetworkRow],
     answer: str,
-    methods_told: Sequence[str],
+    comparisons: Sequence[str],
     failures: Sequence[str],
     meanings: Sequence[tuple[str, str]],
 ) -> Section:
@@ -131,8 +124,8 @@ def _overview(
     return Section(
         "All networks",
         about=" · ".join(about) if rows else "",
-        answer=" ".join([answer, *methods_told[:1]]),
-        sentences=tuple(methods_told[1:]),
+        answer=" ".join([answer, *comparisons[:1]]),
+        sentences=tuple(comparisons[1:]),
         cautions=tuple(_cautions(rows, failures)),
         further=tuple(Section(title, tables=(table,)) for title, table in further if table.rows),
         explanations=(
@@ -164,7 +157,7 @@ def _what_was_run(rows: Sequence[NetworkRow]) -> Iterator[tuple[str, str]]:
     trained = [network for network in networks if network[2] != AS_GIVEN]
     epochs = {row.epoch for row in rows if row.network[2] != AS_GIVEN}
     measured = dict.fromkeys(row.measurement for row in rows)
-    told = (
+    parts = (
         ("Data", (network[0] for network in networks)),
         ("Groups", (row.partition for row in rows)),
         ("Models", (network[1] for network in networks)),
@@ -175,7 +168,7 @@ def _what_was_run(rows: Sequence[NetworkRow]) -> Iterator[tuple[str, str]]:
         ("Estimators", (each.by for each in measured if not each.is_attack)),
         ("Attacks", (each.title for each in measured if each.is_attack)),
     )
-    for name, items in told:
+    for name, items in parts:
         names = [plain(item) for item in dict.fromkeys(items)]
         if names:
             yield name, listed(names, at_most=40)
@@ -208,13 +201,13 @@ def _plain(meanings: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _failures(failures: Sequence[str]) -> Iterator[Section]:
-    told = tuple(plain(failure) for failure in failures)
-    if told:
-        rest = told[_MANY_FAILURES:]
+    named = tuple(plain(failure) for failure in failures)
+    if named:
+        rest = named[_MANY_FAILURES:]
         yield Section(
             "What could not be done",
-            about=several(len(told), "task"),
-            sentences=told[:_MANY_FAILURES],
+            about=several(len(named), "task"),
+            sentences=named[:_MANY_FAILURES],
             notes=(
                 "Everything else was done and is shown above. Run the same command again to do only what is missing.",
             ),
@@ -229,7 +222,7 @@ def _part(
     place: tuple[str, str],
     answer: str,
     boards: Sequence[Board],
-    asked: Sequence[Quantity],
+    compared: Sequence[Quantity],
     accuracy: Board | None,
     courses: Sequence[Course],
 ) -> Section:
@@ -258,7 +251,7 @@ def _part(
         ),
         tables=tuple(map(_lowest_table if large else _groups_table, boards)),
         figures=tuple(_sigma_matrix(board) for board in boards if not board.measurement.is_attack),
-        further=(*whole, *_methods_section(asked), *_courses_section(courses)),
+        further=(*whole, *_methods_section(compared), *_courses_section(courses)),
     )
 
 
@@ -319,12 +312,12 @@ def _lowest_table(board: Board) -> Table:
     rows = []
     for column in board.columns:
         lowest = lowest_of([row for row in board.rows if row.network[1:3] == (column.model, column.method)])
-        told: tuple[Cell, ...] = (Cell("all equal"), Cell("–"), Cell("–"), Cell("–"))
+        cells: tuple[Cell, ...] = (Cell("all equal"), Cell("–"), Cell("–"), Cell("–"))
         if lowest is not None:
             counts = (lowest.times, lowest.found.less)
             number = replace(_cell(lowest.found, signed=not board.measurement.is_attack), note="", mark="")
-            told = (group_cell(lowest.group), number, *(Cell(f"{count} of {lowest.networks}") for count in counts))
-        rows.append((Cell(plain(column.model)), Cell(_trained(column)), *told))
+            cells = (group_cell(lowest.group), number, *(Cell(f"{count} of {lowest.networks}") for count in counts))
+        rows.append((Cell(plain(column.model)), Cell(_trained(column)), *cells))
     return Table(
         columns=(
             shown.Column("model", kind="text"),
@@ -391,9 +384,9 @@ def _described(board: Board, group: str, column: NetworkColumn) -> str:
 # Methods and epochs --------------------------------------------------------------------------------------------------
 
 
-def _methods_section(asked: Sequence[Quantity]) -> Iterator[Section]:
+def _methods_section(compared: Sequence[Quantity]) -> Iterator[Section]:
     """Yield every method beside the first one, in the models that were trained by several methods."""
-    networks = list(dict.fromkeys(network for each in asked for network in each.values))
+    networks = list(dict.fromkeys(network for each in compared for network in each.values))
     models = dict.fromkeys(model for _, model, _, _ in networks)
     by_model = {model: methods for model in models if len(methods := methods_of(networks, model)) > 1}
     if not by_model:
@@ -401,7 +394,7 @@ def _methods_section(asked: Sequence[Quantity]) -> Iterator[Section]:
     first = next(iter(by_model.values()))[0]
     seeds = max(sum(network[1:3] == (model, used[0]) for network in networks) for model, used in by_model.items())
     tables = []
-    for each in asked:
+    for each in compared:
         rows = [
             (
                 Cell(plain(model)),
@@ -437,7 +430,7 @@ def _methods_section(asked: Sequence[Quantity]) -> Iterator[Section]:
                 label=f"Methods compared: {name}",
             )
         )
-    sentences = (*methods_compared(asked), few_seeds(seeds))
+    sentences = (*methods_compared(compared), few_seeds(seeds))
     yield Section(f"Methods against {plain(first)}", sentences=sentences, tables=tuple(tables))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fairmargin.analyses.network_numbers import (
+from fairmargin.analyses.networks.numbers import (
     JUDGED,
     Board,
     Course,
@@ -19,7 +19,7 @@ from fairmargin.analyses.network_numbers import (
 from fairmargin.analyses.summary import comparison
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST
-from fairmargin.presentation.formatting import at_most, listed, percent, plain, quoted
+from fairmargin.presentation.formatting import at_most, listed, percent, plain, quoted, several
 
 METHOD = (
     "Within every network each group is compared with the rest of the same test samples; p-values are corrected by "
@@ -107,14 +107,14 @@ def answer_of(place: Place, boards: Sequence[Board], *, named: bool) -> str:
         return f"{where} no group differs significantly from the rest."
     if main.measurement.is_attack:
         return f"{where}, {_attacked(main, lowest)}."
-    said = f"{where}, {_closest(main, lowest)}"
+    text = f"{where}, {_closest(main, lowest)}"
     attacks = [(board, first) for board in boards if board.measurement.is_attack and (first := lowest_of(board.rows))]
     if not attacks:
-        return f"{said}."
+        return f"{text}."
     strongest, first = max(attacks, key=lambda each: each[0].measurement.radius)
     also = "it is also" if first.group == lowest.group else f"{quoted(first.group)} is"
     title = plain(strongest.measurement.title)
-    return f"{said}; {also} misclassified most often under {title}, in {_of(first.times, first.networks)}."
+    return f"{text}; {also} misclassified most often under {title}, in {_of(first.times, first.networks)}."
 
 
 def finding(board: Board) -> str:
@@ -132,7 +132,7 @@ def agreement(board: Board) -> tuple[str, ...]:
     ordered = [(quoted(group), verdicts[group]) for group in board.groups]
     networks = len(networks_of(board.rows))
     every = f"in all {networks} networks" if networks > 1 else "in the only network"
-    told = (
+    findings = (
         (f"Significantly less robust {every}", [name for name, found in ordered if found == {LESS_ROBUST}]),
         (f"Significantly more robust {every}", [name for name, found in ordered if found == {MORE_ROBUST}]),
         (
@@ -144,24 +144,16 @@ def agreement(board: Board) -> tuple[str, ...]:
             [name for name, found in ordered if not found & set(JUDGED)],
         ),
     )
-    return tuple(f"{what}: {listed(names)}." for what, names in told if names)
+    return tuple(f"{what}: {listed(names)}." for what, names in findings if names)
 
 
-def methods_compared(asked: Sequence[Quantity], data: str = "") -> tuple[str, ...]:
-    """Return what methods change against the first method, one sentence each.
-
-    Parameters
-    ----------
-    asked
-        The numbers by which methods are compared.
-    data
-        The name of the data if there are several.
-    """
-    first, *methods = methods_of(network for each in asked for network in each.values) or [""]
+def methods_compared(compared: Sequence[Quantity], data: str = "") -> tuple[str, ...]:
+    """Return what methods change against the first method, one sentence each; `data` is named if there are several."""
+    first, *methods = methods_of(network for each in compared for network in each.values) or [""]
     opening = f"On {plain(data)}, compared with" if data else "Compared with"
     sentences = []
     for method in methods[:_MOST_METHODS]:
-        found = [(each, change(each.values, method, first)) for each in _most_telling(asked)]
+        found = [(each, change(each.values, method, first)) for each in _main_quantities(compared)]
         parts = [_changed(each, changed) for each, changed in found if changed is not None]
         if parts:
             sentences.append(f"{opening} {plain(first)}, {plain(method)} {listed(parts)}.")
@@ -171,7 +163,7 @@ def methods_compared(asked: Sequence[Quantity], data: str = "") -> tuple[str, ..
 
 
 def few_seeds(seeds: int) -> str:
-    """Return how much a comparison over so many seeds can show."""
+    """Return how much a comparison over this number of seeds can show."""
     if seeds <= 1:
         return "Every network was trained once: another seed could reverse a small difference."
     same = (
@@ -239,15 +231,6 @@ def _networks(lowest: Lowest) -> str:
     return f"{_of(lowest.times, lowest.networks)} {'network' if lowest.networks == 1 else 'networks'}"
 
 
-def several(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> several(1, "seed"), several(1200, "pair")
-    ('1 seed', '1,200 pairs')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _of(times: int, of: int) -> str:
     """Return a count out of a total.
 
@@ -257,12 +240,12 @@ def _of(times: int, of: int) -> str:
     return f"none of {of}" if not times else f"all {of}" if times == of > 1 else f"{times} of {of}"
 
 
-def _most_telling(asked: Sequence[Quantity]) -> list[Quantity]:
+def _main_quantities(compared: Sequence[Quantity]) -> list[Quantity]:
     """Return accuracy and one other number: what a method costs, and what the worst group gains."""
-    accuracy = [each for each in asked if each.measurement is None]
-    attacks = [each for each in asked if each.measurement is not None and each.measurement.is_attack]
+    accuracy = [each for each in compared if each.measurement is None]
+    attacks = [each for each in compared if each.measurement is not None and each.measurement.is_attack]
     not_zero = [each for each in attacks if any(value > 0 for value in each.values.values())]
-    distances = sorted((each for each in asked if each.is_signed), key=lambda each: _RANK[each.bound])
+    distances = sorted((each for each in compared if each.is_signed), key=lambda each: _RANK[each.bound])
     return [*accuracy, *(not_zero[-1:] or distances[:1])]
 
 
