@@ -152,17 +152,7 @@ class HasRemark(Protocol):
 
 
 def notes_on(method: TrainingMethod, watch: Watch, positions: Ints) -> tuple[str, ...]:
-    """Return notes on settings without effect, outputs without training samples, and groups without validation data.
-
-    Parameters
-    ----------
-    method
-        The method, which may have a `remark`.
-    watch
-        Data, groups and classes.
-    positions
-        The class of each training sample, in the order of the network's outputs.
-    """
+    """Return notes on settings without effect, outputs without training samples, and groups without validation data."""
     remark = method.remark if isinstance(method, HasRemark) else ""
     unseen = unseen_classes(watch.classes, positions, "the training data")
     return (*filter(None, [remark]), *unseen, *_unwatched(watch))

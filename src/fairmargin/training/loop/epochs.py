@@ -30,18 +30,9 @@ _SECONDS_BETWEEN_REPORTS = 0.1  # a small network's step takes no longer than a 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepResult:
-    """The result of one step.
+    """The result of one step: the loss, its terms by name, the controller's new state, and counts per group.
 
-    Parameters
-    ----------
-    total
-        The loss that is minimised, differentiable.
-    terms
-        Name and value of each term, with its weight.
-    state
-        The new state of the controller.
-    right, seen
-        Number of samples of each group that were classified correctly as they were used, and that were used.
+    The counts are those of samples that were used (`seen`), and of those that were classified correctly (`right`).
     """
 
     total: Tensor
@@ -56,20 +47,7 @@ def sum_up(
 ) -> StepResult:
     """Return the loss of one step; each view of each batch, and each sample loss, is computed once.
 
-    Parameters
-    ----------
-    module
-        The network, in training mode.
-    recipe
-        The recipe of this epoch.
-    batches
-        One for each part of the recipe.
-    state
-        The state of the controller.
-    space
-        Limits and scale of the inputs.
-    random
-        Random numbers of the adversary.
+    There is one batch for each part of the recipe; `random` gives the random numbers of the adversaries.
     """
     total, terms = torch.zeros((), device=space.scale.device, dtype=space.scale.dtype), []
     right, seen = torch.zeros(2, len(batches[0].names), dtype=torch.int64)
@@ -94,44 +72,28 @@ def _values(part: Part, views: Views, state: State, controller: Controller | Non
     values = []
     for term in part.terms:
         if term.loss not in known:
-            known[term.loss] = _checked_losses(term, views)
+            losses = term.loss(views)
+            if not isinstance(losses, Losses):
+                raise _unexpected(losses, "loss", term, "`Losses`, one number per sample")
+            known[term.loss] = losses
             if controller is not None and len(known) == 1:
-                state = controller.after_losses(state, known[term.loss])
-        values.append(term.weight * _checked_value(term, term.aggregate(known[term.loss], state)))
+                state = controller.after_losses(state, losses)
+        value = term.aggregate(known[term.loss], state)
+        if not isinstance(value, Tensor) or value.ndim:
+            expected = "one number, a tensor of shape ()"
+            raise _unexpected(value, "aggregate", term, expected, " Take a sum or a mean of it.")
+        values.append(term.weight * value)
     return values, state
 
 
-def _checked_losses(term: Term, views: Views) -> Losses:
-    """Return the losses of the samples, or raise an error that says what a custom loss returned instead."""
-    losses = term.loss(views)
-    if not isinstance(losses, Losses):
-        raise ModelError(
-            f"`{_name(term.loss)}`, the loss of the term {term.name!r}, must return `Losses`, one number per "
-            f"sample; it returned {_described(losses)}."
-        )
-    return losses
-
-
-def _checked_value(term: Term, value: object) -> Tensor:
-    """Return the value of an aggregate, or raise an error that says what it returned instead."""
-    if not isinstance(value, Tensor) or value.ndim:
-        raise ModelError(
-            f"`{_name(term.aggregate)}`, the aggregate of the term {term.name!r}, must return one number, a "
-            f"tensor of shape (); it returned {_described(value)}. Take a sum or a mean of it."
-        )
-    return value
-
-
-def _name(piece: object) -> str:
-    """Return the name of a function or of an object's class."""
-    return str(getattr(piece, "__name__", type(piece).__name__))
-
-
-def _described(returned: object) -> str:
-    """Describe a value that a custom loss or aggregate returned."""
-    if isinstance(returned, Tensor):
-        return f"a tensor of shape {tuple(returned.shape)}"
-    return f"a {type(returned).__name__}"
+def _unexpected(returned: object, role: str, term: Term, expected: str, advice: str = "") -> ModelError:
+    """Return the error for a custom loss or aggregate that returned something else than expected."""
+    piece = getattr(term, role)
+    kind = f"tensor of shape {tuple(returned.shape)}" if isinstance(returned, Tensor) else type(returned).__name__
+    return ModelError(
+        f"`{getattr(piece, '__name__', type(piece).__name__)}`, the {role} of the term {term.name!r}, must return "
+        f"{expected}; it returned a {kind}.{advice}"
+    )
 
 
 def _answers(views: Views) -> Tensor:
@@ -146,22 +108,8 @@ def _answers(views: Views) -> Tensor:
 class Training:
     """A training: data, method and settings; `run` carries it out.
 
-    Parameters
-    ----------
-    tensors
-        The samples.
-    method, plan, epochs
-        The method, the settings and the number of epochs.
-    watch
-        The evaluation between epochs.
-    identity
-        A hash of everything that decides the result, so that a folder is never continued by another training.
-    folder
-        The folder of the training; None to store nothing.
-    progress
-        Called with (description, steps done, number of steps).
-    on_epoch
-        Called with each finished epoch.
+    `identity` is a hash of everything that decides the result, so that a folder is never continued by another training;
+    without a folder nothing is stored. For `progress` and `on_epoch` see `train`.
     """
 
     tensors: TrainingTensors
