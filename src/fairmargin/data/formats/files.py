@@ -2,7 +2,7 @@
 
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,10 +137,7 @@ def _from_table(
 def _feature_columns(
     path: Path, table: pd.DataFrame, label: str, attributes: Sequence[str], features: Sequence[str] | None
 ) -> list[str]:
-    for role, names in (("label", [label]), ("attribute", attributes), ("feature", features or ())):
-        for name in names:
-            if name not in table.columns:
-                raise InputError(f"{path} has no column {name!r} ({role}). {suggest(name, table.columns)}")
+    check_columns(path, table.columns, label=[label], attribute=attributes, feature=features or ())
     if features is not None and label in features:
         raise InputError(f"Column {label!r} is the label and cannot also be a feature. Leave it out of `features`.")
     taken = {label, *attributes}
@@ -151,6 +148,15 @@ def _feature_columns(
             f"{path} has no column for features besides {', '.join(sorted(taken))}. Name fewer attributes."
         )
     return chosen
+
+
+def check_columns(where: Path, known: Iterable[str], **named: Sequence[str]) -> None:
+    """Refuse names of columns that do not exist; the keywords are the roles of the columns."""
+    there = list(known)
+    for role, names in named.items():
+        for name in names:
+            if name not in there:
+                raise InputError(f"{where} has no column {name!r} ({role}). {suggest(name, there)}")
 
 
 def _check_inside(path: Path, x: npt.NDArray[Any], domain: Domain) -> None:

@@ -122,7 +122,7 @@ def decode(source: Source, members: Mapping[str, str], request: Request, writer:
     for path, content in source.members(named.__contains__):
         name = named[path]
         files[name] = read_idx(content, f"{source.path}, {path}", 3 if "images" in name else 1)
-        request.report(f"Decompressing {name}", len(files), len(named))
+        request.progress(f"Decompressing {name}", len(files), len(named))
     pairs = {split: pair for split, pair in PAIRS.items() if pair[0] in files}
     for image_file, label_file in pairs.values():
         _check(
@@ -146,7 +146,7 @@ def _put(stacks: list[npt.NDArray[np.uint8]], request: Request, writer: CacheWri
             images = resized(stack[first : first + _AT_ONCE, None], request.size)
             shelf.put(start, images)
             start += len(images)
-            request.report("Writing the decoded images", start, count)
+            request.progress("Writing the decoded images", start, count)
 
 
 def _check(images: npt.NDArray[np.uint8], labels: npt.NDArray[np.uint8], image_file: str, label_file: str) -> None:
@@ -276,17 +276,8 @@ FASHION_MNIST = Card(
 )
 
 
-def load_mnist(request: Request) -> Dataset:
-    """Load MNIST from the folder with the four idx files, gzipped or not, or from its parent folder."""
-    return _load("mnist", MNIST, request)
-
-
-def load_fashion_mnist(request: Request) -> Dataset:
-    """Load Fashion-MNIST from the folder with the four idx files, gzipped or not, or from its parent folder."""
-    return _load("fashion-mnist", FASHION_MNIST, request)
-
-
 def _load(name: str, card: Card, request: Request) -> Dataset:
+    """Load a dataset from the folder with the four idx files, gzipped or not, or from its parent folder."""
     variant = _VARIANTS[name]
     source = locate(name, card, request.root, folder=lambda place: _holds(place, variant, request.root))
     members = members_of(source)
@@ -329,5 +320,5 @@ def _notes(name: str, sums: list[str]) -> tuple[str, ...]:
     return (f"Not as published (checksum differs): {', '.join(changed)}.",) if changed else ()
 
 
-MNIST_ENTRY = Entry(MNIST, load_mnist)
-FASHION_MNIST_ENTRY = Entry(FASHION_MNIST, load_fashion_mnist)
+MNIST_ENTRY = Entry(MNIST, lambda request: _load("mnist", MNIST, request))
+FASHION_MNIST_ENTRY = Entry(FASHION_MNIST, lambda request: _load("fashion-mnist", FASHION_MNIST, request))
