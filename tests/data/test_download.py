@@ -122,13 +122,27 @@ def test_another_file_of_the_same_name_is_neither_overwritten_nor_accepted(tmp_p
     assert behaviour.requests == []
 
 
-def test_a_partial_file_is_continued(tmp_path):
-    (tmp_path / "things.bin.part").write_bytes(CONTENT[:300_000])
-    behaviour = Behaviour()
+@pytest.mark.parametrize(
+    ("part", "ranges", "requests"),
+    [
+        (CONTENT[:300_000], True, ["bytes=300000-"]),
+        (CONTENT[:300_000], False, ["bytes=300000-"]),
+        (b"x" * 1000, True, ["bytes=1000-", None]),
+        (CONTENT, True, ["bytes=700000-"]),
+        (CONTENT, False, ["bytes=700000-"]),
+        (CONTENT + b"too much", True, ["bytes=700008-", None]),
+        (CONTENT + b"too much", False, ["bytes=700008-"]),
+        (b"x" * len(CONTENT), True, ["bytes=700000-", None]),
+        (b"x" * len(CONTENT), False, ["bytes=700000-"]),
+    ],
+)
+def test_a_partial_file_is_continued_or_replaced(part, ranges, requests, tmp_path):
+    (tmp_path / "things.bin.part").write_bytes(part)
+    behaviour = Behaviour(ranges=ranges)
     with served(behaviour) as url:
         (path,) = download(card(url), tmp_path)
     assert path.read_bytes() == CONTENT
-    assert behaviour.requests == ["bytes=300000-"]
+    assert behaviour.requests == requests
 
 
 @pytest.mark.parametrize("link", ["symbolic", "hard"])
@@ -143,31 +157,6 @@ def test_a_partial_file_that_is_a_link_is_not_written_through(link, tmp_path):
     assert path.read_bytes() == CONTENT
     assert victim.read_bytes() == CONTENT[:1000]
     assert not path.is_symlink()
-
-
-def test_a_server_without_ranges_sends_the_whole_file(tmp_path):
-    (tmp_path / "things.bin.part").write_bytes(CONTENT[:300_000])
-    with served(Behaviour(ranges=False)) as url:
-        (path,) = download(card(url), tmp_path)
-    assert path.read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("ranges", [True, False])
-@pytest.mark.parametrize("part", [CONTENT, CONTENT + b"too much", b"x" * len(CONTENT)], ids=["all", "more", "wrong"])
-def test_a_partial_file_may_be_complete_too_long_or_wrong(part, ranges, tmp_path):
-    (tmp_path / "things.bin.part").write_bytes(part)
-    with served(Behaviour(ranges=ranges)) as url:
-        (path,) = download(card(url), tmp_path)
-    assert path.read_bytes() == CONTENT
-
-
-def test_a_partial_file_of_something_else_is_replaced(tmp_path):
-    (tmp_path / "things.bin.part").write_bytes(b"x" * 1000)
-    behaviour = Behaviour()
-    with served(behaviour) as url:
-        (path,) = download(card(url), tmp_path)
-    assert path.read_bytes() == CONTENT
-    assert behaviour.requests == ["bytes=1000-", None]
 
 
 def test_interrupted_downloads_continue_where_they_stopped(tmp_path):

@@ -1,8 +1,6 @@
 """MNIST and Fashion-MNIST. Broken files are in `tests/spec/refusals/datasets.py`."""
 
 import gzip
-import shutil
-from hashlib import md5
 
 import numpy as np
 import pytest
@@ -11,14 +9,10 @@ from fairmargin.data.catalog import load
 from fairmargin.data.sets import mnist
 from fairmargin.data.sets.mnist import read_idx
 from fairmargin.errors import InputError
-from tests.data.files import SHARED, pack, shared, write
+from tests.data.files import pack, write
 from tests.data.official_layouts import MNIST_TEST, MNIST_TRAIN, idx, mnist_files, zipped
 
 CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
-DIGITS = {
-    "train": [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],
-    "test": [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009],
-}
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist"])
@@ -106,23 +100,3 @@ def test_a_gz_file_is_decompressed_no_further_than_its_header_announces():
     bomb = gzip.compress(idx(np.arange(3)) + bytes(50_000_000))
     with pytest.raises(InputError, match="labels has more than the 3 bytes"):
         read_idx(bomb, "labels", 1)
-
-
-class TestReal:
-    pytestmark = shared
-
-    def test_the_shared_files_are_complete_and_official(self, kept_cache, tmp_path):
-        for split, digits in DIGITS.items():
-            numbers, clothes = (load(name, root=SHARED, split=split) for name in ("mnist", "fashion-mnist"))
-            assert np.bincount(numbers.y).tolist() == digits
-            counts = dict(zip(*np.unique(clothes.labels, return_counts=True), strict=True))
-            assert counts == dict.fromkeys(CLOTHES, {"train": 6000, "test": 1000}[split])
-            assert numbers.notes == clothes.notes == ()
-        shutil.copytree(SHARED / "fashion-mnist", tmp_path / "mistaken")
-        notes = load("mnist", root=tmp_path / "mistaken", split="test").notes
-        assert notes[0].startswith("The files belong to fashion-mnist, not to mnist")
-
-    @pytest.mark.parametrize(("folder", "card"), [("mnist", mnist.MNIST), ("fashion-mnist", mnist.FASHION_MNIST)])
-    def test_the_published_checksums_are_those_of_the_shared_files(self, folder, card):
-        for file in card.files:
-            assert md5((SHARED / folder / file.name).read_bytes()).hexdigest() == file.md5

@@ -8,7 +8,7 @@ import pytest
 
 from fairmargin.data.catalog import load
 from fairmargin.data.dataset import Dataset
-from tests.data.files import SHARED, pack, shared
+from tests.data.files import pack
 from tests.data.official_layouts import ADULT_TRAIN, write_adult, write_compas, write_german
 
 
@@ -102,49 +102,3 @@ def test_the_root_may_be_the_folder_its_parent_a_table_or_an_archive(name: str, 
     archive = pack(tmp_path / f"{name}.zip", {f"{name}/{file.name}": file.read_bytes() for file in folder.iterdir()})
     roots = (folder, folder.parent, archive, *folder.iterdir())
     assert len({load(name, root=root).fingerprint for root in roots}) == 1
-
-
-class TestReal:
-    pytestmark = shared
-
-    def test_adult_has_the_published_rows_groups_labels_and_missing_entries(self) -> None:
-        train, test = (load("adult", root=SHARED, split=split) for split in ("train", "test"))
-        assert groups(train, "sex") == {"Female": 10_771, "Male": 21_790}
-        assert groups(test, "sex") == {"Female": 5_421, "Male": 10_860}
-        names = ("Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White")
-        assert groups(train, "race") == dict(zip(names, (311, 1_039, 3_124, 271, 27_816), strict=True))
-        assert groups(test, "race") == dict(zip(names, (159, 480, 1_561, 135, 13_946), strict=True))
-        assert groups(train, "class") == {"<=50K": 24_720, ">50K": 7_841}
-        assert groups(test, "class") == {"<=50K": 12_435, ">50K": 3_846}
-        assert train.x.shape[1:] == test.x.shape[1:] == (84,)
-        assert (train.domain.scale > 0).all()
-        for dataset, incomplete in ((train, 2_399), (test, 1_221)):
-            missing = [i for i, name in enumerate(dataset.feature_names) if name.endswith("=missing")]
-            assert int(np.asarray(dataset.x)[:, missing].any(axis=1).sum()) == incomplete
-        assert not [note for note in train.notes if "official" in note]
-
-    def test_compas_has_the_people_whom_propublica_analysed(self) -> None:
-        compas = load("compas", root=SHARED)
-        assert groups(compas, "sex") == {"Female": 1_175, "Male": 4_997}
-        names = ("African-American", "Asian", "Caucasian", "Hispanic", "Native American", "Other")
-        assert groups(compas, "race") == dict(zip(names, (3_175, 31, 2_103, 509, 11, 343), strict=True))
-        assert groups(compas, "class") == {"new charge": 2_809, "no new charge": 3_363}
-        # This copy has its identifiers blanked.
-        assert [note for note in compas.notes if "differs from the official file" in note]
-
-    def test_german_credit_has_the_published_borrowers(self) -> None:
-        credit = load("german-credit", root=SHARED)
-        assert groups(credit, "class") == {"bad": 300, "good": 700}
-        assert groups(credit, "sex") == {"female": 310, "male": 690}
-        assert groups(credit, "age_group") == {"25 or younger": 190, "over 25": 810}
-        assert groups(credit, "foreign_worker") == {"no": 37, "yes": 963}
-        assert not [note for note in credit.notes if "official" in note]
-
-    @pytest.mark.parametrize(("name", "floor"), [("adult", 0.84), ("compas", 0.64), ("german-credit", 0.7)])
-    def test_a_logistic_regression_of_the_training_split_predicts_the_test_split(self, name: str, floor: float) -> None:
-        from sklearn.linear_model import LogisticRegression
-
-        train, test = (load(name, root=SHARED, split=split) for split in ("train", "test"))
-        step = np.where(train.domain.scale > 0, train.domain.scale, 1.0)
-        model = LogisticRegression(max_iter=500).fit(np.asarray(train.x) / step, train.y)
-        assert model.score(np.asarray(test.x) / step, test.y) > floor
