@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -60,8 +61,8 @@ def sum_up(
         values, state = _values(part, views, state, controller)
         total = total + sum(values)
         terms += [(term.name, float(value.detach())) for term, value in zip(part.terms, values, strict=True)]
-        shown = _answers(views)
-        right += torch.bincount(batch.groups[shown == batch.y], minlength=len(batch.names)).cpu()
+        predicted = _predictions(views)
+        right += torch.bincount(batch.groups[predicted == batch.y], minlength=len(batch.names)).cpu()
         seen += torch.bincount(batch.groups, minlength=len(batch.names)).cpu()
     return StepResult(total, tuple(terms), state, right, seen)
 
@@ -96,7 +97,7 @@ def _unexpected(returned: object, role: str, term: Term, expected: str, advice: 
     )
 
 
-def _answers(views: Views) -> Tensor:
+def _predictions(views: Views) -> Tensor:
     """Return the predicted class of each sample in the first view that was computed."""
     for view in (CLEAN, MOVED):
         if view in views.known:
@@ -131,17 +132,17 @@ class Training:
         with sole_writer(self.folder.path):
             return running, self._run(running, resume(running, self.folder, self.identity))
 
-    def _run(self, running: TrainingState, good: Snapshot) -> str:
-        """Train to the end; `good` is the state at the beginning of the epoch."""
+    def _run(self, running: TrainingState, start: Snapshot) -> str:
+        """Train to the end; `start` is the state at the beginning of the epoch."""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             while running.epoch < self.epochs:
                 if self.plan.patience and running.best and running.epoch - running.best >= self.plan.patience:
-                    return _no_longer_better(running, self.epochs)
+                    return _not_improving(running, self.epochs)
                 if running.step == 0:
-                    good = take_snapshot(running)
+                    start = take_snapshot(running)
                 if not self._epoch(running) or not is_sound(running):
-                    stopped = _not_a_number(running)
-                    restore(running, good)
+                    stopped = _not_finite(running)
+                    restore(running, start)
                     return stopped
                 self._end_epoch(running)
         return ""
@@ -150,8 +151,8 @@ class Training:
         """Run the remaining steps of the epoch. Return False if a loss is not finite."""
         recipe = self.method.recipe(running.epoch, self.epochs)
         if running.step == 0:
-            progress = self._while(running, "measuring groups", running.epoch)
-            survey = lambda on, how, few: self.watch.survey(running.result, on, how, few, progress)  # noqa: E731
+            progress = self._report(running, "measuring groups", running.epoch)
+            survey = partial(self.watch.survey, running.result, progress=progress)
             running.state = recipe.controller.before_epoch(running.state, running.epoch, self.epochs, survey)
         pools = [members(running.state, part.among, self.tensors.groups).cpu() for part in recipe.parts]
         orders = orders_of(pools, self.plan.batch, (self.plan.seed, running.epoch))
@@ -166,7 +167,8 @@ class Training:
                 save_snapshot(running, self.folder, MIDWAY, self.identity)
                 saved = time.monotonic()
             if running.step == steps or time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
-                self.progress(_words(running, self.epochs), running.epoch * steps + running.step, self.epochs * steps)
+                done = running.epoch * steps + running.step
+                self.progress(_progress_text(running, self.epochs), done, self.epochs * steps)
                 reported = time.monotonic()
         return True
 
@@ -205,11 +207,11 @@ class Training:
 
     def _end_epoch(self, running: TrainingState) -> None:
         """Evaluate the network on validation data, add the epoch to the history, and write the checkpoints."""
-        report = self._while(running, "evaluating validation data", running.epoch + 1)
+        report = self._report(running, "evaluating validation data", running.epoch + 1)
         accuracies = self.watch.accuracies(running.result, report)
         rate = self._rate(running.epoch, running.step - 1, running.step)
-        learned = _learned(running, self.method.recipe(running.epoch, self.epochs), self.tensors, rate)
-        epoch = replace(learned, **asdict(accuracies))
+        measured = _results_of_epoch(running, self.method.recipe(running.epoch, self.epochs), self.tensors, rate)
+        epoch = replace(measured, **asdict(accuracies))
         if not math.isnan(epoch.natural) and (
             not running.best or epoch.watched > running.history[running.best - 1].watched
         ):
@@ -219,10 +221,10 @@ class Training:
         running.epoch, running.step, running.sums, running.seconds = running.epoch + 1, 0, [], 0.0
         running.right, running.seen = torch.zeros_like(running.right), torch.zeros_like(running.seen)
         if self.folder is not None:
-            self._keep(running, self.folder)
+            self._store(running, self.folder)
         self.on_epoch(epoch)
 
-    def _keep(self, running: TrainingState, folder: TrainingFolder) -> None:
+    def _store(self, running: TrainingState, folder: TrainingFolder) -> None:
         """Write the checkpoints and the history after an epoch."""
         if running.epoch in epochs_to_keep(self.epochs, self.plan.keep_every):
             folder.write_weights(folder.epoch_file(running.epoch), running.result)
@@ -233,13 +235,13 @@ class Training:
         save_snapshot(running, folder, LATEST, self.identity)
         folder.remove_midway()
 
-    def _while(self, running: TrainingState, doing: str, epochs: int) -> Callable[[int, int], None]:
+    def _report(self, running: TrainingState, doing: str, epochs: int) -> Callable[[int, int], None]:
         """Return a callback that reports the number of samples measured between epochs."""
-        words = f"epoch {running.epoch + 1} of {self.epochs}: {doing}"
-        return lambda done, total: self.progress(f"{words}, {done:,} of {total:,}", epochs, self.epochs)
+        what = f"epoch {running.epoch + 1} of {self.epochs}: {doing}"
+        return lambda done, total: self.progress(f"{what}, {done:,} of {total:,}", epochs, self.epochs)
 
 
-def _learned(running: TrainingState, recipe: Recipe, tensors: TrainingTensors, rate: float) -> Epoch:
+def _results_of_epoch(running: TrainingState, recipe: Recipe, tensors: TrainingTensors, rate: float) -> Epoch:
     """Return the results of an epoch without those on validation data."""
     names = [term.name for part in recipe.parts for term in part.terms]
     means = [total / running.step for total in running.sums]
@@ -258,7 +260,7 @@ def _learned(running: TrainingState, recipe: Recipe, tensors: TrainingTensors, r
     )
 
 
-def _no_longer_better(running: TrainingState, epochs: int) -> str:
+def _not_improving(running: TrainingState, epochs: int) -> str:
     """Return the sentence for a training that `patience` stopped."""
     return (
         f"Stopped after epoch {running.epoch} of {epochs}: the worst group's accuracy on validation data has not "
@@ -266,7 +268,7 @@ def _no_longer_better(running: TrainingState, epochs: int) -> str:
     )
 
 
-def _not_a_number(running: TrainingState) -> str:
+def _not_finite(running: TrainingState) -> str:
     """Return the sentence for a training whose loss or weights are not finite."""
     where = f"after epoch {running.epoch}" if running.epoch else "at the start"
     steps = f"{running.step:,} step{'' if running.step == 1 else 's'}"
@@ -276,7 +278,7 @@ def _not_a_number(running: TrainingState) -> str:
     )
 
 
-def _words(running: TrainingState, epochs: int) -> str:
+def _progress_text(running: TrainingState, epochs: int) -> str:
     """Return the text that describes the progress of an epoch."""
     shares = (running.right / running.seen)[running.seen > 0]
     return (
