@@ -88,13 +88,6 @@ def test_an_image_that_an_archive_holds_twice_counts_once(tmp_path: Path) -> Non
     assert f"{len(FACES)} images occur in several folders" in faces.notes[0]
 
 
-def test_the_split_is_eighty_to_twenty(tmp_path: Path) -> None:
-    root = write(tmp_path / "files", FILES)
-    train, test = (load("utkface", root=root, split=split) for split in ("train", "test"))
-    assert (len(train), len(test)) == (10, 3)
-    assert "seeded 80:20 by sample" in test.notes[-1]
-
-
 def test_images_are_resized_and_become_rgb(tmp_path: Path) -> None:
     files = {f"1_0_0{END}": picture(50, (4, 4), mode="L"), f"2_0_0{END}": picture(50, (6, 5), mode="RGBA")}
     faces = load("utkface", root=write(tmp_path / "files", files), size=8)

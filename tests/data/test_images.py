@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from fairmargin.data.fetch.cache import cached
-from fairmargin.data.formats.images import allocate_images, image_dataset, resized, split_rows
+from fairmargin.data.formats.images import allocate_images, image_dataset, resized
 from fairmargin.errors import InputError
 
 IMAGES = np.random.RandomState(0).randint(0, 256, (6, 3, 4, 5), dtype=np.uint8)
@@ -67,12 +67,6 @@ def test_the_fingerprint_changes_with_a_pixel_a_label_the_order_and_the_shape():
 def test_a_split_without_images_is_refused():
     with pytest.raises(InputError, match="photos has no images in the requested split"):
         image_dataset("photos", stored(IMAGES), np.array([], dtype=np.int64), LABELS)
-
-
-def test_an_official_split_is_given_by_its_test_images():
-    is_test = np.array([False, True, False])
-    assert split_rows(is_test, "all") is None
-    assert [split_rows(is_test, split).tolist() for split in ("train", "test")] == [[0, 2], [1]]
 
 
 @pytest.mark.parametrize("size", [3, 16])

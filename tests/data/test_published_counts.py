@@ -91,11 +91,17 @@ def test_files_that_are_not_as_published_are_noted(name: str, words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"),
-    [("adult", (48_842, 84)), ("utkface", (23_705, 3, 64, 64)), ("adience", (1_585, 3, 128, 128))],
+    ("name", "split", "shape"),
+    [
+        ("adult", "all", (48_842, 84)),
+        ("utkface", "all", (23_705, 3, 64, 64)),
+        ("utkface", "train", (18_964, 3, 64, 64)),
+        ("utkface", "test", (4_741, 3, 64, 64)),
+        ("adience", "all", (1_585, 3, 128, 128)),
+    ],
 )
-def test_samples_have_the_published_number_and_shape(name: str, shape: tuple[int, ...]) -> None:
-    assert real(name, "all", None).x.shape == shape
+def test_samples_have_the_published_number_and_shape(name: str, split: str, shape: tuple[int, ...]) -> None:
+    assert real(name, split, None).x.shape == shape
 
 
 @pytest.mark.parametrize(("split", "incomplete"), [("train", 2_399), ("test", 1_221)])

@@ -1,4 +1,4 @@
-"""Parts of a training: orders, schedules, augmentation, weights of groups, and which epochs are kept."""
+"""Parts of a training: orders, schedules, augmentation and weights of groups."""
 
 import math
 
@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from fairmargin.errors import InputError
 from fairmargin.study.schedule import Schedule, parse_schedule
-from fairmargin.training.loop.checkpoints import epochs_to_keep
 from fairmargin.training.loop.data import augmented, orders_of
 from fairmargin.training.parts.batch import Losses
 from fairmargin.training.parts.controllers import RaisedWhereWorse
@@ -112,9 +111,3 @@ def test_the_weights_of_groups_that_a_batch_lacks_change_by_normalisation_only()
     state = keeper.after_losses(keeper.begin(3), Losses(torch.tensor([2.0]), torch.tensor([1]), ("a", "b", "c")))
     expected = [1, math.e, 1]
     assert state["log_weights"].exp().tolist() == pytest.approx([e / sum(expected) for e in expected])
-
-
-def test_the_first_middle_and_last_epoch_and_every_nth_are_kept():
-    assert sorted(epochs_to_keep(1, 0)) == [1]
-    assert sorted(epochs_to_keep(50, 0)) == [1, 25, 50]
-    assert sorted(epochs_to_keep(6, 2)) == [1, 2, 3, 4, 6]
