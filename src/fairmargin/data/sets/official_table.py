@@ -76,7 +76,7 @@ def meanings(column: "pd.Series[Any]", codes: Mapping[str, Meaning]) -> list[Mea
     for place, cell in column.items():
         if cell not in codes:
             raise InputError(
-                f"{place}: unknown value {cell!r} of {column.name!r}. {there_are(codes)} Fetch the file again."
+                f"{place}: unknown value {cell!r} of {column.name!r}. {there_are(codes)} Download the file again."
             )
     return [codes[cell] for cell in column]
 
