@@ -212,18 +212,14 @@ def test_an_error_of_the_server_says_which_file_to_put_where(status, tmp_path):
     assert len(behaviour.requests) == 1
 
 
-def test_an_unreachable_server_is_named(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(InputError, match=r"things\.bin could not be downloaded from http://127.* \(.*refused.*put it"):
-        download(card(f"http://127.0.0.1:{port}/things.bin"), tmp_path)
-
-
-def test_a_silent_server_times_out(tmp_path, monkeypatch):
+def test_a_server_that_is_silent_or_unreachable_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("fairmargin.data.fetch.download._TIMEOUT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(InputError, match=r"\(timed out\)"):
-        download(card(f"http://127.0.0.1:{silent.getsockname()[1]}/things.bin"), tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/things.bin"
+        with pytest.raises(InputError, match=r"\(timed out\)"):
+            download(card(url), tmp_path)
+    with pytest.raises(InputError, match=r"things\.bin could not be downloaded from http://127.* \(.*refused.*put it"):
+        download(card(url), tmp_path)
 
 
 def test_redirections_are_followed_within_http_only(tmp_path):
@@ -238,36 +234,15 @@ def test_redirections_are_followed_within_http_only(tmp_path):
     assert not (tmp_path / "b" / "things.bin").exists()
 
 
-@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://x.org/y", "things.bin"])
-def test_other_kinds_of_addresses_are_refused(url, tmp_path):
-    with pytest.raises(InputError, match="only be downloaded by http or https"):
-        download(card(url), tmp_path)
-
-
-def test_files_may_be_in_subfolders_and_never_outside_of_the_folder(tmp_path):
+def test_files_may_be_in_subfolders(tmp_path):
     with served(Behaviour()) as url:
         (path,) = download(card(url, name="deep/things.bin"), tmp_path)
-        assert path == tmp_path / "deep" / "things.bin"
-        for name in ("../things.bin", str(tmp_path.parent / "things.bin")):
-            with pytest.raises(InputError, match="points outside of the folder"):
-                download(card(url, name=name), tmp_path)
-
-
-def test_a_dataset_without_public_files_names_them(tmp_path):
-    restricted = replace(CARD, files=(OfficialFile("faces.zip"),))
-    with pytest.raises(InputError, match=r"Things: this dataset is only available .* Get faces\.zip from them and put"):
-        download(restricted, tmp_path)
+    assert path == tmp_path / "deep" / "things.bin"
 
 
 def test_two_downloads_into_one_folder_are_refused(tmp_path):
     with FileLock(tmp_path / ".download.lock"), pytest.raises(InputError, match="Another process is downloading"):
         download(card("http://127.0.0.1:9/x"), tmp_path)
-
-
-def test_a_folder_that_cannot_be_created_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"file.*cannot be written \("):
-        download(card("http://127.0.0.1:9/x"), tmp_path / "file" / "folder")
 
 
 def test_every_downloadable_file_of_the_catalog_has_a_checksum():

@@ -12,9 +12,11 @@ from PIL import Image
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from fairmargin.core.domain import Domain
+from fairmargin.data.card import Card, OfficialFile
 from fairmargin.data.catalog import load
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.distance_table import load_distances
+from fairmargin.data.fetch.download import download
 from fairmargin.data.formats.files import load_file
 from fairmargin.data.formats.image_folder import load_images
 from fairmargin.data.formats.torch_dataset import from_torch
@@ -274,6 +276,27 @@ IMAGES = [
     ),
 ]
 
+# Downloads
+
+UNREACHABLE = "http://127.0.0.1:9/x"
+
+
+def downloaded(url: str, name: str = "things.bin", folder: str = "") -> Call:
+    card = Card("Things", "things", (), "none", "none", "none", "none", (OfficialFile(name, url),))
+    return lambda place: download(card, write(place, {"file": ""}) / folder)
+
+
+DOWNLOADS = [
+    *(
+        Refusal(downloaded(url), "things.bin can only be downloaded by http or https")
+        for url in ("file:///etc/hostname", "ftp://x.org/y", "things.bin")
+    ),
+    Refusal(downloaded(UNREACHABLE, "../things.bin"), "../things.bin points outside of the folder"),
+    Refusal(downloaded(UNREACHABLE, "/things.bin"), "/things.bin points outside of the folder"),
+    Refusal(downloaded(UNREACHABLE, folder="file/folder"), "file; cannot be written ("),
+    Refusal(downloaded("", "faces.zip"), "Things: this dataset is only available; Get faces.zip from them and put"),
+]
+
 # Synthetic datasets
 
 SYNTHETIC = [
@@ -294,4 +317,4 @@ SYNTHETIC = [
     )
 ]
 
-REFUSALS = [*DATASETS, *FILES, *DISTANCES, *TORCH, *IMAGES, *SYNTHETIC]
+REFUSALS = [*DATASETS, *FILES, *DISTANCES, *TORCH, *IMAGES, *DOWNLOADS, *SYNTHETIC]
