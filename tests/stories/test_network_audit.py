@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from fairmargin.data.fetch.cache import FOLDER_VARIABLE
 from fairmargin.models.architectures.catalog import build_architecture
 from fairmargin.runner.demo import train_network
-from tests.data.pictures import noise
+from tests.data.files import noise
 from tests.stories.examples import QUICK, fairmargin, json_of, record_of, refused, succeeded
 
 SHARED = Path(__file__).parents[3] / "shared"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from fairmargin.training.loop.history import Epoch
 
 DIVERGED = 1
+# Options of the data that are not those of the audited data, or that `audit_arguments` sets in another way.
+_OF_TRAINING_DATA = ("data", "root", "split", "task", "size", "class_names", "per_group", "by", "training_data")
 
 
 @command
@@ -166,9 +168,10 @@ def audit_arguments(study: Study, out: Path, classes: tuple[str, ...] = ()) -> l
         found += ["--data", data.data, *_given("--root", data.root), "--split", "test", *_given("--task", data.task)]
     else:
         on = study.epochs.audit_on
-        found += ["--data", on if on and on != "validation" else "TEST_DATA", *_given("--label", data.label)]
-        for name in ("features", "scale", "bounds", "labels", "image_column"):
-            found += _given("--" + name.replace("_", "-"), getattr(data, name))
+        found += ["--data", on if on and on != "validation" else "TEST_DATA"]
+        for name in DataOptions.model_fields:
+            if name not in _OF_TRAINING_DATA:
+                found += _given("--" + name.replace("_", "-"), getattr(data, name))
         # Always: the audited data may lack a class, and the outputs would be taken for others.
         found += _given("--class-names", data.class_names or classes)
     found += _given("--size", data.size)

@@ -16,10 +16,10 @@ from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
-from fairmargin.data.catalog import DATASETS, load
+from fairmargin.data.catalog import DATASETS
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.distance_table import DistanceTable, load_distances, load_run_distances
-from fairmargin.data.formats.image_folder import load_images
+from fairmargin.data.loading import load_data
 from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.distances.measure import check_samples
 from fairmargin.errors import InputError
@@ -233,68 +233,6 @@ def _case_of_table(study: Study, table: DistanceTable) -> Case:
     )
 
 
-def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progress: Progress | None = None) -> Dataset:
-    """Load samples of the catalog, of a file, or images with a table of labels.
-
-    Parameters
-    ----------
-    options
-        Where they are, and which columns mean what.
-    groups
-        Columns that are attributes, not features.
-    seed
-        Seed by which `per_group` samples are drawn.
-    progress
-        Called with what is done, how much, of how much.
-    """
-    if _is_folder_of_images(options):
-        dataset = load_images(
-            Path(options.data),
-            Path(options.labels) if options.labels else None,
-            image=options.image_column or "file",
-            label=options.label or None,
-            attributes=[name for name in _attributes(options, groups) if name != "class"],
-            class_names=options.class_names,
-            size=options.size or None,
-            progress=progress,
-        )
-    else:
-        if options.labels or options.image_column:
-            raise InputError(
-                "goes with a folder (or zip) of images: leave it out, or name the folder",
-                field="labels" if options.labels else "image_column",
-                given=options.data,
-            )
-        dataset = load(
-            options.data,
-            root=Path(options.root) if options.root else None,
-            split=options.split or "all",
-            task=options.task or None,
-            size=options.size or None,
-            label=options.label or None,
-            attributes=_attributes(options, groups) if options.data not in DATASETS else (),
-            features=options.features or None,
-            scale=options.scale or None,
-            bounds=options.bounds,
-            progress=progress,
-        )
-    if not options.per_group:
-        return dataset
-    return dataset.sample(per_group=options.per_group, by=sampled_by(options, groups), seed=seed)
-
-
-def _attributes(options: DataOptions, groups: GroupOptions) -> tuple[str, ...]:
-    """Return the columns of a user's file that are read besides features and label."""
-    by = () if options.by == "class" else (options.by,)
-    named = dict.fromkeys((*groups.columns, *by))
-    return tuple(name for name in named if name and name != options.label)
-
-
-def sampled_by(options: DataOptions, groups: GroupOptions) -> str:
-    """Return the column whose values limits per group count."""
-    return options.by or (groups.group[0] if groups.group else groups.cross[0][0] if groups.cross else "class")
-
-
 def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[str, ...]]:
     """Load the model that a study names for these samples; return it with notes for the report."""
     shape = tuple(map(int, dataset.x.shape[1:]))
@@ -382,11 +320,6 @@ def _training_data(data: DataOptions, text: str, groups: GroupOptions) -> Datase
     """Load the data of the same kind that the model was trained on: a file, or NAME:SPLIT of the catalog."""
     name, _, split = text.rpartition(":") if text.rpartition(":")[0] in DATASETS else (text, "", "all")
     return load_data(data.model_copy(update={"data": name, "split": split, "per_group": 0}), groups)
-
-
-def _is_folder_of_images(options: DataOptions) -> bool:
-    path = Path(options.data)
-    return options.data not in DATASETS and (path.is_dir() or path.suffix.lower() == ".zip")
 
 
 def _is_for_images(spec: str) -> bool:

@@ -19,6 +19,7 @@ from fairmargin.core.suggestion import suggest
 from fairmargin.data.card import SPLITS
 from fairmargin.data.catalog import DATASETS
 from fairmargin.data.dataset import Dataset
+from fairmargin.data.loading import load_data, sampled_by
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.architectures.catalog import ARCHITECTURES, build_architecture
 from fairmargin.models.loading import load_model
@@ -26,7 +27,7 @@ from fairmargin.models.normalized import Normalized
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.models.references import References, fingerprint_of
 from fairmargin.models.torch_model import from_torch
-from fairmargin.runner.cases import Case, load_data, sampled_by
+from fairmargin.runner.cases import Case
 from fairmargin.study.grid import Member
 from fairmargin.study.options import DataOptions, GroupOptions, ModelOptions, TrainOptions
 from fairmargin.study.study import ARCHITECTURE
