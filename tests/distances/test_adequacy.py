@@ -158,51 +158,7 @@ def test_budgets_may_be_given():
     assert told == [(i, 6) for i in range(1, 7)]
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"budgets": [DDN()]}, "two or more estimators with rising budgets"),
-        ({"budgets": [DDN(steps=3), DDN(steps=4)]}, "without DeepFool"),
-        ({"per_group": 0}, "`per_group` must be a whole number, at least 1; given 0"),
-        ({"per_group": "64"}, "`per_group` must be a whole number, at least 1; given '64'"),
-        ({"per_group": 2.5}, "`per_group` must be a whole number"),
-        ({"per_group": True}, "`per_group` must be a whole number"),
-        ({"seed": "a"}, "`seed` must be a whole number; given 'a'"),
-        ({"confidence": "95"}, "`confidence` must be a number; given '95'"),
-        ({"up_to": [1]}, "`up_to` must be a number"),
-        ({"budgets": 5}, "`budgets` must be a list of estimators"),
-        ({"budgets": DDN()}, "two or more estimators with rising budgets"),
-        ({"budgets": [DDN, DeepFool()]}, "`budgets` must be a list of estimators"),
-        ({"partition": ["F", "M"] * 20}, "`partition` must be a `Partition`, .*; given a list"),
-        ({"y": None}, "`y` must hold one label per sample; given None"),
-        ({"x": [[1.0], [1.0, 2.0]]}, "`x` must hold one row of numbers per sample"),
-        ({"x": None}, "`x` must hold"),
-        ({"tolerance": -1}, "`tolerance`"),
-        ({"partition": Partition.by("sex", ["F", "M"])}, "`partition` has 2 entries"),
-        ({"y": [0]}, "`y` has 1 entries"),
-        ({"estimator": DeepFool}, "must be an estimator"),
-    ],
-)
-def test_bad_input_is_a_sentence(change, said):
-    model, x, y, sex = linear(40)
-    given = {"model": model, "x": x, "y": y, "partition": sex, "estimator": DeepFool()} | change
-    with pytest.raises(InputError, match=said):
-        adequacy(**given)
 
 
-@pytest.mark.parametrize("change", [{"tolerance": "x"}, {"confidence": 3}, {"per_group": -1}, {"budgets": 5}])
-def test_bad_settings_are_refused_before_anything_is_measured(change):
-    told = []
-    model, x, y, sex = linear(40)
-    with pytest.raises(InputError):
-        adequacy(model, x, y, sex, DeepFool(), progress=lambda *done: told.append(done), **change)
-    assert told == []
 
 
-def test_an_attack_without_steps_asks_for_budgets():
-    @dataclass(frozen=True)
-    class Stepless(Crippled):
-        steps: None = None
-
-    with pytest.raises(InputError, match="has no field `steps`"):
-        adequacy(*linear(40), Stepless())

@@ -31,7 +31,6 @@ from tests.oracles import random_problem
 from tests.peers import peer
 from tests.perturbation.networks import cnn, mlp, test_digits
 
-NETWORKS = pytest.mark.parametrize("network", [cnn, lambda: cnn(norm=True), mlp], ids=["cnn", "bn", "mlp"])
 BOTH_NORMS = pytest.mark.parametrize("norm", [Norm.L2, Norm.LINF])
 
 
@@ -62,48 +61,14 @@ class Counted:
             yield dataclasses.replace(network, scores=scores, plain=plain)
 
 
-def exact(model, x, norm):
-    return measure(model, x, model.predict(x), ExactLinear(norm=norm)).values
 
 
-@BOTH_NORMS
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10**6), d=st.integers(2, 9))
-def test_is_mostly_within_a_thousandth_of_exact_and_always_within_a_hundredth_for_linear_classes(norm, seed, d):
-    rng = np.random.default_rng(seed)
-    scale = rng.choice([0.3, 1.0, 4.0], size=d)
-    model, x = random_problem(rng, n=6, d=d, classes=4, domain=Domain(scale=scale))
-    truth, values = exact(model, x, norm), measure(model, x, model.predict(x), Plumb(norm=norm)).values
-    assert (values >= truth * (1 - 1e-9)).all()
-    assert (values <= truth * 1.01).all()  # where three classes meet, the nearest of two boundaries can be missed
-    assert np.median(values / truth) < 1.001
 
 
-@BOTH_NORMS
-def test_in_a_box_it_reaches_what_can_be_reached_within_a_few_per_cent(norm):
-    model, x = random_problem(np.random.default_rng(8), n=150, d=12, classes=4, domain=Domain(0, 1))
-    truth, values = exact(model, x, norm), measure(model, x, model.predict(x), Plumb(norm=norm)).values
-    reached = np.isfinite(truth)
-    assert np.isfinite(values[reached]).mean() > 0.98
-    both = reached & np.isfinite(values)
-    assert np.median(values[both] / truth[both]) < 1.01
-    assert values[both].mean() < 1.05 * truth[both].mean()
 
 
-@NETWORKS
-def test_20_steps_lead_nearer_than_50_of_adv_lib_s_ddn(network):
-    module, (x, y) = network(), test_digits(128)
-    ours = measure(module, x, y, Plumb(steps=20)).values
-    theirs = peer("adv_lib.attacks").ddn(module, torch.tensor(x), torch.tensor(y), steps=50, levels=None)
-    assert_as_good(ours, of_inputs(module, x, y, theirs, Norm.L2))
 
 
-@NETWORKS
-def test_20_steps_lead_nearer_than_deepfool_and_than_50_of_fmn_in_the_largest_change(network):
-    module, (x, y) = network(), test_digits(64)
-    ours = measure(module, x, y, Plumb(norm="linf", steps=20)).values
-    assert_as_good(ours, measure(module, x, y, DeepFool(norm="linf")).values)
-    assert_as_good(ours, measure(module, x, y, FMN(norm="linf", steps=50)).values, within=1.01)
 
 
 @BOTH_NORMS
@@ -155,12 +120,6 @@ def test_where_slopes_vanish_it_starts_from_references():
     assert values[masked].mean() < measure(model, x, y, DDN(steps=40), references=references).values[masked].mean()
 
 
-def test_refuses_steps_that_lead_nowhere():
-    with pytest.raises(InputError, match="`steps` of Plumb must be at least 1; given 0"):
-        Plumb(steps=0)
-    for steps in (2.5, "8", None, True):
-        with pytest.raises(InputError, match="`steps` of Plumb must be a whole number"):
-            Plumb(steps=steps)
 
 
 def test_finds_the_nearest_class_even_if_it_is_not_among_the_strongest():

@@ -116,14 +116,5 @@ def test_measures_a_sample_to_the_same_bit_alone_or_in_any_order():
     np.testing.assert_array_equal(measure(mlp(), x[2:3], y[2:3], estimator).values, together[2:3])
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("sigma", -1.0), ("alpha", 0.7), ("draws", 0), ("steps", 0), ("copies", 0), ("pilot", 0)]
-)
-def test_settings_that_make_no_sense_are_refused_with_a_sentence(field, value):
-    with pytest.raises(InputError, match=f"`{field}` of SmoothedAttack must"):
-        SmoothedAttack(**{field: value})
 
 
-def test_other_norms_are_refused():
-    with pytest.raises(InputError, match="cannot measure in L∞"):
-        SmoothedAttack(norm="linf")

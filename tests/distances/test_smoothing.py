@@ -204,22 +204,3 @@ def test_labels_may_be_words():
     assert measure(model, x, ["low", "low", "low", "high"], FIXED).correct.tolist() == [True, True, False, True]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "words"),
-    [
-        ("sigma", 0.0, "`sigma` of Smoothing must be a positive number"),
-        ("sigma", float("nan"), "`sigma`"),
-        ("sigma", float("inf"), "`sigma`"),
-        ("alpha", 0.0, "`alpha` of Smoothing must lie between 0 and 0.5"),
-        ("alpha", 0.5, "`alpha`"),
-        ("draws", 0, "`draws` of Smoothing must be a whole number, at least 1; given 0"),
-        ("draws", 10.5, "`draws`"),
-        ("pilot", 0, "`pilot`"),
-        ("pilot", True, "`pilot`"),
-        ("price", -0.1, "`price`"),
-        ("norm", "linf", "cannot measure in L∞"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused_with_a_sentence(field, value, words):
-    with pytest.raises(InputError, match=words):
-        Smoothing(**{field: value})

@@ -212,14 +212,6 @@ def test_scores_that_are_no_numbers_away_from_the_samples_never_count_as_success
     assert (found[:, 0] <= 0.65).all()
 
 
-@every_attack
-def test_a_sample_whose_scores_are_no_numbers_is_refused_with_a_sentence(name, norm):
-    def scores(x):
-        return torch.stack([x[:, 0], 1 - x[:, 0]], dim=1) / (x[:, 1:] > 0.1)
-
-    model = as_classifier(Formula(scores), classes=range(2))
-    with pytest.raises(ModelError, match="scores hold NaN or infinity"):
-        run(small(name, norm), model, np.array([[0.3, 0.5], [0.5, 0.05]], np.float32), np.array([1, 1]), 0.1)
 
 
 class Resting(nn.Module):
@@ -280,22 +272,6 @@ def test_round_trips_through_a_config_file(name, norm):
         assert parse_attack(f"{name}:{','.join(f'{field}={value}' for field, value in plain.items())}") == attack
 
 
-@pytest.mark.parametrize(
-    ("radius", "said"),
-    [
-        (-0.1, "must not be negative"),
-        (np.nan, "must be finite"),
-        ("a little", "must be a number such as 0.1 or a fraction such as 4/255"),
-        ([0.1, 0.2], "`radius` has 2 numbers but there are 6 samples"),
-        ([0.1] * 7, "`radius` has 7 numbers but there are 6 samples"),
-        ([0.1, 0.1, -0.1, 0.1, 0.1, 0.1], "must not be negative"),
-    ],
-)
-@every_attack
-def test_a_radius_that_makes_no_ball_is_refused(name, norm, radius, said):
-    x, y = some_digits(mlp(), 6)
-    with pytest.raises(InputError, match=said):
-        run(small(name, norm), mlp(), x, y, radius)
 
 
 @every_attack
@@ -305,57 +281,12 @@ def test_a_radius_may_be_written_as_a_fraction(name, norm):
     np.testing.assert_array_equal(written, counted)
 
 
-@every_attack
-def test_input_that_does_not_belong_together_is_refused(name, norm):
-    model, x, y = problem(6)
-    attack, keys = small(name, norm), sample_keys(x, y)
-    for samples, labels, said in [
-        (x, y[:-1], "`y` has 5 entries but `x` has 6"),
-        (x, np.full(6, 3), "between 0 and 2; given 3"),
-        (x, np.full(6, -1), "between 0 and 2; given -1"),
-        (x, np.array(["a"] * 6), "must hold class positions"),
-        (x[0], y, "one row per sample"),
-        (np.where(np.arange(5) == 2, np.nan, x), y, "NaN or infinity"),
-        (x + 1, y, "is outside the domain"),
-    ]:
-        with pytest.raises(InputError, match=said):
-            attack(model, samples, labels, radius=0.1, keys=keys)
-    with pytest.raises(InputError, match="`keys` has 5 entries but `x` has 6"):
-        attack(model, x, y, radius=0.1, keys=keys[:-1])
 
 
-class Silent:
-    """A classifier that offers predictions only."""
-
-    classes, domain, offers, tile = (0, 1), Domain(0, 1), frozenset({"predict"}), 1
-
-    def predict(self, x):
-        return np.zeros(len(x), np.int64)
-
-    def fingerprint(self):
-        return "silent"
 
 
-@every_attack
-def test_says_what_it_needs_of_a_model_that_lacks_it(name, norm):
-    if ATTACKS[name].needs == "predict":
-        return
-    kind = ATTACKS[name].__name__
-    with pytest.raises(ModelError, match=f"`{kind}` needs from the model its gradients; `Silent` offers predict"):
-        run(small(name, norm), Silent(), np.full((2, 3), 0.5), np.zeros(2, np.int64), 0.1)
 
 
-@every_attack
-def test_scores_without_a_gradient_are_refused_with_a_sentence(name, norm):
-    if ATTACKS[name].needs == "predict":
-        return
-
-    def detached(x):
-        return torch.stack([x[:, 0], 1 - x[:, 0]], dim=1).detach()
-
-    model = as_classifier(Formula(detached), classes=range(2), domain=Domain(0, 1))
-    with pytest.raises(ModelError, match=r"no gradient with respect to its inputs.* choose an attack"):
-        run(small(name, norm), model, np.full((2, 2), 0.9, np.float32), np.zeros(2, np.int64), 0.1)
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -365,20 +296,8 @@ def test_is_documented_with_a_reference(name):
         assert part in text, f"the docstring of {name} lacks {part}"
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_refuses_every_norm_that_it_lacks(name):
-    assert ATTACKS[name].norms
-    for norm in set(Norm) - ATTACKS[name].norms:
-        with pytest.raises(InputError, match=f"`{ATTACKS[name].__name__}` does not support the norm"):
-            small(name, norm)
-    with pytest.raises(InputError, match="Unknown norm"):
-        ATTACKS[name](norm="l7")
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_the_class_is_not_taken_for_an_attack(name):
-    with pytest.raises(InputError, match=f"given the class `{ATTACKS[name].__name__}`"):
-        check_attack(problem(2)[0], ATTACKS[name])
 
 
 def test_naming_the_attacks_loads_no_torch():

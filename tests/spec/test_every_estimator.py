@@ -378,11 +378,3 @@ def test_is_documented_with_a_reference(name):
         assert part in text, f"the docstring of {name} lacks {part}"
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_refuses_every_norm_that_it_lacks(name):
-    assert ESTIMATORS[name].norms
-    for norm in set(Norm) - ESTIMATORS[name].norms:
-        with pytest.raises(InputError, match="cannot measure in"):
-            small(name, norm)
-    with pytest.raises(InputError, match="Unknown norm"):
-        ESTIMATORS[name](norm="l7")

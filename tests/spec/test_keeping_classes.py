@@ -234,23 +234,6 @@ def test_the_fingerprint_tells_sets_apart():
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("keep", "sentence"),
-    [
-        (NAMES, "names all 4 classes"),
-        (["a", "b", "c", "d", "a"], "names all 4 classes"),
-        ([], "names no class"),
-        ("e", "`keep` holds labels that are not among the model's classes in 1 of 1 entries"),
-        (["a", 3], "not among the model's classes in 1 of 2 entries"),
-        ([["a"], ["b"]], "must be one-dimensional"),
-    ],
-)
-def test_a_set_that_cannot_be_kept_is_refused(keep, sentence):
-    model, x, y = problem(4)
-    with pytest.raises(InputError, match=sentence):
-        measure(model, x, y, ExactLinear(), keep=keep)
-    with pytest.raises(InputError, match=sentence):
-        fm.nearest(model, x, y, ExactLinear(), keep=keep)
 
 
 @pytest.mark.parametrize("keep", [["a", "c"], ("c", "a"), {"a", "c"}, np.array(["c", "a"]), ["a", "c", "a"]])
@@ -259,32 +242,7 @@ def test_a_set_may_be_given_in_any_container(keep):
     assert kept_positions(model, keep) == (0, 2)
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Looks for weights, and knows nothing of sets."""
-
-    norm: Norm = Norm.L2
-    needs: ClassVar[str] = "linear"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
-    revision: ClassVar[int] = 1
-
-    def __call__(self, model, x, y, *, keys):
-        assert isinstance(model, LinearClassifier)
-        return Distances(np.ones(len(x)), np.ones(len(x), bool), Bound.UPPER, self.norm)
 
 
-def test_an_estimator_that_knows_of_single_classes_only_refuses_several_by_name():
-    model, x, y = problem(4)
-    assert measure(model, x, y, Reader(), keep="a").keep == ("a",)
-    with pytest.raises(InputError, match="`Reader` cannot keep several classes"):
-        measure(model, x, y, Reader(), keep=["a", "b"])
 
 
-def test_an_attack_that_holds_its_own_model_refuses_several_classes():
-    module = relu_mlp()
-    x, y = some_digits(module, 4)
-    blind, seeing = fm.FromAttack(lambda x, y: x + 0.3), fm.FromAttack(lambda model, x, y: x + 0.3)
-    for attack in (blind, fm.Tightest(blind, ESTIMATORS["ddn"](steps=5))):
-        with pytest.raises(InputError, match="cannot keep several classes"):
-            measure(module, x, y, attack, keep=[0, 1])
-    assert measure(module, x, y, seeing, keep=[0, 1]).keep == (0, 1)

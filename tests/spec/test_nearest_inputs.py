@@ -101,12 +101,6 @@ def test_where_nothing_is_found_there_is_no_input(name, norm):
     np.testing.assert_array_equal(found[2], x[2])
 
 
-@pytest.mark.parametrize("name", sorted(PROXIES | CERTIFICATES))
-def test_proxies_and_certificates_are_refused_with_the_reason(name):
-    model, x = random_problem(np.random.default_rng(4), n=2, d=3)
-    reason = "is a certificate: it proves" if name in CERTIFICATES else "is a proxy that bounds"
-    with pytest.raises(InputError, match=f"`{ESTIMATORS[name].__name__}` {reason}"):
-        nearest(model, x, [0, 0], ESTIMATORS[name]())
 
 
 def test_certificates_and_proxies_of_the_catalog_name_their_bound_as_their_distances_do():
@@ -116,24 +110,8 @@ def test_certificates_and_proxies_of_the_catalog_name_their_bound_as_their_dista
     assert {name for name, kind in ESTIMATORS.items() if hasattr(kind, "bound")} == PROXIES | CERTIFICATES
 
 
-@dataclass(frozen=True)
-class Unsaid:
-    """An estimator that keeps its inputs for itself."""
-
-    norm: Norm = Norm.L2
-    needs: ClassVar[str] = "predict"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
-    revision: ClassVar[int] = 1
-
-    def __call__(self, model, x, y, *, keys):
-        return Distances(np.ones(len(x)), np.ones(len(x), bool), Bound.UPPER, self.norm)
 
 
-def test_an_estimator_that_returns_no_inputs_is_refused_alone_and_among_others():
-    model, x = random_problem(np.random.default_rng(4), n=2, d=3)
-    for estimator in (Unsaid(), Tightest(DeepFool(), Unsaid())):
-        with pytest.raises(InputError, match="`Unsaid` does not return the inputs"):
-            nearest(model, x, [0, 0], estimator)
 
 
 def test_of_several_estimators_the_input_of_the_nearest_counts():
