@@ -18,7 +18,6 @@ from fairmargin.distances.proxies.first_order import FirstOrder
 from fairmargin.distances.searches.ddn import DDN
 from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.distances.searches.fmn import FMN
-from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from tests.distances.saturated import problem
 from tests.perturbation.networks import mlp, test_digits
@@ -156,9 +155,3 @@ def test_budgets_may_be_given():
     assert found.budgets == ("budget 1", "budget 2", "budget 3")
     assert found.audited == 1
     assert told == [(i, 6) for i in range(1, 7)]
-
-
-
-
-
-

@@ -173,8 +173,6 @@ def test_an_attack_of_fixed_radius_is_run_at_each_and_the_nearest_success_counts
     assert (tried <= radii[0] * 1.001).all()
 
 
-
-
 # Attacks that are wrong
 
 
@@ -247,12 +245,6 @@ def test_an_attack_that_writes_into_its_input_changes_nothing_of_ours():
     np.testing.assert_array_equal(X, before)
 
 
-
-
-
-
-
-
 def test_an_error_of_our_own_model_inside_stays_what_it_is():
     class Wrong(nn.Module):
         def forward(self, x):
@@ -271,8 +263,6 @@ def test_an_error_of_our_own_model_inside_stays_what_it_is():
             [0, 0, 0],
             FromAttack(lambda model, x, y: sum(model(x) for _ in range(9))),
         )
-
-
 
 
 def test_it_is_a_value_that_is_in_no_catalog_and_so_is_never_stored():

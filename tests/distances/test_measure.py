@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
@@ -19,10 +18,9 @@ from fairmargin.distances import measure as module
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure, measure_shard, shard_size
 from fairmargin.distances.searches.deepfool import DeepFool
-from fairmargin.errors import InputError, ModelError
+from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
-from fairmargin.models.references import Referenced
 from tests.oracles import random_problem
 
 PAIR = LinearClassifier([[0.0, 0.0], [3.0, 4.0]], [0.0, -5.0], classes=("no", "yes"))
@@ -39,8 +37,6 @@ class Recorder:
 
     def __call__(self, model, x, y, *, keys):
         return Distances((keys >> np.uint64(12)).astype(float), np.ones(len(y), bool), Bound.UPPER, self.norm)
-
-
 
 
 def test_measures_labels_by_their_values():
@@ -111,8 +107,6 @@ def test_streams_memory_maps_and_reports_progress(tmp_path, monkeypatch):
     assert seen == [(4, 10), (8, 10), (10, 10)]
 
 
-
-
 def test_names_the_sample_with_nan_by_its_place_in_the_whole(monkeypatch):
     monkeypatch.setattr(module, "_CHECKED_AT_ONCE", 8)
     x = np.zeros((10, 2))
@@ -128,16 +122,6 @@ def test_names_the_sample_outside_the_domain_by_its_place_in_the_whole(monkeypat
     boxed = LinearClassifier(PAIR.weight, PAIR.bias, domain=Domain(0, 1))
     with pytest.raises(InputError, match="sample 9 has 200 in feature 1"):
         measure(boxed, x, [0] * 10, ExactLinear())
-
-
-
-
-
-
-
-
-
-
 
 
 def part(bound="upper", norm="l2", subject="model", tried=None):
@@ -244,7 +228,3 @@ def test_references_change_nothing_for_who_is_found_anyway_nor_for_estimators_th
     np.testing.assert_array_equal(
         measure(free, x, y, DeepFool(), references=references).values, measure(free, x, y, DeepFool()).values
     )
-
-
-
-

@@ -8,28 +8,19 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
-from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure, measure_shard
 from fairmargin.distances.plumb import schedule
 from fairmargin.distances.plumb.estimator import Plumb
 from fairmargin.distances.searches.ddn import DDN
-from fairmargin.distances.searches.deepfool import DeepFool
-from fairmargin.distances.searches.fmn import FMN
-from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from tests.distances.confirmation import measured_and_confirmed
-from tests.distances.peer_distances import assert_as_good, of_inputs
 from tests.distances.saturated import problem as half_saturated
 from tests.oracles import random_problem
-from tests.peers import peer
-from tests.perturbation.networks import cnn, mlp, test_digits
+from tests.perturbation.networks import cnn, test_digits
 
 BOTH_NORMS = pytest.mark.parametrize("norm", [Norm.L2, Norm.LINF])
 
@@ -59,16 +50,6 @@ class Counted:
                 return network.plain(rows)
 
             yield dataclasses.replace(network, scores=scores, plain=plain)
-
-
-
-
-
-
-
-
-
-
 
 
 @BOTH_NORMS
@@ -118,8 +99,6 @@ def test_where_slopes_vanish_it_starts_from_references():
     assert values[masked].mean() <= 1.2 * truth[masked].mean()
     # DDN has no slope to follow there.
     assert values[masked].mean() < measure(model, x, y, DDN(steps=40), references=references).values[masked].mean()
-
-
 
 
 def test_finds_the_nearest_class_even_if_it_is_not_among_the_strongest():

@@ -1,7 +1,6 @@
 """The bracket of a smoothed classifier: what an attack reaches is never nearer than what is certified."""
 
 import numpy as np
-import pytest
 import torch
 from scipy import stats
 from torch import nn
@@ -13,7 +12,6 @@ from fairmargin.distances.measure import measure
 from fairmargin.distances.smoothing import attack as attacking
 from fairmargin.distances.smoothing.attack import SmoothedAttack
 from fairmargin.distances.smoothing.estimator import Smoothing
-from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from tests.distances.confirmation import Formula
@@ -114,7 +112,3 @@ def test_measures_a_sample_to_the_same_bit_alone_or_in_any_order():
     together = measure(mlp(), x, y, estimator).values
     np.testing.assert_array_equal(measure(mlp(), x[::-1].copy(), y[::-1].copy(), estimator).values, together[::-1])
     np.testing.assert_array_equal(measure(mlp(), x[2:3], y[2:3], estimator).values, together[2:3])
-
-
-
-

@@ -17,7 +17,6 @@ from fairmargin.distances import measure as measuring
 from fairmargin.distances.measure import measure
 from fairmargin.distances.smoothing.estimator import Smoothing, largest_radius
 from fairmargin.distances.smoothing.votes import FINAL, PILOT, polling
-from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from tests.distances.confirmation import Formula
@@ -202,5 +201,3 @@ def test_labels_may_be_words():
     x = np.array([[0.0], [1.0], [8.0], [9.0]])
     model = LogisticRegression().fit(x, ["low", "low", "high", "high"])
     assert measure(model, x, ["low", "low", "low", "high"], FIXED).correct.tolist() == [True, True, False, True]
-
-

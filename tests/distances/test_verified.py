@@ -17,7 +17,6 @@ from fairmargin.distances.measure import measure
 from fairmargin.distances.plumb.estimator import Plumb
 from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.distances.verified import Verified, largest_radius
-from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.reading.weights import load_weights
 from tests.oracles import random_problem
@@ -166,14 +165,6 @@ def test_two_scores_as_near_as_a_rounding_prove_nothing():
     found = measure(model, x, model.predict(x), Verified())
     assert (found.values == 0).all()
     assert found.correct.all()
-
-
-
-
-
-
-
-
 
 
 def test_the_search_ends_near_the_largest_proven_radius_however_leads_fall():

@@ -1,21 +1,15 @@
 """What every estimator promises when it is told which classes to keep."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import pytest
 import torch
 
-import fairmargin as fm
 from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances.catalog import ESTIMATORS
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
-from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.kept_classes import Kept, kept_positions
 from fairmargin.models.linear import LinearClassifier
@@ -234,15 +228,7 @@ def test_the_fingerprint_tells_sets_apart():
 # What is refused
 
 
-
-
 @pytest.mark.parametrize("keep", [["a", "c"], ("c", "a"), {"a", "c"}, np.array(["c", "a"]), ["a", "c", "a"]])
 def test_a_set_may_be_given_in_any_container(keep):
     model, _, _ = problem(4)
     assert kept_positions(model, keep) == (0, 2)
-
-
-
-
-
-

@@ -1,8 +1,5 @@
 """What `fm.nearest` promises of every estimator that finds inputs."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +8,6 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import fairmargin as fm
-from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances.catalog import CERTIFICATES, ESTIMATORS, PROXIES
@@ -21,8 +16,6 @@ from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.foreign import FromAttack
 from fairmargin.distances.measure import measure
 from fairmargin.distances.nearest import nearest
-from fairmargin.distances.searches.deepfool import DeepFool
-from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from tests.oracles import random_problem
@@ -101,17 +94,11 @@ def test_where_nothing_is_found_there_is_no_input(name, norm):
     np.testing.assert_array_equal(found[2], x[2])
 
 
-
-
 def test_certificates_and_proxies_of_the_catalog_name_their_bound_as_their_distances_do():
     model, x = random_problem(np.random.default_rng(4), n=2, d=3)
     for name in PROXIES | CERTIFICATES:
         assert measure(model, x, [0, 0], ESTIMATORS[name]()).bound is ESTIMATORS[name].bound
     assert {name for name, kind in ESTIMATORS.items() if hasattr(kind, "bound")} == PROXIES | CERTIFICATES
-
-
-
-
 
 
 def test_of_several_estimators_the_input_of_the_nearest_counts():
