@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import re
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -11,8 +12,9 @@ import pytest
 
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
+from fairmargin.distances import plumb
 from fairmargin.distances.measure import measure, measure_shard
-from fairmargin.distances.plumb import schedule
+from fairmargin.distances.plumb import estimator, schedule, walk
 from fairmargin.distances.plumb.estimator import Plumb
 from fairmargin.distances.searches.ddn import DDN
 from fairmargin.models.as_classifier import as_classifier
@@ -109,18 +111,20 @@ def test_finds_the_nearest_class_even_if_it_is_not_among_the_strongest():
     assert found.values[0] == pytest.approx(0.045, rel=1e-3)
 
 
-def test_every_constant_says_whether_an_experiment_chose_it():
+def test_every_constant_names_its_experiment_and_occurs_in_the_pseudo_code():
     (body,) = (
         node.body
         for node in ast.parse(inspect.getsource(schedule)).body
         if isinstance(node, ast.ClassDef) and node.name == "PlumbSchedule"
     )
-    fields = [
-        (node.target.id, after.value.value)
+    documented = {
+        node.target.id: after.value.value
         for node, after in pairwise(body)
         if isinstance(node, ast.AnnAssign) and isinstance(after, ast.Expr)
-    ]
-    assert [name for name, _ in fields] == [field.name for field in dataclasses.fields(schedule.PlumbSchedule)]
-    assert [
-        name for name, text in fields if not any(w in text for w in ("Tuned.", "Not tuned.", "not tuned.", "Commit"))
-    ] == []
+    }
+    assert list(documented) == [field.name for field in dataclasses.fields(schedule.PlumbSchedule)]
+    for name, text in documented.items():
+        assert any(words in text for words in ("Tuned.", "Not tuned.", "not tuned.", "Commit")), name
+        assert re.search(rf"\b{name.upper()}\b", plumb.__doc__), f"{name} is missing in the pseudo-code"
+    code = "".join(inspect.getsource(module) for module in (estimator, walk))
+    assert set(re.findall(r"SCHEDULE\.(\w+)", code)) == set(documented), "every constant is used"

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import started
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.protocol import Found, Search, accepted_norm
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
@@ -161,7 +160,7 @@ _CALLS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Arguments], tuple[obje
 
 
 @dataclass(frozen=True)
-class FromAttack:
+class FromAttack(Search):
     """Distance to what an attack of another library, or a function of yours, finds.
 
     The result is clipped to the domain, immutable features are reset to their own values, and the model itself
@@ -233,12 +232,8 @@ class FromAttack:
         """Whether the attack is given the measured model; one that holds its own only knows a sample's class."""
         return is_given_the_model(self.attack)
 
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds; global random numbers are seeded with the key of the first sample of a tile."""
-        return self.find(model, x, y, keys=keys).distances
-
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Return the distances and the inputs found."""
+        """Return the distances and the inputs found; the key of a tile's first sample seeds global random numbers."""
         shape = tuple(x.shape[1:])
         call = call_of(self.attack, arrays=self.arrays)
         with model.network(shape) as network:

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import Started, check_count, started
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.gradient_search import Started, check_count, distance_to_plane, started
+from fairmargin.distances.protocol import Found, Search, accepted_norm
 from fairmargin.errors import InputError
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
@@ -25,7 +24,7 @@ _STEPS_AGAIN = 3  # number of steps after the boundary was linearised again
 
 
 @dataclass(frozen=True)
-class DeepFool:
+class DeepFool(Search):
     """Distance to a misclassified input found by repeated projection onto the linearised boundary.
 
     From x, each rival k is (f_y − f_k)(x) / ‖∇(f_y − f_k)(x)‖_q away if the scores were linear. Each step goes slightly
@@ -79,12 +78,8 @@ class DeepFool:
         if self.rivals is not None and self.rivals < 1:
             raise InputError("must be at least 1, or None for all", field="rivals", given=self.rivals, of="DeepFool")
 
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds. Nothing is random, so `keys` is not read."""
-        return self.find(model, x, y, keys=keys).distances
-
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Return the distances and the inputs found."""
+        """Return the distances and the inputs found. Nothing is random, so `keys` is not read."""
         with model.network(tuple(x.shape[1:])) as network:
             walk = found(self, network, started(network, x, y))
             return walk.begun.found(walk.closest, tried=walk.farthest)
@@ -156,7 +151,7 @@ class Walk:
             free = gain if published else unblocked(network, rows, gain)
             slope = norm_of(free, norm.dual)
             # A rival that already leads by rounding is at distance 0; one without a gradient cannot be reached.
-            way = torch.where(slope > 0, margin.clamp(min=0) / torch.where(slope > 0, slope, 1.0), torch.inf)
+            way = distance_to_plane(margin.clamp(min=0), slope)
             ways.append(way)
             nearer = way < nearest
             nearest = torch.where(nearer, way, nearest)

@@ -13,8 +13,8 @@ from fairmargin.core.arrays import Floats, Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import evaluate, unit
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.gradient_search import evaluate, positive, unit
+from fairmargin.distances.protocol import Found, Search, accepted_norm
 from fairmargin.distances.smoothing.votes import (
     CONFIRM,
     RAY,
@@ -48,7 +48,7 @@ _FIRM = 0.999  # limit of a mean vote, beyond which its probit is noise
 
 
 @dataclass(frozen=True)
-class SmoothedAttack:
+class SmoothedAttack(Search):
     """Distance to an input at which the smoothed classifier g, with confidence, no longer predicts the label.
 
     g(x) = argmax_c Pr(f(x + ε) = c) as in `Smoothing`. A search by gradients of the mean soft vote over noisy copies
@@ -112,10 +112,6 @@ class SmoothedAttack:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         counts = {"steps": self.steps, "copies": self.copies, "draws": self.draws, "pilot": self.pilot}
         check_smoothing(self, self.sigma, self.alpha, counts)
-
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds; all noise of a sample comes from its key."""
-        return self.find(model, x, y, keys=keys).distances
 
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
         """Return the distances and the inputs at which a vote confirmed that the class changes."""
@@ -233,7 +229,7 @@ def towards_the_turn(network: Network, poll: Poll, row: Rows, y: int, key: int, 
         move = there - x
         far = norm_of(in_units(move, network.scale), Norm.L2)
         most = norm_of(delta, Norm.L2).clamp(min=_FURTHEST * sigma)
-        share = torch.where(far > most, most / torch.where(far > 0, far, 1.0), 1.0)
+        share = torch.where(far > most, most / positive(far), 1.0)
         x = x + min(1.0, _AVERAGED / (step + 1)) * share[:, None] * move
     if not torch.any(x != start):
         # Without a gradient, take a random direction from the key: a change far along it is better than none.
