@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -5,10 +7,8 @@ import torch
 from fairmargin.attacks.apgd import APGD
 from fairmargin.attacks.ascent import ascend
 from fairmargin.attacks.autoattack import AutoAttack
-from fairmargin.attacks.losses import cross_entropy, margin
+from fairmargin.attacks.losses import cross_entropy
 from fairmargin.attacks.square import Square
-from fairmargin.attacks.survivors import run_attack
-from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances.measure import measure
 from fairmargin.distances.plumb.estimator import Plumb
@@ -23,30 +23,31 @@ RADIUS = {Norm.LINF: 0.06, Norm.L2: 0.45}
 SMALL = {"steps": 12, "targets": 2, "queries": 40}
 
 
+@dataclass(frozen=True)
+class Alone(AutoAttack):
+    """One of the four attacks of AutoAttack."""
+
+    member: int = 0
+
+    def search(self, survivors):
+        self.members[self.member](survivors)
+
+
 @both_norms
 def test_fools_the_samples_that_at_least_one_of_its_attacks_fools_alone(norm):
-    x, y = test_digits(64)
-    model, keys = as_classifier(cnn()), sample_keys(x, y)
-    attack = AutoAttack(norm, **SMALL)
-    together = model.predict(run(attack, model, x, y, RADIUS[norm])) != y
-    alone = []
-    for member in attack.members:
-        found = run_attack(attack, model, x, y, RADIUS[norm], keys, loss=margin, search=member)
-        alone.append(model.predict(found) != y)
-    assert len(alone) == 4
-    np.testing.assert_array_equal(together, np.any(alone, axis=0))
-    for each in (APGD(norm, 12), APGD(norm, 12, loss="dlr", targets=2), Square(norm, 40)):
-        assert not ((model.predict(run(each, model, x, y, RADIUS[norm])) != y) & ~together).any()
+    (x, y), model = test_digits(64), as_classifier(cnn())
+    attacks = [AutoAttack(norm, **SMALL), *(Alone(norm, **SMALL, member=i) for i in range(4))]
+    attacks += [APGD(norm, 12), APGD(norm, 12, loss="dlr", targets=2), Square(norm, 40)]
+    together, *alone = (model.predict(run(each, model, x, y, RADIUS[norm])) != y for each in attacks)
+    np.testing.assert_array_equal(together, np.any(alone[:4], axis=0))
+    assert not (np.any(alone[4:], axis=0) & ~together).any()
 
 
 @both_norms
 def test_its_minimum_norm_search_fools_the_samples_that_plumb_finds_within_the_radius(norm):
-    x, y = test_digits(60)
-    model, keys = as_classifier(cnn()), sample_keys(x, y)
+    (x, y), model = test_digits(60), as_classifier(cnn())
     found = measure(model, x, y, Plumb(norm, 12))
-    attack = AutoAttack(norm, steps=12)
-    there = run_attack(attack, model, x, y, RADIUS[norm], keys, loss=margin, search=attack.members[2])
-    fooled = model.predict(there) != y
+    fooled = model.predict(run(Alone(norm, steps=12, member=2), model, x, y, RADIUS[norm])) != y
     assert 5 < fooled.sum() < 55
     assert fooled[found.values <= RADIUS[norm] * 0.999].all()
     assert not fooled[found.values > RADIUS[norm] * 1.05].all()

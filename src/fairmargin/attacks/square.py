@@ -4,17 +4,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fairmargin.attacks.losses import margin
-from fairmargin.attacks.protocol import accepted_norm
-from fairmargin.attacks.survivors import Survivors, run_attack
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.attacks.losses import Loss, margin
+from fairmargin.attacks.survivors import BallAttack, Survivors
+from fairmargin.core.arrays import is_number
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count
 from fairmargin.errors import InputError
@@ -72,7 +69,7 @@ class Windows(Protocol):
 
 
 @dataclass(frozen=True)
-class Square:
+class Square(BallAttack):
     """Random search that changes squares of an image and keeps a change if it decreases the margin.
 
     In L∞ a random square is set to x + ε or x − ε in each channel. In L2 a pattern with a positive and a negative peak
@@ -103,6 +100,7 @@ class Square:
     M. Andriushchenko, F. Croce, N. Flammarion, M. Hein, "Square Attack: a query-efficient black-box adversarial attack
     via random search", ECCV 2020; the defaults are those of AutoAttack (F. Croce, M. Hein, ICML 2020).
 
+    >>> import numpy as np
     >>> x, y, keys = np.array([[0.0, 0.0]]), np.array([0]), np.array([7], dtype=np.uint64)
     >>> Square(queries=50)(([3.0, 4.0], -5.0), x, y, radius=0.75, keys=keys).tolist()
     [[0.75, 0.75]]
@@ -114,18 +112,17 @@ class Square:
     restarts: int = 1
 
     needs: ClassVar[str] = "predict"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        super().__post_init__()
         check_count(self, queries=self.queries, restarts=self.restarts)
-        if isinstance(self.share, bool) or not isinstance(self.share, (int, float)) or not 0 < self.share <= 1:
+        if not is_number(self.share) or not 0 < self.share <= 1:
             raise InputError("must be more than 0 and at most 1", field="share", given=self.share, of="Square")
 
-    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """Return the best input found for each sample. The sample's key determines its random squares."""
-        return run_attack(self, model, x, y, radius, keys, loss=margin, search=self.search)
+    @property
+    def objective(self) -> Loss:
+        """Loss that orders inputs that are not misclassified."""
+        return margin
 
     def search(self, survivors: Survivors) -> None:
         """Run all restarts on the remaining samples."""
