@@ -421,5 +421,10 @@ REFUSALS = [
         )
         for radii in ((), (0.0,), (-1,), ("far",), (np.inf,), "near")
     ),
-    *(Refusal(lambda _, changes=changes: before_measuring(**changes), words) for changes, words in ADEQUACY),
+    *(
+        Refusal(
+            lambda _, changes=changes: before_measuring(**changes), words, "per_group" if "per_group" in changes else ""
+        )
+        for changes, words in ADEQUACY
+    ),
 ]
