@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from torch import nn
 
 import fairmargin as fm
-from fairmargin.core.distances import Distances
+from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances.adequacy import adequacy
@@ -363,6 +363,15 @@ def before_measuring(**changes: Any) -> None:
 
 REFUSALS = [
     *settings(),
+    Refusal(lambda _: concatenate([]), "no distances"),
+    *(
+        Refusal(lambda _, other=other: concatenate([of([1.0]), other]), words)
+        for other, words in (
+            (of([1.0], norm="l1"), "Distances of part 1 are of"),
+            (of([1.0], subject="smoothed(0.25)"), "Distances of part 1 are of"),
+            (replace(of([1.0]), keep="no"), "part 1 keep the class 'no', those of part 0 each sample's own class"),
+        )
+    ),
     *(Refusal(lambda _, text=text: parse_estimator(text), words, field) for text, words, field in TEXTS),
     Refusal(lambda _: describe(FromAttack(raises)), "`FromAttack` is not in the catalog; cannot be stored by name"),
     Refusal(lambda _: describe(Tightest(DeepFool(), FromAttack(raises))), "is not in the catalog of estimators"),
