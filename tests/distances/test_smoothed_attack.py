@@ -57,7 +57,7 @@ def test_a_search_that_stops_before_the_boundary_is_not_confirmed(monkeypatch):
     model, x, y = half_space(distances, features=3)
     ends = dict(zip(sample_keys(x, y).tolist(), 0.99 * distances, strict=True))
     monkeypatch.setattr(attacking, "_ATTEMPTS", (1e-6,) * 4)
-    monkeypatch.setattr(SmoothedAttack, "_turn", lambda self, poll, way, y, key: (ends[key] / way.length(1.0), 0))
+    monkeypatch.setattr(SmoothedAttack, "_crossing", lambda self, poll, ray, y, key: (ends[key] / ray.length(1.0), 0))
     found = measure(model, x, y, SmoothedAttack(sigma=0.5, steps=2, copies=16, draws=200, alpha=0.05))
     assert found.correct.sum() > 50
     assert np.isfinite(found.values[found.correct]).sum() <= stats.binom.ppf(0.999, 60, 0.05)

@@ -103,11 +103,11 @@ class CarliniWagner(Search):
         """Return the distances and the inputs found. Nothing is random, so `keys` is not read."""
         with model.network(tuple(x.shape[1:])) as network:
             begun = started(network, x, y)
-            closest, farthest = found(self, network, begun)
+            closest, farthest = _search(self, network, begun)
             return begun.found(closest, tried=farthest)
 
 
-def found(settings: CarliniWagner, network: Network, begun: Started) -> tuple[Closest, Tensor]:
+def _search(settings: CarliniWagner, network: Network, begun: Started) -> tuple[Closest, Tensor]:
     """Return the points found for the samples of a shard, and the largest distance of each search."""
     closest, which = Closest.of(network, begun.x, begun.y, settings.norm, begun.scores), begun.correct_at
     farthest = torch.zeros_like(closest.distance)
