@@ -69,30 +69,25 @@ def call_of(attack: Any, *, arrays: bool) -> Call:
     """Return a function that calls the attack; refuse anything that cannot be called."""
     if isinstance(attack, type):
         raise InputError(f"`attack` must be an attack, not the class `{attack.__name__}`. Create one first.")
-    for recognise, call in _CALLS:
-        if recognise(attack):
-            return partial(call, attack)
+    if is_foolbox(attack):
+        return partial(_of_foolbox, attack)
+    if _is_of("art", attack) and hasattr(attack, "generate"):
+        return lambda given: (attack.generate(x=given.x.cpu().numpy(), y=given.y.cpu().numpy()),)
+    if _takes_a_model(attack):
+        return lambda given: (attack(AsModule(given.network), given.x, given.y),)
     if not callable(attack):
         raise InputError(
             f"`attack` must be an attack of foolbox, ART or torchattacks, a function `(model, x, y)` as in adv-lib, or "
             f"a function `(x, y)`; given {attack!r}."
         )
-    return partial(_by_arrays if arrays else _by_tensors, attack)
+    if arrays:
+        return lambda given: (attack(given.x.cpu().numpy(), given.y.cpu().numpy()),)
+    return lambda given: (attack(given.x, given.y),)
 
 
 def is_foolbox(attack: object) -> bool:
     """Return whether it is an attack of foolbox."""
     return _is_of("foolbox", attack)
-
-
-def is_fixed_epsilon(attack: object) -> bool:
-    """Return whether it is an attack of foolbox that needs a radius."""
-    return is_foolbox(attack) and any(base.__name__ == "FixedEpsilonAttack" for base in type(attack).__mro__)
-
-
-def is_given_the_model(attack: object) -> bool:
-    """Return whether the attack works on the measured model; others were made with a model of their own."""
-    return is_foolbox(attack) or (not _is_of("art", attack) and _takes_a_model(attack))
 
 
 @contextmanager
@@ -125,6 +120,7 @@ def _takes_a_model(attack: Any) -> bool:
 
 
 def _of_foolbox(attack: Any, given: Arguments) -> tuple[object, ...]:
+    """Run an attack of foolbox, once or for each radius."""
     from foolbox.models.pytorch import PyTorchModel
 
     network = given.network
@@ -133,30 +129,6 @@ def _of_foolbox(attack: Any, given: Arguments) -> tuple[object, ...]:
     model = PyTorchModel(AsModule(network), bounds=bounds, device=network.device)
     _, clipped, _ = attack(model, given.x, given.y, epsilons=given.epsilons)
     return tuple(clipped) if given.epsilons is not None else (clipped,)
-
-
-def _of_art(attack: Any, given: Arguments) -> tuple[object, ...]:
-    return (attack.generate(x=given.x.cpu().numpy(), y=given.y.cpu().numpy()),)
-
-
-def _with_model(attack: Any, given: Arguments) -> tuple[object, ...]:
-    return (attack(AsModule(given.network), given.x, given.y),)
-
-
-def _by_tensors(attack: Any, given: Arguments) -> tuple[object, ...]:
-    return (attack(given.x, given.y),)
-
-
-def _by_arrays(attack: Any, given: Arguments) -> tuple[object, ...]:
-    return (attack(given.x.cpu().numpy(), given.y.cpu().numpy()),)
-
-
-# Tried in order; any other callable is given samples and labels.
-_CALLS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Arguments], tuple[object, ...]]], ...] = (
-    (is_foolbox, _of_foolbox),
-    (lambda attack: _is_of("art", attack) and hasattr(attack, "generate"), _of_art),
-    (_takes_a_model, _with_model),
-)
 
 
 @dataclass(frozen=True)
@@ -222,7 +194,8 @@ class FromAttack(Search):
                 "`epsilons` are for attacks of foolbox; others have their own radius. Make one `FromAttack` per radius "
                 "and join them with `Tightest`."
             )
-        if self.epsilons is None and is_fixed_epsilon(self.attack):
+        fixed = any(base.__name__ == "FixedEpsilonAttack" for base in type(self.attack).__mro__)
+        if self.epsilons is None and fixed and is_foolbox(self.attack):
             raise InputError(
                 f"`{type(self.attack).__name__}` works at a fixed radius: give `epsilons`, for instance (0.5, 1, 2)."
             )
@@ -230,7 +203,7 @@ class FromAttack(Search):
     @property
     def keeps_several(self) -> bool:
         """Whether the attack is given the measured model; one that holds its own only knows a sample's class."""
-        return is_given_the_model(self.attack)
+        return is_foolbox(self.attack) or (not _is_of("art", self.attack) and _takes_a_model(self.attack))
 
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
         """Return the distances and the inputs found; the key of a tile's first sample seeds global random numbers."""
