@@ -137,9 +137,7 @@ def _ascend(survivors: Survivors, stream: int, target: int, loss: Towards, steps
     for turns in _rounds(steps):
         rows = (samples.x[which], samples.y[which], survivors.radius[which], rival)
         state = AscentState(*by_tiles(network, continue_tile(turns), *rows, *state))
-        found = torch.nonzero(torch.isfinite(state.adversarial_margin))[:, 0]
-        keep = torch.ones(len(which), dtype=torch.bool, device=which.device)
-        keep[found] = ~survivors.offer(which[found], state.adversarial[found])
+        keep = survivors.offer_some(which, torch.isfinite(state.adversarial_margin), state.adversarial)
         which, rival, state = which[keep], rival[keep], AscentState(*(part[keep] for part in state))
         if not len(which):
             return

@@ -111,6 +111,13 @@ class Survivors:
         self.fooled[which] = fooled
         return fooled
 
+    def offer_some(self, which: Tensor, chosen: Tensor, candidates: Tensor) -> Tensor:
+        """Offer the candidates of the chosen samples and return which samples are not misclassified now."""
+        at = torch.nonzero(chosen)[:, 0]
+        keep = torch.ones(len(which), dtype=torch.bool, device=which.device)
+        keep[at] = ~self.offer(which[at], candidates[at])
+        return keep
+
     def draws(self, which: Tensor, stream: int) -> Tensor:
         """Return the random numbers from which `Ball.random_start` computes points, by key and stream."""
         extra = 0 if self.norm is Norm.LINF else 2
