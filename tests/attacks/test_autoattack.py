@@ -54,7 +54,7 @@ def test_its_minimum_norm_search_fools_the_samples_that_plumb_finds_within_the_r
 
 
 def test_multiplying_the_scores_does_not_hide_misclassified_inputs():
-    """The gradient of the cross-entropy underflows for such a model; those of log-odds and ratios do not."""
+    # For such a model the gradient of the cross-entropy underflows; those of log-odds and ratios do not.
     x, y = test_digits(40)
     body = cnn()
     plain, masked = (as_classifier(Formula(lambda x, k=k: k * body(x)), classes=range(10)) for k in (1, 1000))

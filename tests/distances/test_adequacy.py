@@ -47,9 +47,6 @@ def linear(count=80):
     return ([3.0, 4.0], 0.0), x, (x @ [3, 4] > 0).astype(int), Partition.by("sex", ["F", "M"] * (count // 2))
 
 
-# Verdicts
-
-
 @pytest.mark.parametrize("estimator", [DeepFool(), FMN(steps=40), DDN(steps=40)], ids=["deepfool", "fmn", "ddn"])
 def test_a_working_attack_on_a_linear_model_has_settled_without_an_alarm(estimator):
     found = adequacy(*linear(), estimator)
@@ -103,9 +100,6 @@ def test_noise_is_nearer_than_a_weak_attack():
 def test_exact_distances_and_proxies_have_nothing_to_settle():
     assert adequacy(*linear(), ExactLinear()).headline.startswith("The distances are exact")
     assert adequacy(*linear(), FirstOrder()).verdict == "nothing to settle"
-
-
-# Which samples, which budgets
 
 
 def test_the_order_of_the_samples_changes_nothing():

@@ -1,4 +1,4 @@
-"""Plumb: exact where boundaries are straight, elsewhere nearer for less, and not led astray by flat scores."""
+"""Plumb: what more steps give, how many passes it takes, and its constants."""
 
 import ast
 import dataclasses
@@ -28,7 +28,7 @@ BOTH_NORMS = pytest.mark.parametrize("norm", [Norm.L2, Norm.LINF])
 
 
 class Counted:
-    """A classifier that counts passes, a row being one."""
+    """Classifier that counts the rows of forward and backward passes."""
 
     def __init__(self, model):
         self.inner, self.forward, self.backward = as_classifier(model), 0, 0
@@ -72,25 +72,25 @@ def test_every_distance_is_that_of_an_input_which_the_model_misclassifies():
         assert np.isfinite(found.values).all()
 
 
-def test_so_many_steps_cost_so_many_passes_and_a_few():
+def test_the_number_of_passes_is_the_number_of_steps_and_a_few_more():
     x, y = test_digits(80)
     right = as_classifier(cnn()).predict(x) == y
     x, y = x[right][:64], y[right][:64]
     for steps in (5, 10, 30):
         model = Counted(cnn())
         measure_shard(model, Plumb(steps=steps), x, y)
-        assert model.backward / 64 <= steps + max(3, steps // 4)  # rivals that are asked at first
-        assert model.forward / 64 <= steps + 8  # to begin, to look at the samples, and for the plain model's last word
+        assert model.backward / 64 <= steps + max(3, steps // 4)  # the first planes
+        assert model.forward / 64 <= steps + 8  # scores of the samples, first planes and confirmation
 
 
-def test_samples_whose_boundary_is_straight_leave_at_once():
+def test_samples_with_a_straight_boundary_need_few_steps():
     model, x = random_problem(np.random.default_rng(1), n=64, d=6, classes=3, domain=Domain())
     counted = Counted(model)
     measure_shard(counted, Plumb(steps=40), x, model.predict(x))
     assert counted.backward / 64 < 12
 
 
-def test_where_slopes_vanish_it_starts_from_references():
+def test_where_gradients_vanish_it_starts_from_references():
     model, x, y, halves = half_saturated()
     references = np.random.default_rng(3).uniform(0, 1, size=(64, 3)).astype(np.float32)
     truth = np.abs(x[:, 1] + x[:, 2] - 1) / np.sqrt(2)
@@ -99,7 +99,7 @@ def test_where_slopes_vanish_it_starts_from_references():
     masked = np.array(halves.labels)[halves.membership] == "masked"
     assert values[~masked].mean() <= 1.002 * truth[~masked].mean()
     assert values[masked].mean() <= 1.2 * truth[masked].mean()
-    # DDN has no slope to follow there.
+    # DDN has no gradient to follow there.
     assert values[masked].mean() < measure(model, x, y, DDN(steps=40), references=references).values[masked].mean()
 
 

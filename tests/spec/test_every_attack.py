@@ -42,7 +42,7 @@ RADIUS = {Norm.LINF: 0.1, Norm.L2: 0.6}  # about half of the samples below are f
 
 
 def small(name, norm):
-    """The attack with a small budget."""
+    """Return the attack with a small budget."""
     return ATTACKS[name](norm=norm, **SMALL.get(name, {}))
 
 
