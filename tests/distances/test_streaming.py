@@ -21,7 +21,7 @@ stored = np.memmap(folder + "/x", dtype=np.uint8, mode="w+", shape=(count, 3, 20
 stored[::7, 0, 0, 0] = 200
 dataset = fm.Dataset(Pixels(stored), np.arange(count) % 2, name="many", fingerprint="given", domain=fm.Domain(0, 1))
 few = dataset.take(np.arange(64))
-fm.measure(fm.as_classifier(module), few.x, few.y, fm.ESTIMATORS[estimator](), progress=False)  # memory that any measurement takes
+fm.measure(fm.as_classifier(module), few.x, few.y, fm.ESTIMATORS[estimator](), progress=False)  # warm up
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = fm.measure(fm.as_classifier(module), dataset.x, dataset.y, fm.ESTIMATORS[estimator](), progress=False)
 fm.audit(found, dataset.partition("class"), fm.AuditSettings(resamples=200))
