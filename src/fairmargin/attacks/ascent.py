@@ -89,9 +89,7 @@ def search_by_ascent(survivors: Survivors, begin: Tensor, *, step: float, steps:
         x, adversarial, margin, best, best_loss = _ascend_round(
             survivors, which, x, best, best_loss, step, count, loss or survivors.loss
         )
-        found = torch.nonzero(torch.isfinite(margin))[:, 0]
-        keep = torch.ones(len(which), dtype=torch.bool, device=which.device)
-        keep[found] = ~survivors.offer(which[found], adversarial[found])
+        keep = survivors.offer_some(which, torch.isfinite(margin), adversarial)
         which, x, best, best_loss = which[keep], x[keep], best[keep], best_loss[keep]
         done += count
     keep = ~survivors.offer(which, x)
