@@ -9,7 +9,7 @@ from fairmargin.distances.combine import tightest
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.engine.local import Processes, Serial
-from fairmargin.errors import InputError, StoreError
+from fairmargin.errors import StoreError
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.runner.cases import Subject
 from fairmargin.runner.measurer import estimator_plans
@@ -134,12 +134,6 @@ def test_of_estimators_joined_by_plus_each_is_measured_once_and_the_best_is_audi
     _, (turned,), counts = carried_out(with_audit(study, estimator=(f"{weak}+deepfool",)), tmp_path / "run")
     assert counts == (0, 6)
     np.testing.assert_array_equal(turned.values, both.values)
-
-
-def test_a_sum_with_a_proxy_is_refused(study, tmp_path):
-    asked = with_audit(study, estimator=("deepfool+first_order",))
-    with pytest.raises(InputError, match="`first_order` is a proxy, which bounds the distance on neither side"):
-        carried_out(asked, tmp_path / "run")
 
 
 # Reading, keeping, and what an earlier run left
