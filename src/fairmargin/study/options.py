@@ -253,7 +253,7 @@ class EpochOptions(AuditedEpochs, AuditedData):
 
 
 class DescentOptions(Options):
-    """Settings of a descent: steps, batches, what is watched and what is kept."""
+    """Settings of gradient descent: steps, batches, validation and kept weights."""
 
     panel: ClassVar[str] = "Steps"
 
@@ -264,7 +264,7 @@ class DescentOptions(Options):
     momentum: Number = 0.9
     """Momentum of sgd."""
     weight_decay: Number = 0.0
-    """Pull of the weights to 0."""
+    """Weight decay of the optimizer."""
     batch: Whole = 128
     """Number of samples of a step."""
     schedule: Rate = Schedule()
@@ -274,7 +274,7 @@ class DescentOptions(Options):
     average: Number = 0.0
     """Decay of a moving average of the weights, as in 0.999; 0: none. The average is what is validated and kept."""
     watch_samples: Whole = 200
-    """Maximum number of validation samples of each group that are looked at between epochs."""
+    """Maximum number of validation samples of each group that are evaluated between epochs."""
     patience: Whole = 0
     """Stop after this many epochs in which the worst group did not become better on validation data; 0: never."""
     keep_every: Whole = 0
@@ -342,9 +342,9 @@ class TrainOptions(DescentOptions):
     beside: Annotated[tuple[str, ...] | None, OnCommandLine(hidden=True)] = None
     """Names of the fields that were given beside `settings_of`."""
     epochs: Whole = 0
-    """How often each sample is seen."""
+    """Number of epochs: how often each sample is used."""
     validation: str = "0.1"
-    """Data kept apart and looked at between epochs: a share of each class, a split, a file, or 0 for none."""
+    """Data for validation between epochs: a share of each class, a split, a file, or 0 for none."""
     watch: str = ""
     """Attack on validation data, NAME or NAME:key=value,…; pgd:steps=10 in the method's norm if left out."""
     watch_radius: Annotated[Radius | None, OnCommandLine(metavar="RADIUS")] = None
@@ -359,7 +359,7 @@ class TrainOptions(DescentOptions):
     @model_validator(mode="before")
     @classmethod
     def _take_from_paper(cls, given: Any) -> Any:
-        """Fill in what a paper says; what was given beside it stays, also when it is read back from a record."""
+        """Fill in the settings of a paper; fields that the user gave stay, also when they are read from a record."""
         if not isinstance(given, Mapping) or not given.get("settings_of"):
             return given
         known = settings_of(str(given["settings_of"])).fields
@@ -409,6 +409,6 @@ class TrainOptions(DescentOptions):
 
     @property
     def settings_sentence(self) -> str:
-        """What was taken from a paper, in words; empty if nothing was."""
+        """Sentence about the settings taken from a paper; empty without a paper."""
         values = {name: getattr(self, name) for name in STEPS}
         return settings_sentence(self.settings_of, self.beside or (), values) if self.settings_of else ""
