@@ -379,8 +379,14 @@ class Models:
                 noted.add(id(stage.model))
             for measurement, epoch in stage.measurements:
                 case = replace(stage.case, about=stage.case.about.model_copy(update={"epoch": epoch}))
+                options = measurement.options
+                found = (
+                    attack_case(options, case, measure)
+                    if isinstance(options, AttackOptions)
+                    else audit_case(options, case, measure)
+                )
                 try:
-                    for stored, result in _results(measurement.options, case, measure):
+                    for stored, result in found:
                         if isinstance(result, AuditResult):
                             about = stored.about
                             key = (id(stage.model), measurement.name, about.partition, about.estimator)
@@ -388,9 +394,9 @@ class Models:
                         yield stored, result
                 except Exception as error:
                     self.fail(f"{stage.model.member.title}: {measurement.name}{_at(epoch)}", error)
-        for found in audits.values():
-            if found[0][0].about.epoch and (len(found) > 1 or not self.several):
-                yield _compared_epochs(found)
+        for of_epochs in audits.values():
+            if of_epochs[0][0].about.epoch and (len(of_epochs) > 1 or not self.several):
+                yield _compared_epochs(of_epochs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,13 +550,6 @@ def _given(study: Study, member: Member, load: DataLoader, *, trained: bool) -> 
     limit = asked.audit_per_group or (0 if trained else data.per_group)
     data = data.model_copy(update={**where, "per_group": limit})
     return load_case(Study(data=data, groups=member.groups, model=member.model, audit=AuditOptions()), load.progress)
-
-
-def _results(options: AuditOptions | AttackOptions, case: Case, measure: Measurer) -> Iterator[Found]:
-    if isinstance(options, AttackOptions):
-        yield from attack_case(options, case, measure)
-    else:
-        yield from audit_case(options, case, measure)
 
 
 def _course(model: Model, trained: Trained) -> Found:

@@ -200,9 +200,7 @@ class Study(RunOptions):
     __str__ = __repr__
 
 
-SOURCE = ("data", "model", "imported", "train", "seed")
-"""Parts of a study that decide what is measured. A run folder belongs to one source; everything else may change."""
-
+# Fields that do not decide what is measured. A run folder belongs to one source; everything else may change.
 _INERT = {"data": {"training_data"}, "model": {"device", "trust_model"}, "train": {"settings_of", "beside", "log"}}
 
 
@@ -242,8 +240,3 @@ def _differing_trainings(old: Study, new: Study) -> list[str]:
 
 def _text(value: Any) -> str:
     return str(value) if isinstance(value, int | float | Schedule) else repr(value)
-
-
-def _safe(text: str) -> str:
-    """Return a text whose braces survive `str.format`."""
-    return text.replace("{", "{{").replace("}", "}}")
