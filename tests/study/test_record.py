@@ -99,7 +99,7 @@ def test_a_result_that_follows_from_nothing_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, ...], value: Any
 ) -> None:
     monkeypatch.setattr(RunFolder, "check_seal", lambda *_: None)
-    with pytest.raises(StoreError, match="the record does not say what the result 'robust_accuracy' of pgd"):
+    with pytest.raises(StoreError, match="the record does not say what the result 'robust_accuracy' of seed 1, pgd"):
         checked(folder_with(tmp_path, place, value))
 
 

@@ -1,4 +1,4 @@
-"""From distances to results, by the kind of the result: what a run computes, and what `gate` and `report` check."""
+"""Compute results from distances by the kind of the result, in runs and in the checks of `gate` and `report`."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -23,7 +23,7 @@ def compute(stored: StoredResult, distances: Sequence[Distances], partition: Par
     stored
         Kind, subject and further arguments of the result.
     distances
-        What it follows from: one `Distances`; for a bracket certificates and attacks, in this order.
+        One `Distances`; for a bracket certificates and attacks, in this order.
     partition, settings
         The groups, and how they are compared.
     """
