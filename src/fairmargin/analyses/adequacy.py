@@ -16,7 +16,7 @@ from fairmargin.analyses.alarms import (
     alarms_of,
     consequence,
 )
-from fairmargin.analyses.cells import SAMPLES, count, share, table_of
+from fairmargin.analyses.cells import SAMPLES, VERDICT, count, share, table_of
 from fairmargin.analyses.figures import MANY_BANDS, colours_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, Ints, same_length
@@ -568,7 +568,7 @@ def _changes_table(result: Adequacy) -> Table:
 
     rows = result.groups
     columns = [
-        (Column("verdict", kind="verdict"), [Cell(row.verdict) for row in rows]),
+        (VERDICT, [Cell(row.verdict) for row in rows]),
         (Column("σ", "audited", hidden=True), [sigma_cell(row.sigmas_alone[result.audited]) for row in rows]),
         (Column("σ", "best", hidden=True), [sigma_cell(row.sigmas[-1]) for row in rows]),
         (

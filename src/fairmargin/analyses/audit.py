@@ -7,16 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.cells import (
-    MARKS,
-    SAMPLES,
-    count,
-    decimals_of,
-    length,
-    p_cell,
-    share,
-    table_of,
-)
+from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, decimals_of, length, p_cell, share, table_of
 from fairmargin.analyses.explanations import (
     CURVE_READING,
     CURVES_TOPIC,
@@ -520,7 +511,7 @@ def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> 
     many = len(rows) > 2
     level = f"{level_text(result.confidence)} interval"
     columns = [
-        (Column("verdict", kind="verdict"), [Cell(row.verdict) for row in rows]),
+        (VERDICT, [Cell(row.verdict) for row in rows]),
         (
             Column("σ", "relative to rest", interval=level),
             [share(row.sigma, signed=True, alone=row.sigma_alone if many else None) for row in rows],

@@ -42,6 +42,7 @@ MARKS: dict[str, Mark] = {
     NOT_COMPARABLE: MISSING,
 }
 GROUP = Column("group", kind="text")
+VERDICT = Column("verdict", kind="verdict")
 SAMPLES = Column("samples", hidden=True)
 
 

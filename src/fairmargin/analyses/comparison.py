@@ -13,6 +13,7 @@ import numpy as np
 from fairmargin.analyses.cells import (
     MARKS,
     SAMPLES,
+    VERDICT,
     count,
     decimals_for,
     decimals_of,
@@ -425,7 +426,7 @@ def _changes_table(result: Comparison) -> Table:
     changes = decimals_of([row.change for row in rows])
     level = f"{level_text(result.confidence)} interval"
     columns = [
-        (Column("verdict", kind="verdict"), [Cell(row.verdict, note=row.reason) for row in rows]),
+        (VERDICT, [Cell(row.verdict, note=row.reason) for row in rows]),
         (
             Column("change", "of mean distance", interval=level),
             [length(row.change, changes, signed=True) for row in rows],

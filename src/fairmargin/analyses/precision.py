@@ -7,16 +7,7 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from fairmargin.analyses.cells import (
-    MARKS,
-    SAMPLES,
-    count,
-    decimals_of,
-    length,
-    p_cell,
-    share,
-    table_of,
-)
+from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, decimals_of, length, p_cell, share, table_of
 from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
 from fairmargin.analyses.figures import sigma_intervals
 from fairmargin.analyses.summary import (
@@ -335,7 +326,7 @@ def _groups_table(result: PrecisionResult, rows: list[PreciseGroup], capped: str
         "precision that was asked for is that of this interval."
     )
     columns = [
-        (Column("verdict", kind="verdict"), [Cell(row.verdict) for row in rows]),
+        (VERDICT, [Cell(row.verdict) for row in rows]),
         (
             Column("σ", "relative to rest", interval=level),
             [share(row.sigma, signed=True, alone=row.sigma_alone if len(rows) > 2 else None) for row in rows],

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.analyses.audit import effective_number, no_contrast, reason_without_verdict, share_of
-from fairmargin.analyses.cells import MARKS, SAMPLES, count, p_cell, share, table_of
+from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, p_cell, share, table_of
 from fairmargin.analyses.explanations import verdicts_explained
 from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
@@ -522,7 +522,7 @@ def _groups_table(result: RobustAccuracy, rows: list[GroupUnderAttack]) -> Table
     level, hedge = f"{level_text(result.confidence)} interval", at_most(result.bound).strip()
     errors = {"natural error": "natural_error", "+ boundary": "boundary_error", "= robust error": "robust_error"}
     columns = [
-        (Column("verdict", kind="verdict"), [Cell(row.verdict) for row in rows]),
+        (VERDICT, [Cell(row.verdict) for row in rows]),
         (Column("robust accuracy", hedge, interval=level), [share(row.robust_accuracy, signed=False) for row in rows]),
         (
             Column("gap to rest", "in points", hidden=True),

@@ -1,4 +1,4 @@
-"""What `fairmargin.analyses` and the settings of an audit refuse."""
+"""What `fairmargin.analyses` refuses."""
 
 import math
 from dataclasses import replace
@@ -17,7 +17,6 @@ from fairmargin.analyses.power import Setting, power
 from fairmargin.analyses.robust_accuracy import accuracy_under_attack
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.errors import UnreachedError
 from fairmargin.inference.settings import AuditSettings
 from tests.spec.refusals import Refusal
 
@@ -42,18 +41,7 @@ def attacked(correct=(True, True, False), robust=(True, False, False), groups="a
 
 
 REFUSALS = [
-    # audit and its settings
-    Refusal(
-        lambda _: AuditSettings(confidence=95),
-        "`confidence` must lie in [0.5, 1), for instance 0.95; given 95",
-        "confidence",
-    ),
-    Refusal(lambda _: AuditSettings(confidence=1.0), "`confidence` must lie in [0.5, 1)", "confidence"),
-    Refusal(lambda _: AuditSettings(confidence=math.nan), "`confidence` must lie in [0.5, 1)", "confidence"),
-    Refusal(lambda _: AuditSettings(up_to=0.0), "`up_to` must be a radius above 0; given 0.0", "up_to"),
-    Refusal(lambda _: AuditSettings(up_to=math.nan), "`up_to` must be a radius above 0", "up_to"),
-    Refusal(lambda _: AuditSettings(smallest_group=1), "`smallest_group` must be at least 2", "smallest_group"),
-    Refusal(lambda _: AuditSettings(resamples=10), "`resamples` must be at least 200", "resamples"),
+    # audit
     Refusal(lambda _: audit(EXACT, LESS), "`partition` has 39 entries but `distances` has 40"),
     Refusal(
         lambda _: audit(EXACT, SEX, AuditSettings(control=LESS)), "`control` has 39 entries but `distances` has 40"
@@ -129,11 +117,6 @@ REFUSALS = [
     Refusal(lambda _: certified_mean(LOWER, LESS, alpha=0.1), "39 entries"),
     Refusal(lambda _: certified_accuracy(LOWER, SEX, 0.5, alpha=0.1), "`radii` must hold numbers", "radii"),
     Refusal(lambda _: certified_accuracy(LOWER, SEX, [-1.0], alpha=0.1), "not negative; given -1.0", "radii"),
-    Refusal(
-        lambda _: certified_mean(replace(UNREACHED, bound="exact"), SEX, alpha=0.1),
-        "no finite distance",
-        error=UnreachedError,
-    ),
     # comparison
     Refusal(lambda _: compare(EXACT, replace(EXACT, norm="linf"), SEX), "one norm; given L2 and L∞"),
     Refusal(lambda _: compare(LOWER, SMOOTHED, SEX), "one subject; given model and smoothed(0.25)"),
