@@ -76,3 +76,9 @@ def test_the_sentences_name_the_least_and_count_the_false():
     nothing = Distances([0.0] * 4, [False] * 4, Bound.LOWER, Norm.L2, "smoothed(1)")
     none = certify_groups(nothing, Partition.by("sex", list("FMFM")), RADII, alpha=0.001)
     assert none.headline == "For no group is any distance guaranteed."
+
+
+def test_infinite_certified_distances_have_no_mean_and_are_refused():
+    found = Distances([1.0, np.inf], [True, True], Bound.EXACT, Norm.L2)
+    with pytest.raises(InputError, match="1 of 2 certified distances are infinite"):
+        certify_groups(found, Partition.by("sex", ["F", "M"]), RADII, alpha=0.0)
