@@ -37,7 +37,6 @@ class Contrasts:
     """Comparison of every group with its rest. `gap_at` and `sigma_at` give limits at other levels."""
 
     gap: Floats
-    gap_limits: Limits
     gap_at: LimitsAt
     sigma: Floats
     sigma_limits: Limits

@@ -105,11 +105,8 @@ def means(sums: ClusterSums, settings: AuditSettings) -> GroupMeans:
 
 def _log_mean(mean: Floats, influence: Floats) -> Studentised:
     """Studentise the logarithm of means, given the influences of clusters."""
-    none, one = np.zeros_like(mean), np.ones((1, len(influence)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own2 = spread_of(one, influence, influence)[0] / mean**2
-        third = (influence**3).sum(axis=0) / mean**3
-        return hall.log_ratio(np.log(mean), own2, none, none, third, freedom_of(influence))
+    error2 = spread_of(np.ones((1, len(influence))), influence, influence)[0]
+    return hall.log_mean(mean, error2, (influence**3).sum(axis=0), freedom_of(influence))
 
 
 def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
@@ -146,7 +143,6 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
         bootstrapped = bootstrap_p(log_ratio / log_error, np.concatenate(log_t))
     return Contrasts(
         gap=own - rest,
-        gap_limits=gap,
         gap_at=lambda alpha: outer(gap, gap_studentised.limits(alpha)),
         sigma=sigma,
         sigma_limits=sigma_limits,

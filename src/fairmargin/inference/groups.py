@@ -57,17 +57,10 @@ def means(cells: Cells, drawn: Resampled, settings: AuditSettings) -> GroupMeans
         limits=mean_limits(cells, drawn, settings.confidence),
         resampled=drawn.mean,
         units=moments[:, 0, UNITS],
-        log_means=log_mean(mean, error2, third, freedom),
+        log_means=hall.log_mean(mean, error2, third, freedom),
         log_overall=log_overall(mean, error2, third, freedom),
         log_overall_t=drawn.log_overall_t,
     )
-
-
-def log_mean(mean: Floats, error2: Floats, third: Floats, freedom: Floats) -> Studentised:
-    """Studentise the logarithm of a mean, given its squared error, third cumulant and degrees of freedom."""
-    none = np.zeros_like(mean)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return hall.log_ratio(np.log(mean), error2 / mean**2, none, none, third / mean**3, freedom)
 
 
 def log_overall(mean: Floats, error2: Floats, third: Floats, freedom: Floats) -> Studentised:
@@ -79,7 +72,7 @@ def log_overall(mean: Floats, error2: Floats, third: Floats, freedom: Floats) ->
     with np.errstate(divide="ignore", invalid="ignore"):
         joint = np.where(total > 0, total**2 / np.sum(error2**2 / freedom), np.inf)
     parts = (mean.sum() / groups, total / groups**2, third.sum() / groups**3, joint)
-    return log_mean(*(np.array([float(part)]) for part in parts))
+    return hall.log_mean(*(np.array([float(part)]) for part in parts))
 
 
 def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contrasts:
@@ -105,7 +98,6 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     where = "inside strata" if cells.strata > 1 else "between groups"
     return Contrasts(
         gap=observed.gap,
-        gap_limits=gap_limits,
         gap_at=gap_at,
         sigma=sigma,
         sigma_limits=sigma_limits,
@@ -122,8 +114,8 @@ def _studentised(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentise
     """Studentise the logarithms of each group's mean, of its rest's mean, and of their ratio."""
     third, rest_third = third_cumulants(cells, mix)
     freedom, rest_freedom = kurtosis_freedom(cells, mix)
-    own = log_mean(observed.own, observed.own_error2, third, freedom)
-    rest = log_mean(observed.rest, observed.rest_error2, rest_third, rest_freedom)
+    own = hall.log_mean(observed.own, observed.own_error2, third, freedom)
+    rest = hall.log_mean(observed.rest, observed.rest_error2, rest_third, rest_freedom)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = hall.log_ratio(
             observed.log_ratio,

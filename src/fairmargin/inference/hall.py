@@ -63,6 +63,13 @@ class Studentised:
         return -skewness / 6, -bias + skewness / 6
 
 
+def log_mean(mean: Floats, error2: Floats, third: Floats, freedom: Floats) -> Studentised:
+    """Studentise the logarithm of a mean, given its squared error, third cumulant and degrees of freedom."""
+    none = np.zeros_like(mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return log_ratio(np.log(mean), error2 / mean**2, none, none, third / mean**3, freedom)
+
+
 def log_ratio(
     value: Floats, own2: Floats, rest2: Floats, shared: Floats, third: Floats, freedom: Floats
 ) -> Studentised:
@@ -73,7 +80,7 @@ def log_ratio(
     value
         The log ratio.
     own2, rest2
-        Squared relative standard errors of both means. With `rest2` and `shared` 0, the value is ln(own).
+        Squared relative standard errors of both means.
     shared
         Relative covariance of both means; 0 for independent sides.
     third

@@ -39,10 +39,9 @@ Statistics = Callable[[Ints, int, np.random.Generator], Floats]  # (groups, rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermutationTest:
-    """p-value of each group (NaN where not tested), number of permutations, and their maximum number."""
+    """p-value of each group (NaN where not tested), and the maximum number of permutations."""
 
     p: Floats
-    permutations: int
     most: int
 
 
@@ -115,7 +114,7 @@ def sequential_test(
         exceeded[open_groups] = running[-1]
         open_groups, done, rows = open_groups[~reached], done + rows, 1000
     p[open_groups] = (1 + exceeded[open_groups]) / (1 + done)
-    return PermutationTest(p, done, most)
+    return PermutationTest(p, most)
 
 
 def _permute(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) -> Floats:

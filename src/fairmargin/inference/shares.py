@@ -85,7 +85,6 @@ def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings,
 
     return Contrasts(
         gap=sides.gap,
-        gap_limits=gap_at(settings.alpha),
         gap_at=gap_at,
         sigma=unknown.low,
         sigma_limits=unknown,

@@ -92,6 +92,10 @@ REFUSALS = [
     Refusal(lambda _: bracket(NOTHING, NOT_FOUND, SEX), "there is nothing to cap at"),
     # certified
     Refusal(lambda _: certify_groups(UPPER, SEX, [0.5], alpha=0.001), "upper, not certified; only lower bounds"),
+    Refusal(
+        lambda _: certify_groups(replace(EXACT, values=np.where(EXACT.correct, np.inf, 0.0)), SEX, [0.5], alpha=0.0),
+        "39 of 40 certified distances are infinite",
+    ),
     Refusal(lambda _: certified_mean(PROXY, SEX, alpha=0.001), "only lower bounds"),
     Refusal(lambda _: certified_accuracy(UPPER, SEX, [0.5], alpha=0.001), "only lower bounds"),
     Refusal(lambda _: certified_mean(SMOOTHED, SEX, alpha=0), "Each certificate of smoothed(0.25) may be false"),

@@ -79,8 +79,6 @@ class Means:
         Estimate, its squared standard error and third cumulant, and the degrees of freedom of the squared error.
     spread2
         Variance of r over all samples, including those with distance 0.
-    left2
-        Variance of r − f over all samples.
     equal2, sized2
         Squared error times n if the reference measures n correct samples, drawn with equal probabilities or by size.
     correlation
@@ -98,7 +96,6 @@ class Means:
     third: Floats
     freedom: Floats
     spread2: Floats
-    left2: Floats
     equal2: Floats
     sized2: Floats
     correlation: Floats
@@ -213,9 +210,9 @@ class _Part:
         n, able, total, weight = len(self.chance), len(self.predicted), self.total, self.weight
         share = able / total
         if not able:
-            return (0.0, 0.0, 0.0, np.inf, 0.0, 0.0, 0.0, 0.0, 0.0, share, total, 0, 0.0)
+            return (0.0, 0.0, 0.0, np.inf, 0.0, 0.0, 0.0, 0.0, share, total, 0, 0.0)
         if n < 2:
-            return (*(np.nan,) * 9, share, total, n, np.nan)
+            return (*(np.nan,) * 8, share, total, n, np.nan)
         unseen_left2 = max(0.0, usual_left2 - float(self.residual2.max())) / n
         unseen_deviation2 = max(0.0, usual_deviation2 - float(self.deviation2.max())) / n
         # Variance over all samples, from that over the correct ones.
@@ -239,7 +236,7 @@ class _Part:
         largest = float(parts.max()) / error2 if error2 > 0 else 0.0
         mean = share * (float(self.predicted.mean()) + self.offset)
         return (
-            mean, error2, third, _freedom(parts, error2), spread2, left2, share * left2, sized2, correlation, share,
+            mean, error2, third, _freedom(parts, error2), spread2, share * left2, sized2, correlation, share,
             total, n, largest,
         )  # fmt: skip
 

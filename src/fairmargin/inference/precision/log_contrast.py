@@ -6,7 +6,7 @@ import numpy as np
 
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.hall import Studentised, log_ratio
+from fairmargin.inference.hall import Studentised, log_mean, log_ratio
 from fairmargin.inference.units import sum_of_others
 
 
@@ -130,7 +130,7 @@ def log_contrast(
         noise = own2**2 / freedom + rest2**2 / rest.freedom
         joint = np.where(noise > 0, both**2 / np.where(noise > 0, noise, 1.0), np.inf)
         ratio = np.log(mean / rest.mean)
-        nothing = np.zeros_like(mean)
-        alone = log_ratio(np.log(mean), own2, nothing, nothing, third / mean**3, freedom)
-        contrast = log_ratio(ratio, own2, rest2, nothing, third / mean**3 - rest.third / rest.mean**3, joint)
-        return LogContrast(mean, alone, contrast, confidence)
+        contrast = log_ratio(
+            ratio, own2, rest2, np.zeros_like(mean), third / mean**3 - rest.third / rest.mean**3, joint
+        )
+        return LogContrast(mean, log_mean(mean, error2, third, freedom), contrast, confidence)
