@@ -124,25 +124,32 @@ def test_a_training_on_augmented_images_that_is_killed_gives_the_same_weights(tm
     assert not same_weights(whole.module, plain.module)
 
 
-def test_a_finished_training_makes_no_step(tmp_path):
-    first = run("attacked", tmp_path)
+@pytest.mark.parametrize(
+    ("plan", "stopped"),
+    [
+        (PLAN, ""),
+        (changed(PLAN, patience=1, rate=1e-9), "Stopped after epoch 2 of 4: the worst group's accuracy on val"),
+    ],
+    ids=["complete", "stopped early"],
+)
+def test_a_finished_training_makes_no_step(tmp_path, plan, stopped):
+    given = {"epochs": 4, "plan": plan, "validation": blobs(20, 1), "out": tmp_path}
     reports, epochs = [], []
-    again = run("attacked", tmp_path, progress=lambda *step: reports.append(step), on_epoch=epochs.append)
+    first = train(network(), blobs(40), parse_method("fat:radius=0.1,steps=2"), **given)
+    again = train(
+        network(),
+        blobs(40),
+        parse_method("fat:radius=0.1,steps=2"),
+        **given,
+        progress=lambda *step: reports.append(step),
+        on_epoch=epochs.append,
+    )
     assert reports == epochs == []
+    assert first.stopped.startswith(stopped)
+    assert again.stopped == first.stopped
+    assert bool(first.stopped) == bool(stopped)
     assert same_weights(first.module, again.module)
     same_histories(first, again)
-
-
-def test_a_training_that_stopped_early_is_not_continued(tmp_path):
-    plan = changed(PLAN, patience=1, rate=1e-9)
-    given = {"epochs": 20, "plan": plan, "validation": blobs(20, 1), "out": tmp_path}
-    first = train(network(), blobs(40), parse_method("erm"), **given)
-    assert first.stopped.startswith("Stopped after epoch 2 of 20: the worst group's accuracy on validation data")
-    epochs = []
-    again = train(network(), blobs(40), parse_method("erm"), **given, on_epoch=epochs.append)
-    assert epochs == []
-    assert again.stopped == first.stopped
-    assert same_weights(first.module, again.module)
 
 
 @pytest.mark.parametrize("midway", [True, False], ids=["within an epoch", "after one"])

@@ -120,26 +120,15 @@ crossed = blobs().partition("kind") & blobs().partition("class")
 common = other.take(other.attributes["kind"] == "common")
 on_validation = parse_method("farmur:found_on=validation")
 VALIDATION = [
-    refused(
-        "Validation data: The data have no attribute 'kind'",
-        partition="kind",
-        validation=Dataset(other.x, other.y, domain=other.domain),
-    ),
-    refused(
-        "The validation data have a group 'new' of 'kind'",
-        partition="kind",
-        validation=Dataset(other.x, other.y, {"kind": ["new"] * 30}, other.domain),
-    ),
-    refused(
-        "Validation data: `y` holds labels that are not among",
-        partition="kind",
-        validation=Dataset(other.x, other.y + 1, other.attributes, other.domain),
-    ),
-    refused(
-        "The validation data have shape (4,), the training data (3,)",
-        validation=Dataset(np.zeros((30, 4)), other.y, domain=other.domain),
-    ),
-    refused("Validation data: `x` is outside the domain", validation=Dataset(np.asarray(other.x) + 1, other.y)),
+    refused(f"Validation data: {words}", partition="kind", validation=validation)
+    for words, validation in (
+        ("The data have no attribute 'kind'", data(count=30)),
+        ("`y` holds labels that are not among", data(y=other.y + 1, kind=other.attributes["kind"], count=30)),
+        ("`x` is outside the domain", data(np.asarray(other.x) + 1, kind=["rare"] * 30, domain=Domain(), count=30)),
+    )
+] + [
+    refused("have a group 'new' of 'kind'", partition="kind", validation=data(kind=["new"] * 30, count=30)),
+    refused("have shape (4,), the training data (3,)", validation=data(np.zeros((30, 4)), count=30)),
     refused("pass that of the validation data as `validation_partition`", partition=crossed, validation=other),
     refused("has 60 samples but", partition=crossed, validation=other, validation_partition=crossed),
     refused("`patience` stops a training by its results on validation data", plan=TrainingPlan(patience=2)),

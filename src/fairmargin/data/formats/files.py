@@ -2,7 +2,7 @@
 
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from fairmargin.core.domain import Domain
 from fairmargin.core.suggestion import suggest, there_are
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.formats.features import Bounds, Features, Scale, domain_of, encode_columns, notes_on, outside
@@ -85,16 +84,8 @@ def _from_arrays(path: Path, label: str, attributes: Sequence[str], scale: Scale
     fitting = [name for name in others if arrays[name].shape == x.shape[:1]]
     ignored = [name for name in others if name not in (*fitting, *attributes)]
     notes = [f"Arrays without one value per sample were left out: {', '.join(ignored)}."] if ignored else []
-    try:
-        as_samples(x)
-        domain = domain_of(x, scale, bounds)
-        columns = {name: arrays[name] for name in attributes or fitting}
-        described = notes_on(Features(x, (), ()), domain, scale, *_WHERE)
-        dataset = Dataset(x, arrays[label], columns, domain, name=path.name, notes=(*described, *notes))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    _check_inside(path, x, domain)
-    return dataset
+    columns = {name: arrays[name] for name in attributes or fitting}
+    return _dataset(path, lambda: Features(x, (), ()), arrays[label], columns, scale, bounds, notes)
 
 
 def _from_table(
@@ -116,21 +107,37 @@ def _from_table(
     missing = int(table[label].isna().sum())
     if missing:
         raise InputError(f"{path}: label {label!r} is missing in {missing:,} of {len(table):,} rows. Drop these rows.")
+    columns = {name: table[name].to_numpy() for name in attributes}
+    return _dataset(path, lambda: encode_columns(table, chosen), table[label].to_numpy(), columns, scale, bounds)
+
+
+def _dataset(
+    path: Path,
+    encode: Callable[[], Features],
+    y: npt.NDArray[Any],
+    attributes: dict[str, npt.NDArray[Any]],
+    scale: Scale,
+    bounds: Bounds | None,
+    notes: Sequence[str] = (),
+) -> Dataset:
+    """Make the dataset of a file; errors name the file, and samples outside of the bounds are refused."""
     try:
-        encoded = encode_columns(table, chosen)
-        domain = domain_of(encoded.x, scale, bounds)
-        dataset = Dataset(
-            encoded.x,
-            table[label].to_numpy(),
-            {name: table[name].to_numpy() for name in attributes},
-            domain,
-            name=path.name,
-            feature_names=encoded.names,
-            notes=notes_on(encoded, domain, scale, *_WHERE),
-        )
+        features = encode()
+        x = features.x
+        as_samples(x)
+        domain = domain_of(x, scale, bounds)
+        described = (*notes_on(features, domain, scale, *_WHERE), *notes)
+        dataset = Dataset(x, y, attributes, domain, path.name, feature_names=features.names, notes=described)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    _check_inside(path, encoded.x, domain)
+    beyond = outside(x, domain)
+    if beyond.any():
+        first = int(beyond.argmax())
+        raise InputError(
+            f"{path}: {beyond.sum():,} of {len(x):,} samples are outside `bounds`, first the one at index {first:,}, "
+            f"whose numbers range from {x[first].min():g} to {x[first].max():g}. Widen the bounds, or scale the data "
+            "as the model expects them."
+        )
     return dataset
 
 
@@ -157,17 +164,6 @@ def check_columns(where: Path, known: Iterable[str], **named: Sequence[str]) -> 
         for name in names:
             if name not in there:
                 raise InputError(f"{where} has no column {name!r} ({role}). {suggest(name, there)}")
-
-
-def _check_inside(path: Path, x: npt.NDArray[Any], domain: Domain) -> None:
-    beyond = outside(x, domain)
-    if beyond.any():
-        first = int(beyond.argmax())
-        raise InputError(
-            f"{path}: {beyond.sum():,} of {len(x):,} samples are outside `bounds`, first the one at index {first:,}, "
-            f"whose numbers range from {x[first].min():g} to {x[first].max():g}. Widen the bounds, or scale the data "
-            "as the model expects them."
-        )
 
 
 def is_readable(name: str) -> bool:

@@ -45,14 +45,7 @@ def read_idx(content: bytes, where: str, axes: int) -> Idx:
 
     Guarantee: not more bytes are decompressed than the header of the file announces.
 
-    Parameters
-    ----------
-    content
-        Content of the file.
-    where
-        Name of the file, for error messages.
-    axes
-        Expected number of axes: 3 for images, 1 for labels.
+    `axes` is the expected number of axes: 3 for images, 1 for labels. `where` names the file in error messages.
 
     >>> read_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9]), "labels", 1).array.tolist()
     [7, 8, 9]
