@@ -295,7 +295,7 @@ class _Search:
         return fooled
 
     def _reference(self, turn: int) -> tuple[Tensor, Tensor]:
-        """Return reference number `turn` of each sample, with the sample's immutable features, and who has one."""
+        """Return reference number `turn` of each sample, with its immutable features, and which samples have one."""
         if self.order is None:
             self.order = references_by_class(self.network, self.start, self.y, self.norm)
         if turn >= self.order.shape[1]:
