@@ -98,12 +98,12 @@ def test_reads_memory_maps_in_parts_and_reports_progress(tmp_path, monkeypatch):
     assert reports == [(4, 10), (8, 10), (10, 10)]
 
 
-@pytest.mark.parametrize(("value", "said"), [(np.nan, "sample 9, feature 1"), (200, "sample 9 has 200 in feature 1")])
-def test_an_invalid_sample_is_named_by_its_position_in_the_whole(monkeypatch, value, said):
+@pytest.mark.parametrize(("value", "words"), [(np.nan, "sample 9, feature 1"), (200, "sample 9 has 200 in feature 1")])
+def test_an_invalid_sample_is_named_by_its_position_in_the_whole(monkeypatch, value, words):
     monkeypatch.setattr(module, "_CHECKED_AT_ONCE", 8)
     x = np.zeros((10, 2))
     x[9, 1] = value
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=words):
         measure(LinearClassifier(PAIR.weight, PAIR.bias, domain=Domain(0, 1)), x, [0] * 10, ExactLinear())
 
 

@@ -52,7 +52,7 @@ def test_confirmed_distances_are_too_small_no_more_often_than_alpha():
 
 
 def test_a_search_that_stops_before_the_boundary_is_not_confirmed(monkeypatch):
-    # Every vote is taken a hair before the boundary, where half of them look as if they had turned.
+    # Every vote is taken slightly before the boundary, where half of the votes name the other class.
     distances = np.linspace(0.3, 0.5, 60)
     model, x, y = half_space(distances, features=3)
     ends = dict(zip(sample_keys(x, y).tolist(), 0.99 * distances, strict=True))
@@ -64,7 +64,7 @@ def test_a_search_that_stops_before_the_boundary_is_not_confirmed(monkeypatch):
 
 
 def test_the_boundary_is_found_too_among_many_rivals_that_share_the_votes():
-    # With ever so many rivals close behind, the label has a plurality of votes and not their majority.
+    # With many rivals close behind, the label has a plurality of votes and no majority.
     weight = np.random.default_rng(0).normal(size=(200, 6))
     model = LinearClassifier(weight, np.zeros(200))
     x = 0.5 * weight[:4] / np.linalg.norm(weight[:4], axis=1, keepdims=True)

@@ -13,7 +13,7 @@ from fairmargin.attacks.losses import Loss, margin
 from fairmargin.attacks.survivors import BallAttack, Survivors
 from fairmargin.core.arrays import is_number
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import check_count
+from fairmargin.distances.gradient_search import check_count, positive
 from fairmargin.errors import InputError
 from fairmargin.perturbation.balls import Ball
 from fairmargin.perturbation.lengths import in_units, norm_of
@@ -100,9 +100,11 @@ class Squares:
         return taken, row.clamp(0, side - 1), column.clamp(0, side - 1)
 
     def _channel_signs(self, numbers: Tensor) -> Tensor:
+        """Return a sign for each channel."""
         return torch.where(numbers[:, 5:] < 0.5, -1.0, 1.0).to(numbers)[:, :, None]
 
     def _image(self, draws: Tensor) -> Tensor:
+        """Return one number per feature in the shape of an image."""
         features = self.channels * self.height * self.width
         return draws[:, :features].reshape(-1, self.channels, self.height, self.width)
 
@@ -141,9 +143,10 @@ class Columns:
         emptied = self._chosen(numbers[:, self.features : 2 * self.features], count)
         values = torch.where(taken, 2 * numbers[:, None, 2 * self.features :] - 1, 0.0)
         size = values.square().sum(dim=2, keepdim=True).sqrt()
-        return Moves(taken, values / torch.where(size > 0, size, 1.0), emptied)
+        return Moves(taken, values / positive(size), emptied)
 
     def _chosen(self, numbers: Tensor, count: int) -> Tensor:
+        """Return the mask of the columns with the smallest numbers."""
         limit = numbers.kthvalue(count, dim=1).values
         return (numbers <= limit[:, None])[:, None]
 
@@ -336,13 +339,14 @@ def _redistributed(delta: Tensor, moves: Moves, free: Tensor) -> Tensor:
 
 
 def _squared_length(delta: Tensor, where: Tensor) -> Tensor:
+    """Return the squared L2 length of the features in the mask, in each channel."""
     return torch.where(where, delta, 0.0).square().sum(dim=2, keepdim=True)
 
 
 def _unit(rows: Tensor) -> Tensor:
     """Scale rows to L2 length 1 along the last dimension. Rows of length 0 do not change."""
     size = norm_of(rows.reshape(-1, rows.shape[-1]), Norm.L2).reshape(*rows.shape[:-1], 1)
-    return rows / torch.where(size > 0, size, 1.0)
+    return rows / positive(size)
 
 
 @cache

@@ -135,6 +135,7 @@ class Survivors:
         return torch.as_tensor(rows, device=which.device)
 
     def _generators(self, which: Tensor, stream: int, part: int = 0) -> Iterator[np.random.Generator]:
+        """Yield the random generator of each sample."""
         for key in self.keys[which].tolist():
             yield np.random.Generator(np.random.Philox(key=[key % 2**64, _STREAMS + stream], counter=[0, 0, 0, part]))
 
@@ -144,6 +145,7 @@ class Survivors:
         return np.asarray(torch.where(moved, self.best.double(), self.exact).cpu().numpy())
 
     def _judge(self, x: Tensor, exact: Tensor, radius: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the inputs moved into their balls, whether each is misclassified, and their losses."""
         moved = Ball.around(exact, self.norm, radius, *self.box).admissible(x)
         scores = self.network.plain(moved)
         # Far from the data the scores can overflow; such an input does not count.
@@ -238,6 +240,7 @@ def open_network(model: Classifier, attack: Attack, shape: tuple[int, ...]) -> I
 
 
 def _network_of_scores(model: Any, attack: Attack, shape: tuple[int, ...]) -> Network:
+    """Return a network without gradients that evaluates the method `scores` of a model."""
     name, kind = type(attack).__name__, type(model).__name__
     if not callable(getattr(model, "scores", None)):
         raise ModelError(

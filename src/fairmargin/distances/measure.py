@@ -319,6 +319,7 @@ def _free_memory() -> int:
 
 
 def _array(x: Any) -> Any:
+    """Return samples without a shape as an array, or refuse them."""
     try:
         return np.asarray(x)
     except ValueError as error:

@@ -306,8 +306,8 @@ def before_measuring(changes):
     def progress(done, total):
         raise AssertionError("something was measured")
 
-    told = {} if "estimator" in changes else {"progress": progress}
-    adequacy(**{"model": PAIR, "x": X, "y": LABELS, "partition": SEX, "estimator": DeepFool()} | told | changes)
+    reported = {} if "estimator" in changes else {"progress": progress}
+    adequacy(**{"model": PAIR, "x": X, "y": LABELS, "partition": SEX, "estimator": DeepFool()} | reported | changes)
 
 
 def attacked(attack):

@@ -89,24 +89,12 @@ class Plumb(Search):
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """The searches of a shard's correctly classified samples.
+    """The searches of a shard's correctly classified samples, with one row per sample unless stated otherwise.
 
-    Tensors without an index in a method's arguments have one row for each of the samples `which`.
-
-    Parameters
-    ----------
-    start, y, keys, scores
-        The samples that are searched for, their classes, keys and scores.
-    which
-        Their positions in the shard.
-    closest, farthest
-        The points confirmed for all samples of the shard, and the largest distances evaluated.
-    saturated
-        Whether the gradients at the sample carry no information.
-    trials, best_trial
-        The number of references tried by saturated samples, and the best point and distance of these trials.
-    order
-        The rows of the references of each sample, nearest class first; None until it is needed.
+    `which` are the positions of the samples in the shard; `closest` and `farthest`, the points confirmed and the
+    largest distances evaluated, have one row per sample of the shard. `saturated` samples have gradients without
+    information; `trials` and `best_trial` are the number of references they tried and the best point and distance.
+    `order` holds the references of each sample, nearest class first; None until it is needed.
     """
 
     norm: Norm
@@ -307,7 +295,7 @@ class _Search:
         return fooled
 
     def _reference(self, turn: int) -> tuple[Tensor, Tensor]:
-        """Return reference number `turn` of each sample, with the sample's immutable features, and who has one."""
+        """Return reference number `turn` of each sample, with its immutable features, and which samples have one."""
         if self.order is None:
             self.order = references_by_class(self.network, self.start, self.y, self.norm)
         if turn >= self.order.shape[1]:

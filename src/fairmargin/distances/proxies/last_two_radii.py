@@ -65,4 +65,5 @@ class LastTwoRadii:
             return state.begun.distances(values, self.bound, self.norm, tried=state.farthest)
 
     def _deepfool(self) -> DeepFool:
+        """Return the search whose radii are averaged."""
         return DeepFool(self.norm, self.steps, self.rivals, published=True)

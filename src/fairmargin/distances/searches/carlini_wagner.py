@@ -137,16 +137,8 @@ def _next_price(low: Tensor, high: Tensor, *, published: bool) -> Tensor:
 class Descents:
     """The descents of a shard's samples.
 
-    Parameters
-    ----------
-    start, y
-        The samples that are searched for, and their classes.
-    price
-        The weight c of each sample.
-    value
-        The objective at the start for c = 1.
-    best
-        The nearest misclassified points found with any weight.
+    `price` is the weight c of each sample, `value` the objective at the start for c = 1, and `best` holds the nearest
+    misclassified points found with any weight.
     """
 
     settings: CarliniWagner
