@@ -1,4 +1,4 @@
-"""What a person, or the log of a long run, sees of the progress and of the results."""
+"""Progress and results as they are shown in a terminal or in the log of a long run."""
 
 import json
 import math
