@@ -119,11 +119,11 @@ def _starts(
             elif setting.source in grids:
                 paths[architecture] = str(start_from(grids[setting.source], architecture, shape, classes, path))
             else:
-                return {}, f"there are no weights to begin with: {setting.source} is not here"
+                return {}, f"there are no initial weights: {setting.source} is missing"
         except (InputError, ModelError) as error:  # other shapes, or no weights
             if place.scale == "paper":
                 raise  # its page names these networks: none may be left out
-            return {}, f"there are no weights to begin with: {error}"
+            return {}, f"there are no initial weights: {error}"
     return paths, ""
 
 
