@@ -235,9 +235,9 @@ def model_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
             if {-1, 1} <= set(of):
                 opposite.append(f"{each.title} {group}")
     remark = (
-        "σ by DeepFool. A network's sign is sure if the interval of σ over samples, corrected for all groups and "
-        "networks of the dataset, excludes 0 for every seed, with at least "
-        f"{_SURE} robust samples on both sides. That no group is found decides nothing."
+        "σ by DeepFool. A network's sign is sure if the interval of σ over samples, corrected for all groups "
+        f"and networks of the dataset, excludes 0 for every seed, with at least {_SURE} robust samples on both "
+        "sides. If no group is found, nothing is decided."
     )
     return [
         claim.found(

@@ -93,9 +93,8 @@ def _of_networks(each: Measured, setting: Setting, work: Effort) -> list[Picture
         Picture(
             f"sigma-{each.name}",
             f"{each.title}: σ of every group in every network after the first, middle and last epoch, mean over "
-            f"{len(each.seeds)} seeds. Red: less robust than the rest; blue: more; the strongest colours "
-            "begin at ±1. A white field without a number: nobody else is robust, so that there is no σ. "
-            f"{WARNING}",
+            f"{len(each.seeds)} seeds. Red: less robust than the rest; blue: more; the strongest colours begin "
+            f"at ±1. A white field without a number: no other sample is robust, so that there is no σ. {WARNING}",
             sigma_maps(maps),
         )
     ]

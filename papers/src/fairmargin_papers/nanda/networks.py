@@ -31,9 +31,9 @@ from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHere
 from fairmargin_papers.shared.trained import run_grid
 
 _ETHICS = (
-    "Predicting age, race or gender from a face is itself a flawed task: these data serve to test the method, their "
-    "categories are the datasets' coding and not people's own words, and whom an attacker would reach first is "
-    "knowledge of dual use. No face is shown."
+    "Predicting age, race or gender from a face is itself a flawed task: these data serve to test the method, "
+    "their categories are the datasets' coding and not people's own words, and knowledge of whom an attacker "
+    "would reach first can be misused. No face is shown."
 )
 
 
@@ -194,13 +194,14 @@ def _notes(assignment: Assignment, chosen: Sequence[Setting], found: Sequence[Me
             "smaller than the paper's."
         )
     notes.append(
-        "Rows of agreement: groups of one dataset are not independent, nor are networks measured on the same samples, "
-        "so that mean and interval are over datasets (Student's t), or over networks where there are fewer than three "
-        "datasets; the interval is never narrower than the binomial one of as many independent groups. Chance: two "
-        "independent signs with the same frequencies. Such a row holds if the share less chance, dataset by dataset, "
-        "lies above 0, over all samples and also over correct ones alone: mistakes that both sides share agree by "
-        "themselves. Whether the share is the printed one is another question; remarks say where it is not. Of a "
-        "partition into two groups one is counted, since the other's sign is the opposite."
+        "Rows of agreement: groups of one dataset are not independent, nor are networks measured on the same "
+        "samples, so that mean and interval are over datasets (Student's t), or over networks where there are "
+        "fewer than three datasets; the interval is never narrower than the binomial one of as many "
+        "independent groups. Chance: two independent signs with the same frequencies. Such a row holds if the "
+        "share less chance, dataset by dataset, lies above 0, over all samples and also over correct ones "
+        "alone: mistakes that both sides share agree without further reason. Whether the share is the printed "
+        "one is another question; remarks say where it is not. Of a partition into two groups one is counted, "
+        "since the other's sign is the opposite."
     )
     notes.append(
         "σ compares a group with all other samples together, and misclassified samples count with distance 0. "

@@ -122,8 +122,8 @@ def _gap_row(claim: Claim, change: Change) -> Claim:
     return claim.found(
         f"{change.name}: {_at_radius(change)}; relative gap {_arrow(relative, '.3f')}, {ratio.mean:.2f} times as wide",
         Decision(narrowed(change), ratio.interval),
-        remark=f"{_sign(change)} σ goes {_arrow(sigma, '+.3f')}. The area between both curves itself goes "
-        f"{_arrow(between, '.4f')} ({change.difference('between').text(1, 4)}). {change.setting.instead}",
+        remark=f"{_sign(change)} σ changes from {_arrow(sigma, '+.3f')}. The area between both curves itself changes "
+        f"from {_arrow(between, '.4f')} ({change.difference('between').text(1, 4)}). {change.setting.instead}",
     )
 
 
@@ -242,8 +242,8 @@ def _notes(asked: Sequence[Setting], changes: Sequence[Change], assignment: Assi
             "one of them lies above. Shares are of correct samples beyond τ, whose difference the regulariser "
             "reduces. The relative gap is the area between a group's curve and that of the rest, over the area "
             "below the rest's, so that it does not shrink merely because all distances do. Curves that cross "
-            "have a gap although σ, the difference of their areas, may be 0; and by chance alone no gap is "
-            "quite 0. Intervals (95 %, Student's t over seeds) are of after ÷ before, networks of the same "
+            "have a gap although σ, the difference of their areas, may be 0; and because of chance no gap is "
+            "exactly 0. Intervals (95 %, Student's t over seeds) are of after ÷ before, networks of the same "
             "seed, on the scale of logarithms; all seeds are measured on the same test samples. The paper "
             "shows the best of several α and τ; here both were fixed in advance. Five seeds instead of three, "
             "the quotient instead of the difference, and that the shares at τ must come nearer too, were "

@@ -45,7 +45,7 @@ _ROWS: tuple[tuple[int, str, str, str], ...] = (
         4,
         "Corollary 2, wider premise",
         "(ours) Boundary errors: the same order under the wider premise of Theorem 1.",
-        "Not proved in the paper; looked for counter-examples.",
+        "Not proved in the paper; counter-examples were searched for.",
     ),
     (5, "Theorem 2, order", "", ""),
     (
@@ -82,7 +82,7 @@ def run(assignment: Assignment) -> Findings:
     pictures = (
         Picture(
             "densities",
-            "Two classes with the fair, the natural and the robust threshold, and what each threshold costs "
+            "Two classes with the fair, the natural and the robust threshold, and the errors of each threshold "
             "(μ = 0 and 4, K = 1.5, ε = 0.5).",
             pair_densities(_SHOWN, _SHOWN_RADIUS),
         ),
