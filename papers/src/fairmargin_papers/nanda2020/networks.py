@@ -162,23 +162,19 @@ def _one_case(changes: Sequence[Change], role: str) -> list[Change]:
 
 def _trend_row(claim: Claim, changes: Sequence[Change]) -> Claim:
     verdicts = [narrowed(change) for change in changes]
-    said = "; ".join(
-        f"{change.setting.network} {_times(change)} ({verdict})"
-        for change, verdict in zip(changes, verdicts, strict=True)
-    )
+    said = []
+    for change, verdict in zip(changes, verdicts, strict=True):
+        ratio, points = change.ratio("relative"), change.difference("bias").times(100).signed(1)
+        numbers = f"{points} and {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+        said.append(f"{change.setting.network} {numbers} ({verdict})")
     narrower = sum(change.difference("bias").mean < 0 and change.ratio("relative").mean < 1 for change in changes)
     target = changes[0].target
     return claim.found(
         f"{target.group}, α = {target.weight:g}: narrower on average in {narrower} of {len(changes)} networks",
         by_all(verdicts),
-        remark=f"Points at τ, after less before, and the relative gap, after over before: {said}. The trend holds if "
-        "it holds in every network, and does not if it is refuted in one.",
+        remark=f"Points at τ, after less before, and the relative gap, after over before: {'; '.join(said)}. The trend "
+        "holds if it holds in every network, and does not if it is refuted in one.",
     )
-
-
-def _times(change: Change) -> str:
-    ratio, points = change.ratio("relative"), change.difference("bias").times(100)
-    return f"{points.signed(1)} and {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def _arrow(pair: tuple[float, float], how: str) -> str:

@@ -246,14 +246,17 @@ def sampled(assignment: Assignment, samples: int) -> list[Claim]:
             inside = Tally(inside.holding + within, inside.of + 1)
     assignment.progress("tran: thresholds audited", 3, 3)
     claim, rows = assignment.claims[5], []
+    thresholds = thresholds_of(_SAMPLED, _SAMPLED_RADIUS)
     for larger, smaller in (("robust", "natural"), ("natural", "fair")):
+        first, second = (float(np.asarray(_SAMPLED.mean_distance(thresholds[name]))) for name in (larger, smaller))
+        gain = first - second
         change = compare(found[smaller], found[larger], everyone, AuditSettings(resamples=plan.resamples))["all"].change
         rows.append(
             claim.found(
                 f"{larger} − {smaller}: {change.value:+.4f}".replace("-", "−"),
                 directed(change, "above"),
                 text=f"(ours) From samples: mean distances are larger at the {larger} than at the {smaller} threshold.",
-                printed=f"closed form {_gain(larger, smaller):+.4f}".replace("-", "−"),
+                printed=f"closed form {gain:+.4f}".replace("-", "−"),
                 remark="The same samples at both thresholds, paired; 95 % interval.",
             )
         )
@@ -267,9 +270,3 @@ def sampled(assignment: Assignment, samples: int) -> list[Claim]:
         )
     )
     return rows
-
-
-def _gain(larger: str, smaller: str) -> float:
-    at = thresholds_of(_SAMPLED, _SAMPLED_RADIUS)
-    first, second = (float(np.asarray(_SAMPLED.mean_distance(at[name]))) for name in (larger, smaller))
-    return first - second
