@@ -68,7 +68,7 @@ def gallery(
     if sensitive:
         caption = f"The same by sensitive attribute: logistic regression, exact distances, seed {seed}."
         pictures.append(Picture("attribute-curves", caption, group_curves(sensitive)))
-    pictures += [picture for each in found if each.networks for picture in _of_networks(each, by_name[each.name], work)]
+    pictures += [picture for each in found for picture in _of_networks(each, by_name[each.name], work)]
     pictures.append(
         Picture(
             "sign-agreement",
@@ -125,14 +125,11 @@ def comparisons(found: Sequence[Measured]) -> dict[str, tuple[Agreement, float |
 
 def _compared(found: Sequence[Measured]) -> dict[str, Agreement]:
     rows = {f"exact – {by}": exact_agreement(found, by) for by in (DEEPFOOL, CARLINI, SMOOTHING)}
-    trained = [each for each in found if each.networks]
-    if not trained:
-        return rows
     looks = {f"{DEEPFOOL} – {CARLINI}": ((DEEPFOOL, LAST), (CARLINI, LAST))}
     looks |= {f"{SMOOTHING} – {by}": ((SMOOTHING, LAST), (by, LAST)) for by in (DEEPFOOL, CARLINI)}
     looks |= {f"first – last epoch ({by})": ((by, FIRST), (by, LAST)) for by in (DEEPFOOL, CARLINI)}
     looks |= {f"middle – last epoch ({by})": ((by, MIDDLE), (by, LAST)) for by in (DEEPFOOL, CARLINI)}
-    return rows | {name: network_agreement(trained, *pair) for name, pair in looks.items()}
+    return rows | {name: network_agreement(found, *pair) for name, pair in looks.items()}
 
 
 def _pair(each: Measured, grid: StudyRun, seed: int) -> Picture:
