@@ -74,7 +74,7 @@ def test_it_starts_if_everything_is_there(here):
 @pytest.mark.parametrize(
     ("data", "studies", "words"),
     [
-        ({}, [study("cifar10", "deep_cnn")], ["cifar10 (no files of it)"]),
+        ({}, [study("cifar10", "deep_cnn")], ["cifar10 (no files)"]),
         (
             {"cifar10": (25_000, (3, 32, 32))},
             [study("cifar10", "deep_cnn")],
@@ -103,7 +103,7 @@ def test_it_starts_if_everything_is_there(here):
         (
             {"cifar10": (25_000, (3, 32, 32))},
             [study("cifar10", "deep_cnn", pretrained=("resnet18",)), study("mnist", "lenet5")],
-            ["cifar10 with all", "mnist (no files of it)", "ImageNet of resnet18"],
+            ["cifar10 with all", "mnist (no files)", "ImageNet of resnet18"],
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_what_is_missing_is_listed_in_one_sentence_with_a_way_on(here, data, stu
     with pytest.raises(InputError) as refusal:
         check_available("nanda", studies, None)
     sentence = str(refusal.value)
-    assert sentence.startswith("`--scale paper` of nanda cannot start, since it names what is not here: ")
+    assert sentence.startswith("`--scale paper` of nanda cannot start, because these are missing: ")
     assert all(word in sentence for word in words), sentence
     assert "--scale laptop" in sentence
     complete = len(data) == len(studies) and not any("samples" in word or "pixels" in word for word in words)
@@ -155,7 +155,7 @@ def test_without_data_the_command_refuses_and_writes_nothing(tmp_path, name):
     (tmp_path / "data").mkdir()
     asked = ("--scale", "paper", "--root", tmp_path / "data", "--out", tmp_path / "out")
     sentence = refused(fairmargin("reproduce", name, *asked))
-    assert "cifar10 (no files of it)" in sentence
+    assert "cifar10 (no files)" in sentence
     assert not (tmp_path / "out").exists()
 
 
@@ -170,7 +170,7 @@ def test_a_pretrained_network_that_is_lost_meanwhile_stops_the_run(tmp_path, mon
     with pytest.raises(ModelError, match="no weights"):
         nanda_networks._starts(given, cifar, {}, linear)
     paths, reason = nanda_networks._starts(replace(given, scale="laptop"), cifar, {}, linear)
-    assert (paths, reason) == ({}, "there are no weights to begin with: no weights")
+    assert (paths, reason) == ({}, "there are no initial weights: no weights")
 
 
 SECTIONS = study_sections(

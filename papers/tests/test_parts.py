@@ -9,9 +9,8 @@ from fairmargin.models.linear import LinearClassifier
 from fairmargin.training.methods.plain import ERM, AdvERM
 from fairmargin_papers.farmur.linear_distances import formulas
 from fairmargin_papers.nanda2020 import indicator
-from fairmargin_papers.shared.tally import Tally, counter_example, named, tally
+from fairmargin_papers.shared.tally import Tally, counter_example, tally_of
 from fairmargin_papers.theory.gaussian_pair import GaussianPair
-from fairmargin_papers.theory.statement import Statement
 from fairmargin_papers.tran.theory import settings_inside
 
 
@@ -43,7 +42,8 @@ def test_training_for_a_claim_leaves_the_global_random_numbers_alone():
 
 def test_every_setting_lies_inside_the_premise_of_the_first_theorem():
     low, high, spread, radius = settings_inside(300, seed=5).values()
-    order = named(GaussianPair(low, high, spread).statements(radius), "Theorem 1, order")
+    statements = GaussianPair(low, high, spread).statements(radius)
+    order = next(each for each in statements if each.name == "Theorem 1, order")
     assert np.asarray(order.premise_holds).all()
     assert (radius == 0).sum() == 30
     assert spread.max() > 10
@@ -51,7 +51,7 @@ def test_every_setting_lies_inside_the_premise_of_the_first_theorem():
 
 def test_settings_outside_of_a_premise_do_not_count():
     premise, conclusion = np.array([True, False, True, True]), np.array([True, False, False, True])
-    counted = tally(Statement("T", "", "", premise, conclusion))
+    counted = tally_of(premise, conclusion)
     assert counted == Tally(2, 3, 2)
     assert counted.verdict == "does not hold"
     assert counter_example(counted, {"K": np.array([1.0, 2.0, -3.5, 4.0])}) == "Counter-example: K = −3.5."

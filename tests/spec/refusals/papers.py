@@ -11,7 +11,6 @@ from fairmargin_papers.ma.measures import attack_number, share_of_cells
 from fairmargin_papers.nanda2020.gaps import gap_of
 from fairmargin_papers.shared.claims import Claim, Decision, by_direction, by_settings
 from fairmargin_papers.shared.paper import parse_scale
-from fairmargin_papers.shared.tally import named
 from fairmargin_papers.shared.trained import over_seeds, slope_over_seeds
 from fairmargin_papers.theory import GaussianClasses, GaussianPair, chance_beyond, mean_coin_gap
 from tests.spec.refusals import Refusal
@@ -62,7 +61,6 @@ REFUSALS = [
     Refusal(lambda _: by_settings(11, 10), "between 0 and all 10"),
     Refusal(lambda _: over_seeds([1.0, math.nan]), "one finite number per seed"),
     Refusal(lambda _: slope_over_seeds([0, 1], [[1.0]]), "one row per seed with 2 values"),
-    Refusal(lambda _: named([], "Theorem 1"), "no statement 'Theorem 1'"),
     Refusal(lambda _: share_of_cells(np.ones((3, 4))), "by seed, radius and cell"),
     Refusal(lambda _: attack_number("DeepFool"), "FGSM, PGD-20, C&W"),
     Refusal(

@@ -145,7 +145,7 @@ class Given:
 def find_given(assignment: Assignment) -> Given:
     """Measure the networks beside the folder of the data, or raise `NotPossibleHereError` if they are missing."""
     if assignment.scale == "smoke":
-        raise NotPossibleHereError("the smoke scale uses nothing but what comes with the package")
+        raise NotPossibleHereError("the smoke scale uses only data that come with the package")
     files = weight_files(assignment.root)
     sections = study_sections(
         data={"data": "mnist", "audit_per_group": assignment.by_scale(0, 100, 0)},
@@ -162,7 +162,7 @@ def find_given(assignment: Assignment) -> Given:
 def weight_files(root: Path | None) -> dict[str, Path]:
     """Return the files of both networks, which are in the folder `weights` beside the data."""
     if root is None:
-        raise NotPossibleHereError("the weights of others are looked for beside the data: give --root")
+        raise NotPossibleHereError("the weights of these networks are searched for beside the data: give --root")
     found = {name: Path(root).resolve().parent / "weights" / file for name, file in _FILES.items()}
     for path in found.values():
         if not path.is_file():

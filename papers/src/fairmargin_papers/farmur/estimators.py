@@ -72,9 +72,7 @@ def estimator_rows(claim: Claim, views: tuple[Views, ...], setting: Setting) -> 
                 _said(setting, name, ratio, size), near(ratio, 1.0, _ALIKE), remark=f"{remark} {setting.instead}"
             )
         )
-    if EQUATION_8 in setting.estimators:
-        found.append(_agreement_row(claim, views, setting))
-    return found
+    return [*found, _agreement_row(claim, views, setting)]
 
 
 def _said(setting: Setting, name: str, ratio: SeedMean, size: SeedMean) -> str:

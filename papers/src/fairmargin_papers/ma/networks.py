@@ -66,7 +66,7 @@ _DIFFERENCES = (
     "CIFAR-100 too.",
     "Four trainings of each network; the paper shows one.",
     "Weight decay, λ = 0.1 and augmentation are those of the published code; the batch size is not printed. The other "
-    "values of λ are ours, since the paper's appendix is not at hand.",
+    "values of λ are ours, since the paper's appendix is not available.",
     "VCRA is the population variance, less what the finite number of test samples adds to it.",
 )
 

@@ -73,14 +73,10 @@ def network_rows(
     what: str,
 ) -> list[Claim]:
     """Return rows 8 to 10, 12, 13, 15 and 16; `what` describes the networks."""
-    trained = [each for each in found if each.networks]
-    if not trained:
-        reason = next(iter(missing.values()), "no network was trained")
-        return [claims[number].untested(reason) for number in (8, 9, 10, 12, 13, 15, 16)]
     rows = []
     for number, first, second, names_attack, (agreeing, of), remark in _SIGNS:
         claim = claims[number]
-        both, narrow = (network_agreement(trained, first, second, over) for over in OVERS)
+        both, narrow = (network_agreement(found, first, second, over) for over in OVERS)
         rows.append(
             claim.found(
                 counted(both),
@@ -92,10 +88,10 @@ def network_rows(
         )
     return [
         *rows,
-        *smoothing_rows(claims[12], settings, trained, missing),
-        *face_rows(claims[13], trained, missing),
-        *noise_rows(claims[15], trained),
-        *model_rows(claims[16], trained),
+        *smoothing_rows(claims[12], settings, found, missing),
+        *face_rows(claims[13], found, missing),
+        *noise_rows(claims[15], found),
+        *model_rows(claims[16], found),
     ]
 
 
@@ -127,8 +123,7 @@ def smoothing_rows(
             text = f"Smoothing agrees with {by} on the sign of σ, {setting.title}."
             shown = f"{printed} %" if printed else ""
             if setting.name not in known:
-                reason = missing.get(setting.name, "no network is trained on it here")
-                rows.append(claim.untested(reason, text=text, printed=shown))
+                rows.append(claim.untested(missing[setting.name], text=text, printed=shown))
                 continue
             both, narrow = (
                 network_agreement([known[setting.name]], (SMOOTHING, LAST), (by, LAST), over) for over in OVERS
@@ -235,9 +230,9 @@ def model_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
             if {-1, 1} <= set(of):
                 opposite.append(f"{each.title} {group}")
     remark = (
-        "σ by DeepFool. A network's sign is sure if the interval of σ over samples, corrected for all groups and "
-        "networks of the dataset, excludes 0 for every seed, with at least "
-        f"{_SURE} robust samples on both sides. That no group is found decides nothing."
+        "σ by DeepFool. A network's sign is sure if the interval of σ over samples, corrected for all groups "
+        f"and networks of the dataset, excludes 0 for every seed, with at least {_SURE} robust samples on both "
+        "sides. If no group is found, nothing is decided."
     )
     return [
         claim.found(

@@ -68,7 +68,7 @@ def gallery(
     if sensitive:
         caption = f"The same by sensitive attribute: logistic regression, exact distances, seed {seed}."
         pictures.append(Picture("attribute-curves", caption, group_curves(sensitive)))
-    pictures += [picture for each in found if each.networks for picture in _of_networks(each, by_name[each.name], work)]
+    pictures += [picture for each in found for picture in _of_networks(each, by_name[each.name], work)]
     pictures.append(
         Picture(
             "sign-agreement",
@@ -93,9 +93,8 @@ def _of_networks(each: Measured, setting: Setting, work: Effort) -> list[Picture
         Picture(
             f"sigma-{each.name}",
             f"{each.title}: σ of every group in every network after the first, middle and last epoch, mean over "
-            f"{len(each.seeds)} seeds. Red: less robust than the rest; blue: more; the strongest colours "
-            "begin at ±1. A white field without a number: nobody else is robust, so that there is no σ. "
-            f"{WARNING}",
+            f"{len(each.seeds)} seeds. Red: less robust than the rest; blue: more; the strongest colours begin "
+            f"at ±1. A white field without a number: no other sample is robust, so that there is no σ. {WARNING}",
             sigma_maps(maps),
         )
     ]
@@ -126,14 +125,11 @@ def comparisons(found: Sequence[Measured]) -> dict[str, tuple[Agreement, float |
 
 def _compared(found: Sequence[Measured]) -> dict[str, Agreement]:
     rows = {f"exact – {by}": exact_agreement(found, by) for by in (DEEPFOOL, CARLINI, SMOOTHING)}
-    trained = [each for each in found if each.networks]
-    if not trained:
-        return rows
     looks = {f"{DEEPFOOL} – {CARLINI}": ((DEEPFOOL, LAST), (CARLINI, LAST))}
     looks |= {f"{SMOOTHING} – {by}": ((SMOOTHING, LAST), (by, LAST)) for by in (DEEPFOOL, CARLINI)}
     looks |= {f"first – last epoch ({by})": ((by, FIRST), (by, LAST)) for by in (DEEPFOOL, CARLINI)}
     looks |= {f"middle – last epoch ({by})": ((by, MIDDLE), (by, LAST)) for by in (DEEPFOOL, CARLINI)}
-    return rows | {name: network_agreement(trained, *pair) for name, pair in looks.items()}
+    return rows | {name: network_agreement(found, *pair) for name, pair in looks.items()}
 
 
 def _pair(each: Measured, grid: StudyRun, seed: int) -> Picture:

@@ -108,8 +108,8 @@ def median_rows(
 
 def _how_compared(setting: Setting) -> str:
     said = [
-        f"It counts as the printed one within {_CLOSE:.0%}; the paper does not say how long it trains, on which the "
-        "median depends."
+        f"It counts as equal to the printed one within {_CLOSE:.0%}; the paper does not say how long it trains, "
+        "on which the median depends."
     ]
     if setting.std != 1:
         said.append(
@@ -245,7 +245,7 @@ def smoothing_rows(claim: Claim, found: Sequence[Measured]) -> list[Claim]:
             near(both.difference, 0.08, _TOLERANCE),
             text="Mean over groups of the exact σ less σ by smoothing.",
             printed="0.08 (variance 0.19)",
-            remark=f"Interval over {both.units}. It counts as the printed one within ±{_TOLERANCE:g}.",
+            remark=f"Interval over {both.units}. It counts as equal to the printed one within ±{_TOLERANCE:g}.",
         ),
     ]
 

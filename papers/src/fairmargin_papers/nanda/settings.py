@@ -28,7 +28,7 @@ class Setting:
     sensitive: tuple[str, ...] = ()  # partitions by a sensitive attribute
     median: float = float("nan")  # printed median distance under logistic regression
     linear: Mapping[str, Any] = field(default_factory=dict)  # options of the data of logistic regressions
-    data: Mapping[str, Any] = field(default_factory=dict)  # options of the data of networks; empty for no networks
+    data: Mapping[str, Any] = field(default_factory=dict)  # options of the data of networks
     scratch: tuple[str, ...] = ()  # architectures that start with random weights
     warm: tuple[str, ...] = ()  # architectures that start with weights trained on `source`
     source: str = ""  # a dataset, or "imagenet" for public weights

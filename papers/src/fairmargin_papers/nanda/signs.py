@@ -33,14 +33,13 @@ class Measured:
     seeds: tuple[int, ...]  # of all trainings
     linear_partitions: tuple[Partition, ...]  # groups of the samples on which logistic regressions are measured
     linear: Callable[[int, str], Distances]  # of the logistic regression of a seed, by an estimator
-    partitions: tuple[Partition, ...] = ()  # groups of the samples on which networks are measured
-    networks: tuple[str, ...] = ()
-    warm: tuple[str, ...] = ()  # networks that started with weights trained on other data
-    look: Callable[[str, int, str, str], Distances] | None = None  # of a network of a seed, by estimator and epoch
+    partitions: tuple[Partition, ...]  # groups of the samples on which networks are measured
+    networks: tuple[str, ...]
+    warm: tuple[str, ...]  # networks that started with weights trained on other data
+    look: Callable[[str, int, str, str], Distances]  # of a network of a seed, by estimator and epoch
 
     def distances(self, network: str, seed: int, by: str, epoch: str = "last") -> Distances:
         """Return the distances of a network of a seed, by an estimator, after an epoch."""
-        assert self.look is not None
         return self.look(network, seed, by, epoch)
 
 

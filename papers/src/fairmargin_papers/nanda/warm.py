@@ -40,7 +40,9 @@ def start_from(grid: StudyRun, architecture: str, shape: Sequence[int], classes:
     data = source.prepared.job.data
     known = tuple(data.training.x.shape[1:])
     if known != tuple(shape):
-        raise InputError(f"Weights learnt on samples of shape {known} cannot begin a training on {shape}.")
+        raise InputError(
+            f"Weights trained on samples of shape {known} cannot be the initial weights for shape {shape}."
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_HEAD_SEED)
         taught = build_architecture(architecture, shape, data.outputs)
@@ -80,7 +82,7 @@ def warm_rows(claim: Claim, found: Sequence[Measured], reason: str) -> list[Clai
     faces = [each for each in found if each.warm]
     measured = next((each for each in faces if each.name == "utkface"), faces[0] if faces else None)
     if measured is None:
-        return [claim.untested(reason or "no network that began with weights learnt elsewhere was trained")]
+        return [claim.untested(reason or "no network with initial weights from other data was trained")]
     classes = [part for part in measured.partitions if part.name == "class"]
     others = [part for part in measured.partitions if part.name != "class"]
     rows = [row for parts in (classes, others) if parts for row in _early_rows(claim, measured, parts)]

@@ -122,8 +122,8 @@ def _gap_row(claim: Claim, change: Change) -> Claim:
     return claim.found(
         f"{change.name}: {_at_radius(change)}; relative gap {_arrow(relative, '.3f')}, {ratio.mean:.2f} times as wide",
         Decision(narrowed(change), ratio.interval),
-        remark=f"{_sign(change)} σ goes {_arrow(sigma, '+.3f')}. The area between both curves itself goes "
-        f"{_arrow(between, '.4f')} ({change.difference('between').text(1, 4)}). {change.setting.instead}",
+        remark=f"{_sign(change)} σ changes from {_arrow(sigma, '+.3f')}. The area between both curves itself changes "
+        f"from {_arrow(between, '.4f')} ({change.difference('between').text(1, 4)}). {change.setting.instead}",
     )
 
 
@@ -162,23 +162,19 @@ def _one_case(changes: Sequence[Change], role: str) -> list[Change]:
 
 def _trend_row(claim: Claim, changes: Sequence[Change]) -> Claim:
     verdicts = [narrowed(change) for change in changes]
-    said = "; ".join(
-        f"{change.setting.network} {_times(change)} ({verdict})"
-        for change, verdict in zip(changes, verdicts, strict=True)
-    )
+    said = []
+    for change, verdict in zip(changes, verdicts, strict=True):
+        ratio, points = change.ratio("relative"), change.difference("bias").times(100).signed(1)
+        numbers = f"{points} and {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+        said.append(f"{change.setting.network} {numbers} ({verdict})")
     narrower = sum(change.difference("bias").mean < 0 and change.ratio("relative").mean < 1 for change in changes)
     target = changes[0].target
     return claim.found(
         f"{target.group}, α = {target.weight:g}: narrower on average in {narrower} of {len(changes)} networks",
         by_all(verdicts),
-        remark=f"Points at τ, after less before, and the relative gap, after over before: {said}. The trend holds if "
-        "it holds in every network, and does not if it is refuted in one.",
+        remark=f"Points at τ, after less before, and the relative gap, after over before: {'; '.join(said)}. The trend "
+        "holds if it holds in every network, and does not if it is refuted in one.",
     )
-
-
-def _times(change: Change) -> str:
-    ratio, points = change.ratio("relative"), change.difference("bias").times(100)
-    return f"{points.signed(1)} and {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def _arrow(pair: tuple[float, float], how: str) -> str:
@@ -242,8 +238,8 @@ def _notes(asked: Sequence[Setting], changes: Sequence[Change], assignment: Assi
             "one of them lies above. Shares are of correct samples beyond τ, whose difference the regulariser "
             "reduces. The relative gap is the area between a group's curve and that of the rest, over the area "
             "below the rest's, so that it does not shrink merely because all distances do. Curves that cross "
-            "have a gap although σ, the difference of their areas, may be 0; and by chance alone no gap is "
-            "quite 0. Intervals (95 %, Student's t over seeds) are of after ÷ before, networks of the same "
+            "have a gap although σ, the difference of their areas, may be 0; and because of chance no gap is "
+            "exactly 0. Intervals (95 %, Student's t over seeds) are of after ÷ before, networks of the same "
             "seed, on the scale of logarithms; all seeds are measured on the same test samples. The paper "
             "shows the best of several α and τ; here both were fixed in advance. Five seeds instead of three, "
             "the quotient instead of the difference, and that the shares at τ must come nearer too, were "

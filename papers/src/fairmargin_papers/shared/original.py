@@ -37,8 +37,8 @@ def check_available(paper: str, studies: Sequence[Original], root: Path | None, 
     missing += _missing_weights(studies, fetch=not missing)
     if missing:
         raise InputError(
-            f"`--scale paper` of {paper} cannot start, since it names what is not here: {'; '.join(missing)}. Supply "
-            "these (datasets with --root), or use --scale laptop, which says which smaller networks and data it uses."
+            f"`--scale paper` of {paper} cannot start, because these are missing: {'; '.join(missing)}. Provide them "
+            "(datasets with --root), or use --scale laptop, whose page lists its smaller networks and data."
         )
 
 
@@ -51,7 +51,7 @@ def _missing_data(studies: Sequence[Original], root: Path | None, progress: Prog
         try:
             found = load(name, root=root, size=None if official else size, progress=progress)
         except MissingDataError:
-            lack = f"{name} (no files of it)"
+            lack = f"{name} (no files)"
         except FairmarginError as error:
             lack = f"{name} ({_clause(error)})"
         else:

@@ -74,7 +74,7 @@ def markdown(shown: Shown) -> str:
         "",
         paper.reference,
         "",
-        f"Made by `{shown.command}`, as it came out. "
+        f"Written by `{shown.command}`. "
         + ", ".join(f"{name} {number}" for name, number in sorted(shown.versions.items()))
         + ".",
         "",

@@ -16,7 +16,7 @@ from fairmargin_papers.shared.page import Shown, read_page, write_page
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Paper, Part, Picture, Scale
 
 NOT_REACHED = "the run was stopped before this part"
-_NOT_HERE = "not with the data and machines at hand"
+_NOT_HERE = "not possible with the available data and machines"
 _NO_PART = "no part of this command trains the networks for it yet"
 
 
@@ -58,7 +58,7 @@ def reproduce(
     out
         A folder; pages of several papers may share it.
     progress
-        Called with (what is being done, how much is done, of how much).
+        Called with (name of the step, units done, total units).
     engine
         Where trainings and measurements run, in this process if None. The numbers do not depend on it.
     root
@@ -66,8 +66,7 @@ def reproduce(
     """
     if root is not None and not Path(root).is_dir():
         raise InputError(
-            f"There is no folder '{root}' of datasets (--root, `root=`). Name the one in which they lie, or leave it "
-            "out."
+            f"There is no folder '{root}' (--root, `root=`). Give the folder of the datasets, or leave it out."
         )
     refuse_links([Path(out) / paper.name, *folders_below(Path(out) / paper.name)])
     found: dict[str, Findings] = {}
@@ -102,8 +101,8 @@ def _reached_before(paper: Paper, scale: Scale, out: Path) -> int:
         return 0
     if there["scale"] != scale:
         raise InputError(
-            f"'{out / paper.name}.md' holds what came out at --scale {there['scale']}, and --scale {scale} would write "
-            f"over it. Name another folder with --out, or --scale {there['scale']} to go on there."
+            f"'{out / paper.name}.md' has the results of --scale {there['scale']}, which --scale {scale} would "
+            f"overwrite. Give another folder with --out, or --scale {there['scale']} to continue there."
         )
     return _reached(row["remark"] for row in there["claims"])
 

@@ -1,13 +1,12 @@
 """Counts of the settings of a theorem's parameters in which it holds."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.progress import Count
-from fairmargin.errors import InputError
 from fairmargin_papers.shared.claims import Verdict, by_settings
 from fairmargin_papers.theory.statement import Statement
 
@@ -31,29 +30,15 @@ class Tally:
         return f"{self.holding:,} of {self.of:,} settings"
 
 
-def tally(statement: Statement) -> Tally:
-    """Count the settings of a statement.
+def tally_of(premise: Bools, conclusion: Bools) -> Tally:
+    """Count settings from the premise and the conclusion of a statement in each of them.
 
-    >>> print(tally(Statement("T", "", "", np.array([True, True, False]), np.array([True, False, False]))))
+    >>> print(tally_of(np.array([True, True, False]), np.array([True, False, False])))
     1 of 2 settings
     """
-    premise, conclusion = np.broadcast_arrays(statement.premise_holds, statement.conclusion_holds)
-    return tally_of(premise.ravel(), conclusion.ravel())
-
-
-def tally_of(premise: Bools, conclusion: Bools) -> Tally:
-    """Count the settings from two lists of answers."""
     failing = premise & ~conclusion
     first = int(failing.argmax()) if failing.any() else -1
     return Tally(int((premise & conclusion).sum()), int(premise.sum()), first)
-
-
-def named(statements: Sequence[Statement], name: str) -> Statement:
-    """Return the statement of that name."""
-    for statement in statements:
-        if statement.name == name:
-            return statement
-    raise InputError(f"There is no statement {name!r} among {[statement.name for statement in statements]}.")
 
 
 def counter_example(found: Tally, values: Settings) -> str:

@@ -154,7 +154,7 @@ def _against_natural_accuracy(forms: ClassForms, train: Floats, test: Floats) ->
         "VCRA(adversarially trained) ≥ VCA(naturally trained)",
         _radii_of_5_7(forms, train, test),
         _not_below(forms, (train, test), (_ZERO, _ZERO)),
-        "Only what the main text says of it was at hand (“similar to Theorem 5.7”). It holds wherever σ₊ = σ₋ and "
+        "Only its description in the main text was available (“similar to Theorem 5.7”). It holds wherever σ₊ = σ₋ and "
         "ε_test ≤ μ₊+μ₋; beyond that, a test so strong that it fools everyone leaves no difference.",
     )
 

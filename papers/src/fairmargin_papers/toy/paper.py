@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fairmargin.analyses.audit import audit
-from fairmargin.core.arrays import Bools
 from fairmargin.core.distances import Distances
 from fairmargin.data.card import Split
 from fairmargin.data.dataset import Dataset
@@ -77,7 +76,8 @@ def _two_classifiers(claim: Claim) -> tuple[Claim, Figure]:
     perfect = []
     for name, linear in zip("AB", round_cross_classifiers(), strict=True):
         distances = measure(linear, toy.x, toy.y, ExactLinear(), progress=False)
-        perfect.append(Perfect(name, distances, {shape: _attacked(distances, which) for shape, which in shapes}))
+        near = distances.values <= ROUND_CROSS_BUDGET
+        perfect.append(Perfect(name, distances, {shape: float(near[which].mean()) for shape, which in shapes}))
     accuracy = min(float(each.distances.correct.mean()) for each in perfect)
     biased, fair = ((each.attacked["round"], each.attacked["cross"]) for each in perfect)
     as_printed = accuracy == 1 and np.allclose((*biased, *fair), (0.7, 0.3, 0.3, 0.3), atol=1e-12)
@@ -89,10 +89,6 @@ def _two_classifiers(claim: Claim) -> tuple[Claim, Figure]:
         "these are all points.",
     )
     return row, two_classifiers_picture(toy, perfect, ROUND_CROSS_BUDGET)
-
-
-def _attacked(distances: Distances, which: Bools) -> float:
-    return float((distances.values[which] <= ROUND_CROSS_BUDGET).mean())
 
 
 def _three_classes(assignment: Assignment) -> tuple[Claim, Figure, str]:
@@ -143,9 +139,10 @@ def _fit(whole: Dataset, plan: AuditSettings) -> _Fit:
     distances = measure(model, test.x, test.y, ExactLinear(), progress=False)
     classes = test.partition("class")
     sigma = next(row for row in audit(distances, classes, plan) if row.group == _WEAK).sigma_alone
-    shares = {name: _accuracy(distances.correct[which]) for name, which in classes}
-    alike = max(low for _, low, _ in shares.values()) <= min(high for _, _, high in shares.values())
-    return _Fit(model, test, distances, sigma, {name: share for name, (share, _, _) in shares.items()}, alike)
+    hits = {name: distances.correct[which] for name, which in classes}
+    limits = [binomial_interval(int(each.sum()), len(each), 0.95) for each in hits.values()]
+    alike = max(low for low, _ in limits) <= min(high for _, high in limits)
+    return _Fit(model, test, distances, sigma, {name: float(each.mean()) for name, each in hits.items()}, alike)
 
 
 def _fitted(train: Dataset) -> LinearClassifier:
@@ -154,10 +151,6 @@ def _fitted(train: Dataset) -> LinearClassifier:
     model = as_classifier(LogisticRegression(max_iter=1_000).fit(np.asarray(train.x), np.asarray(train.y)))
     assert isinstance(model, LinearClassifier)
     return model
-
-
-def _accuracy(hits: Bools) -> tuple[float, float, float]:
-    return float(hits.mean()), *binomial_interval(int(hits.sum()), len(hits), 0.95)
 
 
 REFERENCE = (

@@ -81,11 +81,12 @@ def fair_against_plain(claim: Claim, sweep: Sweep) -> list[Claim]:
     difference = over_seeds(more.mean(axis=(1, 2)))
     cells = more.mean(axis=0)
     i, j = np.unravel_index(int(cells.argmax()), cells.shape)
+    most = f"{cells[i, j]:+.1f}".replace("-", "−")
     lost = _PERCENT * (curves.boundary / np.maximum(1 - curves.natural, 1e-12)[:, :, None]).mean(axis=2)
     among = over_seeds(lost[:, fair].mean(axis=1) - lost[:, 0])
     return [
         claim.found(
-            f"{_signed(difference, '%')} points on average over λ and ε; at most {_plus(float(cells[i, j]), 1)} "
+            f"{_signed(difference, '%')} points on average over λ and ε; at most {most} "
             f"(λ = {curves.weights[fair[int(i)]]:g}, ε = {sweep.plan.subject.radii[int(j)]})",
             directed(difference, "above"),
             text=texts[0],
@@ -152,20 +153,12 @@ def _left_out(curves: Curves, how: str = "") -> str:
 
 
 def _path(words: str, unit: str, values: Floats, weights: list[float]) -> str:
-    path = " → ".join(_short(float(mean), unit) for mean in values.mean(axis=0))
+    path = " → ".join(f"{mean:.{1 if unit == '%' else 3}f}" for mean in values.mean(axis=0))
     return f"{words} {path}{unit and ' ' + unit} at λ = {_listed(weights)}"
 
 
 def _signed(mean: SeedMean, unit: str) -> str:
     return mean.signed(1 if unit == "%" else 3)
-
-
-def _plus(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", "−")
-
-
-def _short(value: float, unit: str) -> str:
-    return f"{value:.1f}" if unit == "%" else f"{value:.3f}"
 
 
 def _listed(weights: list[float]) -> str:

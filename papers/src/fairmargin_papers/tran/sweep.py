@@ -226,13 +226,9 @@ def _curves(
 
 
 def _correct(grid: StudyRun, method: str) -> Bools:
-    return np.asarray(grid.outcome(method=method, radius=_first_radius(grid)).correct)
-
-
-def _first_radius(grid: StudyRun) -> float:
     assert grid.study.grid is not None
     (attack,) = grid.study.grid.attack.values()
-    return attack.radius[0]
+    return np.asarray(grid.outcome(method=method, radius=attack.radius[0]).correct)
 
 
 def _boundary(grid: StudyRun, method: str, radius: str) -> float:
