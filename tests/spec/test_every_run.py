@@ -126,7 +126,7 @@ def test_a_run_that_is_interrupted_and_killed_ends_with_the_results_of_an_undist
     assert err.strip() == "Stopped. Everything measured so far is kept: the same command continues from here."
     store = Store.open(run, create=False)
     with store.lock():  # the lock was released
-        assert all(map(store.verified, store.keys()))
+        assert all(len(store.read(key)) for key in list(store.keys()))  # a damaged shard would be an error
 
     process = start_and_wait_for_progress(command, folder, run)
     process.kill()
