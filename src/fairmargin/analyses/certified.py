@@ -293,7 +293,7 @@ class Certified(GroupTable[CertifiedGroup]):
         ]
 
     def contradiction(self) -> str:
-        """Return why this cannot be what was written; empty if it can."""
+        """Return why these values cannot be a stored result; empty if they can."""
         if not self.groups:
             return "there are no groups"
         if any(tuple(share.radius for share in row.shares) != self.radii for row in self):

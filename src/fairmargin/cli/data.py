@@ -160,7 +160,7 @@ def _grid(rows: "tuple[tuple[str, str], ...]") -> Table:
 
 
 def _counts(dataset: "Dataset") -> dict[str, dict[str, int]]:
-    """Return samples by class and by every attribute; classes and groups without a sample are left out."""
+    """Count the samples of each class and of each group of every attribute; those without samples are left out."""
     partitions = {what: dataset.partition(what) for what in ("class", *dataset.attributes)}
     counts = {what: dict(zip(p.labels, p.sizes.tolist(), strict=True)) for what, p in partitions.items()}
     if dataset.class_names:  # in the order of their numbers, which is that of a network's outputs

@@ -21,7 +21,8 @@ class Largest:
     Parameters
     ----------
     members
-        Flat positions in a channel of the values of each window, with shape (values, windows); −1 for padding.
+        The values of each window, as their positions in the flattened channel: an array of shape (values per window,
+        windows), with −1 for padding.
     """
 
     members: Tensor
@@ -67,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layers:
-    """The steps of a model in order; the value of the last step are the scores.
+    """The steps of a model in order; the values of the last step are the scores.
 
     Parameters
     ----------

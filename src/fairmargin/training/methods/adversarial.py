@@ -47,7 +47,7 @@ def by_cross_entropy(method: Attacking) -> Ascent:
 
 
 def by_divergence(method: Attacking) -> Ascent:
-    """Return TRADES' attack: up the divergence, starting beside the sample."""
+    """Return the attack of TRADES: gradient ascent on the KL divergence, from a random point next to the sample."""
     return Ascent(method.radius, method.steps, method.step, method.norm, start="gaussian", loss="kl")
 
 
