@@ -142,7 +142,7 @@ TEXTS = [
     ("deepfool+fmn:norm=linf", "`fmn` measures in L∞, `deepfool` in L2"),
     ("deepfool+exact_linear", "'deepfool+exact_linear': `exact_linear` needs more from a model; Use it alone"),
     *((f"deepfool+{name}", f"`{name}` is a proxy; cannot be joined by +") for name in sorted(PROXIES)),
-    *((f"deepfool+{name}", f"`{name}` is a lower bound, and + joins upper bounds") for name in CERTIFICATES),
+    *((f"deepfool+{name}", f"`{name}` is a lower bound, and + joins upper bounds") for name in sorted(CERTIFICATES)),
 ]
 
 # Samples, labels and models -------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ REFUSALS = [
             ),
             *(
                 (ESTIMATORS[name](), f"`{ESTIMATORS[name].__name__}` is a certificate: it proves")
-                for name in CERTIFICATES
+                for name in sorted(CERTIFICATES)
             ),
             (Own(), "does not return the inputs"),
             (Tightest(DeepFool(), Predicting()), "does not return the inputs"),
