@@ -402,7 +402,11 @@ def _contradiction(lower: Distances, upper: Distances, crossed: Bools) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compared:
-    """One group against its rest with the bounds least and most in its favour."""
+    """Two comparisons of a group with its rest.
+
+    `least` uses the lower bounds of the group and the upper bounds of the rest, `most` the upper bounds of the group
+    and the lower bounds of the rest. The truth lies between both.
+    """
 
     least: tuple[GroupMeans, Contrasts]
     most: tuple[GroupMeans, Contrasts]

@@ -86,7 +86,7 @@ def decimals_for(values: Sequence[float]) -> int:
 
 
 def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
-    """Return a distance with its interval. A number that its column's decimals would make 0 has decimals of its own."""
+    """Return a distance with its interval. Numbers that `decimals` decimals would round to 0 are shown with more."""
 
     def shown(value: float) -> str:
         text = fixed(value, decimals, signed=signed)

@@ -38,12 +38,12 @@ def data(
 ) -> None:
     """Show what one should know of a dataset: classes, groups, split, licence, ethics, and where its files belong.
 
-    Where the files are found it also counts samples, classes and groups. Where they are not, it says which file to
-    put where, and that is no failure; only a --root that does not hold them is.
+    If the files are found, samples, classes and groups are counted too. If they are not found, the command says which
+    file to put where and exits with 0; it fails only if a given --root does not contain them.
 
     Examples:
 
-    [dim]# every dataset, a line each[/]
+    [dim]# all datasets, one line each[/]
     fairmargin data
 
     fairmargin data digits

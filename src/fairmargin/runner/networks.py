@@ -56,12 +56,12 @@ Found = tuple[StoredResult, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A model of a study.
+    """A model of a study, with its training if it is trained by the study.
 
     Parameters
     ----------
     member
-        Its options.
+        The options of the model, its data, its training and its measurements.
     given
         The model with its samples; None if the model is trained.
     prepared
@@ -78,7 +78,7 @@ class Model:
 
     @property
     def samples(self) -> Case:
-        """The samples on which it is measured; without a model if it is trained."""
+        """The samples on which the model is measured; the case contains no classifier if the model is trained."""
         if self.given is not None:
             return self.given
         assert self.prepared is not None
@@ -86,7 +86,7 @@ class Model:
 
     @property
     def dataset(self) -> Dataset | None:
-        """The samples on which it is measured; None if it is not."""
+        """The dataset on which the model is measured; None if it is not measured."""
         if self.given is not None:
             return self.given.subject.dataset if self.given.subject else None
         return None if self.prepared is None else self.prepared.audited

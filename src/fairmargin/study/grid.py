@@ -136,7 +136,7 @@ class Grid(Options):
         self._check_selections()
         members = list(members_of(self))
         if not members:
-            raise InputError("No model goes with any of the data: look at the fields `data` and `models`.")
+            raise InputError("No model is used with any of the data: check the fields `data` and `models`.")
         for member in members:
             _check_measurements(member)
         return self

@@ -130,12 +130,15 @@ class Study(RunOptions):
         asked = self.audit is not None or self.epochs != EpochOptions()
         if asked and not self.epochs.audit_epochs:
             raise InputError(
-                "What to audit is said, but not when: add {audit_epochs}, for instance first,middle,last.",
+                "Options of an audit are given, but not the epochs that it measures: add {audit_epochs}, for instance "
+                "first,middle,last.",
                 others=("audit_epochs",),
             )
         if self.attack is not None and not self.epochs.audit_epochs:
             raise InputError(
-                "What to attack is said, but not when: add {audit_epochs}, for instance last.", others=("audit_epochs",)
+                "Options of an attack are given, but not the epochs that it measures: add {audit_epochs}, for instance "
+                "last.",
+                others=("audit_epochs",),
             )
 
     def _refuse_idle(self) -> None:

@@ -75,7 +75,7 @@ FILES: list[tuple[Any, ...]] = [
     ({"train": {"erm": {"epochs": True}}}, "[train.erm]: `epochs` must be a whole number", "epochs"),
     ({"train": {"erm": {"epochs": "ten"}}}, "[train.erm]: `epochs` must be a whole number; given 'ten'", "epochs"),
     ({"train": {"erm": {"epochs": 1, "batch": 1e99}}}, "[train.erm]: `batch` must be a whole number", "batch"),
-    ({"train": {"erm": {}}}, "[train.erm]: How long is to be trained? Give `epochs`, or `settings_of` a paper."),
+    ({"train": {"erm": {}}}, "[train.erm]: The number of epochs is missing: give `epochs`, or `settings_of` a paper."),
     ({"train": {"erm": {"epochs": 2, "rate": -1}}}, "[train.erm]: `rate` must", "rate"),
     ({"train": {"erm": {"epochs": 2, "arch": "lenet5"}}}, "[train.erm]: `arch` goes into a model's section", "arch"),
     (
@@ -116,7 +116,7 @@ FILES: list[tuple[Any, ...]] = [
             "data": {"digits": {}, "more": {}},
             "train": {"erm": {"epochs": 1, "data": "digits"}},
         },
-        "No model goes with any of the data",
+        "No model is used with any of the data",
     ),
     (
         {"audit": {"a": {"estimator": "ddn"}, "b": {"estimator": ["ddn", "fmn"], "confidence": 0.9}}},
@@ -181,7 +181,7 @@ REFUSALS = [
     ),
     Refusal(lambda _: AuditOptions(target="samples"), "goes with `precision` and has no effect here", "target"),
     Refusal(lambda _: AuditOptions(precision=3), "must lie between 0 and 1, as in 0.03", "precision"),
-    Refusal(lambda _: TrainOptions(rate=0.1), "How long is to be trained?"),
+    Refusal(lambda _: TrainOptions(rate=0.1), "The number of epochs is missing"),
     Refusal(lambda _: TrainOptions(epochs=0), "must be 1 or more", "epochs"),
     Refusal(lambda _: TrainOptions(epochs=1, validation="0", patience=3), "watches validation data", "patience"),
     Refusal(lambda _: TrainOptions(epochs=1, schedule="steps:half"), "Cannot read the schedule"),

@@ -91,7 +91,7 @@ class Layers:
 
     @property
     def bent(self) -> int:
-        """The number of values that enter a ReLU or a maximum."""
+        """The number of values that enter a ReLU or a maximum, the steps that are not linear."""
         sizes = [math.prod(self.shape), *(step.size for step in self.steps)]
         bending = (step for step in self.steps if isinstance(step.kind, (Rectified, Largest)))
         return sum(sizes[step.sources[0]] for step in bending)
