@@ -297,7 +297,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
 
 
 def more_of(budgets: Sequence[str]) -> str:
-    """Name what a larger budget is, from the names of the budgets.
+    """Return in words what a larger budget means, judged by the names of the budgets.
 
     >>> more_of(["50 steps", "100 steps"]), more_of(["budget 1", "budget 2"])
     ('more steps of this attack', 'a larger budget')

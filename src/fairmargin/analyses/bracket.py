@@ -349,8 +349,8 @@ class _Sides:
             cap = float(max(upper.values[~missing].max(initial=0.0), lower.values[~lower.unreached].max(initial=0.0)))
             if cap == 0:
                 raise InputError(
-                    "No sample has a finite upper bound above 0, so that there is nothing to cap at. Set `up_to=` "
-                    "(--up-to) to the radius up to which robustness matters."
+                    "No sample has a finite upper bound above 0, so that there is no radius at which distances could "
+                    "be capped. Set `up_to=` (--up-to) to the radius up to which robustness matters."
                 )
             reason = (
                 f"{missing.sum():,} of {len(missing):,} samples have no finite upper bound: all capped at {cap:.4g}"

@@ -226,7 +226,7 @@ def radius_words(up_to: float) -> str:
 
 
 def at_most(bound: Bound) -> str:
-    """Introduce a share that withstands: an attack leaves "at most", a certificate "at least"."""
+    """Return the words to put before a robust accuracy: "at most" for an attack, "at least" for a certificate."""
     return {Bound.UPPER: "at most ", Bound.LOWER: "at least ", Bound.NEITHER: "about "}.get(bound, "")
 
 

@@ -93,32 +93,32 @@ class Model:
 
     @property
     def data(self) -> str:
-        """Name of its data."""
+        """Name of the section of the model's data."""
         return self.member.data_name
 
     @property
     def name(self) -> str:
-        """Name of its section."""
+        """Name of the section of the model."""
         return self.member.model_name
 
     @property
     def architecture(self) -> str:
-        """Name of its architecture, or where it is loaded from."""
+        """Name of the model's architecture, or the file or import path that it is loaded from."""
         return self.member.model.model.removeprefix(ARCHITECTURE)
 
     @property
     def method(self) -> str:
-        """Name of its training method; "as given" if it is not trained."""
+        """Name of the model's training method; "as given" if it is not trained."""
         return self.member.method
 
     @property
     def seed(self) -> int:
-        """Seed of its training."""
+        """Seed of the model's training."""
         return self.member.seed
 
     @property
     def begun(self) -> bool:
-        """Whether its training began with given weights."""
+        """Whether the model's training began with given weights instead of random ones."""
         return self.prepared is not None and bool(self.member.model.weights)
 
     def history(self) -> pd.DataFrame:

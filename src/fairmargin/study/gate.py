@@ -145,7 +145,7 @@ def _check(node: ast.AST, condition: str, columns: tuple[str, ...]) -> None:
             return
         case ast.Name(id=name):
             raise InputError(
-                f"The condition {condition!r} names {name!r}, which is no column. {suggest(name, columns)}"
+                f"The condition {condition!r} names {name!r}, which is not a column. {suggest(name, columns)}"
             )
         case ast.Constant(value=bool() | float() | str()):
             return
@@ -245,7 +245,7 @@ def _defined(value: Any) -> Value:
 
 def _number(value: Value, condition: str) -> float | None:
     if isinstance(value, (str, bool)):
-        raise InputError(f"The condition {condition!r} calculates with {value!r}, which is no number.")
+        raise InputError(f"The condition {condition!r} calculates with {value!r}, which is not a number.")
     return value
 
 

@@ -148,7 +148,7 @@ class Grid(Options):
             for name, section in getattr(self, kind).items():
                 for field, there in known.items():
                     if field in section.model_fields_set and not getattr(section, field, True):
-                        raise InputError(f"[{kind}.{name}]: `{field}` is empty: leave it out for all.")
+                        raise InputError(f"[{kind}.{name}]: `{field}` is empty: leave it out to select all.")
                     for wanted in getattr(section, field, ()):
                         if wanted not in there and (field, wanted) != ("methods", AS_GIVEN):
                             raise InputError(f"[{kind}.{name}]: `{field}` names {wanted!r}. {suggest(wanted, there)}")

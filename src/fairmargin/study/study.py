@@ -78,14 +78,14 @@ class Study(RunOptions):
         if self.grid is not None:
             others = [name for name in self.model_fields_set - {"grid", "title"} if getattr(self, name) is not None]
             if others:
-                raise InputError(f"A study of several models has sections alone; given also {', '.join(others)}.")
+                raise InputError(f"A study of several models has sections only; given also {', '.join(others)}.")
             return self
         if self.train is not None:
             self._check_training()
             return self
         if self.epochs != EpochOptions():
             raise InputError(
-                "Epochs are those of a training, and nothing is trained: leave {audit_epochs} out.",
+                "{audit_epochs} are epochs of a training, but nothing is trained: leave it out.",
                 others=("audit_epochs",),
             )
         imported, data, model = self.imported.distances, self.data.data, self.model.model

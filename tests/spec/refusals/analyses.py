@@ -89,7 +89,7 @@ REFUSALS = [
     Refusal(
         lambda _: bracket(replace(LOWER, values=LOWER.values * 2), UPPER, SEX), "contradict; 39 of 40; first sample 1"
     ),
-    Refusal(lambda _: bracket(NOTHING, NOT_FOUND, SEX), "there is nothing to cap at"),
+    Refusal(lambda _: bracket(NOTHING, NOT_FOUND, SEX), "there is no radius at which distances could be capped"),
     # certified
     Refusal(lambda _: certify_groups(UPPER, SEX, [0.5], alpha=0.001), "upper, not certified; only lower bounds"),
     Refusal(
