@@ -236,7 +236,11 @@ def _cost(kernel: Tensor) -> int:
 
 
 def _scaled(gram: Tensor, log: float, power: float) -> tuple[Tensor, float]:
-    """Scale the matrix to a largest entry of 1 to prevent overflow, and add the factor to the logarithm."""
+    """Divide the matrix by its largest absolute entry, to prevent overflow.
+
+    `gram` is G^power, and `log` the logarithm of the factor by which G itself was divided so far; both are returned
+    with the new division included.
+    """
     size = float(gram.abs().amax())
     return (gram, log) if size == 0 else (gram / size, log + math.log(size) / power)
 
