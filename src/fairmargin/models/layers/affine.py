@@ -238,8 +238,8 @@ def _cost(kernel: Tensor) -> int:
 def _scaled(gram: Tensor, log: float, power: float) -> tuple[Tensor, float]:
     """Divide the matrix by its largest absolute entry, to prevent overflow.
 
-    `gram` is G^power, and `log` the logarithm of the factor by which G itself was divided so far; both are returned
-    with the new division included.
+    `gram` is a product of `power` factors, each W or its transpose, and `log` is the logarithm of the number by which
+    each of these factors was divided so far. Both are returned with the new division included.
     """
     size = float(gram.abs().amax())
     return (gram, log) if size == 0 else (gram / size, log + math.log(size) / power)
