@@ -95,4 +95,4 @@ def test_the_section_fits_the_width_of_screens_and_phones(files, browser_page):
             details.click()
         for table in section.locator(".scroll").all():  # nothing of a table is cut off
             assert table.evaluate("table => table.scrollWidth <= table.clientWidth")
-        assert browser_page.complaints == []
+        assert browser_page.console_errors == []

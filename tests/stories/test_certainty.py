@@ -153,7 +153,7 @@ def test_the_page_of_a_precision_opens_without_errors_and_fits_the_screen(browse
     browser_page.set_viewport_size({"width": width, "height": 900})
     browser_page.goto((tmp_path / "page.html").as_uri())
     wait_until(browser_page, DRAWN)
-    assert browser_page.complaints == []
+    assert browser_page.console_errors == []
     assert browser_page.requested == [(tmp_path / "page.html").as_uri()]
     assert browser_page.evaluate("document.documentElement.scrollWidth") == width
     marks = browser_page.evaluate("document.querySelectorAll('.plot')[0].querySelectorAll('.points path').length")

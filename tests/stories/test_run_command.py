@@ -226,7 +226,7 @@ def test_the_page_opens_without_console_errors_and_fits_the_screen(browser_page:
     browser_page.set_viewport_size({"width": width, "height": 844})
     browser_page.goto((whole / "report.html").as_uri())
     wait_until(browser_page, DRAWN)
-    assert browser_page.complaints == []
+    assert browser_page.console_errors == []
     assert browser_page.requested == [(whole / "report.html").as_uri()]
     assert browser_page.evaluate("document.documentElement.scrollWidth") <= width
     assert browser_page.locator(".plot .heatmaplayer image, .plot .hm image").count() == 2  # one for each estimator
