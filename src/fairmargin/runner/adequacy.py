@@ -129,7 +129,7 @@ def _evidence(
 
 
 def _look(subject: Subject, norm: Norm, attacked: Floats | None) -> ShardPlan:
-    """Return the tasks that measure slopes; or, given what an attack found, what noise finds."""
+    """Return the tasks that measure distances to the linearised boundary or, given an attack's distances, by noise."""
     from fairmargin.distances.masking import REVISION, measure_noise, measure_slopes
 
     model, what = subject.model, "slopes" if attacked is None else "noise"

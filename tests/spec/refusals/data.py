@@ -180,7 +180,7 @@ DISTANCES = [
     Refusal(distances("distance,correct\n0.5,1\n", id="distance"), "cannot be both the id and a distance"),
     Refusal(
         read(load_distances, "a.npz", {"distance": np.zeros(3), "correct": np.zeros(2)}),
-        "all of one length; given distance (3,), correct (2,)",
+        "all of the same length; given distance (3,), correct (2,)",
     ),
     Refusal(
         lambda folder: load_distances(write(folder, {"a.csv": "distance,sex\n0.5,F\n"}) / "a.csv").partition("sexx"),

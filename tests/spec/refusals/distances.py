@@ -138,7 +138,7 @@ TEXTS = [
     ("deepfool+deepfol", "Unknown estimator `deepfol`"),
     ("deepfool+", "expected an estimator on both sides of +"),
     ("+deepfool", "expected an estimator on both sides of +"),
-    ("deepfool+deepfool:norm=linf", "Joined estimators must measure in one norm"),
+    ("deepfool+deepfool:norm=linf", "Joined estimators must measure in the same norm"),
     ("deepfool+fmn:norm=linf", "`fmn` measures in L∞, `deepfool` in L2"),
     ("deepfool+exact_linear", "'deepfool+exact_linear': `exact_linear` needs more from a model; Use it alone"),
     *((f"deepfool+{name}", f"`{name}` is a proxy; cannot be joined by +") for name in sorted(PROXIES)),
