@@ -3,11 +3,16 @@
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import numpy as np
 import threadpoolctl
+
+from fairmargin.engine.shared import Shared
 
 
 def double(number: int) -> int:
@@ -53,6 +58,36 @@ class LeavesWhenReceived:
 
     def __reduce__(self) -> tuple[Any, tuple[int]]:
         return sys.exit, (0,)
+
+
+class UnpicklableError(Exception):
+    """Exception that cannot be sent to another process."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.lock = threading.Lock()
+
+
+def raise_unpicklable() -> None:
+    raise UnpicklableError("this holds a lock")
+
+
+class ReceivedOnce:
+    """Object that has another name each time that it is unpickled."""
+
+    def __init__(self) -> None:
+        self.name = uuid4().hex
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReceivedOnce, ()
+
+
+def name_of(received: ReceivedOnce, _: int) -> tuple[str, int]:
+    return received.name, os.getpid()
+
+
+def total(numbers: Any, further: list[Shared[Any]]) -> int:
+    return int(numbers.sum() + sum(np.sum(each.value) for each in further))
 
 
 def threads_in_use() -> dict[str, int]:

@@ -201,7 +201,7 @@ def test_the_share_of_threads_depends_on_the_engine_and_not_on_the_number_of_tas
     monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("fairmargin.engine.local._processors", lambda: 6)
+    monkeypatch.setattr("fairmargin.engine.local.processors", lambda: 6)
     with Processes(workers=3).session() as session:
         shares = {share for _, (_, share) in session.run([Task(str(i), whereabouts) for i in range(count)])}
     assert shares == {"2"}
@@ -358,7 +358,7 @@ def test_an_engine_is_created_from_its_name_and_options(text: str, engine: objec
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("seriel", r"Unknown engine `seriel`\. Did you mean 'serial'\? There are: serial, processes\."),
+        ("seriel", r"Unknown engine `seriel`\. Did you mean 'serial'\? There are: serial, processes, ray\."),
         ("processes:worker=2", r"`processes`: unknown field `worker`\. Did you mean 'workers'\? There are: workers\."),
         ("serial:workers=2", r"`serial`: unknown field `workers`\. There are none\."),
         ("processes:workers", r"expected field=value, given 'workers', as in 'processes:workers=2'"),

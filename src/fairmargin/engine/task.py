@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from fairmargin.engine.shared import call
 from fairmargin.errors import InputError, exits_refused
 
 T = TypeVar("T")
@@ -22,7 +23,8 @@ class Task(Generic[T]):
         Function to call. It must be defined at the top level of a module, or be an object of a class that is, so that
         another process can import it.
     arguments
-        Arguments of the call, which are sent to worker processes by pickle.
+        Arguments of the call, which are sent to worker processes by pickle. What many tasks use is given as `Shared`,
+        so that it is sent once; the function receives its value.
 
     >>> Task("two", pow, (2, 1)).run()
     2
@@ -44,7 +46,7 @@ class Task(Generic[T]):
     def run(self) -> T:
         """Call the function and return its result. An attempt to exit the process raises an error."""
         with exits_refused():
-            return self.function(*self.arguments)
+            return call(self.function, self.arguments)
 
 
 class Engine(Protocol):
