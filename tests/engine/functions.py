@@ -34,6 +34,21 @@ def die(_: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def die_once(folder: str, number: int) -> int:
+    """Kill the worker when the task runs for the first time."""
+    mark = Path(folder, f"{number}.died")
+    if not mark.exists():
+        mark.touch()
+        die(number)
+    return double(number)
+
+
+def span(seconds: float) -> tuple[float, float]:
+    began = time.time()
+    time.sleep(seconds)
+    return began, time.time()
+
+
 def leave_at_once(_: int) -> int:
     os._exit(0)
 

@@ -1,5 +1,6 @@
 """Engine that runs tasks on a Ray cluster, or on a Ray that it starts on this machine."""
 
+import logging
 import os
 import pickle
 import pkgutil
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +26,8 @@ from fairmargin.engine.shared import Received, Sent, pickled
 from fairmargin.engine.task import T, Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
 from fairmargin.version import __version__
+
+_logger = logging.getLogger(__name__)
 
 _RETRIES = 3  # how often a task is run again because its worker or node was lost
 _IN_FLIGHT = 2  # tasks in flight for each task that can run: one runs, one waits
@@ -82,11 +86,11 @@ class Ray:
         if ray.is_initialized():
             yield RaySession(ray, self, started=False)
         elif self.address:
-            with _explained(ray), _joined(ray, self.address):
+            with _explained(ray), _silent(), _joined(ray, self.address):
                 _check_package(ray)
                 yield RaySession(ray, self, started=False)
         else:
-            with _explained(ray), _started(ray, self):
+            with _explained(ray), _silent(), _started(ray, self):
                 yield RaySession(ray, self, started=True)
 
 
@@ -428,8 +432,24 @@ def _loopback() -> Iterator[None]:
     """
     from ray._private import ray_constants
 
-    before, ray_constants.ENABLE_RAY_CLUSTER = ray_constants.ENABLE_RAY_CLUSTER, False
+    with _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False):
+        yield
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep messages of Ray about lost workers and nodes out of the standard output, which can be read by programs."""
+    from ray._private import worker
+
+    with _replaced(worker, "print_to_stdstream", lambda data, ignore_prefix: _logger.info("%s", data["lines"])):
+        yield
+
+
+@contextmanager
+def _replaced(module: ModuleType, name: str, value: object) -> Iterator[None]:
+    before = getattr(module, name, value)
+    setattr(module, name, value)
     try:
         yield
     finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
+        setattr(module, name, before)
