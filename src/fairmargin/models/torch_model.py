@@ -2,6 +2,7 @@
 
 import copy
 import io
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from fairmargin.models.network import TILE, Network, finite, space
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.outputs import Outputs, Returned, TwoColumns, is_single, outputs_of, without_layer
 from fairmargin.models.protocol import as_classes, as_rows
-from fairmargin.models.reading.user_file import Origin, origins_of
+from fairmargin.models.reading.user_file import Origin, is_in_main, origins_of
 from fairmargin.models.search_copy import SearchCopy, chosen, copied
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -174,7 +175,7 @@ class TorchClassifier:
         # a thousand per process, and its classes would be looked up before their files are imported.
         content = io.BytesIO()
         try:
-            torch.save(self.module, content)
+            torch.save(self.module, content, pickle_module=_by_value() if is_in_main(self.module) else pickle)
         except Exception as error:  # pickling the user's objects can raise anything
             raise ModelError(
                 f"The module cannot be sent to another process ({type(error).__name__}: {error}). Define its classes "
@@ -324,6 +325,15 @@ def _restored(
     restored = TorchClassifier(torch.load(io.BytesIO(content), weights_only=False), *settings)
     restored._copies.update(copies)
     return restored
+
+
+def _by_value() -> Any:
+    """Return a pickle that includes classes of a script or notebook, which other processes cannot import."""
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle
+    return cloudpickle
 
 
 def _on_device(module: nn.Module, device: str | torch.device | None) -> nn.Module:
