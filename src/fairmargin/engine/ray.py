@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from fairmargin.engine.attempt import sendable
 from fairmargin.engine.local import processors
 from fairmargin.engine.shared import Received, Sent, pickled
-from fairmargin.engine.task import T, Task
+from fairmargin.engine.task import DEVICE, T, Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
 from fairmargin.version import __version__
 
@@ -111,6 +111,7 @@ class RaySession:
         self._ray, self._most = ray, None if started else engine.workers
         self._cpus = engine.cpus or (_share(engine) if started else 1)
         self._gpus = engine.gpus if engine.gpus is not None else int(ray.cluster_resources().get("GPU", 0) >= 1)
+        self._device = "cuda" if self._gpus else "cpu"
         self._looked, self._room = -_LOOK_EVERY, 1
         self._sent = Sent(self._put, lambda reference: None, ray.cloudpickle.Pickler)
         self._function = ray.remote(_run).options(
@@ -163,7 +164,7 @@ class RaySession:
         for task in tasks:
             content, shared = pickled(task, self._ray.cloudpickle.Pickler)
             places = self._sent.use(shared)
-            running[self._function.remote(content, places)] = (task, tuple(shared))
+            running[self._function.remote(content, places, self._device)] = (task, tuple(shared))
 
     def _put(self, content: bytes) -> Any:
         """Put a shared object into the object store."""
@@ -213,9 +214,10 @@ class RaySession:
 _received = Received()
 
 
-def _run(content: bytes, places: Mapping[str, Any]) -> bytes:
+def _run(content: bytes, places: Mapping[str, Any], device: str) -> bytes:
     """Unpickle and run a task in a worker; return whether it succeeded, with its result or its exception."""
     ray = _imported()
+    os.environ[DEVICE] = device
     try:
         with exits_refused():
             task: Task[Any] = _received.unpickled(content, lambda name: ray.get(places[name]))

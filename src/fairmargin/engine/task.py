@@ -10,6 +10,9 @@ from fairmargin.errors import InputError, exits_refused
 
 T = TypeVar("T")
 
+DEVICE = "FAIRMARGIN_DEVICE"
+"""Variable of the environment by which an engine says where the torch networks of its tasks compute: cpu or cuda."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task(Generic[T]):

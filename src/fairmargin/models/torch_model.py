@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.domain import Domain
+from fairmargin.engine.task import DEVICE
 from fairmargin.errors import FairmarginError, InputError, ModelError, exits_refused
 from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.network import TILE, Network, finite, space
@@ -322,7 +324,11 @@ def _restored(
     """Restore a classifier from another process of this run, whose data are trusted."""
     for origin in origins:
         origin.import_again()
-    restored = TorchClassifier(torch.load(io.BytesIO(content), weights_only=False), *settings)
+    device = os.environ.get(DEVICE)
+    module = torch.load(io.BytesIO(content), weights_only=False, map_location=device and "cpu")
+    if device == "cuda" and torch.cuda.is_available():
+        module = module.to(device)
+    restored = TorchClassifier(module, *settings)
     restored._copies.update(copies)
     return restored
 
