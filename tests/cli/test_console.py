@@ -12,7 +12,8 @@ from fairmargin.analyses.audit import audit
 from fairmargin.analyses.bracket import bracket
 from fairmargin.analyses.catalog import RESULTS
 from fairmargin.cli import console
-from fairmargin.cli.console import lines_in_a_log, progress, show_section
+from fairmargin.cli.console import show_section
+from fairmargin.cli.progress import lines_in_a_log, progress
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairmargin.cli.spelling import option_name
+from fairmargin.cli.console import option_name
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.distances.adequacy import PER_GROUP, adequacy

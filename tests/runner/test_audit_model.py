@@ -285,7 +285,7 @@ def test_progress_is_told_to_a_function_and_otherwise_nothing_is_printed(people,
         ({"engine": "proceses"}, "Did you mean 'processes'?"),
         ({"seed": -1}, "`seed` must"),
         ({"references": np.zeros((5, 7))}, "references"),
-        ({"training_data": np.zeros((5, 7))}, "one of the training data has 7"),
+        ({"training_data": np.zeros((5, 7))}, "a sample of the training data has 7"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_written(people, tmp_path, more, said):

@@ -11,7 +11,8 @@ from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError, StoreError
 from fairmargin.models.linear import LinearClassifier
-from fairmargin.runner.measurer import plans_of
+from fairmargin.runner.cases import Subject
+from fairmargin.runner.measurer import estimator_plans
 from fairmargin.runner.run import run
 from fairmargin.store.folder import MemoryStore, Store
 from fairmargin.study.check import checked
@@ -96,7 +97,8 @@ def test_keys_tell_references_apart_only_for_estimators_that_search_by_gradients
     several = [None, np.array([[5.0, 5.0]]), np.array([[6.0, 6.0]])]
 
     def keys(estimator):
-        plans = (plan for r in several for plan in plans_of(model, dataset, np.zeros(2, np.int64), estimator, 0, r))
+        subjects = (Subject(model, dataset, np.zeros(2, np.int64), references=each) for each in several)
+        plans = (plan for subject in subjects for plan in estimator_plans(subject, estimator))
         return {task.key for plan in plans for task in plan.tasks}
 
     assert len(keys(DeepFool())) == 3

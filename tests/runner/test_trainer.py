@@ -357,7 +357,7 @@ def test_a_question_about_epochs_that_cannot_be_answered_is_refused_before_train
 
 
 def test_an_estimator_that_there_is_not_or_that_the_network_cannot_serve_is_refused_before_training(tmp_path):
-    for estimator, said in (("plum", "Did you mean 'plumb'"), ("exact_linear", "it works on linear models only")):
+    for estimator, said in (("plum", "Did you mean 'plumb'"), ("exact_linear", "works on linear models only")):
         with pytest.raises(FairmarginError, match=said):
             run(study(train={"epochs": 1}, **at("last", estimator=estimator)), tmp_path / "run")
     assert not (tmp_path / "run").exists()

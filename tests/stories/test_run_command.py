@@ -117,7 +117,7 @@ def test_power_says_what_each_network_could_show(whole: Path) -> None:
     assert len(rows) == 2 * 3 * 3
     assert {(row["seed"], row["epoch"]) for row in rows} == {(s, e) for s in (0, 1) for e in ("1 (first)", "2 (last)")}
     shown = " ".join(succeeded(fairmargin("power", whole)).stdout.split())
-    assert "digits, small_cnn, erm," in shown
+    assert "digits · small_cnn · erm · first_order · seed 0 · epoch 1 (first)" in shown
 
 
 def test_gate_names_the_network(whole: Path) -> None:

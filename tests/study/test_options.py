@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from fairmargin.cli.attack import attack
 from fairmargin.cli.audit import audit
+from fairmargin.cli.console import option_name
 from fairmargin.cli.options import command, shown_fields
-from fairmargin.cli.spelling import option_name
 from fairmargin.core.options import Bounds, Crosses, Listed, Names, Number, Options, Radii, Whole, validated
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings, CompareOptions

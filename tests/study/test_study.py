@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from fairmargin.cli.spelling import option_name
+from fairmargin.cli.console import option_name
 from fairmargin.errors import InputError
 from fairmargin.study.options import AttackOptions, AuditOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.record import RunRecord

@@ -8,7 +8,6 @@ import typer.main
 from typer.core import TyperGroup
 
 from fairmargin.cli.commands import command_lines, load_command
-from fairmargin.cli.spelling import option_name
 from fairmargin.errors import FairmarginError, InputError, exits_refused
 from fairmargin.version import __version__
 
@@ -45,7 +44,7 @@ class _Commands(TyperGroup):
         self.listed = None
 
     def invoke(self, ctx: Any) -> Any:
-        from fairmargin.cli.console import errors, shown
+        from fairmargin.cli.console import errors, option_name, shown
 
         try:
             with exits_refused():

@@ -1,31 +1,24 @@
-"""What a person sees in a terminal: tables on standard output, progress and errors on standard error."""
+"""What a person sees in a terminal: tables on standard output, errors on standard error."""
 
 import json
 import os
-import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from fairmargin.errors import harmless_json, visible
 
 if TYPE_CHECKING:
-    from fairmargin.core.progress import Progress as Tell
     from fairmargin.presentation.section import Section
     from fairmargin.presentation.section import Table as SectionTable
     from fairmargin.study.record import RunRecord
-    from fairmargin.study.study import Study
 
 
 class _Output(Console):
@@ -40,97 +33,8 @@ class _Output(Console):
 output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
-FAILED = 1
-"""Exit code of a run of which a part failed."""
-
-_A_MINUTE = 60.0
 _WIDEST_TEXT = 30  # of a name or verdict on one line; longer ones are wrapped before a column is hidden
 _COLOURS = {"less": "red", "more": "green", "bad": "red", "good": "green"}
-
-
-@contextmanager
-def progress(quiet: bool) -> "Iterator[Tell]":
-    """Show a progress bar on standard error that disappears when done, or lines in a log; nothing if quiet."""
-    if quiet or not errors.is_terminal:
-        yield silent if quiet else lines_in_a_log()
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as bars:
-        known: dict[str, object] = {}
-
-        def report(what: str, done: int, total: int) -> None:
-            if what not in known:
-                known[what] = bars.add_task(shown(what), total=total)
-            bars.update(known[what], completed=done, total=total)  # type: ignore[arg-type]
-
-        yield report
-
-
-def silent(what: str, done: int, total: int) -> None:
-    """Ignore a report of progress."""
-
-
-def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Tell":
-    """Print at most one line per minute where no bar can be drawn, so that logs show that a long run goes on."""
-    last = clock()
-
-    def report(what: str, done: int, total: int) -> None:
-        nonlocal last
-        if clock() - last >= _A_MINUTE:
-            last = clock()
-            errors.print(f"{shown(what)}: {done:,} of {total:,} ({done / max(total, 1):.0%})", soft_wrap=True)
-
-    return report
-
-
-def show_run(study: "Study", out: Path, engine: str, *, json_: bool, quiet: bool) -> None:
-    """Carry out a study into a folder, write its report, and show what was found; exit with 1 if something failed."""
-    record, counts = carry_out(study, out, engine, quiet=quiet or json_)
-    if json_:
-        print_json(run_json(out, record, counts))
-    for failure in record.failures:
-        errors.print(f"[bold red]Failed:[/] {shown(failure)}", soft_wrap=True)
-    if record.failures:
-        raise typer.Exit(FAILED)
-
-
-def run_json(out: Path, record: "RunRecord", counts: Mapping[str, int]) -> dict[str, Any]:
-    """Return a run as plain values: where it is, how many shards it measured, and all results."""
-    from fairmargin.study.export import as_json
-    from fairmargin.study.run_folder import RunFolder
-
-    return {"run": str(out), "report": str(RunFolder(out).report), **counts, **as_json(record)}
-
-
-def carry_out(study: "Study", out: Path, engine: str, *, quiet: bool) -> tuple["RunRecord", dict[str, int]]:
-    """Carry out a study into a folder, write its report, and show it unless quiet.
-
-    Return the record, and how many shards were measured and how many were there before.
-    """
-    from fairmargin.engine.catalog import parse_engine
-    from fairmargin.report.page import write_report
-    from fairmargin.runner.run import run
-    from fairmargin.study.run_folder import RESULTS_TABLE, RunFolder
-
-    folder = RunFolder(out)
-    with progress(quiet) as told:
-        record, measure = run(study, folder, parse_engine(engine), command=command_line(), progress=told)
-        write_report(folder.report, record)
-    if not quiet:
-        show_record(record)
-        if measure.earlier == "replaced":
-            output.print(f"Results of an earlier run in {shown(str(out))} were replaced.", soft_wrap=True)
-        if measure.earlier == "completed":
-            output.print(f"Adequacy was added to the audit in {shown(str(out))}.", soft_wrap=True)
-        if measure.trained:
-            output.print(f"{counted(measure.trained, 'network was', 'networks were')} trained now.")
-        if measure.reused:
-            there, now = counted(measure.reused, "shard was", "shards were"), counted(measure.measured, "was", "were")
-            output.print(f"{there} there already; {now} measured now.")
-        if study.grid is not None:
-            output.print(f"Table: {shown(str(out / RESULTS_TABLE))}", soft_wrap=True)
-        output.print(f"Report: {shown(str(folder.report))}", soft_wrap=True)
-    return record, {"measured_shards": measure.measured, "reused_shards": measure.reused}
 
 
 def show_record(record: "RunRecord") -> None:
@@ -270,6 +174,10 @@ def print_json(content: Any) -> None:
     typer.echo(harmless_json(text))
 
 
-def command_line() -> str:
-    """Return the command that is running, as one could type it."""
-    return shlex.join(["fairmargin", *sys.argv[1:]])
+def option_name(field: str) -> str:
+    """Return a field as the command line spells it.
+
+    >>> option_name("merge_below"), option_name("audit.up_to")
+    ('--merge-below', '--up-to')
+    """
+    return "--" + field.rpartition(".")[2].replace("_", "-")

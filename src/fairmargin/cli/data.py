@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fairmargin.cli.console import output, print_json, progress, shown
+from fairmargin.cli.console import output, print_json, shown
 from fairmargin.cli.listing import What, show
 from fairmargin.cli.options import Json
+from fairmargin.cli.progress import progress
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
 
@@ -91,8 +92,8 @@ def _downloaded(name: str, card: "Card", root: Path | None, *, quiet: bool) -> P
     from fairmargin.data.fetch.sources import data_folder
 
     folder = data_folder(name) if root is None else root
-    with progress(quiet) as tell:
-        download(card, folder, tell)
+    with progress(quiet) as report:
+        download(card, folder, report)
     return folder
 
 
@@ -107,8 +108,8 @@ def _loaded(
     checked_request(name, card, split, root, task, None, None)  # a wrong word is wrong, files or not
     at_hand = root is not None or not card.files or _holds_files(data_folder(name))
     try:
-        with progress(quiet) as tell:
-            return load(name, root=root, split=split, task=task, progress=tell), ""
+        with progress(quiet) as report:
+            return load(name, root=root, split=split, task=task, progress=report), ""
     except InputError as error:
         if at_hand:  # then something is wrong with them
             raise

@@ -17,11 +17,10 @@ from fairmargin.core.partition import Partition
 from fairmargin.core.progress import Count
 from fairmargin.data.samples import as_samples, take_rows
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.measure import check_estimator, check_samples, measure, shard_size, with_references
+from fairmargin.distances.measure import check_samples, measure, model_for, shard_size, with_references
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.layers.linear_network import served
 from fairmargin.models.protocol import Differentiable, encode_labels, in_model_order
 
 PER_GROUP = 64
@@ -110,7 +109,7 @@ def adequacy(
     """
     classifier = as_classifier(model)
     samples, labels = _samples(in_model_order(classifier, x)), _labels(y)
-    check_estimator(served(classifier, getattr(estimator, "needs", ""), tuple(samples.shape[1:])), estimator)
+    model_for(classifier, estimator, tuple(samples.shape[1:]))  # refuses what the model cannot serve
     _check_settings(partition, per_group, seed)
     check_settings(tolerance, confidence, up_to)
     same_length(x=samples, y=labels, partition=partition)

@@ -38,7 +38,7 @@ def titled(result: Any, about: About) -> Section:
     """Return the section of a result, which also names what was measured."""
     section: Section = result.section()
     between = "between " if isinstance(result, Bracket) and about.estimator else ""
-    said = [about.model, about.data, f"{between}{about.estimator}"]
+    said = [about.data, about.model, about.method, f"{between}{about.estimator}"]
     said += [f"seed {about.seed}"] if about.seed is not None else []
     said += [f"epoch {about.epoch}"] if about.epoch else []
     shown = [plain(each) for each in said if each]

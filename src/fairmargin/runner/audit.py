@@ -13,7 +13,6 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.combine import tightest
-from fairmargin.distances.measure import check_estimator
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.distances.smoothing.estimator import Smoothing
 from fairmargin.inference.settings import AuditSettings
@@ -36,8 +35,6 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
     """
     estimators = estimators_of(options, case)
     measure.note(*(getattr(estimator, "caution", "") for estimator in estimators.values()))
-    if searches(estimators):
-        case = case.with_references(measure.progress)
     if options.precision:
         from fairmargin.runner.precision import precise_case
 
@@ -72,18 +69,12 @@ def searches(estimators: Mapping[str, DistanceEstimator]) -> bool:
 
 
 def estimators_of(options: AuditOptions, case: Case) -> dict[str, DistanceEstimator]:
-    """Return the estimators by their spelling; by default the exact one for linear models, else plumb.
-
-    An estimator that the model cannot serve is refused.
-    """
-    if case.classifier is None:
+    """Return the estimators by their spelling; by default the exact one for linear models, else plumb."""
+    if case.subject is None:
         return {}
-    default = "exact_linear" if "linear" in case.classifier.offers else "plumb"
+    default = "exact_linear" if "linear" in case.subject.model.offers else "plumb"
     names = dict.fromkeys(options.estimator) or (default,)
-    found = {name: parse_estimator(name) for name in (_with_norm(each, options.norm) for each in names)}
-    for name, estimator in found.items():
-        check_served(case, name, estimator)
-    return found
+    return {name: parse_estimator(name) for name in (_with_norm(each, options.norm) for each in names)}
 
 
 def _with_norm(text: str, norm: str) -> str:
@@ -92,11 +83,6 @@ def _with_norm(text: str, norm: str) -> str:
         return text
     parts = [f"{part}{',' if ':' in part else ':'}norm={norm}" for part in text.split("+")]
     return "+".join(parts)
-
-
-def check_served(case: Case, name: str, estimator: DistanceEstimator) -> None:
-    """Refuse, before anything is measured, an estimator that the model cannot serve."""
-    check_estimator(case.subject(estimator.needs), estimator, name)
 
 
 def _measured(case: Case, estimators: Mapping[str, DistanceEstimator], measure: Measurer) -> dict[str, Measured]:
@@ -108,9 +94,10 @@ def _measured(case: Case, estimators: Mapping[str, DistanceEstimator], measure: 
 
 def _with_warning(result: AuditResult, case: Case) -> AuditResult:
     """Add a warning if the model is hardly ever right: then something was mistaken before anything was measured."""
-    if case.positions is None:
+    if case.subject is None:
         return result
-    commonest = float(np.bincount(case.positions).max() / len(case.positions))
+    positions = case.subject.positions
+    commonest = float(np.bincount(positions).max() / len(positions))
     accuracy = result.overall.accuracy.value
     if accuracy > commonest:
         return result

@@ -24,7 +24,7 @@ from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.protocol import in_model_order
 from fairmargin.models.references import as_references
 from fairmargin.report.page import write_report
-from fairmargin.runner.cases import Case
+from fairmargin.runner.cases import Case, Subject
 from fairmargin.runner.run import run
 from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.record import RunRecord
@@ -161,10 +161,7 @@ def audit_model(
         seed=seed,
         notes=(*filter(None, notes), *checked.notes),
         domain=checked.model.domain.fingerprint(),
-        classifier=checked.model,
-        dataset=dataset,
-        positions=checked.positions,
-        references=fixed,
+        subject=Subject(checked.model, dataset, checked.positions, seed, fixed),
     )
     with _shown(progress) as told:
         runs = parse_engine(engine) if isinstance(engine, str) else engine

@@ -1,8 +1,8 @@
 """Measure cases as engine tasks whose results are kept under content keys and read at most once."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from fairmargin.core.arrays import Ints
 from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.partition import Partition
 from fairmargin.core.progress import Progress, silent
-from fairmargin.data.dataset import Dataset
 from fairmargin.distances.catalog import describe
 from fairmargin.distances.combine import Tightest, tightest
 from fairmargin.distances.measure import measure_shard, shard_size, with_references
@@ -24,10 +23,8 @@ from fairmargin.engine.attempt import Attempt, attempted
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError, StoreError
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.models.layers.linear_network import served
 from fairmargin.models.protocol import Classifier
-from fairmargin.models.references import References
-from fairmargin.runner.cases import Case
+from fairmargin.runner.cases import Case, Subject
 from fairmargin.store.shard import shard_key
 from fairmargin.study.compute import compute, result_key
 from fairmargin.study.record import StoredResult
@@ -118,11 +115,12 @@ class Measurer:
     def measure(self, case: Case, estimator: DistanceEstimator, name: str) -> Measured:
         """Measure the distances of all samples of a case."""
         at = f", epoch {case.about.epoch}" if case.about.epoch else ""
-        return self.carry_out([estimator_plans(case, estimator)], f"measuring {name}{at}")[0]
+        return self.carry_out([estimator_plans(case.measured, estimator)], f"measuring {name}{at}")[0]
 
     def attack(self, case: Case, attack: Attack, radius: float, name: str) -> Measured:
         """Attack all samples of a case at one radius."""
-        return self.carry_out([[attack_plan(case, attack, radius)]], f"attacking by {name} at {radius:.4g}")[0]
+        plan = attack_plan(case.measured, attack, radius)
+        return self.carry_out([[plan]], f"attacking by {name} at {radius:.4g}")[0]
 
     def carry_out(self, requests: Sequence[Sequence[ShardPlan]], what: str) -> list[Measured]:
         """Measure what is missing of several requests in one go, and return what each asked for.
@@ -245,97 +243,49 @@ def _by_key(requests: Sequence[Sequence[ShardPlan]]) -> dict[str, tuple[Task[Dis
     return {task.key: (task, plan.about) for plans in requests for plan in plans for task in plan.tasks}
 
 
-def estimator_plans(
-    case: Case, estimator: DistanceEstimator, dataset: Dataset | None = None, positions: Ints | None = None
-) -> list[ShardPlan]:
-    """Return a plan for an estimator; of several joined by +, one for each, whose shards serve any other sum.
-
-    Parameters
-    ----------
-    case
-        The model, and the samples unless `dataset` and `positions` name others.
-    estimator
-        How distances are measured.
-    dataset, positions
-        Other samples of the same kind, and the positions of their labels.
-    """
-    model, everything, labels = case.measured
-    samples, labels = (everything, labels) if dataset is None or positions is None else (dataset, positions)
-    return plans_of(model, samples, labels, estimator, case.seed, case.references)
-
-
-def plans_of(
-    model: Classifier,
-    dataset: Dataset,
-    positions: Ints,
-    estimator: DistanceEstimator,
-    seed: int,
-    references: References | None,
-) -> list[ShardPlan]:
-    """Return a plan per estimator: one, or the members of several joined by +."""
+def estimator_plans(subject: Subject, estimator: DistanceEstimator) -> list[ShardPlan]:
+    """Return a plan for an estimator; of several joined by +, one for each, whose shards serve any other sum."""
     members = estimator.estimators if isinstance(estimator, Tightest) else (estimator,)
-    return [
-        ShardPlan(
-            tuple(_measuring_tasks(model, dataset, positions, member, seed, references)),
-            {"estimator": describe(member), "seed": seed},
-        )
-        for member in members
-    ]
+    return [_estimator_plan(subject, member) for member in members]
 
 
-def _measuring_tasks(
-    model: Classifier,
-    dataset: Dataset,
-    positions: Ints,
-    estimator: DistanceEstimator,
-    seed: int,
-    references: References | None,
-) -> Iterable[Task[Distances]]:
-    """Yield one task per shard of samples. Its key names everything on which the distances depend, and nothing else."""
-    model = served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:])))
-    asked = with_references(model, references, estimator)
-    parts = {"revision": type(estimator).revision} | {f"estimator.{k}": v for k, v in describe(estimator).items()}
+def _estimator_plan(subject: Subject, estimator: DistanceEstimator) -> ShardPlan:
+    """Return one task per shard, whose key names everything on which its distances depend, and nothing else."""
+    model, described = subject.model_for(estimator), describe(estimator)
+    asked = with_references(model, subject.references, estimator)
+    parts = {"revision": type(estimator).revision} | {f"estimator.{name}": value for name, value in described.items()}
+    parts["model"] = asked.fingerprint()
     most = getattr(type(estimator), "at_a_time", None)
-    parts |= {"model": asked.fingerprint()}
     # Estimators that need no gradients ask the module itself, never its copy.
-    for start, stop, key in shards_of(model, dataset, seed, parts, most, searches=estimator.needs == "gradient"):
-        yield Task(key, measure_shard, (asked, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
+    shards = shards_of(replace(subject, model=model), parts, most, searches=estimator.needs == "gradient")
+    tasks = (
+        Task(key, measure_shard, (asked, estimator, samples, positions, subject.seed))
+        for samples, positions, key in shards
+    )
+    return ShardPlan(tuple(tasks), {"estimator": described, "seed": subject.seed})
 
 
-def attack_plan(case: Case, attack: Attack, radius: float) -> ShardPlan:
-    """Return the tasks that attack all samples of a case at a radius."""
-    return attack_plan_of(*case.measured, attack, radius, case.seed)
-
-
-def attack_plan_of(
-    model: Classifier, dataset: Dataset, positions: Ints, attack: Attack, radius: float, seed: int
-) -> ShardPlan:
-    """Return the tasks that attack samples at a radius."""
-    subject = served(model, attack.needs, tuple(map(int, dataset.x.shape[1:])))
-    parts = {f"attack.{name}": value for name, value in describe_attack(attack).items()}
-    parts |= {"revision": type(attack).revision, "radius": radius, "model": subject.fingerprint()}
-    tasks = []
-    for start, stop, key in shards_of(subject, dataset, seed, parts):
-        some = Slice(dataset.x, start, stop)
-        tasks.append(Task(key, attack_shard, (subject, attack, some, positions[start:stop], radius, seed, start)))
-    return ShardPlan(tuple(tasks), {"attack": describe_attack(attack), "radius": radius, "seed": seed})
+def attack_plan(subject: Subject, attack: Attack, radius: float) -> ShardPlan:
+    """Return the tasks that attack all samples at a radius."""
+    described, model = describe_attack(attack), subject.model
+    parts = {f"attack.{name}": value for name, value in described.items()}
+    parts |= {"revision": type(attack).revision, "radius": radius, "model": model.fingerprint()}
+    tasks = (
+        Task(key, attack_shard, (model, attack, samples, positions, radius, subject.seed, samples.start))
+        for samples, positions, key in shards_of(subject, parts)
+    )
+    return ShardPlan(tuple(tasks), {"attack": described, "radius": radius, "seed": subject.seed})
 
 
 def shards_of(
-    model: Classifier,
-    dataset: Dataset,
-    seed: int,
-    parts: Mapping[str, Any],
-    most: int | None = None,
-    *,
-    searches: bool = True,
-) -> Iterable[tuple[int, int, str]]:
-    """Yield where each shard of the samples starts and stops, and its key.
+    subject: Subject, parts: Mapping[str, Any], most: int | None = None, *, searches: bool = True
+) -> Iterator[tuple[Slice, Ints, str]]:
+    """Yield the samples of each shard, the positions of their labels, and the key of the shard.
 
     Parameters
     ----------
-    model, dataset, seed
-        What is measured on.
+    subject
+        The model and the samples.
     parts
         What is measured.
     most
@@ -343,13 +293,15 @@ def shards_of(
     searches
         Whether gradients are followed: those of the copy that a network's searches calculate with.
     """
-    size = shard_size(model, math.prod(dataset.x.shape[1:]), len(dataset))
+    model, dataset = subject.model, subject.dataset
+    size = shard_size(model, math.prod(subject.shape), len(dataset))
     size = size if most is None else min(size, most)
-    base = {"data": dataset.fingerprint, "seed": seed, "shard": size, "tile": model.tile, **parts}
-    base |= _last_bits(model, tuple(map(int, dataset.x.shape[1:])), searches)
+    base = {"data": dataset.fingerprint, "seed": subject.seed, "shard": size, "tile": model.tile, **parts}
+    base |= _last_bits(model, subject.shape, searches)
     for start in range(0, len(dataset), size):
         stop = min(start + size, len(dataset))
-        yield start, stop, shard_key(base | {"start": start, "stop": stop})
+        key = shard_key(base | {"start": start, "stop": stop})
+        yield Slice(dataset.x, start, stop), subject.positions[start:stop], key
 
 
 def _last_bits(model: Classifier, shape: tuple[int, ...], searches: bool) -> dict[str, bool]:

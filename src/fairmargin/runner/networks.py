@@ -24,9 +24,10 @@ from fairmargin.errors import FairmarginError, InputError, StoreError
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.models.torch_model import TorchClassifier
-from fairmargin.runner.attack import attack_case, attacks_of
+from fairmargin.runner.attack import attack_case, attacks_of, check_attacks
 from fairmargin.runner.audit import audit_case, estimators_of, searches
-from fairmargin.runner.cases import Case, load_case, partitions_of
+from fairmargin.runner.cases import Case, partitions_of
+from fairmargin.runner.loading import load_case
 from fairmargin.runner.measurer import Measurer, ShardPlan, attack_plan, estimator_plans
 from fairmargin.runner.trainer import (
     PreparedTraining,
@@ -87,7 +88,7 @@ class Model:
     def dataset(self) -> Dataset | None:
         """The samples on which it is measured; None if it is not."""
         if self.given is not None:
-            return self.given.dataset
+            return self.given.subject.dataset if self.given.subject else None
         return None if self.prepared is None else self.prepared.audited
 
     @property
@@ -126,8 +127,7 @@ class Model:
 
     def classifier(self, epoch: str = "last") -> Classifier:
         """Return the model after an epoch."""
-        model, _, _ = self.case(epoch).measured
-        return model
+        return self.case(epoch).measured.model
 
     def module(self, epoch: str = "last") -> nn.Module:
         """Return the network after an epoch."""
@@ -227,13 +227,13 @@ class Stage:
     def _requests(self, measurement: Measurement, epoch: str) -> Iterator[tuple["Place", list[ShardPlan]]]:
         options = measurement.options
         if isinstance(options, AttackOptions):
-            for name, attack in attacks_of(options, self.case).items():
+            for name, attack in attacks_of(options).items():
                 for radius in options.radius:
                     place = Place(measurement.name, name, radius, epoch)
-                    yield place, [attack_plan(self.case, attack, radius)]
-        elif not options.precision and self.case.classifier is not None:
+                    yield place, [attack_plan(self.case.measured, attack, radius)]
+        elif not options.precision and self.case.subject is not None:
             for name, estimator in estimators_of(options, self.case).items():
-                yield Place(measurement.name, name, 0.0, epoch), estimator_plans(self.case, estimator)
+                yield Place(measurement.name, name, 0.0, epoch), estimator_plans(self.case.measured, estimator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +351,9 @@ class Models:
         """Return the stage with the samples that its searches fall back on."""
         audits = [m.options for m, _ in stage.measurements if isinstance(m.options, AuditOptions)]
         if any(searches(estimators_of(options, stage.case)) for options in audits):
-            return replace(stage, case=replace(stage.case, references=self.load.references(stage.case)))
+            subject = stage.case.measured
+            subject = replace(subject, references=self.load.references(subject))
+            return replace(stage, case=replace(stage.case, subject=subject))
         return stage
 
     def fail(self, title: str, error: Exception) -> None:
@@ -492,15 +494,19 @@ def check_measurement(measurement: Measurement, model: Model) -> None:
     """Refuse what a model cannot serve, or what its data cannot hold."""
     case = model.given or (model.prepared.initial_case() if model.prepared else None)
     assert case is not None
-    options = measurement.options
+    options, subject = measurement.options, case.subject
+    if subject is None:
+        return
     if isinstance(options, AttackOptions):
-        attacks_of(options, case)
+        check_attacks(options, subject)
         return
     estimators = estimators_of(options, case)
     if options.precision:
-        from fairmargin.runner.precision import precision_plan
+        from fairmargin.runner.precision import named, precision_plan
 
-        precision_plan(options, case, estimators)
+        estimators = named(precision_plan(options, case, estimators).estimators())
+    for name, estimator in estimators.items():
+        subject.model_for(estimator, name)
 
 
 @contextmanager
@@ -598,5 +604,5 @@ def _at(epoch: str) -> str:
 
 
 def _weights_size(case: Case) -> int:
-    module = getattr(case.classifier, "module", None)
+    module = getattr(case.measured.model, "module", None) if case.subject else None
     return 0 if module is None else sum(part.numel() * part.element_size() for part in module.parameters())

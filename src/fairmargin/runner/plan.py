@@ -13,7 +13,7 @@ import torch
 from fairmargin.core.progress import Progress, silent
 from fairmargin.data.samples import take_rows
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.measure import shard_size, with_references
+from fairmargin.distances.measure import shard_size
 from fairmargin.errors import StoreError
 from fairmargin.runner.attack import attacks_of
 from fairmargin.runner.audit import estimators_of
@@ -105,7 +105,7 @@ def _planned(
     """Yield the training of a model and everything that is measured on it."""
     title = f"{model.member.title}: " if models.several else ""
     if model.prepared is None:
-        if model.samples.classifier is not None:
+        if model.samples.subject is not None:
             stage = models.with_references(next(model.stages(silent)))
             yield from _measurements(stage, title, _requests(stage), folder, trials, progress)
         return
@@ -136,7 +136,7 @@ def _requests(stage: Stage) -> Iterator[tuple[Place, Sequence[ShardPlan]]]:
         options = measurement.options
         if isinstance(options, AuditOptions) and options.precision:
             for name, estimator in estimators_of(options, stage.case).items():
-                yield Place(measurement.name, name, 0.0, epoch), estimator_plans(stage.case, estimator)
+                yield Place(measurement.name, name, 0.0, epoch), estimator_plans(stage.case.measured, estimator)
 
 
 def _training(
@@ -207,23 +207,22 @@ def _measurements(
 
 def _means(measurement: Measurement, case: Case) -> Iterator[tuple[str, Any]]:
     options = measurement.options
-    yield from (
-        attacks_of(options, case) if isinstance(options, AttackOptions) else estimators_of(options, case)
-    ).items()
+    yield from (attacks_of(options) if isinstance(options, AttackOptions) else estimators_of(options, case)).items()
 
 
 def _trial(case: Case, means: Any, radius: float) -> tuple[float, float]:
     """Return the passes and seconds per sample of an estimator or attack, from a trial on one tile."""
-    model, dataset, positions = case.measured
+    subject = case.measured
+    model, dataset = subject.model, subject.dataset
     rows = np.arange(min(len(dataset), model.tile if model.tile > 1 else 64))
-    x, y = take_rows(dataset.x, rows), positions[rows]
+    x, y = take_rows(dataset.x, rows), subject.positions[rows]
     if radius:
         began = time.perf_counter()
         passes = passes_of_attack(model, means, x, y, radius, case.seed)
         return passes, (time.perf_counter() - began) / len(y)
     passes, seconds = 0.0, 0.0
     for member in means.estimators if isinstance(means, Tightest) else (means,):
-        asked = with_references(case.subject(member.needs), case.references, member)
+        asked = subject.given_to(member)
         some = slice(0, getattr(type(member), "at_a_time", None))
         began = time.perf_counter()
         passes += passes_of(asked, member, x[some], y[some], case.seed)
@@ -234,11 +233,11 @@ def _trial(case: Case, means: Any, radius: float) -> tuple[float, float]:
 def _measurement(
     name: str, plans: Sequence[ShardPlan], case: Case, folder: RunFolder | None, passes: float, seconds: float
 ) -> PlannedWork:
-    model, dataset, _ = case.measured
-    features = math.prod(dataset.x.shape[1:])
+    dataset = case.measured.dataset
+    features = math.prod(case.measured.shape)
     keys = [task.key for plan in plans for task in plan.tasks]
     done = sum(map(_kept(folder), keys))
-    size = min(shard_size(model, features, len(dataset)), len(dataset))
+    size = min(shard_size(case.measured.model, features, len(dataset)), len(dataset))
     return PlannedWork(
         kind="measurement",
         name=name,

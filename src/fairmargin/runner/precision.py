@@ -25,16 +25,10 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.samples import Samples, as_samples, take_rows
+from fairmargin.data.samples import as_samples, take_rows
 from fairmargin.distances.adequacy import content_keys
 from fairmargin.distances.catalog import describe
-from fairmargin.distances.measure import (
-    check_estimator,
-    check_samples,
-    measure_shard,
-    shard_size,
-    with_references,
-)
+from fairmargin.distances.measure import check_samples, measure_shard, model_for, shard_size
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.local import Serial
 from fairmargin.errors import InputError
@@ -43,12 +37,11 @@ from fairmargin.inference.control_variate import FAR_SHARE, SAMPLES
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.layers.linear_network import served
-from fairmargin.models.protocol import Classifier, in_model_order
-from fairmargin.models.references import References, as_references
-from fairmargin.runner.cases import Case
+from fairmargin.models.protocol import in_model_order
+from fairmargin.models.references import as_references
+from fairmargin.runner.cases import Case, Subject
 from fairmargin.runner.costs import passes_of
-from fairmargin.runner.measurer import Measurer, plans_of
+from fairmargin.runner.measurer import Measurer, estimator_plans
 from fairmargin.study.options import AuditOptions
 from fairmargin.study.record import StoredResult
 from fairmargin.study.run_folder import RunFolder
@@ -159,16 +152,6 @@ def _check_estimators(name: str, given: object) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Subject:
-    """A model and the samples that it is measured on, all checked."""
-
-    model: Classifier
-    x: Samples
-    positions: Ints
-    references: References | None = None
-
-
 def audit_to_precision(
     model: object,
     x: Any,
@@ -222,21 +205,20 @@ def audit_to_precision(
     check_partition(partition)
     classifier = as_classifier(model)
     samples = as_samples(in_model_order(classifier, x))
+    shape = tuple(map(int, samples.shape[1:]))
     for estimator in chosen.estimators():
-        check_estimator(served(classifier, estimator.needs, tuple(map(int, samples.shape[1:]))), estimator)
+        model_for(classifier, estimator, shape)  # refuses what the model cannot serve
     same_length(x=samples, partition=partition)
     checked = check_samples(classifier, samples, y)
-    classifier, positions = checked.model, checked.positions
-    fixed = None
+    classifier, fixed = checked.model, None
     if references is not None:
-        fixed = as_references(
-            in_model_order(classifier, references, "references"), tuple(map(int, samples.shape[1:])), classifier.domain
-        )
-    subject, tell = Subject(classifier, samples, positions, fixed), progress or silent
+        fixed = as_references(in_model_order(classifier, references, "references"), shape, classifier.domain)
+    dataset = Dataset(samples, checked.positions, domain=classifier.domain)
+    subject = Subject(classifier, dataset, checked.positions, chosen.seed, fixed)
     folder = None if store is None else RunFolder(Path(store))
     with folder.store.lock() if folder else nullcontext():
-        measure = None if folder is None else Measurer(folder, Serial(), tell)
-        found = precise(subject, partition, chosen, measure, tell)
+        measure = None if folder is None else Measurer(folder, Serial(), progress or silent)
+        found = precise(subject, partition, chosen, measure, progress or silent)
     return replace(found, notes=(*found.notes, *checked.warnings))
 
 
@@ -246,23 +228,21 @@ def precise_case(
     """Yield an audit to a precision for every partition of a case."""
     (name,) = estimators
     plan = precision_plan(options, case, estimators)
-    model, dataset, positions = case.measured
+    subject = case.measured
     measure.note(*(getattr(estimator, "caution", "") for estimator in plan.estimators()))
-    subject = Subject(model, dataset.x, positions, case.references)
     for partition in case.partitions:
         about = case.about.model_copy(update={"partition": partition.name, "estimator": name})
-        parts = (
-            f"precision {name} {options.model_dump_json()} {partition.name} {dataset.fingerprint} {model.fingerprint()}"
-        )
+        source = f"{subject.dataset.fingerprint} {subject.model.fingerprint()}"
+        parts = f"precision {name} {options.model_dump_json()} {partition.name} {source}"
         key = sha256(parts.encode() + partition.membership.astype("<i8").tobytes()).hexdigest()
         result = precise(subject, partition, plan, measure, measure.progress)
         yield StoredResult(kind="precision", about=about, key=key), result
 
 
 def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, DistanceEstimator]) -> PrecisionPlan:
-    """Return what is asked of an audit to a precision; refuse estimators that the model cannot serve."""
+    """Return what is asked of an audit to a precision."""
     (reference,) = estimators.values()
-    plan = PrecisionPlan(
+    return PrecisionPlan(
         precision=options.precision,
         reference=reference,
         target=THESE_SAMPLES if options.target == "samples" else POPULATION,
@@ -270,9 +250,6 @@ def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, D
         up_to=options.up_to,
         seed=case.seed,
     )
-    for estimator in plan.estimators():
-        check_estimator(case.subject(estimator.needs), estimator, _name(estimator))
-    return plan
 
 
 def precise(
@@ -282,19 +259,19 @@ def precise(
     estimators = plan.estimators()
     names = [_name(each) for each in estimators]
     keys = content_keys(
-        subject.x,
+        subject.dataset.x,
         subject.positions,
         -1 - plan.seed,  # drawn by other numbers than those that an estimator's own randomness comes from
         lambda done, total: progress("drawing samples", done, total),
     )
     trial = np.sort(np.argsort(keys, kind="stable")[: subject.model.tile if subject.model.tile > 1 else 64])
-    costs = tuple(_cost(subject, each, trial, plan.seed, measure, progress) for each in estimators)
+    costs = tuple(_cost(subject, each, trial, measure, progress) for each in estimators)
 
     def ask(which: int, rows: Ints) -> Distances:
         what = f"measuring {names[which]}"
         if measure is None:
-            return _by_shards(subject, estimators[which], rows, plan.seed, progress, what)
-        return _by_tasks(subject, estimators[which], rows, plan.seed, measure, what)
+            return _by_shards(subject, estimators[which], rows, progress, what)
+        return _by_tasks(subject, estimators[which], rows, measure, what)
 
     question = Question(plan.precision, plan.confidence, plan.is_finite, plan.pilot, plan.up_to, costs)
     answer = to_precision(ask, partition, keys, question)
@@ -307,59 +284,54 @@ def precise(
     return replace(found, groups=within_cap(found.groups, every), notes=(every.warning, *found.notes))
 
 
-def _by_shards(
-    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, progress: Progress, what: str
-) -> Distances:
+def _by_shards(subject: Subject, estimator: DistanceEstimator, rows: Ints, progress: Progress, what: str) -> Distances:
     """Measure some samples without keeping anything, by any estimator, also one of the user's own."""
-    model = _asked(subject, estimator)
-    size = shard_size(model, math.prod(subject.x.shape[1:]), len(rows))
+    model, x = subject.given_to(estimator), subject.dataset.x
+    size = shard_size(model, math.prod(subject.shape), len(rows))
     parts = []
     progress(what, 0, len(rows))
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
-        parts.append(measure_shard(model, estimator, take_rows(subject.x, some), subject.positions[some], seed))
+        parts.append(measure_shard(model, estimator, take_rows(x, some), subject.positions[some], subject.seed))
         progress(what, min(start + size, len(rows)), len(rows))
     return concatenate(parts)
 
 
-def _by_tasks(
-    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, measure: Measurer, what: str
-) -> Distances:
-    some = Dataset(take_rows(subject.x, rows), subject.positions[rows], domain=subject.model.domain)
-    plans = plans_of(subject.model, some, subject.positions[rows], estimator, seed, subject.references)
-    return measure.carry_out([plans], what)[0].distances
+def _by_tasks(subject: Subject, estimator: DistanceEstimator, rows: Ints, measure: Measurer, what: str) -> Distances:
+    positions = subject.positions[rows]
+    dataset = Dataset(take_rows(subject.dataset.x, rows), positions, domain=subject.model.domain)
+    some = replace(subject, dataset=dataset, positions=positions)
+    return measure.carry_out([estimator_plans(some, estimator)], what)[0].distances
 
 
 def _cost(
     subject: Subject,
     estimator: DistanceEstimator,
     trial: Ints,
-    seed: int,
     measure: Measurer | None,
     progress: Progress,
 ) -> float:
     """Return passes per sample by a trial on one tile, which the run remembers."""
-    model = _asked(subject, estimator)
-    x, positions = take_rows(subject.x, trial), subject.positions[trial]
+    model = subject.given_to(estimator)
+    x, positions = take_rows(subject.dataset.x, trial), subject.positions[trial]
     if measure is None:
-        return passes_of(model, estimator, x, positions, seed)
-    content = np.ascontiguousarray(content_keys(x, positions, seed)).astype("<u8").tobytes()
+        return passes_of(model, estimator, x, positions, subject.seed)
+    content = np.ascontiguousarray(content_keys(x, positions, subject.seed)).astype("<u8").tobytes()
     parts = f"{describe(estimator)} {type(estimator).revision} {model.fingerprint()} {model.tile}"
     key = sha256(parts.encode() + content).hexdigest()
     known = measure.run.remembered(_COSTS)
     if isinstance(known.get(key), int | float):
         return float(known[key])
     progress("trying what an estimator costs", 0, 1)
-    found = passes_of(model, estimator, x, positions, seed)
+    found = passes_of(model, estimator, x, positions, subject.seed)
     measure.run.remember(_COSTS, {**known, key: found})
     progress("trying what an estimator costs", 1, 1)
     return found
 
 
-def _asked(subject: Subject, estimator: DistanceEstimator) -> Classifier:
-    """Return the model as the estimator is given it."""
-    model = served(subject.model, estimator.needs, tuple(map(int, subject.x.shape[1:])))
-    return with_references(model, subject.references, estimator)
+def named(estimators: Sequence[DistanceEstimator]) -> dict[str, DistanceEstimator]:
+    """Return estimators by their names in messages."""
+    return {_name(each): each for each in estimators}
 
 
 def _name(estimator: DistanceEstimator) -> str:

@@ -156,7 +156,7 @@ def _provenance(study: Study, models: Sequence[Model], command: str) -> Provenan
     # The page of a study of several models has no date: one that was interrupted ends with the same page.
     several = study.grid is not None
     cases = [model.samples for model in models]
-    classifiers = [case.classifier.fingerprint() for case in cases if case.classifier is not None]
+    classifiers = [case.subject.model.fingerprint() for case in cases if case.subject is not None]
     return Provenance(
         command=command,
         created="" if several else datetime.now(UTC).isoformat(timespec="seconds"),

@@ -67,7 +67,8 @@ class StudyRun:
 
     def references(self, data: str | None = None) -> References:
         """Return the samples to which searches on some data fall back."""
-        return self.models.load.references(next(n for n in self.networks() if n is self._of_data(data)).case())
+        network = next(n for n in self.networks() if n is self._of_data(data))
+        return self.models.load.references(network.case().measured)
 
     def partition(self, data: str | None, name: str) -> Partition:
         """Return groups of these samples by a column, or by an intersection written "race & sex"."""

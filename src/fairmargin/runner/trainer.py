@@ -176,6 +176,7 @@ class PreparedTraining:
         member, audited, training = self.member, self.audited, self.job.data.training
         assert audited is not None
         classes = class_values(training, scores_of(module, training))
+        # All networks are measured with the same randomness, whatever the seed of their training.
         case = checked_case(
             member.groups,
             TorchClassifier(module.eval(), classes, audited.domain, tile=member.model.tile or TILE),
@@ -184,8 +185,7 @@ class PreparedTraining:
             model_text=member.model.model,
             data_text=f"{audited.name or member.data.data}: {len(audited):,} samples",
         )
-        # All networks are measured with the same randomness, whatever the seed of their training.
-        return replace(case, about=about_member(member).model_copy(update={"epoch": epoch}), seed=0)
+        return replace(case, about=about_member(member).model_copy(update={"epoch": epoch}))
 
 
 def about_member(member: Member) -> About:

@@ -24,9 +24,10 @@ from fairmargin.models.architectures.catalog import ARCHITECTURES, build_archite
 from fairmargin.models.loading import load_model
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.reading.weights import load_weights
-from fairmargin.models.references import References, fingerprint_of
+from fairmargin.models.references import References, drawn, fingerprint_of
 from fairmargin.models.torch_model import from_torch
-from fairmargin.runner.cases import Case, load_data, sampled_by
+from fairmargin.runner.cases import Subject
+from fairmargin.runner.loading import load_data, sampled_by
 from fairmargin.study.grid import Member
 from fairmargin.study.options import DataOptions, GroupOptions, ModelOptions, TrainOptions
 from fairmargin.study.study import ARCHITECTURE
@@ -101,15 +102,22 @@ class DataLoader:
             lambda: load_beside(member.data, groups, place, data.training, self.progress, per_group=limit),
         )
 
-    def references(self, case: Case) -> References:
-        """Return the samples to which searches fall back on the samples of a case."""
-        found = case.references
+    def references(self, subject: Subject) -> References:
+        """Return the samples to which searches fall back, unless they were given.
+
+        They depend on the content of all samples alone, so that shards, engines and restarts use the same.
+        """
+        found = subject.references
         if found is None:
-            key = ("references", case.fingerprint)
-            found = self._once(key, lambda: case.with_references(self.progress).references)
-        assert found is not None
+            found = self._once(("references", subject.dataset.fingerprint), lambda: self._drawn(subject))
         self.drawn.append(fingerprint_of(found))
         return found
+
+    def _drawn(self, subject: Subject) -> References:
+        def report(done: int, total: int) -> None:
+            self.progress("choosing references", done, total)
+
+        return drawn(subject.dataset.x, subject.positions, progress=report)
 
     def _once(self, parts: tuple[Any, ...], load: Callable[[], _Loaded]) -> _Loaded:
         key = repr([part.plain() if isinstance(part, Options) else part for part in parts])

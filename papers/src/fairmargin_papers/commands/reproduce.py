@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairmargin.cli.console import output, plain_table, print_json, progress, shown
+from fairmargin.cli.console import output, plain_table, print_json, shown
 from fairmargin.cli.options import Json, Quiet
+from fairmargin.cli.progress import progress
 
 if TYPE_CHECKING:
     from fairmargin_papers.shared.paper import Scale

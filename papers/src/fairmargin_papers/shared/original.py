@@ -146,12 +146,8 @@ def used_in(run: StudyRun) -> tuple[str, tuple[int, ...]]:
 
 
 def _used_data(model: Model) -> str:
-    options, trained, tested = model.member.data, 0, model.given
-    if model.prepared is not None:
-        trained, test = len(model.prepared.job.data.training), model.prepared.audited
-    else:
-        assert tested is not None
-        test = tested.dataset
+    options, test = model.member.data, model.dataset
+    trained = 0 if model.prepared is None else len(model.prepared.job.data.training)
     assert test is not None
     whole = DATASETS[options.data].card.samples if options.data in DATASETS else 0
     shape = "×".join(map(str, test.x.shape[1:]))

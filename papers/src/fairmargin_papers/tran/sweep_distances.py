@@ -12,7 +12,8 @@ from fairmargin.distances.measure import measure
 from fairmargin.distances.proxies.softmax_margin import SoftmaxMargin
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.references import References
-from fairmargin.runner.measurer import Measurer, ShardPlan, plans_of
+from fairmargin.runner.cases import Subject
+from fairmargin.runner.measurer import Measurer, ShardPlan, estimator_plans
 from fairmargin.runner.study_run import StudyRun
 from fairmargin.study.run_folder import RunFolder
 from fairmargin_papers.shared.paper import Assignment
@@ -77,7 +78,8 @@ def _plan(model: Classifier, some: Dataset, estimator: str, references: Referenc
     said = model.predict(some.x)
     # Labels are part of a dataset's fingerprint, and so of the name under which a distance is kept.
     labelled = Dataset(some.x, said, domain=some.domain, name=some.name)
-    (plan,) = plans_of(model, labelled, said, parse_estimator(estimator), 0, references)
+    subject = Subject(model, labelled, said, references=references)
+    (plan,) = estimator_plans(subject, parse_estimator(estimator))
     return ShardPlan(plan.tasks, {"estimator": estimator, "label": "predicted"})
 
 
