@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from fairmargin.engine.attempt import sendable
@@ -61,6 +61,8 @@ class Ray:
         ...
     fairmargin.errors.InputError: `workers` of Ray must be at least 1; given 0.
     """
+
+    shares_files: ClassVar[bool] = False
 
     address: str = ""
     workers: int | None = None
@@ -106,6 +108,8 @@ class RaySession:
     started
         Whether Ray was started for this session alone.
     """
+
+    shares_files = False
 
     def __init__(self, ray: Any, engine: Ray, *, started: bool) -> None:
         self._ray, self._most = ray, None if started else engine.workers

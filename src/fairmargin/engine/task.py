@@ -58,6 +58,8 @@ class Engine(Protocol):
     If a task raises an exception, the generator raises it; results that were yielded before remain valid. Closing the
     generator early cancels its remaining tasks, and does not affect other calls of `run`.
 
+    An engine whose workers may be on other machines has an attribute `shares_files` that is False.
+
     To call `run` several times, open a session, so that worker processes start only once:
 
     >>> from fairmargin.engine.local import Serial
@@ -75,6 +77,11 @@ class Engine(Protocol):
     def session(self) -> "AbstractContextManager[Engine]":
         """Return a context manager with an engine whose calls of `run`, and whose sessions, share workers."""
         ...
+
+
+def shares_files(engine: Engine) -> bool:
+    """Return whether tasks can read and write files of this process; not so if the engine says otherwise."""
+    return bool(getattr(engine, "shares_files", True))
 
 
 def session_of(engine: Engine) -> AbstractContextManager[Engine]:
