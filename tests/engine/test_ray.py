@@ -12,10 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import fairmargin.engine.ray as engine_ray
 from fairmargin.engine.catalog import parse_engine
 from fairmargin.engine.ray import Ray, RaySession
+from fairmargin.engine.shared import Shared
 from fairmargin.engine.task import Task
 from fairmargin.errors import FairmarginError, InputError
 from tests.engine.functions import (
@@ -26,8 +29,10 @@ from tests.engine.functions import (
     mark_and_sleep,
     span,
     threads_in_use,
+    total,
 )
 from tests.engine.test_local import Asked, alive, eventually, marks
+from tests.stories.examples import fairmargin, refused, write_images
 
 
 def test_without_ray_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +203,39 @@ def test_results_that_finished_before_a_failure_are_yielded(session: RaySession)
             seen.append(result)
     assert seen == [0, 1, 2]
     assert "functions.py" in caught.value.__notes__[0]  # says where in the worker
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("_VERSION", "no_such_package:name", r"cannot import fairmargin \(No module named 'no_such_package'\).*runtime_env"),
+        ("__version__", "99.0", r"has fairmargin 0\.\d+.*this machine 99\.0.*runtime_env"),
+    ],
+)
+def test_a_cluster_without_this_package_is_refused(
+    session: RaySession, monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str
+) -> None:
+    monkeypatch.setattr(engine_ray, name, value)
+    with pytest.raises(InputError, match=sentence):
+        engine_ray._check_package(ray)
+
+
+@pytest.mark.parametrize("error", ["ObjectStoreFullError", "OutOfDiskError"])
+def test_too_small_an_object_store_is_explained(
+    session: RaySession, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    def fail(_: object) -> None:
+        raise getattr(ray.exceptions, error)("full")
+
+    monkeypatch.setattr(ray, "put", fail)
+    with pytest.raises(FairmarginError, match=r"object store of Ray is too small.*--object-store-memory.*are kept"):
+        list(session.run([Task("a", total, (Shared("zeros", np.zeros(3)), []))]))
+
+
+def test_the_command_line_refuses_an_address_without_a_cluster(tmp_path: Path) -> None:
+    data, model = write_images(tmp_path, count=20)
+    arguments = ["audit", "--model", model, "--data", data, "--group", "camera", "--out", tmp_path / "run"]
+    assert "no Ray cluster at 127.0.0.1:1" in refused(fairmargin(*arguments, "--engine", "ray:address=127.0.0.1:1"))
 
 
 DRIVER = """

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 
 from fairmargin.engine.local import Serial
 from fairmargin.engine.ray import Ray
+from fairmargin.engine.task import DEVICE, Task
 from fairmargin.runner.run import run
 from fairmargin.study.run_folder import RunFolder
 from fairmargin.study.study_file import make_study
+from tests.engine.functions import span
 from tests.engine.test_local import eventually
 from tests.engine.test_ray import descendants
 from tests.stories.examples import contents_of, write_images
@@ -152,3 +155,14 @@ def test_a_killed_worker_node_and_driver_lose_nothing(cluster: Any, folder: Path
     assert contents_of(audit.run) == contents_of(serial.run)
     assert contents_of(audit.run, "adequacy") == contents_of(serial.run, "adequacy")
     assert contents_of(serial.run)
+
+
+def test_tasks_take_turns_on_a_gpu_and_are_told_to_use_it(cluster: Any) -> None:
+    # The GPU is one in name only: networks stay on the processor, because torch finds none.
+    with Ray(cluster.address).session() as session:
+        spans = sorted(found for _, found in session.run([Task(str(i), span, (0.1,)) for i in range(4)]))
+        ((_, device),) = session.run([Task("device", os.environ.get, (DEVICE,))])
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    assert device == "cuda"
+    ((_, device),) = Ray(cluster.address, gpus=0).run([Task("device", os.environ.get, (DEVICE,))])
+    assert device == "cpu"

@@ -32,6 +32,7 @@ _logger = logging.getLogger(__name__)
 _RETRIES = 3  # how often a task is run again because its worker or node was lost
 _IN_FLIGHT = 2  # tasks in flight for each task that can run: one runs, one waits
 _LOOK_EVERY = 5.0  # seconds between looks at the size of the cluster, which may grow
+_VERSION = "fairmargin.version:__version__"
 _CONNECT = 5.0  # seconds for reaching a cluster
 _LONGEST = 20  # length of a path to temporary files; Ray adds 80 characters, and names of sockets end at 107
 
@@ -347,7 +348,7 @@ def _check_package(ray: Any) -> None:
     )
     look = ray.remote(pkgutil.resolve_name).options(num_cpus=0, max_retries=_RETRIES)
     try:
-        found = ray.get(look.remote("fairmargin.version:__version__"))
+        found = ray.get(look.remote(_VERSION))
     except ray.exceptions.RayTaskError as error:
         raise InputError(
             f"The workers of the cluster cannot import fairmargin ({error.cause}). Install it on all nodes, or ship "
