@@ -66,11 +66,11 @@ def audited(folder, *estimators, record=RECORD):
         StoredResult(kind="audit", about=About(partition="sex", estimator=name), key=shard_key({"of": name}))
         for name in estimators
     ]
-    with folder.claimed(record):
+    with folder.claimed(record) as old:
         for each in stored:
             folder.keep(each, result)
         finished = record.model_copy(update={"status": "finished", "results": tuple(stored)})
-        return folder.finish(finished, {"": SampleColumns({"sex": SEX})}), result
+        return folder.finish(finished, {"": SampleColumns({"sex": SEX})}, old), result
 
 
 # What is written is what is read

@@ -62,9 +62,7 @@ def shown_fields(model: type[Options]) -> Iterator[tuple[str, FieldInfo]]:
     """Yield the fields of a model that are options of the command line, its own before those that it inherits."""
     kinds = model.__mro__
     for name, info in sorted(model.model_fields.items(), key=lambda item: kinds.index(_declaring(item[0], model))):
-        how = _how(info)
-        simple = isinstance(info.annotation, type) and issubclass(info.annotation, Options)
-        if not how.hidden and not simple:
+        if not _how(info).hidden:
             yield name, info
 
 

@@ -26,6 +26,7 @@ from fairmargin.errors import FairmarginError, StoreError
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.models.protocol import Classifier
 from fairmargin.runner.cases import Case, Subject
+from fairmargin.store.folder import MemoryStore, Store
 from fairmargin.store.shard import shard_key
 from fairmargin.study.compute import compute, result_key
 from fairmargin.study.record import StoredResult
@@ -94,10 +95,14 @@ class Measurer:
     earlier: str = ""
     trained: int = 0
     failed: dict[str, Attempt] = field(default_factory=dict)
+    _store: Store | MemoryStore = field(init=False)
     _known: dict[str, Distances] = field(default_factory=dict)
     _fresh: set[str] = field(default_factory=set)
     _found: set[str] = field(default_factory=set)
     _results: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._store = self.run.store
 
     @property
     def measured(self) -> int:
@@ -157,7 +162,7 @@ class Measurer:
 
     def _measured(self, key: str, distances: Distances, about: Mapping[str, Any]) -> Distances:
         """Keep the result of a task."""
-        self.run.store.write(key, distances, about)
+        self._store.write(key, distances, about)
         self._known[key] = distances
         self._fresh.add(key)
         return distances
@@ -166,7 +171,7 @@ class Measurer:
         """Keep distances that were not measured by a task, in one shard."""
         key = shard_key(parts)
         if self._kept(key) is None:
-            self.run.store.write(key, distances, about)
+            self._store.write(key, distances, about)
             self._known[key] = distances
         return Measured(distances, (key,))
 
@@ -208,12 +213,12 @@ class Measurer:
         """Return a shard that is there and sound; a damaged one is set aside, to be measured again."""
         if key in self._known:
             return self._known[key]
-        if not self.run.store.has(key):
+        if not self._store.has(key):
             return None
         try:
-            self._known[key] = self.run.store.read(key)
+            self._known[key] = self._store.read(key)
         except StoreError:
-            self.run.store.set_aside(key)
+            self._store.set_aside(key)
             return None
         return self._known[key]
 

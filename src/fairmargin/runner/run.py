@@ -66,20 +66,24 @@ def run(
                 raise InputError("A training is kept in a folder: name one.")
             folder.open_for(record)
             models.train(folder.path, workers, progress, on_step, on_epoch)
-        keeper = folder.claimed(record) if folder is not None else nullcontext(RunMemory())
-        with keeper as place:
+        with folder.claimed(record) if folder is not None else nullcontext() as old:
             if several:
                 record = record.model_copy(update={"meanings": tuple(meanings_of(study))})
                 if any(member.train for member in study.members):
                     if folder is None:
                         raise InputError("Trainings are kept in a folder: name one.")
                     models.train(folder.path, workers, progress, on_step, on_epoch)
-            measure = Measurer(place, workers, progress, trained=models.trained if several else 0)
-            record = _carried_out(record, models, measure, place)
+            trained = models.trained if several else 0
+            measure = Measurer(folder or RunMemory(), workers, progress, trained=trained)
+            record = _measured(record, models, measure)
+            if folder is not None:
+                record = folder.finish(record, _samples(models.models), old)
+                folder.write_traces([f"{each}\n{each.trace}".strip() for each in models.failures])
+                measure.earlier = _became_of(old, record)
     return record, measure
 
 
-def _carried_out(record: RunRecord, models: Models, measure: Measurer, place: RunFolder | RunMemory) -> RunRecord:
+def _measured(record: RunRecord, models: Models, measure: Measurer) -> RunRecord:
     """Measure and compute everything that a study asks for, and return its finished record."""
     for model in models.models:
         measure.note(*_notes(model, several=models.several))
@@ -90,7 +94,7 @@ def _carried_out(record: RunRecord, models: Models, measure: Measurer, place: Ru
         found.append(stored)
         in_memory[stored.key] = result
     diverged = [m.trained.stopped for m in models.models if m.trained is not None and m.trained.diverged]
-    record = record.model_copy(
+    return record.model_copy(
         update={
             "status": "finished",
             "provenance": _with_references(record.provenance, models),
@@ -99,12 +103,6 @@ def _carried_out(record: RunRecord, models: Models, measure: Measurer, place: Ru
             "results": tuple(found),
         }
     ).reading(lambda stored: in_memory[stored.key])
-    if isinstance(place, RunFolder):
-        old = place.record()
-        record = place.finish(record, _samples(models.models))
-        place.write_traces([f"{each}\n{each.trace}".strip() for each in models.failures])
-        measure.earlier = _became_of(old, record)
-    return record
 
 
 def _samples(models: Sequence[Model]) -> dict[str, SampleColumns]:

@@ -164,8 +164,8 @@ class RunFolder:
         """The store that holds the shards."""
         return Store.open(self.path, create=True)
 
-    def open_for(self, record: RunRecord) -> None:
-        """Make the folder unless it is there; refuse one that holds another run, or other files.
+    def open_for(self, record: RunRecord) -> RunRecord | None:
+        """Make the folder unless it is there, and return its record; refuse another run, or other files.
 
         The record of a finished run stays until the new one is written: a run that is interrupted destroys nothing.
         Otherwise the record says that the run did not finish.
@@ -176,15 +176,14 @@ class RunFolder:
             self._refuse_other(old, record)
         if old is None or old.status != "finished":
             self._write_record(record)
+        return old
 
     @contextmanager
-    def claimed(self, record: RunRecord) -> Iterator["RunFolder"]:
-        """Be the only writer of this folder, which belongs to one model on one dataset; see `open_for`."""
+    def claimed(self, record: RunRecord) -> Iterator[RunRecord | None]:
+        """Be the only writer of this folder, which belongs to one source; yield the earlier record, see `open_for`."""
         self._refuse_old()
-        store = self.store
-        with store.lock():
-            self.open_for(record)
-            yield self
+        with self.store.lock():
+            yield self.open_for(record)
 
     def _refuse_old(self) -> None:
         for name in _OLD:
@@ -231,7 +230,7 @@ class RunFolder:
         """Store a note under a name; to lose it does no harm."""
         atomic_write_text(self.path / f"{name}.json", json.dumps(dict(content), indent=1, sort_keys=True) + "\n")
 
-    def finish(self, record: RunRecord, samples: Mapping[str, SampleColumns]) -> RunRecord:
+    def finish(self, record: RunRecord, samples: Mapping[str, SampleColumns], old: RunRecord | None) -> RunRecord:
         """Write the record of a run, together with what an earlier run of another kind left here; return both.
 
         An audit replaces the results of an earlier audit, and attacks those of earlier attacks. What was found for
@@ -243,10 +242,12 @@ class RunFolder:
             The record, with all its results.
         samples
             The samples by the name of their data, which is empty in a study of one model.
+        old
+            The record of an earlier run in this folder; None if there is none.
         """
         import pandas as pd
 
-        frames, old = {name: each.frame() for name, each in samples.items()}, self.record()
+        frames = {name: each.frame() for name, each in samples.items()}
         if old is not None and record.study.grid is None and old.provenance.source == record.provenance.source:
             record, frames[""] = self._with_others(record, frames[""], old)
         record = record.reading(lambda stored: self._computed.get(stored.key) or self._result(stored))
