@@ -122,6 +122,10 @@ def mark_and_sleep(folder: str, number: int, seconds: float) -> int:
     return os.getpid()
 
 
+def variable(name: str) -> str:
+    return os.environ.get(name, "")
+
+
 def whereabouts() -> tuple[int, str]:
     return os.getpid(), os.environ.get("OMP_NUM_THREADS", "")
 

@@ -98,6 +98,12 @@ def test_the_reason_why_a_cluster_cannot_be_joined_is_explained(
         list(Ray(f"127.0.0.1:{server.getsockname()[1]}").run([Task("a", abs, (-1,))]))
 
 
+def test_the_command_line_refuses_an_address_without_a_cluster(tmp_path: Path) -> None:
+    data, model = write_images(tmp_path, count=20)
+    arguments = ["audit", "--model", model, "--data", data, "--group", "camera", "--out", tmp_path / "run"]
+    assert "no Ray cluster at 127.0.0.1:1" in refused(fairmargin(*arguments, "--engine", "ray:address=127.0.0.1:1"))
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Make a home without a token, in which Ray could write one."""
@@ -208,7 +214,11 @@ def test_results_that_finished_before_a_failure_are_yielded(session: RaySession)
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("_VERSION", "no_such_package:name", r"cannot import fairmargin \(No module named 'no_such_package'\).*runtime_env"),
+        (
+            "_VERSION",
+            "no_such_package:name",
+            r"cannot import fairmargin \(No module named 'no_such_package'\).*runtime_env",
+        ),
         ("__version__", "99.0", r"has fairmargin 0\.\d+.*this machine 99\.0.*runtime_env"),
     ],
 )
@@ -230,12 +240,6 @@ def test_too_small_an_object_store_is_explained(
     monkeypatch.setattr(ray, "put", fail)
     with pytest.raises(FairmarginError, match=r"object store of Ray is too small.*--object-store-memory.*are kept"):
         list(session.run([Task("a", total, (Shared("zeros", np.zeros(3)), []))]))
-
-
-def test_the_command_line_refuses_an_address_without_a_cluster(tmp_path: Path) -> None:
-    data, model = write_images(tmp_path, count=20)
-    arguments = ["audit", "--model", model, "--data", data, "--group", "camera", "--out", tmp_path / "run"]
-    assert "no Ray cluster at 127.0.0.1:1" in refused(fairmargin(*arguments, "--engine", "ray:address=127.0.0.1:1"))
 
 
 DRIVER = """

@@ -18,7 +18,7 @@ from fairmargin.engine.task import DEVICE, Task
 from fairmargin.runner.run import run
 from fairmargin.study.run_folder import RunFolder
 from fairmargin.study.study_file import make_study
-from tests.engine.functions import span
+from tests.engine.functions import span, variable
 from tests.engine.test_local import eventually
 from tests.engine.test_ray import descendants
 from tests.stories.examples import contents_of, write_images
@@ -161,8 +161,8 @@ def test_tasks_take_turns_on_a_gpu_and_are_told_to_use_it(cluster: Any) -> None:
     # The GPU is one in name only: networks stay on the processor, because torch finds none.
     with Ray(cluster.address).session() as session:
         spans = sorted(found for _, found in session.run([Task(str(i), span, (0.1,)) for i in range(4)]))
-        ((_, device),) = session.run([Task("device", os.environ.get, (DEVICE,))])
+        ((_, device),) = session.run([Task("device", variable, (DEVICE,))])
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
     assert device == "cuda"
-    ((_, device),) = Ray(cluster.address, gpus=0).run([Task("device", os.environ.get, (DEVICE,))])
+    ((_, device),) = Ray(cluster.address, gpus=0).run([Task("device", variable, (DEVICE,))])
     assert device == "cpu"

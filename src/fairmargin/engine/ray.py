@@ -12,8 +12,9 @@ import tempfile
 import time
 import traceback
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -286,6 +287,7 @@ def _settings() -> dict[str, str]:
 def _joined(ray: Any, address: str) -> Iterator[None]:
     """Join a cluster, and leave it at the end."""
     _check_reachable(address)
+    _read_token_again()
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except Exception as error:
@@ -421,6 +423,7 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
     """Set variables of the environment, and restore them at the end, with the mode of authentication that Ray sets."""
     before = {name: os.environ.get(name) for name in (*settings, "RAY_AUTH_MODE")}
     os.environ.update(settings)
+    _read_token_again()
     try:
         yield
     finally:
@@ -428,6 +431,15 @@ def _environment(settings: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
+        _read_token_again()
+
+
+def _read_token_again() -> None:
+    """Let Ray read the token and the mode of authentication again, which it otherwise keeps until the process ends."""
+    with suppress(ImportError, AttributeError):  # older versions have no tokens
+        internals: Any = import_module("ray._raylet")
+        internals.AuthenticationTokenLoader.instance().reset_cache()
+        internals.Config.initialize("")
 
 
 @contextmanager
