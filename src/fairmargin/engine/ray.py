@@ -35,6 +35,7 @@ _IN_FLIGHT = 2  # tasks in flight for each task that can run: one runs, one wait
 _LOOK_EVERY = 5.0  # seconds between looks at the size of the cluster, which may grow
 _VERSION = "fairmargin.version:__version__"
 _CONNECT = 5.0  # seconds for reaching a cluster
+_LONGEST_REASON = 300  # characters of an error of Ray that are shown
 _LONGEST = 20  # length of a path to temporary files; Ray adds 80 characters, and names of sockets end at 107
 
 
@@ -320,7 +321,8 @@ def _check_reachable(address: str) -> None:
 
 def _refusal(ray: Any, address: str, error: Exception) -> InputError:
     """Return in a sentence why a cluster could not be joined."""
-    text = " ".join(str(error).split())
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    text = " ".join(" ".join(lines[-1:] if "Traceback" in str(error) else lines).split())[:_LONGEST_REASON]
     if isinstance(error, ImportError):
         return InputError(f"An address ray://… needs further packages ({text}): pip install 'fairmargin[ray]'.")
     if "ersion" in text and ("mismatch" in text or "differ" in text):
