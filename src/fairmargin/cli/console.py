@@ -1,4 +1,4 @@
-"""What a person sees in a terminal: tables on standard output, errors on standard error."""
+"""Output in a terminal: tables on standard output, errors on standard error."""
 
 import json
 import os
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class _Output(Console):
-    """A closed pipe (`| head`) ends the printing, not the command: its exit code still means what it says."""
+    """Console that stops printing if the pipe is closed (`| head`), without changing the exit code of the command."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# Into a file or a pipe there is no edge to wrap at.
+# Files and pipes have no width at which lines must be wrapped.
 output = _Output(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 errors = Console(stderr=True, highlight=False, emoji=False)
 
@@ -61,7 +61,7 @@ def show_section(section: "Section") -> None:
 
 
 def _unjudged(section: "Section") -> list[str]:
-    """Return the findings of groups without a verdict: tables of the console do not give the reason."""
+    """Return the findings of groups without a verdict, since the tables of the console do not give the reason."""
     marks = section.tables[0].marks if section.tables else ()
     if len(marks) != len(section.findings):
         return []
@@ -69,9 +69,9 @@ def _unjudged(section: "Section") -> list[str]:
 
 
 def _printed(given: "SectionTable") -> Table:
-    """Return a table for the terminal, without the columns for which it has no room.
+    """Return a table for the terminal, without the columns for which the terminal is too narrow.
 
-    Intervals stand in columns of their own. The group and the verdict break lines, so that both are always there.
+    Intervals have columns of their own. Long names of groups and verdicts are wrapped, so that both are always shown.
     """
     columns = [column for i in _that_fit(given, output.width) for column in _columns_of(given, i)]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
@@ -114,7 +114,7 @@ def _columns_of(table: "SectionTable", i: int) -> list[_PrintedColumn]:
 
 
 def _that_fit(table: "SectionTable", width: int) -> list[int]:
-    """Return the places of the columns for which there is room; of those that may be hidden the last go first."""
+    """Return the positions of the columns that fit into the width; the last hideable columns are hidden first."""
     widths = [
         sum(min(each.width, _WIDEST_TEXT if each.kind != "number" else width) + 2 for each in _columns_of(table, i))
         for i in range(len(table.columns))
@@ -162,14 +162,14 @@ def plain_table(title: str, *, left: Sequence[str], wrap: Sequence[str] = ()) ->
 
 
 def shown(text: str) -> str:
-    """Prepare a text from data for printing: markup is shown as it is spelled, control characters as escapes."""
+    """Prepare a text from data for printing: markup is not interpreted, control characters are escaped."""
     safe = escape(visible(text))
     # An odd backslash at the end would escape the tag that follows.
     return safe + "\\" * ((len(safe) - len(safe.rstrip("\\"))) % 2)
 
 
 def print_json(content: Any) -> None:
-    """Print a result for programs. Control characters that JSON allows in texts are escaped, line breaks aside."""
+    """Print a result as JSON; control characters other than line breaks are escaped."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, indent=2)
     typer.echo(harmless_json(text))
 

@@ -1,4 +1,4 @@
-"""`fairmargin data`: what is known of a dataset, where its files belong, and what is in them."""
+"""`fairmargin data`: describe a dataset, its files and its samples."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -85,7 +85,7 @@ def _card(name: str) -> "Card":
 
 
 def _downloaded(name: str, card: "Card", root: Path | None, *, quiet: bool) -> Path | None:
-    """Return where the files now are; None for a dataset that needs none."""
+    """Return the folder of the downloaded files; None for a dataset without files."""
     if not card.files:
         return root
     from fairmargin.data.fetch.download import download
@@ -100,12 +100,12 @@ def _downloaded(name: str, card: "Card", root: Path | None, *, quiet: bool) -> P
 def _loaded(
     name: str, card: "Card", root: Path | None, split: str, task: str | None, *, quiet: bool
 ) -> "tuple[Dataset | None, str]":
-    """Return the dataset, or the sentence that says which file to put where."""
+    """Return the dataset, or a sentence that names the missing files and their place."""
     from fairmargin.data.card import checked_request
     from fairmargin.data.catalog import load
     from fairmargin.data.fetch.sources import data_folder
 
-    checked_request(name, card, split, root, task, None, None)  # a wrong word is wrong, files or not
+    checked_request(name, card, split, root, task, None, None)  # refuses wrong options even without the files
     at_hand = root is not None or not card.files or _holds_files(data_folder(name))
     try:
         with progress(quiet) as report:
@@ -117,7 +117,7 @@ def _loaded(
 
 
 def _holds_files(folder: Path) -> bool:
-    """Return whether there is anything but what a download that was cut off leaves behind."""
+    """Return whether the folder holds files other than those of an interrupted download."""
     return folder.is_dir() and any(not f.name.startswith(".") and f.suffix != ".part" for f in folder.iterdir())
 
 
@@ -154,7 +154,7 @@ def _grid(rows: "tuple[tuple[str, str], ...]") -> Table:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for what, text in rows:
-        # Line by line: a line break of ours is meant, one in a text from data is not.
+        # Line by line: only line breaks of this module are kept, those in texts from data are escaped.
         grid.add_row(shown(what), "\n".join(map(shown, text.split("\n"))))
     return grid
 

@@ -1,4 +1,4 @@
-"""What the commands that measure share: carry out a study or estimate its cost, and show what came of it."""
+"""Functions of the commands that measure: carry out a study or estimate its cost, and show the results."""
 
 import shlex
 import sys
@@ -52,14 +52,14 @@ def carry_out(
     from fairmargin.study.run_folder import RunFolder
 
     folder, command = RunFolder(out), shlex.join(["fairmargin", *sys.argv[1:]])
-    with bars(quiet) as told:
+    with bars(quiet) as listeners:
         record, measure = run(
             study,
             folder,
             parse_engine(engine),
             command=command,
-            progress=told.progress,
-            on_step=told.on_step,
+            progress=listeners.progress,
+            on_step=listeners.on_step,
             on_epoch=on_epoch,
         )
         write_report(folder.report, record)
@@ -109,8 +109,8 @@ def show_plan(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
     from fairmargin.study.run_folder import RunFolder
 
     workers = getattr(parse_engine(engine), "workers", 1) or 1
-    with progress(quiet or json_) as told:
-        planned, notes = plan_run(study, RunFolder(out), told)
+    with progress(quiet or json_) as report:
+        planned, notes = plan_run(study, RunFolder(out), report)
     left = sum(each.seconds for each in planned) / workers
     if json_:
         work = {f"{kind}s": [asdict(each) for each in planned if each.kind == kind] for kind in KINDS}

@@ -93,7 +93,7 @@ def gate(
 
 
 def _about(row: Mapping[Any, Any]) -> list[str]:
-    """Return what a row is about besides its group: the model in a study of several, the estimator, and the epoch."""
+    """Return what a row is about in addition to its group: model, estimator or attack, and epoch."""
     values = {name: value for name, value in row.items() if isinstance(value, str) or value == value}
     said = [values.get(name) for name in ("data", "model", "method")]
     said += [

@@ -66,18 +66,18 @@ def measuring_progress(quiet: bool) -> Iterator[Listeners]:
 
 @contextmanager
 def training_progress(quiet: bool) -> Iterator[Listeners]:
-    """Show bars on standard error that disappear when done, one per training, whose words change; or lines in a log."""
+    """Show bars on standard error that disappear when done, one per training, whose text changes; or lines in a log."""
     if quiet or not errors.is_terminal:
         report = silent if quiet else lines_in_a_log()
         yield Listeners(report, report)
         return
-    # The time left is that of the last minutes: an epoch's look at validation data is slower than its steps.
+    # The time left is estimated from the last minutes, since validation is slower than the steps of an epoch.
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, speed_estimate_period=120) as bars:
         known: dict[str, object] = {}
 
         def update(name: str, what: str, done: int, total: int) -> None:
-            # Shares, not counts: between epochs the training counts in epochs, and a new total forgets the speed.
+            # Shares instead of counts: between epochs a training counts epochs, and a new total would reset the speed.
             share = done / total if total else 1.0
             if name not in known:
                 known[name] = bars.add_task(shown(what), total=1.0)

@@ -1,4 +1,4 @@
-"""`fairmargin run`: a study in a file."""
+"""`fairmargin run`: carry out a study in a file."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Check whether attacks were strong enough: some samples of each group, measured again at other budgets."""
+"""Check whether attacks were strong enough: measure some samples of each group again with other budgets."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ def adequacy_of_case(
         elif estimator is not None and has_budget(estimator):
             some = some or _chosen_rows(options, case, measure)
             evidence = _evidence(name, estimator, known.take(some.chosen), some.subject, measure)
-            evidence = replace(evidence, others=_beside(name, every, some.chosen))
+            evidence = replace(evidence, others=_by_others(name, every, some.chosen))
             for partition, own in zip(case.partitions, some.of_each, strict=True):
                 at = np.searchsorted(some.chosen, own)
                 cap = usable_cap(known, partition, caps[name, partition.name], options.up_to)
@@ -73,8 +73,8 @@ def _stored(case: Case, name: str, partition: Partition, measured: Measured) -> 
     return StoredResult(kind="adequacy", about=about, shards=(measured.keys,), key=key)
 
 
-def _beside(name: str, every: Mapping[str, Distances], chosen: Ints) -> Distances | None:
-    """Return the least that the other attacks of the run found in the same norm; None if there is none."""
+def _by_others(name: str, every: Mapping[str, Distances], chosen: Ints) -> Distances | None:
+    """Return the smallest distances that the other attacks of the run found in the same norm; None without others."""
     own = every[name]
     others = [
         known.take(chosen)
@@ -86,7 +86,7 @@ def _beside(name: str, every: Mapping[str, Distances], chosen: Ints) -> Distance
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Some:
-    """The rows that are looked at, and which of them serve each partition, by ascending position among all."""
+    """The rows that are measured again, and those of each partition, by ascending position among all samples."""
 
     chosen: Ints
     of_each: tuple[Ints, ...]
@@ -101,7 +101,7 @@ def _chosen_rows(options: AuditOptions, case: Case, measure: Measurer) -> _Some:
         case.seed,
         lambda done, total: measure.progress("choosing samples to check the attack on", done, total),
     )
-    # The least keys of each group: samples that serve one partition tend to serve the others too.
+    # The samples with the smallest keys of each group: those chosen for one partition are often chosen for others.
     of_each = tuple(chosen_of(keys, partition, options.adequacy_samples) for partition in case.partitions)
     chosen = np.unique(np.concatenate(of_each))
     return _Some(chosen, of_each, subject.take(chosen))
@@ -110,7 +110,7 @@ def _chosen_rows(options: AuditOptions, case: Case, measure: Measurer) -> _Some:
 def _evidence(
     name: str, estimator: DistanceEstimator, audited: Distances, subject: Subject, measure: Measurer
 ) -> Evidence:
-    """Return all that is measured of the chosen rows, in one go; the audited budget is not measured again."""
+    """Return all measurements of the chosen rows; the audited budget is not measured again."""
     ladder = rising(estimator)
     others = {str(i): each for i, each in enumerate(ladder.estimators) if each != estimator}
     requests = {number: estimator_plans(subject, each) for number, each in others.items()}

@@ -21,7 +21,7 @@ DEFAULT = "pgd"
 def attack_case(options: AttackOptions, case: Case, measure: Measurer) -> Iterator[tuple[StoredResult, Any]]:
     """Yield the robust accuracy of groups under every attack at every radius, and under all attacks together.
 
-    Of several attacks in one norm, what they leave together is added: a sample is robust if it withstands all.
+    For several attacks in one norm, their combination is added: a sample is robust if it withstands all of them.
     """
     attacks = attacks_of(options)
     subject = case.measured
@@ -70,7 +70,7 @@ def check_attacks(options: AttackOptions, subject: Subject) -> None:
 
 
 def _together(outcomes: Mapping[tuple[str, float], Measured], measure: Measurer) -> dict[tuple[str, float], Measured]:
-    """Return what several attacks of one norm and radius leave together."""
+    """Return the combination of all attacks with the same norm and radius."""
     alike: dict[tuple[Any, float], list[str]] = {}
     for (name, radius), found in outcomes.items():
         alike.setdefault((found.distances.norm, radius), []).append(name)

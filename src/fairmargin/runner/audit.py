@@ -23,7 +23,7 @@ from fairmargin.study.record import About, StoredResult
 
 _NOBODY = About()
 ELSEWHERE = "measured elsewhere"
-_SIGMAS = (0.0, 0.5, 1.0, 2.0, 3.0)  # radii at which certified accuracy is reported, in units of the noise
+_SIGMAS = (0.0, 0.5, 1.0, 2.0, 3.0)  # radii at which certified accuracy is reported, in multiples of the noise
 
 Found = tuple[StoredResult, Any]
 
@@ -93,7 +93,7 @@ def _measured(case: Case, estimators: Mapping[str, DistanceEstimator], measure: 
 
 
 def _with_warning(result: AuditResult, case: Case) -> AuditResult:
-    """Add a warning if the model is hardly ever right: then something was mistaken before anything was measured."""
+    """Add a warning if the model is less accurate than the most common class, which hints at wrong labels or inputs."""
     if case.subject is None:
         return result
     positions = case.subject.positions
@@ -122,7 +122,7 @@ def brackets_of(
     measure: Measurer,
     about: About = _NOBODY,
 ) -> Iterator[tuple[StoredResult, Sequence[Measured], Any, AuditSettings]]:
-    """Yield a bracket for each subject and norm that was measured from both sides: the best of each side."""
+    """Yield a bracket for each subject and norm with lower and upper bounds: the best of each side."""
     kinds = dict.fromkeys((m.distances.subject, m.distances.norm) for m in measured.values())
     for subject, norm in kinds:
         sides = {bound: _of(measured, subject, norm, bound) for bound in (Bound.LOWER, Bound.UPPER)}
@@ -143,7 +143,7 @@ def _of(measured: Mapping[str, Measured], subject: str, norm: Norm, bound: Bound
 
 
 def _best(side: Mapping[str, Measured], choose: Any, measure: Measurer) -> Measured:
-    """Return the best of several distances; one that stands alone stays as it is."""
+    """Return the best of several distances; a single one is returned unchanged."""
     if len(side) == 1:
         return next(iter(side.values()))
     keys = " / ".join(" ".join(each.keys) for each in side.values())
@@ -165,7 +165,7 @@ def tightest_of(attacks: Sequence[Distances]) -> Distances:
 
 
 def _missing_bracket(measured: Sequence[Distances]) -> str:
-    """Return why a run with certificates and attacks has no bracket; empty if it has one, or has not both."""
+    """Return why a run with certificates and attacks has no bracket; empty if it has one or lacks either."""
     lower = {(d.subject, str(d.norm)) for d in measured if d.bound is Bound.LOWER}
     upper = {(d.subject, str(d.norm)) for d in measured if d.bound is Bound.UPPER}
     if not lower or not upper or lower & upper:
@@ -185,7 +185,7 @@ def _certificates(
     settings: AuditSettings,
     how: Mapping[str, Any],
 ) -> Iterator[tuple[StoredResult, Sequence[Measured], Any, AuditSettings]]:
-    """Yield what is guaranteed although certificates may be false, for every estimator that is `smoothing`."""
+    """Yield what smoothing guarantees for the groups, although single certificates can be wrong."""
     for name, estimator in estimators.items():
         if isinstance(estimator, Smoothing):
             further = {"radii": list(certified_radii(estimator)), "alpha": estimator.alpha}

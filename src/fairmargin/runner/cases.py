@@ -91,7 +91,7 @@ class Case:
     imported, ids
         Distances that were measured elsewhere, with an id per sample if there are any.
     about
-        What results say of the case, where a run has several: its epoch.
+        What distinguishes the results of this case where a run has several cases, for instance the epoch.
     """
 
     model: str
@@ -164,14 +164,14 @@ def checked_case(
 def grouped(
     groups: GroupOptions, columns: Mapping[str, Any], where: str
 ) -> tuple[tuple[Partition, ...], Partition | None, Any]:
-    """Return every partition that is asked for, the control partition and the column of cluster ids."""
+    """Return the partitions that the options name, the control partition and the column of cluster ids."""
     control = _partition(groups.control, columns, where) if groups.control else None
     cluster = _column(groups.cluster, columns, where) if groups.cluster else None
     return partitions_of(groups, columns, where), control, cluster
 
 
 def partitions_of(groups: GroupOptions, columns: Mapping[str, Any], where: str) -> tuple[Partition, ...]:
-    """Return every partition that is asked for; the class, where none is."""
+    """Return the partitions that the options name; the classes if they name none."""
     names = tuple(dict.fromkeys(groups.group)) or (() if groups.cross else ("class",))
     if "class" in names and "class" not in columns:
         there = f"there is no column 'class' in {where}. Its columns: {', '.join(columns)}"

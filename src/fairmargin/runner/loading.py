@@ -108,7 +108,7 @@ def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progres
     seed
         Seed by which `per_group` samples are drawn.
     progress
-        Called with what is done, how much, of how much.
+        Called with the kind of work, the number of finished parts and the number of all parts.
     """
     if _is_folder_of_images(options):
         dataset = load_images(
@@ -147,7 +147,7 @@ def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progres
 
 
 def _attributes(options: DataOptions, groups: GroupOptions) -> tuple[str, ...]:
-    """Return the columns of a user's file that are read besides features and label."""
+    """Return the columns of a user's file that are read in addition to features and label."""
     by = () if options.by == "class" else (options.by,)
     named = dict.fromkeys((*groups.columns, *by))
     return tuple(name for name in named if name and name != options.label)
@@ -207,7 +207,7 @@ def _label_values(data: DataOptions, dataset: Dataset) -> tuple[Any, ...]:
 
 
 def _count_of_classes(data: DataOptions, dataset: Dataset, labels: tuple[Any, ...]) -> int:
-    """Return how many outputs a network for these data has; a numbered class may be absent from this part of them."""
+    """Return the number of outputs of a network for these data; numbered classes may be absent from the samples."""
     if data.class_names:
         return len(data.class_names)
     numbered = not dataset.class_names and dataset.y.dtype.kind in "iu"
@@ -215,7 +215,7 @@ def _count_of_classes(data: DataOptions, dataset: Dataset, labels: tuple[Any, ..
 
 
 def seen_in_training(data: DataOptions, dataset: Dataset, groups: GroupOptions) -> tuple[str, ...]:
-    """Return a warning if audited samples are known to be training data, where distances look larger than they are."""
+    """Return a warning if audited samples are known to be training data, whose distances are larger than of others."""
     table = len(dataset.x.shape) == 2
     if data.training_data:
         warning = overlap_warning(overlap(dataset, _training_data(data, data.training_data, groups)), table=table)
@@ -236,7 +236,7 @@ def seen_in_training(data: DataOptions, dataset: Dataset, groups: GroupOptions) 
     else:
         try:
             warning = overlap_warning(overlap(dataset, _training_data(data, f"{data.data}:train", groups)), table=table)
-        except InputError:  # whoever has only the test files can still audit them
+        except InputError:  # the training files may be missing
             return ()
     return (warning,) if warning else ()
 
@@ -262,7 +262,7 @@ def _is_torch_module(model: object) -> bool:
 
 
 def _in_model_order(dataset: Dataset, model: Classifier) -> Dataset:
-    """Return the data with the features that the model takes, in its order where names are known.
+    """Return the data with the features that the model takes, in its order if their names are known.
 
     A category that does not occur in this table is a column of zeros, which cannot be moved.
     """

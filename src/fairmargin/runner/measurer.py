@@ -47,12 +47,12 @@ class ShardPlan:
 
     tasks: tuple[Task[Distances], ...]
     about: Mapping[str, Any]
-    """Kept beside the shards."""
+    """Description that is stored with the shards."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Samples that are read when they are used; only they, not the whole data, travel to another process."""
+    """Samples that are read when they are used. Only they, not the whole data, are sent to another process."""
 
     x: Any
     start: int
@@ -67,25 +67,24 @@ class Slice:
 
 @dataclass(slots=True, eq=False)
 class Measurer:
-    """Runs tasks in an engine and keeps their results; whatever is kept already is not computed again.
+    """Runs tasks in an engine and stores their results; stored results are not computed again.
 
     Parameters
     ----------
     run
-        Keeps shards and results.
+        Stores shards and results.
     engine
         Runs the tasks.
     progress
-        Called with what is done, how much, of how much.
+        Called with the kind of work, the number of finished tasks and the number of all tasks.
     notes
-        Sentences for the reader that came up on the way.
+        Sentences about the run for the reader of its report.
     trained
         Number of networks that were trained by this run.
     failed
-        Why shards could not be measured in advance, by their keys.
+        Failures of shards that were measured in advance, by their keys.
     earlier
-        What became of the results of an earlier run in the folder: "replaced" if some were, "completed" if adequacy was
-        added to them.
+        "replaced" if results of an earlier run in the folder were replaced, "completed" if adequacy was added to them.
     """
 
     run: Run
@@ -111,7 +110,7 @@ class Measurer:
 
     @property
     def reused(self) -> int:
-        """Number of shards that were there before."""
+        """Number of shards that were stored before."""
         return len(self._found)
 
     def note(self, *sentences: str) -> None:
@@ -129,9 +128,9 @@ class Measurer:
         return self.carry_out([[plan]], f"attacking by {name} at {radius:.4g}")[0]
 
     def carry_out(self, requests: Sequence[Sequence[ShardPlan]], what: str) -> list[Measured]:
-        """Measure what is missing of several requests in one go, and return what each asked for.
+        """Measure the missing shards of several requests together, and return the distances of each request.
 
-        A request is a plan per estimator; the distances of several estimators are combined to the tightest.
+        A request has one plan per estimator; the distances of several estimators are combined to the tightest.
         """
         every = _by_key(requests)
         for key in every:
@@ -147,7 +146,7 @@ class Measurer:
         return [self._combined(plans, found) for plans in requests]
 
     def prefetch(self, requests: Sequence[Sequence[ShardPlan]], what: str) -> None:
-        """Measure what is missing of several requests in one go; `carry_out` raises what fails here."""
+        """Measure the missing shards of several requests together; failures are raised later by `carry_out`."""
         every = _by_key(requests)
         todo = [task for key, (task, _) in every.items() if self._kept(key) is None]
         done = len(every) - len(todo)
@@ -161,14 +160,14 @@ class Measurer:
             self.progress(what, done, len(every))
 
     def _measured(self, key: str, distances: Distances, about: Mapping[str, Any]) -> Distances:
-        """Keep the result of a task."""
+        """Store the result of a task."""
         self._store.write(key, distances, about)
         self._known[key] = distances
         self._fresh.add(key)
         return distances
 
     def keep(self, distances: Distances, parts: Mapping[str, Any], about: Mapping[str, Any]) -> Measured:
-        """Keep distances that were not measured by a task, in one shard."""
+        """Store distances that were not measured by a task in one shard."""
         key = shard_key(parts)
         if self._kept(key) is None:
             self._store.write(key, distances, about)
@@ -181,7 +180,7 @@ class Measurer:
         what: str,
         complete: Callable[[Any], Any] = lambda result: result,
     ) -> list[tuple[StoredResult, Any]]:
-        """Compute results as tasks, complete them by what only the runner knows, and keep them."""
+        """Compute results as tasks, apply `complete` to each, and store them."""
         named = []
         for stored, measured, partition, settings in asked:
             shards = tuple(each.keys for each in measured)
@@ -204,13 +203,13 @@ class Measurer:
         return [(stored, found[stored.key]) for stored, *_ in named]
 
     def keep_result(self, stored: StoredResult, result: Any) -> None:
-        """Keep a result, unless it is kept already."""
+        """Store a result unless it is stored already."""
         if stored.key not in self._results:
             self.run.keep(stored, result)
             self._results.add(stored.key)
 
     def _kept(self, key: str) -> Distances | None:
-        """Return a shard that is there and sound; a damaged one is set aside, to be measured again."""
+        """Return a stored shard; None if there is none. A damaged shard is set aside and measured again."""
         if key in self._known:
             return self._known[key]
         if not self._store.has(key):
@@ -238,7 +237,7 @@ class Measurer:
 
 
 class TaskError(FairmarginError):
-    """Raised where the result of a task is needed that failed before; `trace` says where an unexpected error arose."""
+    """Raised when the result of a failed task is needed; `trace` is the traceback of an unexpected error."""
 
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt.failure)
@@ -250,19 +249,19 @@ def _by_key(requests: Sequence[Sequence[ShardPlan]]) -> dict[str, tuple[Task[Dis
 
 
 def estimator_plans(subject: Subject, estimator: DistanceEstimator) -> list[ShardPlan]:
-    """Return a plan for an estimator; of several joined by +, one for each, whose shards serve any other sum."""
+    """Return the plan of an estimator, or one plan for each of several estimators joined by +."""
     members = estimator.estimators if isinstance(estimator, Tightest) else (estimator,)
     return [_estimator_plan(subject, member) for member in members]
 
 
 def _estimator_plan(subject: Subject, estimator: DistanceEstimator) -> ShardPlan:
-    """Return one task per shard, whose key names everything on which its distances depend, and nothing else."""
+    """Return one task per shard. The key covers everything on which the distances depend, and nothing else."""
     model, described = subject.model_for(estimator), describe(estimator)
     asked = shared_model(with_references(model, subject.references, estimator))
     parts = {"revision": type(estimator).revision} | {f"estimator.{name}": value for name, value in described.items()}
     parts["model"] = asked.value.fingerprint()
     most = getattr(type(estimator), "at_a_time", None)
-    # Estimators that need no gradients ask the module itself, never its copy.
+    # Estimators without gradients use the module itself, never its faster copy.
     shards = shards_of(replace(subject, model=model), parts, most, searches=estimator.needs == "gradient")
     tasks = (
         Task(key, measure_shard, (asked, estimator, samples, positions, subject.seed))
@@ -296,9 +295,9 @@ def shards_of(
     parts
         What is measured.
     most
-        Largest shard of an estimator so slow that a usual one would show no progress for too long.
+        Maximum size of a shard, for slow estimators that would otherwise report no progress for too long.
     searches
-        Whether gradients are followed: those of the copy that a network's searches calculate with.
+        Whether gradients are used. They are computed on a faster copy of the network, which changes the key.
     """
     model, dataset = subject.model, subject.dataset
     size = shard_size(model, math.prod(subject.shape), len(dataset))
@@ -318,7 +317,7 @@ def shared_model(model: Classifier) -> Shared[Classifier]:
 
 
 def _last_bits(model: Classifier, shape: tuple[int, ...], searches: bool) -> dict[str, bool]:
-    """Return what of the search copy changes last bits; in the words of version 0.1, whose shards stay usable."""
+    """Return the properties of the search copy that change last bits, named as in version 0.1 to keep its shards."""
     rule = getattr(model, "search_copy", None)
     if rule is None:
         return {}

@@ -1,4 +1,4 @@
-"""What a run would cost: passes, time, memory and disk, from a trial on a few samples. Nothing is kept."""
+"""The cost of a run: passes, time, memory and disk, estimated from a trial on a few samples. Nothing is stored."""
 
 import math
 import time
@@ -32,8 +32,8 @@ from fairmargin.training.loop.checkpoints import epochs_to_keep
 from fairmargin.training.loop.reproducibility import threads
 
 KINDS = ("training", "measurement")
-_ARRAYS = 16  # of double precision and a shard's size, which an estimator works on at a time
-_TRIALS = 5  # of which the shortest counts: on a busy machine threads wait for each other
+_ARRAYS = 16  # arrays of double precision and of the size of a shard, which an estimator uses at the same time
+_TRIALS = 5  # trials, of which the shortest counts: on a busy machine threads wait for each other
 _BYTES_PER_SAMPLE = 20  # of a shard on disk: a distance, a search depth, and whether the sample is correct
 
 
@@ -78,7 +78,7 @@ def plan_run(
 ) -> tuple[tuple[PlannedWork, ...], tuple[str, ...]]:
     """Return every training and measurement of a study with its estimated cost, and sentences about the data.
 
-    Data and models are loaded, and each kind of measurement is tried on a few samples; nothing is kept.
+    Data and models are loaded, and each kind of measurement is tried on a few samples; nothing is stored.
     """
     load = DataLoader(progress)
     models = prepare_models(study, load)
@@ -121,7 +121,7 @@ def _planned(
             stage = models.with_references(stage)
             yield from _measurements(stage, title, _requests(stage), folder, trials, progress)
         return
-    # The network before its first step costs as much as after an epoch; its shards are nobody's.
+    # The network before its first step costs as much as after an epoch; no stored shard belongs to it.
     case = model.prepared.initial_case()
     for measurement in model.member.measurements:
         for epoch in measurement.epochs:
@@ -130,7 +130,7 @@ def _planned(
 
 
 def _requests(stage: Stage) -> Iterator[tuple[Place, Sequence[ShardPlan]]]:
-    """Yield everything that is measured, an audit to a precision as if it measured all samples."""
+    """Yield all measurements; an audit to a precision counts as if it measured all samples."""
     yield from stage.requests()
     for measurement, epoch in stage.measurements:
         options = measurement.options
@@ -191,7 +191,7 @@ def _measurements(
     trials: _Trials,
     progress: Progress,
 ) -> Iterator[PlannedWork]:
-    """Yield what is measured on a model, with the cost of a trial on a few samples."""
+    """Yield the measurements on a model with their costs, from trials on a few samples."""
     case, member = stage.case, stage.model.member
     means = {name: estimator for m, _ in stage.measurements for name, estimator in _means(m, case)}
     for place, plans in requests:
@@ -252,7 +252,7 @@ def _measurement(
 
 
 def _kept(folder: RunFolder | None) -> Callable[[str], bool]:
-    """Return a function that says whether the folder holds a shard."""
+    """Return a function from the key of a shard to whether the folder holds it."""
     try:
         return (lambda key: False) if folder is None else Store.open(folder.path, create=False).has
     except StoreError:

@@ -46,9 +46,9 @@ from fairmargin.study.options import AuditOptions
 from fairmargin.study.record import StoredResult
 from fairmargin.study.run_folder import RunFolder
 
-_FEWEST = 30  # reference samples of a group: below, neither a spread nor a correlation is known
+_FEWEST = 30  # reference samples of a group; fewer tell neither the spread nor the correlation
 _COSTS = "costs"
-_MUCH = 0.1  # of a group's squared error from one sample is worth a word
+_MUCH = 0.1  # share of a group's squared error: a sample that contributes more is mentioned
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +163,16 @@ def audit_to_precision(
     store: Path | str | None = None,
     progress: Progress | None = None,
 ) -> PrecisionResult:
-    """How robust each group is, and how it compares with the rest, to a given precision for the least compute.
+    """Estimate how robust each group is to a given precision, measuring as few samples as possible.
 
-    The reference estimator measures some samples of each group, a cheap one more of them; what the cheap one says is
-    corrected by what the reference finds, so that a bad cheap estimator costs precision but never misleads. A pilot
-    tells how well they agree, and from that how many samples each has to measure. Further rounds follow until every
-    group is as precise as asked, or until no sample is left that would help. A group whose far samples cannot be known
-    from the samples there are is reported as not precise, with the reason.
+    The reference estimator measures some samples of each group, a cheap estimator more of them. The results of the
+    cheap estimator are corrected by those of the reference, so that a bad cheap estimator costs precision but never
+    misleads. A pilot shows how well they agree, and from that how many samples each has to measure. Further rounds
+    follow until every group is as precise as requested, or until no further sample would help. A group with too few
+    samples to contain its distant ones is reported as not precise, with the reason.
 
     Guarantee: intervals cover as stated for large samples, see `docs/inference.md`; which samples are measured and
-    what is found depends on their content, not on their order. With a `store`, nothing is measured twice.
+    the results depend on their content, not on their order. With a `store`, nothing is measured twice.
 
     Parameters
     ----------
@@ -183,9 +183,9 @@ def audit_to_precision(
     plan
         Precision, estimators and target.
     store
-        A folder in which every measurement is kept as it comes; an interrupted audit goes on from there.
+        A folder in which every measurement is stored; an interrupted audit continues from there.
     progress
-        Called with what is being done, how much is done, of how much.
+        Called with the kind of work, the number of finished samples and the number of all samples.
 
     References
     ----------
@@ -240,7 +240,7 @@ def precise_case(
 
 
 def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, DistanceEstimator]) -> PrecisionPlan:
-    """Return what is asked of an audit to a precision."""
+    """Return the plan of an audit to a precision from its options."""
     (reference,) = estimators.values()
     return PrecisionPlan(
         precision=options.precision,
@@ -255,13 +255,13 @@ def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, D
 def precise(
     subject: Subject, partition: Partition, plan: PrecisionPlan, measure: Measurer | None, progress: Progress
 ) -> PrecisionResult:
-    """Audit what is loaded and checked; with a measurer, by its engine, keeping every measurement."""
+    """Audit a checked subject; a measurer carries out and stores the measurements."""
     estimators = plan.estimators()
     names = [_name(each) for each in estimators]
     keys = content_keys(
         subject.dataset.x,
         subject.positions,
-        -1 - plan.seed,  # drawn by other numbers than those that an estimator's own randomness comes from
+        -1 - plan.seed,  # other keys than those of the randomness of the estimators
         lambda done, total: progress("drawing samples", done, total),
     )
     trial = np.sort(np.argsort(keys, kind="stable")[: subject.model.tile if subject.model.tile > 1 else 64])
@@ -285,7 +285,7 @@ def precise(
 
 
 def _by_shards(subject: Subject, estimator: DistanceEstimator, rows: Ints, progress: Progress, what: str) -> Distances:
-    """Measure some samples without keeping anything, by any estimator, also one of the user's own."""
+    """Measure some samples without storing anything, with any estimator, including those of the user."""
     model, x = subject.given_to(estimator), subject.dataset.x
     size = shard_size(model, math.prod(subject.shape), len(rows))
     parts = []
@@ -311,7 +311,7 @@ def _cost(
     measure: Measurer | None,
     progress: Progress,
 ) -> float:
-    """Return passes per sample by a trial on one tile, which the run remembers."""
+    """Return the passes per sample from a trial on one tile; the run stores the number."""
     model = subject.given_to(estimator)
     x, positions = take_rows(subject.dataset.x, trial), subject.positions[trial]
     if measure is None:
@@ -337,7 +337,7 @@ def named(estimators: Sequence[DistanceEstimator]) -> dict[str, DistanceEstimato
 def _name(estimator: DistanceEstimator) -> str:
     try:
         settings = describe(estimator)
-    except InputError:  # someone's own: it has no name in the catalog
+    except InputError:  # an estimator of the user, which has no name in the catalog
         return type(estimator).__name__
     steps = settings.get("steps")
     return str(settings["name"]) if steps is None else f"{settings['name']}:steps={steps}"
@@ -420,14 +420,14 @@ def _notes(answer: Answer, groups: list[PreciseGroup], names: list[str], plan: P
 
 
 def _reached(groups: list[PreciseGroup]) -> str:
-    """How far it came, rounded up: what was missed by a hair must not read as met."""
+    """Return the precision that was reached, rounded up, so that a precision narrowly missed does not look reached."""
     widths = [(row.sigma_alone.high - row.sigma_alone.low) / 2 for row in groups]
     known = [width for width in widths if math.isfinite(width)]
     return f"; reached ±{math.ceil(1000 * max(known)) / 1000:g}" if known else ""
 
 
 def _why_unmet(g: int, answer: Answer, sizes: Ints, plan: PrecisionPlan, reason: str) -> str:
-    """Say why a group is not as precise as asked; empty if it is."""
+    """Return why a group is not as precise as requested; empty if it is."""
     if answer.met[g]:
         return ""
     if reason:

@@ -33,28 +33,28 @@ def run(
     on_step: Progress | None = None,
     on_epoch: Callable[[Any], None] | None = None,
 ) -> tuple[RunRecord, Measurer]:
-    """Carry out a study and return its record; what the folder holds already is not computed again.
+    """Carry out a study and return its record; results that the folder already holds are not computed again.
 
     Guarantee: interrupted or killed, the same call continues and ends with the same results, in any engine.
 
     Parameters
     ----------
     study
-        What is asked.
+        The study.
     folder
-        Where shards, results and the record are kept; in memory if None.
+        Folder for shards, results and the record; None keeps them in memory.
     engine
         Runs the tasks.
     case
-        Model and data that were given in Python; loaded as the study says if left out.
+        Model and data that were given in Python; by default they are loaded as the study says.
     command
         The command line, for the record.
     progress
-        Called with what is done, how much, of how much.
+        Called with the kind of work, the number of finished tasks and the number of all tasks.
     on_step
-        Called with the steps of a training, in changing words; by default `progress`.
+        Called in the same way during a training, with a text that changes; by default `progress`.
     on_epoch
-        Called with each epoch of a training that was trained by this call.
+        Called with each epoch that this call has trained.
     """
     load = DataLoader(progress)
     models = prepare_models(study, load, case)
@@ -84,7 +84,7 @@ def run(
 
 
 def _measured(record: RunRecord, models: Models, measure: Measurer) -> RunRecord:
-    """Measure and compute everything that a study asks for, and return its finished record."""
+    """Measure and compute everything in a study, and return its finished record."""
     for model in models.models:
         measure.note(*_notes(model, several=models.several))
     found: list[StoredResult] = []
@@ -125,7 +125,7 @@ def _notes(model: Model, *, several: bool) -> Iterator[str]:
 
 
 def _became_of(old: RunRecord | None, new: RunRecord) -> str:
-    """Return whether results of an earlier run were replaced, or completed by adequacy."""
+    """Return "replaced" or "completed" if this run replaced earlier results or added adequacy to them."""
     before, now = ({each.key for each in record.results} if record else set() for record in (old, new))
     if not before <= now:
         return "replaced"
@@ -168,7 +168,7 @@ def _provenance(study: Study, models: Sequence[Model], command: str) -> Provenan
 
 
 def _all_of(prints: Sequence[str]) -> str:
-    """Return one fingerprint for several."""
+    """Return a single fingerprint of several fingerprints."""
     different = list(dict.fromkeys(prints))
     return different[0] if len(different) == 1 else shard_key({"all": " ".join(different)})
 

@@ -1,4 +1,4 @@
-"""Load what a training begins with: samples, validation data kept apart, and a network."""
+"""Load the samples of a training, keep validation data apart, and build the network."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,12 +35,12 @@ from fairmargin.study.study import ARCHITECTURE
 _Loaded = TypeVar("_Loaded")
 
 VALIDATION = "validation"
-"""In place of data: the samples that a training keeps apart."""
+"""Name for the samples that a training keeps apart, in place of a split or a file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Samples of a training: to train on, and to look at between epochs.
+    """The samples to train on, and those for validation.
 
     Parameters
     ----------
@@ -62,9 +62,9 @@ class DataLoader:
     Parameters
     ----------
     progress
-        Called with what is loaded, how much, of how much.
+        Called with the kind of work, the number of finished parts and the number of all parts.
     drawn
-        Fingerprints of the samples that searches fall back on.
+        Fingerprints of the references that were returned.
     """
 
     progress: Progress = silent
@@ -144,7 +144,7 @@ def load_training_data(
 ) -> TrainingData:
     """Load the samples to train on; validation data are a fixed share of them, or data of their own.
 
-    Of a named dataset the training split is taken unless another is asked for.
+    The default split of a named dataset is "train".
     """
     split = data.split or ("train" if data.data in DATASETS else "all")
     data = data.model_copy(update={"split": split})
@@ -185,7 +185,7 @@ def groups_name(groups: GroupOptions, label: str = "") -> str:
 
 
 def _check_labels(dataset: Dataset) -> None:
-    """Refuse labels that are measured, not named: with hardly two alike there are no classes to tell apart."""
+    """Refuse labels that are measurements: almost all values differ, so that there are no classes."""
     y = dataset.y
     if y.dtype.kind != "f":
         return
@@ -226,9 +226,9 @@ def load_beside(
 
 
 def prepared(dataset: Dataset, groups: GroupOptions, class_names: tuple[str, ...] = ()) -> Dataset:
-    """Return data as they are trained on: labels as positions where they are names, crossed groups as an attribute.
+    """Return the data in the form for training: names of classes as positions, crossed groups as an attribute.
 
-    Images that come without limits lie in [0, 1], as for an audit.
+    Images without limits are limited to [0, 1], as in an audit.
     """
     y, names = dataset.y, dataset.class_names
     if y.dtype.kind in "US":
@@ -274,22 +274,22 @@ def held_out(y: npt.NDArray[Any], groups: Partition, share: float) -> Bools:
         members = order[y[order] == label]
         members = members[np.argsort(groups.membership[members], kind="stable")]
         count = min(max(round(share * len(members)), 1), len(members) - 1)
-        # At even steps through the groups, one after the other: each gives its share.
+        # Even steps through the members, which are sorted by group, take the same share of each group.
         kept[members[((np.arange(count) + 0.5) * len(members) / max(count, 1)).astype(np.int64)]] = True
     return kept
 
 
 def build_network(options: ModelOptions, place: str, data: TrainingData, seed: int) -> nn.Module:
-    """Return the network before its first step, by the seed, with its normalisation as the first layer.
+    """Return the network before its first step, initialised by the seed, with its normalisation as first layer.
 
     Parameters
     ----------
     options
-        The network; with weights it starts warm.
+        The network; `weights` replace the initial weights.
     place
-        Name of the data, for sentences.
+        Name of the data, for errors.
     data
-        What is trained on.
+        The samples of the training.
     seed
         Seed of the initial weights.
     """
@@ -315,9 +315,9 @@ def build_network(options: ModelOptions, place: str, data: TrainingData, seed: i
 
 
 def _check_pictures(name: str, place: str, dataset: Dataset) -> None:
-    """Refuse a network for images where samples are rows of numbers: columns that stand side by side are no picture.
+    """Refuse a network for images if samples are rows of numbers: adjacent columns are not adjacent pixels.
 
-    Datasets of the catalog may be pictures in rows: their card says so.
+    Datasets of the catalog whose card marks the rows as flattened images are accepted.
     """
     features = dataset.x.shape[1:]
     if len(features) != 1 or name not in ARCHITECTURES or not ARCHITECTURES[name].images:
@@ -332,7 +332,7 @@ def _check_pictures(name: str, place: str, dataset: Dataset) -> None:
 
 
 def weights_of(module: nn.Module) -> nn.Module:
-    """Return the network whose weights are kept: without the normalisation around it."""
+    """Return the network without the normalisation around it; its weights are stored."""
     inner = module.model if isinstance(module, Normalized) else module
     assert isinstance(inner, nn.Module)
     return inner

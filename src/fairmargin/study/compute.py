@@ -1,4 +1,4 @@
-"""From distances to results, by the kind of the result: what a run computes, and what `gate` and `report` check."""
+"""Compute results from distances by the kind of the result, in runs and in the checks of `gate` and `report`."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -23,7 +23,7 @@ def compute(stored: StoredResult, distances: Sequence[Distances], partition: Par
     stored
         Kind, subject and further arguments of the result.
     distances
-        What it follows from: one `Distances`; for a bracket certificates and attacks, in this order.
+        One `Distances`; for a bracket certificates and attacks, in this order.
     partition, settings
         The groups, and how they are compared.
     """
@@ -61,7 +61,7 @@ def compute(stored: StoredResult, distances: Sequence[Distances], partition: Par
 def compute_to_check(
     stored: StoredResult, distances: Sequence[Distances], partition: Partition, settings: AuditSettings
 ) -> Any:
-    """Return what `compute` does, as far as it takes to check a stored result: some digits may be fewer."""
+    """Return the result of `compute` with as many digits as the check of a stored result needs."""
     if stored.kind == "audit":
         from fairmargin.analyses.audit import audit_to_check
 
