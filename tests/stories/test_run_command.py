@@ -376,6 +376,9 @@ def test_a_wrong_study_is_refused_in_a_sentence(study: Path, tmp_path: Path, old
 def test_a_study_or_an_engine_that_there_is_not_is_refused(study: Path, tmp_path: Path) -> None:
     assert "There is no study" in refused(fairmargin("run", tmp_path / "none.toml"))
     assert "Unknown engine `proceses`" in refused(fairmargin("run", study, "--engine", "proceses"))
+    named = tmp_path / "named.toml"
+    named.write_text('engine = "sreial"\n' + study.read_text())
+    assert "Unknown engine `sreial`" in refused(fairmargin("run", named))
 
 
 def test_a_folder_of_something_else_is_refused(study: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -177,7 +178,8 @@ class TorchClassifier:
         # a thousand per process, and its classes would be looked up before their files are imported.
         content = io.BytesIO()
         try:
-            torch.save(self.module, content, pickle_module=_by_value() if is_in_main(self.module) else pickle)
+            # Other processes cannot import the classes of a script or notebook, so that these are sent by value.
+            torch.save(self.module, content, pickle_module=cloudpickle if is_in_main(self.module) else pickle)
         except Exception as error:  # pickling the user's objects can raise anything
             raise ModelError(
                 f"The module cannot be sent to another process ({type(error).__name__}: {error}). Define its classes "
@@ -331,15 +333,6 @@ def _restored(
     restored = TorchClassifier(module, *settings)
     restored._copies.update(copies)
     return restored
-
-
-def _by_value() -> Any:
-    """Return a pickle that includes classes of a script or notebook, which other processes cannot import."""
-    try:
-        import cloudpickle
-    except ImportError:
-        return pickle
-    return cloudpickle
 
 
 def _on_device(module: nn.Module, device: str | torch.device | None) -> nn.Module:
