@@ -1,4 +1,4 @@
-"""Checking an attack is a stage like any other: kept as it is measured, the same in any engine and after a restart."""
+"""The check of an attack is stored as it is measured, and is the same in any engine and after a restart."""
 
 import html
 import math
@@ -44,7 +44,7 @@ def study(tmp_path_factory):
 
 
 def asking(study, *, group=None, **fields):
-    """The study with other options of its audit, and other groups."""
+    """Return the study with other options of its audit, and other groups."""
     groups = study.groups if group is None else GroupOptions(group=group)
     return study.model_copy(update={"audit": study.audit.model_copy(update=fields), "groups": groups})
 

@@ -1,4 +1,4 @@
-"""`fm.audit_model` does in one call what the command does, for models and samples that are at hand."""
+"""`fm.audit_model` does in one call what the command does, for models and samples given as objects."""
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def people(folder):
-    """The people, and a model of them in the units that the command uses."""
+    """Return the people, and a model of them in the units that the command uses."""
     attributes = ("sex", "race", "person")
     dataset = load_file(folder / "people.csv", label=LABEL, features=FEATURES, attributes=attributes)
     return dataset, fm.as_classifier(fitted(folder / "people.csv"), domain=dataset.domain)

@@ -25,8 +25,8 @@ from fairmargin.study.options import AttackOptions, AuditOptions, DataOptions, G
 from fairmargin.study.run_folder import RunFolder
 from fairmargin.study.study import Study
 
-# Class 1 where the first feature exceeds 0.999, said without any slope: no search by gradients finds it, and of 64
-# points of noise over the domain none lies there. Of the samples some do.
+# Class 1 where the first feature exceeds 0.999, without any slope: searches by gradients do not find it, and none of 64
+# points of noise over the domain lies there. Some of the samples do.
 NET = """
 import torch
 
@@ -60,12 +60,12 @@ def study(tmp_path):
 
 
 def with_audit(study, **fields):
-    """The study with other options of its audit."""
+    """Return the study with other options of its audit."""
     return study.model_copy(update={"audit": study.audit.model_copy(update=fields)})
 
 
 def carried_out(study, path, engine=None):
-    """The record, the distances of each audit, and the numbers of shards that were measured and reused."""
+    """Return the record, the distances of each audit, and the numbers of measured and reused shards."""
     folder = RunFolder(path)
     record, measure = run(study, folder, engine or Serial())
     found = [folder.distances(each.shards[0]) for each in record.results if each.kind == "audit"]
@@ -158,7 +158,7 @@ def test_of_estimators_joined_by_plus_each_is_measured_once_and_the_best_is_audi
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Every key that is read from a store on disk, and from one in memory."""
+    """Return a list of all keys that are read from a store on disk or in memory."""
     found = []
     for store in (Store, MemoryStore):
         plain = store.read

@@ -1,4 +1,4 @@
-"""An audit to a precision from a model and samples: what it asks the model, what it keeps, what it says."""
+"""An audit to a precision of a model and samples: its measurements, what it stores, and its sentences."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ from fairmargin.runner.precision import PrecisionPlan, audit_to_precision
 
 @pytest.fixture(scope="module")
 def problem():
-    """A small bent network, points of two classes, some of them misclassified, in three groups."""
+    """Return a small non-linear network with samples of two classes in three groups, some of them misclassified."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
     x = np.random.default_rng(0).normal(size=(900, 4)).astype(np.float32)

@@ -77,13 +77,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(whole: Path, tmp_path: Path) -> Path:
-    """The same run in a folder that a test may spoil."""
+    """Return a copy of the run that a test may change."""
     return Path(shutil.copytree(whole, tmp_path / "run"))
 
 
 @pytest.fixture(scope="module")
 def measured(whole: Path) -> StudyRun:
-    """The same networks and distances, without comparisons."""
+    """Return the same networks and distances, without comparisons."""
     return measure_study(WHOLE, RunFolder(whole), Serial())
 
 

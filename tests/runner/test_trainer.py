@@ -1,4 +1,4 @@
-"""A training from names to weights: what is kept apart, what is begun with, what is audited, what is refused early."""
+"""A training from its options to weights: validation data, initial weights and audits of epochs."""
 
 import json
 from pathlib import Path
@@ -72,7 +72,7 @@ def audits_of(record):
     return {int(stored.about.epoch.split()[0]): (stored, result) for stored, result in record.of_kind("audit")}
 
 
-# What is kept apart. -------------------------------------------------------------------------------------------------
+# Validation data. ----------------------------------------------------------------------------------------------------
 
 
 def test_every_class_and_in_it_every_group_gives_its_share_to_validation():
@@ -120,7 +120,7 @@ def test_images_without_limits_lie_between_0_and_1_as_for_an_audit():
     assert (float(found.domain.low), float(found.domain.high)) == (0.0, 1.0)
 
 
-# What is begun with. -------------------------------------------------------------------------------------------------
+# Initial weights and settings. ---------------------------------------------------------------------------------------
 
 
 def test_the_network_to_begin_with_follows_from_the_seed_and_leaves_the_global_randomness_alone():
@@ -175,7 +175,7 @@ def test_validation_data_are_attacked_at_the_methods_own_radius_where_the_norm_i
     assert watching(make_method(TrainOptions(method=method, set=settings, epochs=1)), attack, radius) == expected
 
 
-# What is found. ------------------------------------------------------------------------------------------------------
+# Results. ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ IMPORT_AND_CALL = """
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    """A copy of the package with one more analysis, and a function that runs its command line."""
+    """Make a copy of the package with one more analysis, and return a function that runs its command line."""
     folder = tmp_path_factory.mktemp("extended")
     package = folder / "fairmargin"
     shutil.copytree(Path(fairmargin.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,4 +1,4 @@
-"""The condition of a gate: a small language that is read, never run, with a logic of three values."""
+"""The condition of a gate: a small language that is parsed, never run, with three-valued logic."""
 
 import ast
 import math
@@ -28,7 +28,7 @@ ROW = {
 
 
 def answer(condition: str, **values: object) -> bool | None:
-    """Of one group: whether it matches, or None where that is undefined."""
+    """Return whether one group matches the condition, or None if that is undefined."""
     found = gate([ROW | values], condition)
     assert len(found.matching) + len(found.undefined) <= 1
     return None if len(found.undefined) else bool(len(found.matching))

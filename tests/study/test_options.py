@@ -47,7 +47,7 @@ def app_of(function):
 
 
 def help_of(name: str) -> str:
-    """What --help prints, on one line, without frames."""
+    """Return the output of --help on one line, without frames."""
     text = succeeded(
         CliRunner(env={"COLUMNS": "200", "TERM": "dumb"}).invoke(app_of(COMMANDS[name]), ["--help"])
     ).stdout
@@ -136,7 +136,7 @@ GOT: list[Example] = []
 
 @command
 def example(options: Example, title: str = "") -> None:
-    """Do something."""
+    """Run the command that the tests call."""
     GOT.append(options)
 
 

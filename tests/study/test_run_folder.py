@@ -1,4 +1,4 @@
-"""A run on disk is read as it was written, or its reader is told what is wrong."""
+"""A run on disk is read as it was written, or refused with a sentence that names the problem."""
 
 import json
 from html import escape

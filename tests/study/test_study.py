@@ -19,7 +19,7 @@ SOURCE = {"model": {"model": "m.npz"}, "data": {"data": "d.csv"}}
 
 
 def again(study: Study) -> Study:
-    """What a run folder reads of what it wrote."""
+    """Return the study that a run folder reads after it wrote this one."""
     with TemporaryDirectory() as folder:
         run = RunFolder(Path(folder) / "run")
         with run.claimed(RunRecord(study=study)):

@@ -1,4 +1,4 @@
-"""A study's file: what may be written in it, and what is said where something else is."""
+"""What a study file may contain."""
 
 import json
 from pathlib import Path

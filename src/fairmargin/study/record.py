@@ -81,11 +81,15 @@ class About(_Stored):
     """Epoch of a training by number, with the names by which it was requested: "20 (last, best)"."""
 
     def __str__(self) -> str:
-        said = [self.data, self.model, self.method, self.estimator or self.attack]
-        said += [f"radius {self.radius:.4g}"] if self.radius is not None else []
-        said += [f"seed {self.seed}"] if self.seed is not None else []
-        said += [f"epoch {self.epoch}"] if self.epoch else []
-        return ", ".join(filter(None, [*said, f"by {self.partition}" if self.partition else ""]))
+        parts = (
+            *(self.data, self.model, self.method),
+            "" if self.seed is None else f"seed {self.seed}",
+            self.estimator or self.attack,
+            "" if self.radius is None else f"radius {self.radius:.4g}",
+            f"epoch {self.epoch}" if self.epoch else "",
+            f"by {self.partition}" if self.partition else "",
+        )
+        return ", ".join(filter(None, parts))
 
 
 class StoredResult(_Stored):
