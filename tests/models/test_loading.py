@@ -18,7 +18,9 @@ from torch import nn
 from fairmargin.core.domain import Domain
 from fairmargin.distances.measure import measure, measure_shard
 from fairmargin.distances.searches.deepfool import DeepFool
+from fairmargin.engine.catalog import parse_engine
 from fairmargin.engine.local import Processes
+from fairmargin.engine.shared import Shared
 from fairmargin.engine.task import Task
 from fairmargin.errors import ModelError, UntrustedError
 from fairmargin.models.architectures.catalog import build_architecture
@@ -389,6 +391,39 @@ def test_networks_of_the_users_files_and_programs_are_measured_in_other_processe
     ]
     for model, elsewhere in zip(models, measured_elsewhere(models), strict=True):
         np.testing.assert_array_equal(measure(model, IMAGES, model.predict(IMAGES), DeepFool()).values, elsewhere)
+
+
+CLASSIFIER = """
+import numpy as np
+from neighbour import flipped
+from fairmargin.core.domain import Domain
+
+class Sign:
+    classes, domain, offers, tile = (0, 1), Domain(), frozenset({"predict"}), 1
+    def predict(self, x):
+        return flipped(np.asarray(x).sum(axis=1) > 0)
+    def fingerprint(self):
+        return "sign"
+
+sign = Sign()
+"""
+
+
+@pytest.mark.parametrize("engine", ["processes:workers=1", "ray:workers=1"])
+def test_a_classifier_of_the_users_files_works_in_other_processes(tmp_path, engine):
+    if engine.startswith("ray"):
+        pytest.importorskip("ray", reason="Ray is not installed: pip install 'fairmargin[ray]'")
+    (tmp_path / "neighbour.py").write_text("def flipped(x):\n    return 1 - x.astype(int)\n")
+    (tmp_path / "mine.py").write_text(CLASSIFIER)
+    model = as_classifier(load_model(f"{tmp_path / 'mine.py'}:sign"))
+    shutil.rmtree(tmp_path)  # as on another machine
+    task = Task("a", predicted, (Shared("model", model), np.array([[1.0], [-1.0]])))
+    ((_, found),) = parse_engine(engine).run([task])
+    assert found.tolist() == [0, 1]
+
+
+def predicted(model, x):
+    return model.predict(x)
 
 
 def test_a_classifier_is_pickled_with_all_that_makes_it(tmp_path):

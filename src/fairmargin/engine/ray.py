@@ -120,7 +120,7 @@ class RaySession:
         self._gpus = engine.gpus if engine.gpus is not None else int(ray.cluster_resources().get("GPU", 0) >= 1)
         self._device = "cuda" if self._gpus else "cpu"
         self._looked, self._room = -_LOOK_EVERY, 1
-        self._sent = Sent(self._put, lambda reference: None, ray.cloudpickle.Pickler)
+        self._sent = Sent(self._put, lambda reference: None)
         self._function = ray.remote(_run).options(
             num_cpus=self._cpus, num_gpus=self._gpus, max_retries=_RETRIES, retry_exceptions=False
         )
@@ -169,7 +169,7 @@ class RaySession:
 
     def _submit(self, tasks: Iterable[Task[T]], running: dict[Any, tuple[Task[T], tuple[str, ...]]]) -> None:
         for task in tasks:
-            content, shared = pickled(task, self._ray.cloudpickle.Pickler)
+            content, shared = pickled(task)
             places = self._sent.use(shared)
             running[self._function.remote(content, places, self._device)] = (task, tuple(shared))
 
@@ -228,7 +228,7 @@ def _run(content: bytes, places: Mapping[str, Any], device: str) -> bytes:
     try:
         with exits_refused():
             task: Task[Any] = _received.unpickled(content, lambda name: ray.get(places[name]))
-        return bytes(ray.cloudpickle.dumps((True, task.run())))
+        return pickled((True, task.run()))[0]
     except Exception as error:
         error.add_note(f"In a worker of Ray:\n{''.join(traceback.format_exception(error))}")
         return pickle.dumps((False, sendable(error)))
@@ -240,7 +240,6 @@ def _run(content: bytes, places: Mapping[str, Any], device: str) -> bytes:
 def _imported() -> Any:
     try:
         import ray
-        import ray.cloudpickle
     except ImportError as error:
         version = ".".join(map(str, sys.version_info[:2]))
         raise InputError(

@@ -7,6 +7,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
+import cloudpickle
+
 T = TypeVar("T")
 Place = TypeVar("Place")
 
@@ -47,20 +49,26 @@ def call(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
     return function(*(each.value if isinstance(each, Shared) else each for each in arguments))
 
 
-def pickled(content: Any, pickler: type[pickle.Pickler] = pickle.Pickler) -> tuple[bytes, dict[str, Shared[Any]]]:
+def pickled(content: Any) -> tuple[bytes, dict[str, Shared[Any]]]:
     """Pickle an object without the shared objects in it, and return these by their names."""
-    found: dict[str, Shared[Any]] = {}
-
-    class Separating(pickler):  # type: ignore[misc, valid-type]
-        def persistent_id(self, each: Any) -> str | None:
-            if not isinstance(each, Shared):
-                return None
-            found[each.name] = each
-            return each.name
-
     stream = io.BytesIO()
-    Separating(stream).dump(content)
-    return stream.getvalue(), found
+    pickler = _Separating(stream)
+    pickler.dump(content)
+    return stream.getvalue(), pickler.found
+
+
+class _Separating(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickler that leaves out shared objects, and includes classes and functions of a script or notebook."""
+
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream)
+        self.found: dict[str, Shared[Any]] = {}
+
+    def persistent_id(self, each: Any) -> str | None:
+        if not isinstance(each, Shared):
+            return None
+        self.found[each.name] = each
+        return each.name
 
 
 class Sent(Generic[Place]):
@@ -75,8 +83,6 @@ class Sent(Generic[Place]):
         Makes a pickled object available to workers, and returns where it is.
     remove
         Makes the place unavailable.
-    pickler
-        How objects are pickled.
     limit
         Total size of the objects that are kept, in bytes.
     """
@@ -85,10 +91,9 @@ class Sent(Generic[Place]):
         self,
         put: Callable[[bytes], Place],
         remove: Callable[[Place], object],
-        pickler: type[pickle.Pickler] = pickle.Pickler,
         limit: int = _SENT,
     ) -> None:
-        self._put, self._remove, self._pickler, self._limit = put, remove, pickler, limit
+        self._put, self._remove, self._limit = put, remove, limit
         self._places: OrderedDict[str, tuple[Place, int]] = OrderedDict()
         self._users = Counter[str]()
         self._lock = threading.Lock()  # `release` may be called by the thread in which a task ends
@@ -100,7 +105,7 @@ class Sent(Generic[Place]):
         with self._lock:
             for name, shared in objects.items():
                 if name not in self._places:
-                    content = pickled(shared.value, self._pickler)[0]
+                    content = pickled(shared.value)[0]
                     self._places[name] = (self._put(content), len(content))
                     self.bytes += len(content)
                 self._places.move_to_end(name)

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import cloudpickle
+
 from fairmargin.errors import ModelError
 
 _PREFIX = "fairmargin_model_"
@@ -72,7 +74,18 @@ def _executed(name: str, file: Path, source: bytes) -> ModuleType:
         if before is not None:
             sys.modules[name] = before
         raise
+    # Workers receive the classes and functions themselves, since they cannot import them.
+    for each in (module, *_beside(file.parent)):
+        cloudpickle.register_pickle_by_value(each)
     return module
+
+
+def _beside(folder: Path) -> Iterator[ModuleType]:
+    """Yield the modules that were imported from a folder, except installed ones."""
+    for name, module in list(sys.modules.items()):
+        top, is_source = _own_module(name.split(".")[0]), (getattr(module, "__file__", None) or "").endswith(".py")
+        if top is not None and is_source and _home(Path(top.__file__ or "")) == folder.resolve():
+            yield module
 
 
 @contextmanager
@@ -156,22 +169,13 @@ def _own_module(name: str) -> ModuleType | None:
 
 def _sources(name: str, home: Path) -> tuple[str, dict[str, bytes]]:
     """Return the digest of a module, and its source with those of the modules that were imported from beside it."""
-    loaded = sys.modules[name]
     found = {}
-    for other, module in list(sys.modules.items()):
-        top = other.split(".")[0]
-        beside = top == name or (name.startswith(_PREFIX) and not top.startswith(_PREFIX))
-        file = Path(getattr(module, "__file__", None) or "")
-        if (
-            beside
-            and file.suffix == ".py"
-            and _own_module(top)
-            and _home(Path(sys.modules[top].__file__ or "")) == home
-        ):
-            content = getattr(module, _SOURCE, None) or _content(file)
-            if content is not None:
-                found[file.resolve().relative_to(home).as_posix()] = content
-    return getattr(loaded, _DIGEST, ""), found
+    for module in _beside(home):
+        top, file = module.__name__.split(".")[0], Path(module.__file__ or "")
+        content = getattr(module, _SOURCE, None) or _content(file)
+        if content is not None and (top == name or (name.startswith(_PREFIX) and not top.startswith(_PREFIX))):
+            found[file.resolve().relative_to(home).as_posix()] = content
+    return getattr(sys.modules[name], _DIGEST, ""), found
 
 
 def _content(file: Path) -> bytes | None:
