@@ -115,9 +115,13 @@ def main() -> None:
         print(f"| `{text}` | {first:.1f} s | {search:.1f} s |", flush=True)
 
     before, after, once = bytes_per_task()
-    print(
-        f"\nBytes per task with a network of 100 MB: {before:,} before, {after:,} now, and {once:,} once per worker.\n"
-    )
+    print(f"\nBytes per task with a network of 100 MB: {before:,} before, {after:,} now; {once:,} once per worker.\n")
+
+    print("| estimator | passes per image | processor time per image |\n|---|---|---|")
+    found = {text: per_image(text) for text in ESTIMATORS}
+    for text, (passes, each) in found.items():
+        print(f"| `{text}` | {passes:.0f} | {1000 * each:.0f} ms |")
+    print(f"| all | {sum(p for p, _ in found.values()):.0f} | {1000 * sum(s for _, s in found.values()):.0f} ms |\n")
 
     tasks = searches(network("resnet8", (3, 32, 32)), given.tasks, "deepfool")
     with ExitStack() as stack:
@@ -132,13 +136,13 @@ def main() -> None:
             for text in ENGINES:
                 times[text].append(seconds(lambda session=sessions[text]: finish(session, tasks)))
         for text in ENGINES:
-            found = times[text]
+            own = times[text]
             one = times[text.replace("workers=2", "workers=1")]
-            gain = statistics.median(a / b for a, b in zip(one, found, strict=True))
+            gain = statistics.median(a / b for a, b in zip(one, own, strict=True))
             overhead = statistics.median(per_task(sessions[text]) for _ in range(given.repeats))
             print(
-                f"| `{text}` | {overhead:.2f} ms | {statistics.median(found):.1f} s | {min(found):.1f} s | "
-                f"{max(found):.1f} s | {f'{gain:.2f}' if text.endswith('2') else ''} |",
+                f"| `{text}` | {overhead:.2f} ms | {statistics.median(own):.1f} s | {min(own):.1f} s | "
+                f"{max(own):.1f} s | {f'{gain:.2f}' if text.endswith('2') else ''} |",
                 flush=True,
             )
 

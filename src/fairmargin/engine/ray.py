@@ -21,6 +21,8 @@ from types import ModuleType
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+import cloudpickle
+
 from fairmargin.engine.attempt import sendable
 from fairmargin.engine.local import processors
 from fairmargin.engine.shared import Received, Sent, pickled
@@ -33,7 +35,7 @@ _logger = logging.getLogger(__name__)
 _RETRIES = 3  # how often a task is run again because its worker or node was lost
 _IN_FLIGHT = 2  # tasks in flight for each task that can run: one runs, one waits
 _LOOK_EVERY = 5.0  # seconds between looks at the size of the cluster, which may grow
-_VERSION = "fairmargin.version:__version__"
+_VERSION = "fairmargin.version:__version__"  # what workers must be able to import
 _CONNECT = 5.0  # seconds for reaching a cluster
 _LONGEST_REASON = 300  # characters of an error of Ray that are shown
 _LONGEST = 20  # length of a path to temporary files; Ray adds 80 characters, and names of sockets end at 107
@@ -89,6 +91,8 @@ class Ray:
         """Yield a session with the cluster; at its end, leave the cluster, or stop it if it was started here."""
         ray = _imported()
         if ray.is_initialized():
+            with _explained(ray):
+                _check_package(ray)
             yield RaySession(ray, self, started=False)
         elif self.address:
             with _explained(ray), _silent(), _joined(ray, self.address):
@@ -164,8 +168,8 @@ class RaySession:
         """Wait for a task to finish, and return all that have, in the order of submission."""
         references = list(running)
         self._ray.wait(references, num_returns=1)
-        ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
-        return [reference for reference in references if reference in set(ready)]
+        ready = set(self._ray.wait(references, num_returns=len(references), timeout=0)[0])
+        return [reference for reference in references if reference in ready]
 
     def _submit(self, tasks: Iterable[Task[T]], running: dict[Any, tuple[Task[T], tuple[str, ...]]]) -> None:
         for task in tasks:
@@ -228,7 +232,7 @@ def _run(content: bytes, places: Mapping[str, Any], device: str) -> bytes:
     try:
         with exits_refused():
             task: Task[Any] = _received.unpickled(content, lambda name: ray.get(places[name]))
-        return pickled((True, task.run()))[0]
+        return bytes(cloudpickle.dumps((True, task.run())))
     except Exception as error:
         error.add_note(f"In a worker of Ray:\n{''.join(traceback.format_exception(error))}")
         return pickle.dumps((False, sendable(error)))
@@ -254,16 +258,16 @@ def _started(ray: Any, engine: Ray) -> Iterator[None]:
     """Start Ray on this machine, for this process only, and stop it at the end."""
     share = _share(engine)
     with _private_folder() as folder, _environment(_settings()), _loopback():
-        ray.init(
-            address="local",
-            num_cpus=share * (engine.workers or max(1, processors() // share)),
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-            _node_ip_address="127.0.0.1",
-            _temp_dir=str(folder / "ray"),
-        )
         try:
+            ray.init(
+                address="local",
+                num_cpus=share * (engine.workers or max(1, processors() // share)),
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+                _node_ip_address="127.0.0.1",
+                _temp_dir=str(folder / "ray"),
+            )
             yield
         finally:
             ray.shutdown()
