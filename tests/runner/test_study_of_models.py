@@ -234,6 +234,8 @@ def test_networks_come_in_the_order_of_the_study_and_seeds_and_epochs_differ(mea
     prints = {n.classifier(epoch).fingerprint() for n in networks for epoch in ("first", "last")}
     assert len(prints) == 8
     assert len(networks[0].history()) == 2
+    files = ["epoch-0001.safetensors", "model.safetensors", "best.safetensors"]
+    assert [networks[0].weights(epoch).name for epoch in ("first", "last", "best")] == files
 
 
 def test_measuring_alone_writes_neither_table_nor_report(tmp_path: Path) -> None:

@@ -524,7 +524,7 @@ def _about(member: Member, measurement: Measurement | None, *, several: bool) ->
         if not several:
             raise
         title = member.title if measurement is None else f"{member.title}: {measurement.name}"
-        raise (type(error) if isinstance(error, InputError) else InputError)(f"{title}: {error}") from None
+        raise (error if isinstance(error, InputError) else InputError(str(error))).at(f"{title}: ") from None
 
 
 def _given(study: Study, member: Member, load: DataLoader, *, trained: bool) -> Case:

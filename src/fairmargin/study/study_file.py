@@ -89,8 +89,7 @@ def make_study(content: Mapping[str, Any], where: str = "The study", folder: Pat
     try:
         return _made(content, folder)
     except InputError as error:
-        said = str(error)
-        raise InputError(f"{where}{',' if said.startswith('[') else ':'} {said}") from None
+        raise error.at(f"{where}{',' if str(error).startswith('[') else ':'} ") from None
 
 
 def _made(content: Mapping[str, Any], folder: Path | None) -> Study:
@@ -151,7 +150,7 @@ def _section(kind: str, where: str, fields: Mapping[str, Any], folder: Path | No
             raise InputError("is missing", field=kind)
         return validated(model, _placed(kind, fields, folder))
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise error.at(f"{where}: ") from None
 
 
 def _placed(kind: str, fields: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:

@@ -121,6 +121,7 @@ REFUSALS = [
     Refusal(
         lambda folder: study(folder, train={**FAST, "madry": {"set": ["radius=1"], "method": "madry:radius=0.1"}}),
         "given twice",
+        "set",
     ),
     Refusal(
         lambda folder: study(
@@ -129,7 +130,11 @@ REFUSALS = [
         "Validation data are asked for",
     ),
     Refusal(lambda folder: study(folder, train={**FAST, "erm": {"validation": "tset"}}), "no file 'tset'"),
-    Refusal(lambda folder: study(folder, audit={"ddn": {"audit_epochs": [3]}}), "names epoch 3, and there are 2"),
+    Refusal(
+        lambda folder: study(folder, audit={"ddn": {"audit_epochs": [3]}}),
+        "names epoch 3, and there are 2",
+        "audit_epochs",
+    ),
     Refusal(lambda folder: study(folder, data={"digits": {**DIGITS, "audit_on": "validatoin"}}), "validatoin"),
     Refusal(
         lambda folder: study(
