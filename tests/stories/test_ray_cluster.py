@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from fairmargin.engine.task import DEVICE, Task
 from fairmargin.runner.run import run
 from fairmargin.study.run_folder import RunFolder
 from fairmargin.study.study_file import make_study
+from fairmargin.training.loop import loggers
+from fairmargin.training.loop.loggers import LOGGERS
 from tests.engine.functions import span, variable
 from tests.engine.test_local import eventually
 from tests.engine.test_ray import descendants
-from tests.stories.examples import contents_of, write_images
+from tests.stories.examples import contents_of, fairmargin, refused, succeeded, write_images
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'fairmargin[ray]'")
 
@@ -75,6 +78,15 @@ def cluster() -> Iterator[Any]:
         cluster.shutdown()
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Make images, and a network in two files of the user."""
+    (tmp_path / "net.py").write_text(NETWORK)
+    (tmp_path / "parts.py").write_text(PARTS)
+    write_images(tmp_path, count=1200, side=4, classes=2)
+    return tmp_path
+
+
 def test_a_study_with_trainings_ends_with_the_same_bytes(cluster: Any, tmp_path: Path) -> None:
     study = make_study(STUDY)
     for name, engine in (("serial", Serial()), ("ray", Ray(cluster.address, gpus=0))):
@@ -89,6 +101,31 @@ def outcome(folder: Path) -> dict[str, bytes]:
     found = {str(path.relative_to(folder)): path.read_bytes() for each in patterns for path in folder.glob(each)}
     assert len(found) > 10
     return found
+
+
+def test_a_training_of_the_users_network_is_logged_here_and_refused_before_it_starts(
+    cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["train", "--model", f"{folder / 'net.py'}:make", "--data", folder / "images.npz", "--method", "erm"]
+    arguments += ["--epochs", 2, "--group", "camera", "--log", "tensorboard", "--quiet"]
+    logged: list[int] = []
+
+    @contextmanager
+    def logger(place: Path, _: object) -> Iterator[Any]:
+        yield lambda epoch: logged.append(epoch.epoch)
+
+    monkeypatch.setitem(LOGGERS.entries, "tensorboard", logger)
+    monkeypatch.setitem(loggers._PACKAGES, "tensorboard", "no_such_package")
+    engine = f"ray:address={cluster.address},gpus=0"
+    assert "needs a package" in refused(fairmargin(*arguments, "--engine", engine, "--out", folder / "ray"))
+    assert not list(folder.glob("ray/*.safetensors"))
+    monkeypatch.setitem(loggers._PACKAGES, "tensorboard", "json")
+    succeeded(fairmargin(*arguments, "--engine", engine, "--out", folder / "ray"))
+    assert logged == [1, 2]
+    succeeded(fairmargin(*arguments, "--out", folder / "serial"))
+    for name in ("model", "best", "epoch-0001"):
+        weights = [(folder / run / f"{name}.safetensors").read_bytes() for run in ("ray", "serial")]
+        assert weights[0] == weights[1]
 
 
 class Audit:
@@ -112,15 +149,6 @@ class Audit:
 
     def shards(self) -> int:
         return len(list(self.run.glob("shards/??/*.parquet")))
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Make images, and a network in two files of the user."""
-    (tmp_path / "net.py").write_text(NETWORK)
-    (tmp_path / "parts.py").write_text(PARTS)
-    write_images(tmp_path, count=1200, side=4, classes=2)
-    return tmp_path
 
 
 def workers() -> list[int]:

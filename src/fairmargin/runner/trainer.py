@@ -49,7 +49,7 @@ from fairmargin.training.loop.checkpoints import FINAL, TrainingFolder, epochs_t
 from fairmargin.training.loop.checks import scores_of
 from fairmargin.training.loop.data import class_values
 from fairmargin.training.loop.history import Epoch
-from fairmargin.training.loop.loggers import logging_to
+from fairmargin.training.loop.loggers import check_loggers, logging_to
 from fairmargin.training.plan import WATCH, TrainingPlan
 from fairmargin.training.recipe import TrainingMethod
 from fairmargin.training.train import train
@@ -494,6 +494,8 @@ def train_networks(
     before = {name: epochs_in(folder) for name, (_, folder) in jobs.items()}
     folders, total = [folder for _, folder in jobs.values()], sum(job.epochs for job, _ in jobs.values())
     call, here = attempted if keep_going else _succeeded, shares_files(engine)
+    for job, _ in jobs.values() if not here else ():
+        check_loggers(job.logs)
     tasks = [
         Task(name, call, (train_network, (job, folder)) if here else (_train_elsewhere, (job, _Start(job, folder))))
         for name, (job, folder) in jobs.items()
