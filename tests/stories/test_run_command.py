@@ -249,3 +249,8 @@ def test_a_wrong_study_file_is_refused(study: Path, tmp_path: Path, old: str, ne
     study.write_text(STUDY.replace(old, new), encoding="utf-8")
     assert said in refused(fairmargin("run", study, "--out", tmp_path / "run"))
     assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_engine_of_a_study_file_is_refused(study: Path) -> None:
+    study.write_text('engine = "sreial"\n' + study.read_text(encoding="utf-8"), encoding="utf-8")
+    assert "Unknown engine `sreial`" in refused(fairmargin("run", study))
