@@ -1,4 +1,4 @@
-"""Waiting for a page that lets no text be run as code."""
+"""Waiting for a page whose content security policy forbids evaluating text as code."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ DRAWN = "document.querySelectorAll('.plot[data-drawn]').length === document.quer
 
 
 def wait_until(page: Any, condition: str, seconds: int = 60) -> None:
-    """Until the condition holds. Playwright's own waiting runs texts as code, which the page's policy forbids."""
+    """Wait until the condition holds. Playwright's own function evaluates text as code, which the policy forbids."""
     for _ in range(seconds * 10):
         if page.evaluate(condition):
             return

@@ -171,6 +171,7 @@ REFUSALS = [
     Refusal(lambda _: study("audit", confidence="high"), "must be a number; given 'high'", "audit.confidence"),
     Refusal(lambda _: study("groups", group=5), "`group`", "groups.group"),
     Refusal(lambda _: study("groups", merge_below=1.5), "must be a whole number; given 1.5", "groups.merge_below"),
+    Refusal(lambda _: study("groups", cross=[["sex", "sex"]]), "two or more different columns", "groups.cross"),
     Refusal(lambda _: study("groups", merge_below=True), "must be a whole number; given True", "groups.merge_below"),
     Refusal(lambda _: study("model", mean=(0.5,)), "`mean` is given without `std`: give both (`std` 1)", "model.mean"),
     Refusal(
