@@ -159,8 +159,8 @@ def test_several_groups_crossings_and_estimators_in_one_run(folder, tmp_path):
     options = ["--group", "sex", "--group", "race", "--cross", "race,sex", "--control", LABEL, "--cluster", "person"]
     both = ["--estimator", "exact_linear:norm=l2", "--estimator", "exact_linear:norm=linf"]
     found = json_of(fairmargin(*people_audit(folder, *options, *both, "--out", tmp_path / "run", "--json")))
-    asked = [(e, p) for e in both[1::2] for p in ("sex", "race", "race & sex")]
-    assert [(a["estimator"], a["partition"]) for a in found["audits"]] == asked
+    expected = [(e, p) for e in both[1::2] for p in ("sex", "race", "race & sex")]
+    assert [(a["estimator"], a["partition"]) for a in found["audits"]] == expected
     assert {a["control"] for a in found["audits"]} == {LABEL}
     assert all(a["clustered"] for a in found["audits"])
     assert {a["norm"] for a in found["audits"]} == {"l2", "linf"}
