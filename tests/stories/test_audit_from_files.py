@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -64,32 +65,35 @@ def audited(found, partition, estimator="exact_linear"):
     return {row["group"]: row for row in audit["groups"]}
 
 
-# The sources
+def by_sex(folder, out, *options, **files):
+    """Audit the people by sex; return what `--json` prints."""
+    return json_of(fairmargin(*people_audit(folder, "--group", "sex", "--out", out, "--json", *options, **files)))
 
 
-def test_a_linear_model_is_audited_on_a_table(folder, tmp_path):
-    found = json_of(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run", "--json")))
-    rows = audited(found, "sex")
+@pytest.fixture(scope="module")
+def usual(folder, tmp_path_factory):
+    """Audit the people by sex; return the run folder, which no test changes, and what `--json` prints."""
+    run = tmp_path_factory.mktemp("usual") / "run"
+    return run, by_sex(folder, run)
+
+
+# Sources of models and distances
+
+
+def test_a_linear_model_is_audited_on_a_table(usual):
+    rows = audited(usual[1], "sex")
     assert list(rows) == ["F", "M"]
     assert rows["F"]["verdict"] == "less robust"
     assert rows["M"]["verdict"] == "more robust"
     assert rows["F"]["size"] + rows["M"]["size"] == len(people())
 
 
-def test_an_onnx_file_needs_no_trust_and_has_the_audit_of_the_same_linear_model(folder, tmp_path):
+def test_an_onnx_file_needs_no_trust_and_has_the_audit_of_the_same_linear_model(folder, usual, tmp_path):
     model = to_onnx(fitted(folder / "people.csv"), np.zeros((1, len(FEATURES)), dtype=np.float32))
     (folder / "model.onnx").write_bytes(model.SerializeToString())
-    expected, found = (
-        audited(
-            json_of(
-                fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / name, "--json", model=name))
-            ),
-            "sex",
-        )
-        for name in ("model.npz", "model.onnx")
-    )
-    assert {group: row["verdict"] for group, row in found.items()} == {"F": "less robust", "M": "more robust"}
-    for group, row in expected.items():
+    found = audited(by_sex(folder, tmp_path / "run", model="model.onnx"), "sex")
+    for group, row in audited(usual[1], "sex").items():
+        assert found[group]["verdict"] == row["verdict"]
         assert found[group]["sigma"]["value"] == pytest.approx(row["sigma"]["value"], rel=1e-4)
 
 
@@ -113,7 +117,7 @@ def test_the_report_names_what_was_assumed_about_distances(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model", "make"])
-def test_a_model_from_a_python_file_has_the_same_audit(folder, tmp_path, name):
+def test_a_model_from_a_python_file_has_the_same_audit(folder, usual, tmp_path, name):
     code = (
         "import numpy as np\n"
         "from sklearn.linear_model import LogisticRegression\n"
@@ -125,12 +129,10 @@ def test_a_model_from_a_python_file_has_the_same_audit(folder, tmp_path, name):
         "def make():\n    return model\n"
     )
     (tmp_path / "train.py").write_text(code)
-    usual = json_of(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "usual", "--json")))
     arguments = people_audit(folder, "--group", "sex", "--out", tmp_path / "run", "--json")
     arguments[arguments.index("--model") + 1] = f"{tmp_path / 'train.py'}:{name}"
-    found = json_of(fairmargin(*arguments))
-    for sex, row in audited(found, "sex").items():
-        assert row["robustness"]["value"] == pytest.approx(audited(usual, "sex")[sex]["robustness"]["value"])
+    for sex, row in audited(json_of(fairmargin(*arguments)), "sex").items():
+        assert row["robustness"]["value"] == pytest.approx(audited(usual[1], "sex")[sex]["robustness"]["value"])
 
 
 def test_images_with_bounds_are_farther_from_the_boundary_than_without(tmp_path):
@@ -140,7 +142,7 @@ def test_images_with_bounds_are_farther_from_the_boundary_than_without(tmp_path)
         options = ["--bounds", bounds, "--group", "camera", *QUICK, "--out", tmp_path / f"run {bounds}", "--json"]
         found = json_of(fairmargin("audit", "--model", model, "--data", data, *options))
         values[bounds] = [row["robustness"]["value"] for row in audited(found, "camera").values()]
-    # Not by as much as a tenth: few images reach a limit before they reach the boundary.
+    # The difference is small: few images reach a bound before they reach the boundary.
     assert all(np.array(values["0,1"]) > values["-9,9"])
 
 
@@ -150,15 +152,15 @@ def test_without_a_group_the_classes_are_compared(tmp_path):
     assert list(audited(found, "class")) == ["0", "1", "2", "3"]
 
 
-# The comparisons
+# Groups
 
 
 def test_several_groups_crossings_and_estimators_in_one_run(folder, tmp_path):
     options = ["--group", "sex", "--group", "race", "--cross", "race,sex", "--control", LABEL, "--cluster", "person"]
     both = ["--estimator", "exact_linear:norm=l2", "--estimator", "exact_linear:norm=linf"]
     found = json_of(fairmargin(*people_audit(folder, *options, *both, "--out", tmp_path / "run", "--json")))
-    asked = [(e, p) for e in both[1::2] for p in ("sex", "race", "race & sex")]
-    assert [(a["estimator"], a["partition"]) for a in found["audits"]] == asked
+    expected = [(e, p) for e in both[1::2] for p in ("sex", "race", "race & sex")]
+    assert [(a["estimator"], a["partition"]) for a in found["audits"]] == expected
     assert {a["control"] for a in found["audits"]} == {LABEL}
     assert all(a["clustered"] for a in found["audits"])
     assert {a["norm"] for a in found["audits"]} == {"l2", "linf"}
@@ -175,7 +177,7 @@ def test_a_column_named_class_takes_precedence_over_the_classes(tmp_path):
     assert list(audited(found, "class")) == ["Black", "Other", "White"]
 
 
-# What is printed
+# Output
 
 
 def test_json_alone_is_printed_and_its_numbers_are_finite_or_null(folder, tmp_path):
@@ -237,45 +239,31 @@ def test_the_run_folder_contains_record_samples_table_and_report(folder, tmp_pat
     assert "race=Other &amp; sex=F" in page
 
 
-def test_a_second_run_measures_nothing_and_gives_the_same_results(folder, tmp_path):
-    arguments = people_audit(folder, "--group", "sex", "--out", tmp_path / "run", "--json")
-    first = json_of(fairmargin(*arguments))
-    content = contents_of(tmp_path / "run")
-    second = json_of(fairmargin(*arguments))
-    assert (first["measured_shards"], first["reused_shards"]) == (1, 0)
-    assert (second["measured_shards"], second["reused_shards"]) == (0, 1)
-    assert contents_of(tmp_path / "run") == content
-
-
-def test_other_groups_settings_and_estimators_reuse_what_was_measured(folder, tmp_path):
-    run = tmp_path / "run"
-    json_of(fairmargin(*people_audit(folder, "--group", "sex", "--out", run, "--json")))
+def test_a_second_run_measures_nothing_and_other_settings_reuse_distances(folder, usual, tmp_path):
+    run = shutil.copytree(usual[0], tmp_path / "run")
+    again = by_sex(folder, run)
+    assert (usual[1]["measured_shards"], usual[1]["reused_shards"]) == (1, 0)
+    assert (again["measured_shards"], again["reused_shards"]) == (0, 1)
+    assert contents_of(run) == contents_of(usual[0])
     found = json_of(fairmargin(*people_audit(folder, "--group", "race", "--confidence", 0.9, "--out", run, "--json")))
     assert (found["measured_shards"], found["reused_shards"]) == (0, 1)
     assert [a["partition"] for a in found["audits"]] == ["race"]
-    both = ["--estimator", "exact_linear", "--estimator", "exact_linear:norm=l1"]
-    found = json_of(fairmargin(*people_audit(folder, "--group", "race", *both, "--out", run, "--json")))
+    found = by_sex(folder, run, "--estimator", "exact_linear", "--estimator", "exact_linear:norm=l1")
     assert (found["measured_shards"], found["reused_shards"]) == (1, 1)
 
 
-def test_another_model_in_the_same_folder_is_refused(folder, tmp_path):
-    succeeded(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run")))
-    content = contents_of(tmp_path / "run")
-    sentence = refused(
-        fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run", model="other.npz"))
-    )
+def test_another_model_in_the_same_folder_is_refused(folder, usual):
+    content = contents_of(usual[0])
+    sentence = refused(fairmargin(*people_audit(folder, "--group", "sex", "--out", usual[0], model="other.npz")))
     assert "holds another run" in sentence
     assert "other.npz" in sentence
     assert "Choose another --out" in sentence
-    assert contents_of(tmp_path / "run") == content
+    assert contents_of(usual[0]) == content
 
 
 def test_a_model_file_that_changed_is_measured_again(folder, tmp_path):
     write_people(tmp_path / "people.csv")
-    write_model(tmp_path / "model.npz", tmp_path / "people.csv")
-    arguments = people_audit(tmp_path, "--group", "sex", "--out", tmp_path / "run", "--json")
-    first = json_of(fairmargin(*arguments))
-    write_model(tmp_path / "model.npz", tmp_path / "people.csv", strength=0.001)
-    second = json_of(fairmargin(*arguments))
-    assert second["measured_shards"] == 1
-    assert audited(first, "sex")["F"]["robustness"] != audited(second, "sex")["F"]["robustness"]
+    for strength in (1.0, 0.001):
+        write_model(tmp_path / "model.npz", tmp_path / "people.csv", strength=strength)
+        found = by_sex(tmp_path, tmp_path / "run")
+        assert found["measured_shards"] == 1

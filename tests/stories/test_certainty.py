@@ -20,7 +20,7 @@ from tests.stories.examples import (
     succeeded,
     write_linear_people,
 )
-from tests.stories.waiting import DRAWN, wait_until
+from tests.stories.waiting import check_page
 
 PRECISE = ("--estimator", "deepfool:steps=10", "--precision", "0.2")
 
@@ -150,11 +150,6 @@ def test_invalid_options_of_a_precision_are_refused_before_anything_is_measured(
 def test_the_page_of_a_precision_opens_without_errors_and_fits_the_screen(browser_page, tmp_path, width):
     hostile = precise_result([precise_group(name) for name in HOSTILE], partition=HOSTILE[0])
     write_report(tmp_path / "page.html", [precise_result(), hostile])
-    browser_page.set_viewport_size({"width": width, "height": 900})
-    browser_page.goto((tmp_path / "page.html").as_uri())
-    wait_until(browser_page, DRAWN)
-    assert browser_page.console_errors == []
-    assert browser_page.requested == [(tmp_path / "page.html").as_uri()]
-    assert browser_page.evaluate("document.documentElement.scrollWidth") == width
+    check_page(browser_page, tmp_path / "page.html", width)
     marks = browser_page.evaluate("document.querySelectorAll('.plot')[0].querySelectorAll('.points path').length")
     assert marks == 2

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.stories.examples import contents_of, fairmargin, json_of, results_of, succeeded
-from tests.stories.waiting import DRAWN, wait_until
+from tests.stories.waiting import check_page
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +62,7 @@ def test_every_command_reads_the_run_of_the_demo(demo):
 @pytest.mark.browser
 def test_the_report_of_the_demo_opens_in_a_browser_with_its_curves_drawn(demo, browser_page, tmp_path):
     folder, _ = demo
-    browser_page.goto((folder / "report.html").as_uri())
-    wait_until(browser_page, DRAWN)
-    assert browser_page.console_errors == []
-    assert browser_page.requested == [(folder / "report.html").as_uri()]
+    check_page(browser_page, folder / "report.html")
     assert browser_page.locator(".plot").count() >= 4
     lines = browser_page.evaluate(
         """Array.from(document.querySelector('.plot').querySelectorAll('.scatterlayer path.js-line'))

@@ -171,8 +171,8 @@ def logistic(tmp_path_factory):
 @pytest.mark.parametrize("more", [(), ("--engine", "processes:workers=1"), ("--mean", "0.3", "--std", "0.4")])
 def test_a_logistic_regression_of_the_catalog_is_audited_exactly(logistic, tmp_path, more):
     model = ("--model", "arch:logistic", "--weights", logistic, "--data", "digits", "--split", "test")
-    asked = ("audit", *model, "--estimator", "exact_linear", "--estimator", "plumb", "--out", tmp_path, "--json")
-    found = json_of(fairmargin(*asked, *QUICK, *more))
+    arguments = ("audit", *model, "--estimator", "exact_linear", "--estimator", "plumb", "--out", tmp_path, "--json")
+    found = json_of(fairmargin(*arguments, *QUICK, *more))
     exact, search = found["audits"]
     assert (exact["bound"], search["bound"]) == ("exact", "upper")
     values = [part["overall"]["robustness"]["value"] for part in (exact, search)]

@@ -401,12 +401,12 @@ def test_an_edited_csv_file_has_no_effect(received):
 
 
 def test_results_of_every_setting_can_be_checked(received):
-    asked = people_audit(
+    arguments = people_audit(
         Path(),
         *("--group", "sex", "--cross", "race,sex", "--control", "hired", "--cluster", "person", "--merge-below", "40"),
         *("--estimator", "exact_linear", "--estimator", "exact_linear:norm=linf", "--up-to", "0.5", "--out", "other"),
     )
-    succeeded(fairmargin(*asked))
+    succeeded(fairmargin(*arguments))
     succeeded(fairmargin("gate", "other", "--if", "size > 1000"))
     edited(result_files(received / "other")[-1], lambda content: content["groups"][-1].update(p=0.5), sealed=True)
     refused(fairmargin("gate", "other", "--if", "size > 1000"))

@@ -6,7 +6,7 @@ import pytest
 
 from fairmargin.report.page import write_report
 from tests.report.examples import HOSTILE, crowded_result, example_result, hostile_result
-from tests.stories.waiting import DRAWN, wait_until
+from tests.stories.waiting import DRAWN, check_page, wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -30,13 +30,6 @@ def files(tmp_path_factory):
 def show(page, file):
     page.goto(file.as_uri())
     wait_until(page, DRAWN)
-
-
-@pytest.mark.parametrize("name", ["usual", "crowded", "hostile"])
-def test_the_page_opens_without_console_errors_and_requests_only_itself(browser_page, files, name):
-    show(browser_page, files / f"{name}.html")
-    assert browser_page.console_errors == []
-    assert browser_page.requested == [(files / f"{name}.html").as_uri()]
 
 
 def test_a_curve_is_drawn_for_every_group_and_for_all_samples(browser_page, files):
@@ -93,16 +86,14 @@ def test_hovering_shows_group_radius_and_share(browser_page, files):
     assert re.fullmatch(r"\d \(n = \d+\)τ = [\d.]+: [\d.]+%", text)  # of the nearest curve; they lie close together
 
 
+@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", ["usual", "crowded", "hostile"])
-def test_a_phone_shows_the_page_without_scrolling_sideways(browser_page, files, name):
-    browser_page.set_viewport_size({"width": 390, "height": 844})
-    show(browser_page, files / f"{name}.html")
-    assert browser_page.evaluate("document.documentElement.scrollWidth") <= 390
+def test_the_page_opens_without_console_errors_and_fits_screens_and_phones(browser_page, files, name, width):
+    check_page(browser_page, files / f"{name}.html", width)
     widest = browser_page.evaluate(
         "Math.max(...Array.from(document.querySelectorAll('.main-svg')).map((s) => s.getBoundingClientRect().right))"
     )
-    assert widest <= 390
-    assert browser_page.console_errors == []
+    assert widest <= width
 
 
 def test_figures_adapt_to_the_width_of_the_window(browser_page, files):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.stories.examples import fairmargin, json_of, refused, succeeded
-from tests.stories.waiting import DRAWN, wait_until
+from tests.stories.waiting import check_page
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
 STUDY = """
@@ -223,12 +223,7 @@ def test_the_study_of_the_guide_can_be_planned(tmp_path: Path) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_opens_without_console_errors_and_fits_the_screen(browser_page: Any, whole: Path, width: int) -> None:
-    browser_page.set_viewport_size({"width": width, "height": 844})
-    browser_page.goto((whole / "report.html").as_uri())
-    wait_until(browser_page, DRAWN)
-    assert browser_page.console_errors == []
-    assert browser_page.requested == [(whole / "report.html").as_uri()]
-    assert browser_page.evaluate("document.documentElement.scrollWidth") <= width
+    check_page(browser_page, whole / "report.html", width)
     assert browser_page.locator(".plot .heatmaplayer image, .plot .hm image").count() == 2  # one for each estimator
     assert "All networks" in browser_page.inner_text("main")
 

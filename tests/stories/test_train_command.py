@@ -56,14 +56,6 @@ def test_the_audit_of_the_weights_has_the_accuracy_of_the_training_including_nor
     assert found["history"][-1]["natural"] > 0.5
 
 
-def test_json_is_all_that_is_printed_and_quiet_prints_nothing(tmp_path: Path) -> None:
-    done = fairmargin(*digits("--out", tmp_path / "run", "--json", epochs=1))
-    found = json_of(done)
-    assert (found["trained_now"], found["diverged"], len(found["history"])) == (1, False, 1)
-    assert done.stderr == ""
-    assert succeeded(fairmargin(*digits("--out", tmp_path / "quiet", "--quiet", epochs=1))).output == ""
-
-
 def test_a_network_from_a_python_file_is_trained_with_groups_other_than_classes(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(NET)
     options = ["--model", f"{tmp_path / 'net.py'}:make", "--group", "ink", "--out", tmp_path / "run", "--json"]
@@ -90,19 +82,6 @@ def test_a_table_with_text_labels_is_trained_on_and_audited(tmp_path: Path) -> N
     assert "occur" in said  # a warning: the audited samples are training samples
 
 
-def test_epochs_are_audited_and_their_agreement_is_printed(tmp_path: Path) -> None:
-    options = ["--audit-epochs", "first,last", "--audit-per-group", 15, "--estimator", "first_order", *QUICK]
-    said = succeeded(fairmargin(*digits(*options, *FAST, "--out", tmp_path / "run", epochs=3))).stdout
-    assert "epoch 1 (first)" in said
-    assert "epoch 3 (last" in said
-    assert "Epochs 1 and 3 agree on the sign of σ for" in said
-    table = pd.read_csv(tmp_path / "run" / "audit.csv")
-    assert set(table["epoch"]) > {"1 (first)"}
-    assert "sigma_low" in table.columns
-    (compared,) = json_of(fairmargin("report", tmp_path / "run", "--json"))["epochs"]
-    assert compared["agreements"]
-
-
 def test_a_training_starts_from_the_weights_of_another(tmp_path: Path) -> None:
     succeeded(fairmargin(*digits(*FAST, "--out", tmp_path / "cold", "--quiet")))
     options = ["--weights", tmp_path / "cold" / "model.safetensors", "--rate", 1e-6, "--out", tmp_path / "warm"]
@@ -110,12 +89,6 @@ def test_a_training_starts_from_the_weights_of_another(tmp_path: Path) -> None:
     cold = json_of(fairmargin(*digits(*FAST, "--out", tmp_path / "cold", "--json")))
     assert cold["trained_now"] == 0
     assert warm["history"][0]["natural"] == cold["history"][-1]["natural"]
-
-
-def test_options_take_precedence_over_the_settings_of_a_paper(tmp_path: Path) -> None:
-    options = ["--settings-of", "ma", "--out", tmp_path / "run", "--json"]
-    found = json_of(fairmargin(*digits(*options, epochs=4)))
-    assert [round(epoch["rate"], 9) for epoch in found["history"]] == [0.1, 0.1, 0.01, 0.001]
 
 
 def test_methods_and_architectures_are_listed() -> None:
@@ -129,13 +102,17 @@ def test_methods_and_architectures_are_listed() -> None:
 
 def test_a_finished_training_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = digits("--out", tmp_path / "run", "--json")
-    first = json_of(fairmargin(*command))
+    done = fairmargin(*command)
+    first = json_of(done)
+    assert done.stderr == ""
+    assert (first["diverged"], len(first["history"])) == (False, 2)
     monkeypatch.setattr(loop, "sum_up", lambda *_: pytest.fail("trained again"))
     again = json_of(fairmargin(*command))
     assert (first["trained_now"], again["trained_now"]) == (2, 0)
     assert again["history"] == first["history"]
     said = succeeded(fairmargin(*command[:-1])).stdout
     assert "2 epochs were there already; 0 were trained now." in said
+    assert succeeded(fairmargin(*command[:-1], "--quiet")).output == ""
 
 
 def test_a_training_stopped_by_patience_is_not_continued(tmp_path: Path) -> None:
@@ -225,9 +202,7 @@ def test_one_sample_per_class_cannot_be_split_for_validation(tmp_path: Path) -> 
     succeeded(fairmargin(*command, tmp_path / "run", "--validation", 0, "--quiet"))
 
 
-def test_the_method_uses_the_first_partition_and_the_suggested_audit_compares_all(
-    tmp_path: Path,
-) -> None:
+def test_the_method_uses_the_first_partition_and_the_suggested_audit_compares_all(tmp_path: Path) -> None:
     several = ("--group", "ink", "--cross", "digit,ink", "--merge-below", 5, "--json")
     found = json_of(fairmargin(*digits(*several, "--out", tmp_path / "run")))
     assert {epoch["worst_group"] for epoch in found["history"]} <= {"light", "medium", "heavy"}
@@ -236,14 +211,16 @@ def test_the_method_uses_the_first_partition_and_the_suggested_audit_compares_al
     assert {epoch["worst_group"] for epoch in named["history"]} <= set("0123456789")
 
 
-def test_the_settings_that_a_paper_provides_are_printed(tmp_path: Path) -> None:
-    options = ["--settings-of", "ma", "--validation", 0]
-    told = succeeded(fairmargin(*digits(*options, "--out", tmp_path / "run", epochs=1))).stderr.splitlines()[0]
+def test_options_take_precedence_over_the_settings_of_a_paper_which_are_printed(tmp_path: Path) -> None:
+    command = digits("--settings-of", "ma", "--validation", 0, "--out", tmp_path / "run", epochs=4)
+    told = succeeded(fairmargin(*command)).stderr.splitlines()[0]
     assert told == (
         "Settings of Ma 2022 (FAT): rate 0.1, optimizer sgd, momentum 0.9, weight decay 0.0002, schedule "
-        "steps:0.5,0.6667. Given beside it: epochs 1, batch 32."
+        "steps:0.5,0.6667. Given beside it: epochs 4, batch 32."
     )
-    assert json_of(fairmargin(*digits(*options, "--out", tmp_path / "run", "--json", epochs=1)))["settings"] == told
+    found = json_of(fairmargin(*command, "--json"))
+    assert found["settings"] == told
+    assert [round(epoch["rate"], 9) for epoch in found["history"]] == [0.1, 0.1, 0.01, 0.001]
     assert json_of(fairmargin(*digits("--out", tmp_path / "own", "--json", epochs=1)))["settings"] == ""
 
 
@@ -282,14 +259,20 @@ def test_report_and_gate_read_a_training_with_and_without_audited_epochs(tmp_pat
     run = tmp_path / "run"
     trained = json_of(fairmargin(*digits(*FAST, "--out", run, "--json", epochs=3)))
     (run / "report.html").unlink()
-    (course,) = json_of(fairmargin("report", run, "--json"))["training"]
-    assert [row["loss"] for row in course["groups"]] == [epoch["loss"] for epoch in trained["history"]]
+    (training,) = json_of(fairmargin("report", run, "--json"))["training"]
+    assert [row["loss"] for row in training["groups"]] == [epoch["loss"] for epoch in trained["history"]]
     assert "Accuracy over the epochs" in (run / "report.html").read_text()
     assert "epoch=3" in fairmargin("gate", run, "--if", "last and natural > 0").stdout
     assert succeeded(fairmargin("gate", run, "--if", "best and natural < 0")).exit_code == 0
     options = ["--audit-epochs", "first,last", "--audit-per-group", 15, "--estimator", "first_order", *QUICK]
-    audited = json_of(fairmargin(*digits(*FAST, *options, "--out", run, "--json", epochs=3)))
+    command = digits(*FAST, *options, "--out", run, epochs=3)
+    said = succeeded(fairmargin(*command)).stdout
+    for words in ("epoch 1 (first)", "epoch 3 (last", "Epochs 1 and 3 agree on the sign of σ for"):
+        assert words in said
+    assert {"1 (first)"} < set(pd.read_csv(run / "audit.csv")["epoch"])
+    audited = json_of(fairmargin(*command, "--json"))
     assert [each["epoch"].split()[0] for each in audited["audits"]] == ["1", "3"]
+    assert audited["epochs"][0]["agreements"]
     said = fairmargin("gate", run, "--if", "size == 15").stdout
     assert "first_order, epoch 1 (first)" in said
     assert "σ by class at each epoch" in (run / "report.html").read_text()
