@@ -103,7 +103,7 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--tasks", type=int, default=16)
+    parser.add_argument("--tasks", type=int, default=8)
     given = parser.parse_args()
     torch.set_num_threads(1)
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}\n")

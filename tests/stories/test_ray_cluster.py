@@ -166,7 +166,9 @@ def test_a_killed_worker_node_and_driver_lose_nothing(cluster: Any, folder: Path
     driver = audit.start()
     try:
         assert eventually(lambda: audit.shards() >= 2 or driver.poll() is not None, seconds=120)
-        os.kill(workers()[0], signal.SIGKILL)
+        assert eventually(lambda: bool(workers()) or driver.poll() is not None)
+        for worker in workers()[:1]:
+            os.kill(worker, signal.SIGKILL)
         cluster.remove_node(node, allow_graceful=False)
         kept = audit.shards()
         assert eventually(lambda: audit.shards() >= kept + 1 or driver.poll() is not None, seconds=120)
