@@ -5,7 +5,13 @@ from fairmargin.engine.task import Engine
 
 # To add an engine, add its class (a frozen dataclass) in a module of this package and one line here.
 ENGINES: Catalog[type] = Catalog(
-    "engine", "fairmargin.engine", {"serial": "local:Serial", "processes": "local:Processes", "ray": "ray:Ray"}
+    "engine",
+    "fairmargin.engine",
+    {
+        "serial": "local:Serial",
+        "processes": "local:Processes",
+        "ray": "ray:Ray",
+    },
 )
 
 
@@ -14,10 +20,10 @@ def parse_engine(text: str) -> Engine:
 
     >>> parse_engine("processes:workers=2")
     Processes(workers=2)
-    >>> parse_engine("sreial")
+    >>> parse_engine("sreial")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    fairmargin.errors.InputError: Unknown engine `sreial`. Did you mean 'serial'? There are: serial, processes, ray.
+    fairmargin.errors.InputError: Unknown engine `sreial`. Did you mean 'serial'? There are: serial, ...
     """
     name, given = split_options(text, "processes:workers=2")
     made: Engine = ENGINES.build(name, given)
