@@ -34,6 +34,7 @@ _ARRAYS = 16  # number of double-precision arrays of a shard's size that an esti
 _MISSING = {
     "linear": "its weights, and works on linear models only (scikit-learn's, a pair (weight, bias), or a torch module "
     "whose layers are all affine)",
+    "trees": "its trees, and works on decision trees, forests and boosted trees only",
     "gradient": "its gradients",
     "layers": "its layers",
     "predict": "its predictions",

@@ -11,6 +11,7 @@ from fairmargin.errors import InputError, ModelError
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import Classifier, as_classes
 from fairmargin.models.sklearn_model import from_sklearn, is_sklearn
+from fairmargin.models.trees.sklearn_trees import from_sklearn_trees, is_sklearn_tree
 
 Recognise = Callable[[object], bool]
 
@@ -126,6 +127,11 @@ def _from_sklearn(model: Any, overrides: Overrides) -> Classifier:
     return from_sklearn(model, overrides.domain, overrides.classes)
 
 
+def _from_sklearn_trees(model: Any, overrides: Overrides) -> Classifier:
+    overrides.without_torch("a scikit-learn model")
+    return from_sklearn_trees(model, overrides.domain, overrides.classes)
+
+
 def _from_arrays(model: Any, overrides: Overrides) -> Classifier:
     overrides.without_torch("a pair of arrays")
     try:
@@ -177,6 +183,7 @@ def _is_classifier(model: object) -> bool:
 # Tried in order. To support a new kind of model, add one row.
 _CONVERTERS: tuple[tuple[str, Recognise, Convert], ...] = (
     ("a Fairmargin `Classifier`", _is_classifier, _adapted),
+    ("a tree, forest or boosted ensemble of scikit-learn", is_sklearn_tree, _from_sklearn_trees),
     ("a linear scikit-learn model, or a Pipeline of affine steps that ends in one", is_sklearn, _from_sklearn),
     ("a `torch.nn.Module`", _is_torch, _from_torch),
     ("a pair `(weight, bias)` of arrays", _is_weight_and_bias, _from_arrays),

@@ -1,0 +1,213 @@
+"""The estimator `exact_tree`: exact distances of ensembles of decision trees."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairmargin.core.arrays import Bools, Floats, Ints, Keys
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
+from fairmargin.core.norm import Norm
+from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.errors import InputError, ModelError
+from fairmargin.models.kept_classes import parted
+from fairmargin.models.protocol import as_rows
+from fairmargin.models.trees.ensemble import LEAF, TreeClassifier, TreeEnsemble
+
+
+@dataclass(frozen=True, slots=True)
+class ExactTree:
+    """Exact distances of decision trees, forests and boosted trees, by branch and bound.
+
+    The distance is the norm of the change to the nearest row that the original model assigns to another class; every
+    row found is confirmed by the model. A row that needs more than `boxes` boxes gets the distance of the nearest row
+    found so far, an upper bound, and all distances of the measurement then count as upper bounds.
+
+    Parameters
+    ----------
+    norm
+        L1, L2 or L∞.
+    boxes
+        Maximum number of boxes that are examined per row and rival class. It is a count and not a time, so that
+        results do not depend on the load of the machine.
+
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from fairmargin.distances.measure import measure
+    >>> tree = DecisionTreeClassifier().fit([[0.0], [1.0], [3.0]], ["no", "yes", "yes"])
+    >>> measure(tree, [[0.0], [3.0]], ["no", "yes"], ExactTree()).values.round(6).tolist()
+    [0.5, 2.5]
+    """
+
+    norm: Norm = Norm.LINF
+    boxes: int = 1_000_000
+
+    needs: ClassVar[str] = "trees"
+    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L1, Norm.L2, Norm.LINF})
+    revision: ClassVar[int] = 1
+    keeps_several: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", accepted_norm(ExactTree, self.norm))
+        if self.boxes < 1:
+            raise InputError(f"must be at least 1; given {self.boxes}", field="boxes", of="ExactTree")
+
+    def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
+        """Return one distance per sample; `y` holds class positions."""
+        return self.find(model, x, y, keys=keys).distances
+
+    def find(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """Return the distances and the rows found."""
+        classifier, _ = parted(model)
+        if not isinstance(classifier, TreeClassifier):
+            raise ModelError(f"`ExactTree` works on trees; given {type(classifier).__name__}.")
+        rows, y = as_rows(x), np.asarray(y)
+        correct = classifier.predict(rows) == y
+        values, points = np.zeros(len(rows)), rows.copy()
+        lower = np.zeros(len(rows))
+        search = _Search(classifier, self.norm, self.boxes)
+        for i in np.flatnonzero(correct):
+            lower[i], values[i], points[i] = search.nearest(rows[i], int(y[i]), strict=False)
+        doubtful = correct & np.isfinite(values)
+        doubtful[doubtful] = classifier.predict(points[doubtful]) == y[doubtful]
+        for i in np.flatnonzero(doubtful):
+            # The margin is 0 up to rounding, and the model adds in another order than its trees have. The nearest
+            # point with a margin that rounding cannot undo gives an upper bound.
+            _, values[i], points[i] = search.nearest(rows[i], int(y[i]), strict=True)
+        found = doubtful & np.isfinite(values)
+        wrong = np.flatnonzero(found)[classifier.predict(points[found]) == y[found]]
+        if len(wrong):
+            raise ModelError(
+                f"The trees that were read from the {type(classifier.original).__name__} do not give the model's own "
+                f"predictions (sample {wrong[0]}). Please report this model."
+            )
+        points[np.isinf(values)] = np.nan
+        bound = Bound.EXACT if (lower >= values).all() else Bound.UPPER
+        return Found(Distances(values, correct, bound, self.norm, tried=lower), points)
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search of one measurement, with the arrays that all rows share."""
+
+    model: TreeClassifier
+    norm: Norm
+    boxes: int
+    thresholds: list[Floats] = field(init=False)
+    cell: Ints = field(init=False)
+    margins: dict[tuple[int, int, bool], Any] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        trees = self.model.ensemble
+        self.thresholds = trees.thresholds(self.model.features)
+        self.cell = np.zeros(len(trees.feature), dtype=np.int64)
+        for feature, limits in enumerate(self.thresholds):
+            here = trees.feature == feature
+            self.cell[here] = np.searchsorted(limits, trees.first_right[here])
+
+    def nearest(self, row: Floats, own: int, *, strict: bool) -> tuple[float, float, Floats]:
+        """Return (lower bound, upper bound, point) of one row; `inf` and the row itself if no point was found."""
+        from fairmargin.distances.exact_tree import search as compiled
+
+        norm = {Norm.LINF: compiled.LINF, Norm.L1: compiled.L1, Norm.L2: compiled.L2}[self.norm]
+        cells, admissible = self._cells(row)
+        least, best, point = np.inf, np.inf, row
+        for rival in range(len(self.model.classes)):
+            if rival == own:
+                continue
+            margins, decision = self._margins(own, rival, strict), self._decision(own)
+            lower, upper, place, _ = compiled.search(margins, decision, cells, norm, best, self.boxes)
+            least = min(least, lower)
+            if upper < best:
+                best = upper
+                moved = place != cells.own
+                point = row.copy()
+                point[moved] = admissible[cells.offset[moved] + place[moved]]
+        if np.isfinite(best):
+            scale = self.model.domain.flat(self.model.features)[2]
+            step = np.divide(point - row, scale, out=np.zeros_like(row), where=scale > 0)
+            distance = float(self.norm.length(step))
+            return distance if least >= best else _root(least, self.norm), distance, point
+        return _root(least, self.norm), best, point
+
+    def _cells(self, row: Floats) -> tuple[Any, Floats]:
+        """Return the cells of a row, and the admissible value of each cell that is nearest to the row's value."""
+        from fairmargin.distances.exact_tree.search import Cells
+
+        features = self.model.features
+        low, high, scale = self.model.domain.flat(features)
+        movable = self.model.domain.movable(features)
+        own = np.array([np.searchsorted(t, v, side="right") for t, v in zip(self.thresholds, row, strict=True)])
+        sizes = np.array([len(t) + 1 for t in self.thresholds])
+        offset = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        first, last = own.copy(), own.copy()
+        cost, value = np.full(sizes.sum(), np.inf), np.empty(sizes.sum())
+        for f in range(features):
+            part = slice(offset[f], offset[f] + sizes[f])
+            if movable[f]:
+                # Above the own cell the first value of a cell is the nearest, below it the last one.
+                begins = np.concatenate([[-np.inf], self.thresholds[f]])
+                ends = np.nextafter(np.concatenate([self.thresholds[f], [np.inf]]), -np.inf)
+                value[part] = np.where(np.arange(sizes[f]) > own[f], begins, ends)
+                value[offset[f] + own[f]] = row[f]
+                inside = (value[part] >= low[f]) & (value[part] <= high[f])
+                inside[own[f]] = True
+                first[f], last[f] = np.flatnonzero(inside)[[0, -1]]
+                cost[part] = np.where(inside, np.abs(value[part] - row[f]) / scale[f], np.inf)
+            cost[offset[f] + own[f]] = 0.0
+        if self.norm is Norm.L2:
+            cost = cost**2
+        return Cells(offset, own, first, last, cost), value
+
+    def _decision(self, own: int) -> Any:
+        from fairmargin.distances.exact_tree.search import Decision
+
+        trees = self.model.ensemble
+        return Decision(own, trees.value, trees.start, trees.divisor, trees.single, trees.last_wins_ties)
+
+    def _margins(self, own: int, rival: int, strict: bool) -> Any:
+        """Return the trees with the margins of a rival over the own class.
+
+        Margins within rounding of 0 count as won by the rival, or as lost if `strict`.
+        """
+        from fairmargin.distances.exact_tree.search import Margins
+
+        key = (own, rival, strict)
+        if key not in self.margins:
+            trees = self.model.ensemble
+            value = np.ascontiguousarray(trees.value[:, rival] - trees.value[:, own])
+            self.margins[key] = Margins(
+                trees.feature,
+                self.cell,
+                trees.left,
+                trees.right,
+                value,
+                _most_below(trees, value),
+                trees.roots,
+                float(trees.start[rival] - trees.start[own]),
+                _limit(trees, own, rival, strict),
+            )
+        return self.margins[key]
+
+
+def _root(cost: float, norm: Norm) -> float:
+    """Return the length that belongs to a cost, which is squared in L2."""
+    return float(np.sqrt(cost)) if norm is Norm.L2 else cost
+
+
+def _limit(trees: TreeEnsemble, own: int, rival: int, strict: bool) -> float:
+    """Return the number that the margin of a rival must exceed."""
+    wins_ties = (rival > own) == trees.last_wins_ties
+    exactly = float(np.nextafter(0.0, -1.0)) if wins_ties else 0.0
+    if trees.rounding == 0:
+        return exactly
+    return 2 * trees.rounding if strict else -2 * trees.rounding
+
+
+def _most_below(trees: TreeEnsemble, value: Floats) -> Floats:
+    """Return the largest value of the leaves below each node; children come after their parents."""
+    most = value.copy()
+    inner: Bools = trees.feature != LEAF
+    for node in np.flatnonzero(inner)[::-1]:
+        most[node] = max(most[trees.left[node]], most[trees.right[node]])
+    return most
