@@ -78,7 +78,8 @@ def estimators_of(options: AuditOptions, case: Case) -> dict[str, DistanceEstima
     """
     if case.classifier is None:
         return {}
-    default = "exact_linear" if "linear" in case.classifier.offers else "plumb"
+    offers = case.classifier.offers
+    default = "exact_linear" if "linear" in offers else "exact_tree" if "trees" in offers else "plumb"
     names = dict.fromkeys(options.estimator) or (default,)
     found = {name: parse_estimator(name) for name in (_with_norm(each, options.norm) for each in names)}
     for name, estimator in found.items():

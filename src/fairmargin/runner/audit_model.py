@@ -66,7 +66,7 @@ def audit_model(
         Who belongs to which group: a column (a Series, an array or a `Partition`), or a frame or dict of several.
     estimator
         How distances are measured, by name ("plumb", "deepfool:steps=20") or as an object; several in a list. By
-        default `exact_linear` for linear models, else `plumb`.
+        default `exact_linear` for linear models, `exact_tree` for trees, and `plumb` for networks.
     norm
         "l1", "l2" or "linf", for estimators that name none.
     cross

@@ -1,9 +1,9 @@
 """Exact distances of tree ensembles by branch and bound.
 
-Each threshold of a feature cuts its values into cells, in which no tree changes its answer. For a given row, the cost of
-a cell is the distance from the row's value to the nearest admissible value of the cell, so that a point is a choice of
-one cell per feature and its distance is the norm of their costs. The search works on boxes, which are an interval of
-cells per feature::
+The thresholds of a feature cut its values into cells, in which no tree changes its answer. For a given row, the cost of
+a cell is the distance from the row's value to the nearest admissible value of the cell. A point is a choice of one cell
+per feature, and its distance is the norm of their costs. The search works on boxes, which are one interval of cells per
+feature::
 
     for radius = smallest cost, × 1.5, … until a point is found or all cells are included:
         boxes = [all cells with cost ≤ radius]

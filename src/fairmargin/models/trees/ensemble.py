@@ -98,7 +98,9 @@ class TreeEnsemble:
 
     def fingerprint(self) -> str:
         """Return a hash of everything that determines scores."""
-        digest = sha256(repr((self.value.shape, self.rounding, self.divisor, self.single, self.last_wins_ties)).encode())
+        digest = sha256(
+            repr((self.value.shape, self.rounding, self.divisor, self.single, self.last_wins_ties)).encode()
+        )
         for name in ("feature", "first_right", "left", "right", "value", "roots", "start"):
             digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
         return digest.hexdigest()

@@ -51,9 +51,7 @@ def from_sklearn_trees(model: Any, domain: Domain | None = None, classes: Any = 
     else:
         ensemble = _forest(list(getattr(model, "estimators_", [model])))
     names = tuple(map(str, getattr(model, "feature_names_in_", ())))
-    return TreeClassifier(
-        ensemble, model, tuple(labels.tolist()), int(model.n_features_in_), domain or Domain(), names
-    )
+    return TreeClassifier(ensemble, model, tuple(labels.tolist()), int(model.n_features_in_), domain or Domain(), names)
 
 
 def _forest(members: list[Any]) -> TreeEnsemble:
