@@ -278,7 +278,7 @@ def _at(margins: Margins, node: int, point: Ints) -> float:
     """Return the value of the leaf of a point, below a node."""
     while margins.feature[node] >= 0:
         node = margins.left[node] if point[margins.feature[node]] <= margins.cell[node] else margins.right[node]
-    return margins.value[node]
+    return float(margins.value[node])
 
 
 @compiled
