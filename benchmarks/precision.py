@@ -24,9 +24,9 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
 from fairmargin.distances.catalog import parse_estimator
-from fairmargin.inference.control_variate import Pool, chances, control_variate_means, sizes_by
-from fairmargin.inference.log_contrast import log_contrast
-from fairmargin.inference.rounds import REFERENCE, Question, to_precision
+from fairmargin.inference.precision.control_variate import Pool, chances, control_variate_means, sizes_by
+from fairmargin.inference.precision.log_contrast import log_contrast
+from fairmargin.inference.precision.rounds import REFERENCE, PrecisionTarget, to_precision
 from fairmargin.models.torch_model import TorchClassifier
 
 _REFERENCES = 256  # training samples that searches may fall back on
@@ -127,13 +127,13 @@ def replays(bench: Bench, data: list[Measured], precision: float, pool: int, cos
 
         partition = Partition.by("class", truth.classes[drawn])
         keys = rng.integers(0, 2**63, pool).astype(np.uint64)
-        answer = to_precision(ask, partition, keys, Question(precision, 0.95, False, 30, np.inf, costs))
+        answer = to_precision(ask, partition, keys, PrecisionTarget(precision, 0.95, False, 30, np.inf, costs))
         found, means = answer.contrast, answer.means
         covered = (found.sigma_low <= sigma) & (sigma <= found.sigma_high)
         chosen = -1 if answer.cheap is None else answer.cheap
-        asked = (sum(answer.asked[:-1]), answer.asked[-1])
+        asked = (sum(answer.counts[:-1]), answer.counts[-1])
         plain = float((means.spread2 / means.error2).sum())
-        spent = float(np.dot(answer.asked, costs)) / costs[-1]
+        spent = float(np.dot(answer.counts, costs)) / costs[-1]
         rows.append(
             (
                 found.half_width.mean(),

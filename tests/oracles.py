@@ -1,4 +1,4 @@
-"""Independent answers that our implementations are checked against; slow, plain, and not ours where possible."""
+"""Slow and plain reference implementations for tests, by scipy's solvers where possible."""
 
 import numpy as np
 from scipy.optimize import linprog, lsq_linear
@@ -10,13 +10,13 @@ from fairmargin.models.linear import LinearClassifier
 
 
 def projection_distance(weight, bias, x, norm):
-    """The distance of x from the plane ⟨w, x⟩ + b = 0 in the whole space: |⟨w, x⟩ + b| over the dual norm of w."""
+    """Return the distance of x from the plane ⟨w, x⟩ + b = 0 without a domain: |⟨w, x⟩ + b| / dual norm of w."""
     order = {Norm.L1: np.inf, Norm.L2: 2, Norm.LINF: 1}[norm]
     return abs(float(np.dot(weight, x)) + bias) / np.linalg.norm(weight, order)
 
 
 def linear_distance(model: LinearClassifier, x, y: int, norm: Norm) -> float:
-    """The distance of one sample from another class inside the domain, by scipy's solvers, rival by rival."""
+    """Return the distance of a sample from the nearest other class inside the domain, by scipy's solvers."""
     scores = model.weight @ x + model.bias
     if int(scores.argmax()) != y:
         return 0.0
@@ -33,7 +33,7 @@ def linear_distance(model: LinearClassifier, x, y: int, norm: Norm) -> float:
 
 
 def _shortest(gain, margin, lowest, highest, norm):
-    """min ‖u‖ subject to ⟨gain, u⟩ ≥ margin and lowest ≤ u ≤ highest; inf if there is none."""
+    """Return min ‖u‖ subject to ⟨gain, u⟩ ≥ margin and lowest ≤ u ≤ highest; inf if there is no such u."""
     if not gain.any():
         return np.inf
     if norm is Norm.L2:
@@ -54,12 +54,12 @@ def _shortest(gain, margin, lowest, highest, norm):
 
 
 def _shortest_l2(gain, margin, lowest, highest):
-    """The bounded least-squares problem min ‖(u, M·(⟨gain, u⟩ − margin))‖ with a heavy penalty M, solved by scipy."""
+    """Solve the bounded least-squares problem min ‖(u, M·(⟨gain, u⟩ − margin))‖ with a large penalty M."""
     with np.errstate(invalid="ignore"):
         reach = np.nansum(np.where(gain > 0, gain * highest, np.where(gain < 0, gain * lowest, 0.0)))
     if reach < margin:
         return np.inf
-    penalty = 1e7 / np.linalg.norm(gain)  # lighter ones miss the plane by more than 1e-6 near a corner
+    penalty = 1e7 / np.linalg.norm(gain)  # smaller ones miss the plane by more than 1e-6 near a corner
     matrix = np.vstack([np.eye(len(gain)), penalty * gain])
     target = np.append(np.zeros(len(gain)), penalty * margin)
     tiny = 1e-13  # scipy refuses equal limits
@@ -69,7 +69,7 @@ def _shortest_l2(gain, margin, lowest, highest):
 
 
 def random_problem(rng, n=20, d=6, classes=3, domain=None):
-    """A random linear model and samples inside the box [0, 1] (or the given domain's)."""
+    """Return a random linear model, with the given domain, and samples in the box [0, 1]."""
     weight, bias = rng.normal(size=(classes, d)), rng.normal(size=classes) * 0.3
     model = LinearClassifier(weight, bias, domain=domain)
     return model, rng.uniform(size=(n, d))
@@ -79,33 +79,44 @@ def random_problem(rng, n=20, d=6, classes=3, domain=None):
 
 
 def robustness(distances: Distances, partition: Partition, up_to: float = np.inf) -> dict[str, float]:
-    """Rob(P): the mean of min(r, up_to)."""
+    """Return Rob(P), the mean of min(r, up_to), of each group."""
     values = np.minimum(distances.values, up_to)
     return {label: float(values[mask].mean()) for label, mask in partition}
 
 
 def overall_robustness(distances: Distances, partition: Partition) -> float:
-    """Rob(f): the unweighted mean over the groups."""
+    """Return Rob(f), the unweighted mean over the groups."""
     return float(np.mean(list(robustness(distances, partition).values())))
 
 
 def robustness_variance(distances: Distances, partition: Partition) -> float:
-    """V_f: the population variance over the groups."""
+    """Return V_f, the population variance over the groups."""
     return float(np.var(list(robustness(distances, partition).values())))
 
 
+def sigma(distances: Distances, partition: Partition, up_to: float = np.inf) -> dict[str, float]:
+    """Return σ(P): the mean of min(r, up_to) in the group divided by that of everyone else, minus 1."""
+    values = np.minimum(distances.values, up_to)
+    return {label: float(values[mask].mean() / values[~mask].mean() - 1) for label, mask in partition}
+
+
+def accuracy_by_group(right, partition: Partition) -> dict[str, float]:
+    """Return the share of correct samples of each group."""
+    return {label: float(np.mean(np.asarray(right)[mask])) for label, mask in partition}
+
+
 def accuracy_variance(right, partition: Partition) -> float:
-    """VCRA: the population variance of the groups' shares."""
+    """Return VCRA, the population variance of the groups' shares."""
     return float(np.var([np.mean(np.asarray(right)[mask]) for _, mask in partition]))
 
 
 def accuracy_gap(right, partition: Partition) -> float:
-    """Largest minus smallest share of a group."""
+    """Return the largest minus the smallest share of a group."""
     shares = [float(np.mean(np.asarray(right)[mask])) for _, mask in partition]
     return max(shares) - min(shares)
 
 
 def error_split_by_group(correct, robust, partition: Partition) -> dict[str, tuple[float, float]]:
-    """Natural and boundary error of each group."""
+    """Return natural and boundary error of each group."""
     right, kept = np.asarray(correct), np.asarray(robust)
     return {label: (float(np.mean(~right[m])), float(np.mean(right[m] & ~kept[m]))) for label, m in partition}

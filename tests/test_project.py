@@ -1,4 +1,4 @@
-"""What the files around the package promise: that they agree with it and with each other."""
+"""Files around the package agree with it and with each other."""
 
 import ast
 import os
@@ -25,7 +25,7 @@ def read(name):
 
 def pins():
     lines = [line for line in read("constraints.txt").splitlines() if line and not line.startswith("#")]
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[^ ;]+", line) for line in lines), "one exact version a line"
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[^ ;]+", line) for line in lines), "one exact version per line"
     return {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
 
 
@@ -35,10 +35,10 @@ def test_constraints_pin_every_dependency_to_a_version_that_the_project_allows(r
     assert wanted.specifier.contains(pins()[canonicalize_name(wanted.name)])
 
 
-# The distribution that brings a module, where their names differ.
-BROUGHT_BY = {"PIL": "pillow", "sklearn": "scikit-learn"}
-# Imported only where the user's own object is of that library (`FromAttack`), or by a type checker.
-NOT_OURS = {"foolbox", "_typeshed"}
+# Distribution of a module, where their names differ.
+DISTRIBUTION = {"PIL": "pillow", "sklearn": "scikit-learn"}
+# Imported only if the user's own object comes from that library (`FromAttack`), or by a type checker.
+UNDECLARED = {"foolbox", "_typeshed"}
 
 
 # Imported by name in training/loop/loggers.py.
@@ -64,13 +64,13 @@ def declared(requirements):
 
 
 def distribution(module):
-    return canonicalize_name(BROUGHT_BY.get(module, module))
+    return canonicalize_name(DISTRIBUTION.get(module, module))
 
 
 @pytest.mark.parametrize(("module", "when_loaded"), sorted(imported_modules().items()))
 def test_every_module_that_the_package_imports_is_declared(module, when_loaded):
     core, optional = declared(PROJECT["dependencies"]), declared(each for extra in OF_USERS.values() for each in extra)
-    assert module in NOT_OURS or distribution(module) in (core if when_loaded else core | optional)
+    assert module in UNDECLARED or distribution(module) in (core if when_loaded else core | optional)
 
 
 @pytest.mark.parametrize("extra", sorted(OF_USERS))
@@ -104,6 +104,12 @@ def test_the_makefile_refreshes_the_torch_that_is_pinned():
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_makefile_has_the_target_and_help_explains_it(target):
     assert re.search(rf"^{target}:.*## \S", read("Makefile"), re.MULTILINE)
+
+
+def test_github_runs_the_tests_on_every_python_version_that_the_project_names():
+    named = [each.rsplit(" ", 1)[1] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
+    assert re.search(r"python: \[(.*)\]", read(".github/workflows/tests.yml"))[1] == ", ".join(f'"{v}"' for v in named)
+    assert "run: make check" in read(".github/workflows/tests.yml")
 
 
 def test_ci_can_be_run():

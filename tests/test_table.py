@@ -13,24 +13,10 @@ from hypothesis import strategies as st
 from fairmargin.errors import visible
 from fairmargin.store.table import cell, write_csv
 
-FORMULAS = (
-    "=1+1",
-    "+1-1",
-    "-1+1|cmd",
-    "@SUM(A1)",
-    "\t=1",
-    "\r=1",
-    " =1",
-    "\u3000=1",
-    "＝1",
-    "＋1",
-    "－1",
-    "＠x",
-    "\ufeff=1",
-)
+FORMULAS = ["=1+1", "+1-1", "-1+1|cmd", "@SUM(A1)", "＝1", "＋1", "－1", "＠x"]
 
 
-@pytest.mark.parametrize("text", FORMULAS)
+@pytest.mark.parametrize("text", [*FORMULAS, "\t=1", "\r=1", " =1", "\u3000=1", "\ufeff=1"])
 def test_no_cell_begins_a_formula(text: str) -> None:
     assert cell(text).lstrip()[0] not in "=+-@＝＋－＠\t\r\n"
 

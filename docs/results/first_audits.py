@@ -66,7 +66,7 @@ def overall(run_folder: Path, estimator: str) -> str:
 
 
 def notes(run_folder: Path) -> str:
-    """What the run says of itself."""
+    """Return the notes of the run."""
     manifest = json.loads((run_folder / "manifest.json").read_text(encoding="utf-8"))
     return "\n".join(f"- {note}" for note in manifest["notes"])
 

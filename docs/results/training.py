@@ -21,9 +21,9 @@ from scipy import stats
 
 import fairmargin as fm
 from fairmargin.attacks.robust_accuracy import attack_samples
-from fairmargin.inference.measures import accuracy_by_group
 from fairmargin.study.schedule import Schedule
 from fairmargin.training.catalog import parse_method
+from fairmargin_papers.shared.measures import accuracy_by_group
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

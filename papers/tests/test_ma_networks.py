@@ -4,32 +4,39 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fairmargin.studies.grid import TRAIN, plan_study
-from fairmargin.studies.study_file import make_study_file
 
-from fairmargin.errors import InputError
+from fairmargin.core.progress import silent
+from fairmargin.runner.trainer import make_method
+from fairmargin.study.study_file import make_study
 from fairmargin_papers.ma import networks as ma_networks
-from fairmargin_papers.ma.networks_fat import (
+from fairmargin_papers.ma.claims import (
+    CHANGES,
+    class_rows,
     fat_rows,
     further_rows,
     on_trades_rows,
+    slope_of,
+    sweep_rows,
     weight_places,
     weight_rows,
     weight_values,
 )
-from fairmargin_papers.ma.networks_rows import CHANGES, class_rows, slope_of, sweep_rows
-from fairmargin_papers.ma.printed import MA
-from fairmargin_papers.ma.sweep_cells import relative_change, share_of_cells
-from fairmargin_papers.ma.sweep_learned import guarded, lost, places_of
-from fairmargin_papers.ma.sweep_measures import (
+from fairmargin_papers.ma.figures import cells_table, classes_table
+from fairmargin_papers.ma.measures import (
     Swept,
     attack_number,
+    guarded,
+    lost,
     mean_accuracy,
+    places_of,
+    relative_change,
+    share_of_cells,
     variation,
     vcra,
     worst_class,
 )
-from fairmargin_papers.ma.sweep_study import (
+from fairmargin_papers.ma.paper import CLAIMS as PRINTED
+from fairmargin_papers.ma.sweep import (
     ATTACKS,
     FAT,
     FAT_TRADES,
@@ -42,21 +49,21 @@ from fairmargin_papers.ma.sweep_study import (
     main_sweep,
     weighted,
 )
-from fairmargin_papers.ma.tables import cells_table, classes_table
+from fairmargin_papers.shared.claims import lettered
 from fairmargin_papers.shared.paper import SCALES, Assignment, NotPossibleHereError
 
-CLAIMS = {claim.number: claim for claim in MA}
+CLAIMS = {claim.number: claim for claim in PRINTED}
 RADII = (4, 8, 12, 16)
 MANY = np.full(10, 1e9)  # so many test samples that chance adds nothing to a variance
 
 
-def assignment(scale, folder, tell=lambda *_: None):
-    return Assignment(scale, folder, CLAIMS, tell)
+def assignment(scale, folder):
+    return Assignment(scale, folder, CLAIMS, silent)
 
 
 def sweep():
     return Sweep(
-        data={"dataset": "cifar10", "size": 16},
+        data={"data": "cifar10", "size": 16},
         networks=("small_cnn",),
         radii={MADRY: RADII, TRADES: RADII, FAT: RADII, FAT_TRADES: (8, 16)},
         steps=3,
@@ -90,8 +97,12 @@ def level(_method, _radius):
     return 0.3
 
 
+def by_name(rows):
+    return {row.name: row for row in lettered(rows)}
+
+
 def verdicts(rows):
-    return {row.name: row.verdict for row in rows}
+    return {name: row.verdict for name, row in by_name(rows).items()}
 
 
 def test_variance_and_accuracy_that_rise_with_the_radius_hold():
@@ -111,9 +122,9 @@ def test_a_row_says_of_how_many_classes_nothing_withstands():
     found = swept(rising, lambda m, r: 0.3 + r / 100, 0.002)
     shares = {place: values.copy() for place, values in found.shares.items()}
     shares[MADRY, 16][..., :3] = 0.0
-    rows = {row.name: row for row in sweep_rows(CLAIMS, replace(found, shares=shares), "")}
-    assert "Trained with 16/255, 3 of 10 classes withstand nothing" in rows["7a"].remark
-    assert "withstand nothing" not in rows["10a"].remark
+    rows = by_name(sweep_rows(CLAIMS, replace(found, shares=shares), ""))
+    assert "Trained with 16/255, 3 of 10 classes have a robust accuracy of 0" in rows["7a"].remark
+    assert "accuracy of 0" not in rows["10a"].remark
     assert rows["8"].ours.endswith(" points per 4/255")  # a change of per cent
     assert rows["8"].ours.count("→") == 3  # all four radii: a line can rise although its last value falls
 
@@ -127,15 +138,15 @@ def test_noise_alone_decides_nothing():
 def test_the_variance_may_rise_while_classes_become_more_alike_for_their_accuracy():
     # As in the paper's own table: PGD-20 accuracy 3.5 → 22.5 %, VCRA 0.10 → 1.28, so √VCRA ÷ accuracy 0.89 → 0.50.
     found = sweep_rows(CLAIMS, swept(lambda m, r: 0.02 + 0.005 * r, lambda m, r: 0.02 + 0.012 * r, 0.0005), "")
-    by_name = {row.name: row for row in found}
-    assert by_name["9a"].verdict == "holds"
-    assert by_name["9e"].verdict == "does not hold"
-    assert by_name["9e"].text.startswith("(ours)")
-    assert "0.89 → 0.50" in by_name["9e"].printed
+    rows = by_name(found)
+    assert rows["9a"].verdict == "holds"
+    assert rows["9e"].verdict == "does not hold"
+    assert rows["9e"].text.startswith("(ours)")
+    assert "0.89 → 0.50" in rows["9e"].printed
 
 
 def test_a_variation_that_is_not_defined_is_undecided_and_says_so():
-    found = {row.name: row for row in sweep_rows(CLAIMS, swept(lambda m, r: 0.0, lambda m, r: 0.0), "")}
+    found = by_name(sweep_rows(CLAIMS, swept(lambda m, r: 0.0, lambda m, r: 0.0), ""))
     assert found["9e"].verdict == "undecided"
     assert found["9e"].interval is None
     assert "not defined" in found["9e"].ours
@@ -150,7 +161,7 @@ def test_each_class_is_held_against_its_own_printed_direction():
     made = replace(made, shares={**made.shares, (MADRY, 16): last})
     found = class_rows(CLAIMS[11], made, "")
     assert [row.verdict for row in found[:4]] == ["holds"] * 4
-    assert [row.name for row in found] == ["11a", "11b", "11c", "11d", "11e"]
+    assert len(found) == 5
     assert found[0].printed.startswith("−4.2")
     assert "+21.00" in found[2].ours
     upside_down = replace(made, shares={**made.shares, (MADRY, 4): last, (MADRY, 16): made.shares[MADRY, 4]})
@@ -169,12 +180,12 @@ def fairer(method, _radius):
 
 def test_a_method_that_is_fairer_everywhere_at_equal_accuracy_is_seen():
     made = swept(fairer, level, 0.004)
-    found = {row.name: row for row in fat_rows(CLAIMS, made, "")}
+    found = by_name(fat_rows(CLAIMS, made, ""))
     assert found["12a"].ours == "lower in 72 of 72 cells (100%)"
     assert found["12a"].chance == 0.5
     assert {found[name].verdict for name in ("12a", "12b", "13b", "14")} == {"holds"}
     assert found["14"].interval[1] < 0
-    assert {row.verdict for row in on_trades_rows(CLAIMS[16], made, "", "ef")[1:]} == {"holds"}
+    assert {row.verdict for row in on_trades_rows(CLAIMS[16], made, "")[1:]} == {"holds"}
 
 
 def test_a_method_that_is_less_fair_and_less_accurate_is_refuted():
@@ -183,38 +194,32 @@ def test_a_method_that_is_less_fair_and_less_accurate_is_refuted():
     assert found == dict.fromkeys(("12a", "12b", "13a", "13b", "14"), "does not hold")
 
 
-def test_equal_methods_are_lower_in_half_of_the_cells():
-    found = share_of_cells(np.zeros((3, 4, 6)))
-    assert found.share == 0.5
-    assert found.low < 0.5 < found.high
+def cells(*seeds):
+    """Differences of 4 × 6 cells for each seed."""
+    return np.broadcast_to(np.reshape(seeds, (-1, 1, 1)), (len(seeds), 4, 6))
 
 
-def test_a_share_of_cells_is_never_surer_than_coin_flips_of_its_pairs_of_networks():
-    # All cells alike, three seeds: Student's t alone would be sure to the last digit.
-    few = share_of_cells(np.ones((2, 1, 6)))
-    assert (few.low, few.high) == (pytest.approx(0.025**0.5), 1.0)
-    many = share_of_cells(np.ones((3, 4, 6)))
-    assert many.low == pytest.approx(0.025 ** (1 / 12))
+@pytest.mark.parametrize(
+    ("differences", "share", "interval"),
+    [
+        (cells(0, 0, 0), 1 / 2, (0.211, 0.789)),  # ties count half
+        # Student's t alone would be certain; the interval is that of coin flips, one per pair of networks.
+        (np.ones((2, 1, 6)), 1, (0.025**0.5, 1)),
+        (cells(1, 1, 1), 1, (0.025 ** (1 / 12), 1)),
+        (cells(1), 1, (0, 1)),  # a single seed
+        (cells(1, 1, -1), 2 / 3, (0, 1)),  # seeds that disagree
+    ],
+)
+def test_a_share_of_cells_is_never_more_certain_than_coin_flips(differences, share, interval):
+    found = share_of_cells(differences)
+    assert found.share == pytest.approx(share)
+    assert (found.low, found.high) == pytest.approx(interval, abs=1e-3)
+
+
+def test_one_cell_that_differs_makes_the_share_less_certain():
     almost = np.ones((3, 4, 6))
     almost[0, 0, 0] = -1
-    assert share_of_cells(almost).low < many.low
-
-
-def test_of_a_single_seed_a_share_of_cells_says_nothing():
-    assert share_of_cells(np.ones((1, 4, 6))).interval == (0.0, 1.0)
-
-
-def test_seeds_that_disagree_leave_the_share_open():
-    differences = np.ones((3, 4, 6))
-    differences[2] = -1
-    found = share_of_cells(differences)
-    assert found.share == pytest.approx(2 / 3)
-    assert (found.low, found.high) == (0.0, 1.0)
-
-
-def test_differences_of_another_shape_are_refused():
-    with pytest.raises(InputError, match="by seed, radius and cell"):
-        share_of_cells(np.ones((3, 4)))
+    assert share_of_cells(almost).low < share_of_cells(np.ones((3, 4, 6))).low
 
 
 def test_a_change_relative_to_nothing_is_none():
@@ -243,9 +248,7 @@ def test_a_larger_lambda_that_lowers_the_variance_holds_and_one_that_raises_it_d
 
 
 def test_further_data_have_rows_for_both_statements():
-    found = further_rows(
-        CLAIMS[16], swept(lambda m, r: rising(m, r) * (0.8 if m == FAT else 1), level, 0.001), "", "abcd"
-    )
+    found = further_rows(CLAIMS[16], swept(lambda m, r: rising(m, r) * (0.8 if m == FAT else 1), level, 0.001), "")
     assert verdicts(found) == {"16a": "holds", "16b": "undecided", "16c": "holds", "16d": "holds"}
 
 
@@ -254,7 +257,7 @@ def test_networks_that_learned_nothing_leave_rows_undecided_whatever_their_varia
     natural = made.natural[MADRY, 16].copy()
     natural[1] = np.eye(10)[4]  # always the same class
     broken = replace(made, natural={**made.natural, (MADRY, 16): natural})
-    found = {row.name: row for row in sweep_rows(CLAIMS, broken, "")}
+    found = by_name(sweep_rows(CLAIMS, broken, ""))
     assert found["7a"].verdict == "undecided"
     assert "1 of 12 networks learned nothing" in found["7a"].remark
     assert found["10a"].verdict == "holds"  # of other networks
@@ -278,11 +281,6 @@ def test_measures_look_along_the_classes():
     assert np.isnan(variation(shares, np.array([1e9, 1e9]))[0, 1])
 
 
-def test_an_unknown_attack_is_refused_with_what_there_is():
-    with pytest.raises(InputError, match="FGSM, PGD-20, C&W"):
-        attack_number("DeepFool")
-
-
 def test_arrays_keep_seeds_radii_attacks_and_tests_apart():
     made = swept(level, level)
     marked = made.shares[MADRY, 8].copy()
@@ -297,27 +295,28 @@ def test_arrays_keep_seeds_radii_attacks_and_tests_apart():
 def test_the_studies_of_every_scale_can_be_planned(scale, tmp_path):
     given = assignment(scale, tmp_path)
     for chosen in (main_sweep(given), further_sweep(given)):
-        plan = plan_study(make_study_file(chosen.sections()))
-        trainings = [task for task in plan if task.kind == TRAIN]
-        assert len(plan) == len(trainings) * (1 + len(ATTACKS) * len(chosen.tests))
+        members = make_study(chosen.sections()).members
+        assert {len(member.measurements) for member in members} == {len(ATTACKS)}
+        assert {len(each.options.radius) for each in members[0].measurements} == {len(chosen.tests)}
         expected = len(list(chosen.trained())) + sum(len(chosen.radii[MADRY]) for _ in chosen.networks[1:])
-        assert len(trainings) == expected * len(chosen.seeds)
+        assert len(members) == expected * len(chosen.seeds)
 
 
 def test_the_paper_scale_is_the_papers(tmp_path):
     chosen = main_sweep(assignment("paper", tmp_path))
-    trained = [task.cell for task in plan_study(make_study_file(chosen.sections())) if task.kind == TRAIN]
-    assert {cell.network.architecture for cell in trained} == {"resnet18", "resnet50"}
-    assert {cell.settings.epochs for cell in trained} == {120}
-    assert {(cell.settings.method.steps, cell.settings.method.step) for cell in trained} == {(20, 0.1)}
-    assert {round(cell.settings.method.radius * 255) for cell in trained} == set(RADII)
+    members = make_study(chosen.sections()).members
+    assert {member.model.model for member in members} == {"arch:resnet18", "arch:resnet50"}
+    assert {member.train.epochs for member in members} == {120}
+    methods = [make_method(member.train) for member in members]
+    assert {(method.steps, method.step) for method in methods} == {(20, 0.1)}
+    assert {round(method.radius * 255) for method in methods} == set(RADII)
     assert further_sweep(assignment("paper", tmp_path)).name == "cifar100"
 
 
 def test_lambda_reaches_the_method(tmp_path):
     chosen = main_sweep(assignment("laptop", tmp_path))
-    trained = [task.cell for task in plan_study(make_study_file(chosen.sections())) if task.kind == TRAIN]
-    weights = {cell.method: cell.settings.method.weight for cell in trained if cell.method.startswith("fat")}
+    members = make_study(chosen.sections()).members
+    weights = {each.method: make_method(each.train).weight for each in members if each.method.startswith("fat")}
     assert weights["fat 8/255"] == weights["fat_trades 8/255"] == 0.1
     assert weights["fat λ=10 8/255"] == 10.0
 
@@ -328,9 +327,7 @@ def test_without_cifar100_only_its_own_row_stays_untested(tmp_path, monkeypatch)
 
     monkeypatch.setattr(ma_networks, "run_grid", missing)
     found, notes = ma_networks._further(assignment("laptop", tmp_path))
-    assert [(row.name, row.verdict, row.remark) for row in found] == [
-        ("16a", "not tested", "there is no CIFAR-100 here")
-    ]
+    assert [(row.verdict, row.remark) for row in found] == [("not tested", "there is no CIFAR-100 here")]
     assert notes == ()
 
 

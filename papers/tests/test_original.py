@@ -6,13 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fairmargin.core.progress import silent
 from fairmargin.data.card import Entry
 from fairmargin.data.catalog import DATASETS
 from fairmargin.errors import InputError, MissingDataError, ModelError
 from fairmargin_papers import catalog
 from fairmargin_papers.catalog import PAPERS
 from fairmargin_papers.ma.networks import remark_on
-from fairmargin_papers.ma.sweep_study import main_sweep
+from fairmargin_papers.ma.sweep import main_sweep
 from fairmargin_papers.nanda import networks as nanda_networks
 from fairmargin_papers.nanda.settings import effort, settings
 from fairmargin_papers.shared import original
@@ -20,15 +21,15 @@ from fairmargin_papers.shared.claims import Claim
 from fairmargin_papers.shared.original import Original, check_available
 from fairmargin_papers.shared.paper import Assignment, Findings, Paper, Part
 from fairmargin_papers.shared.reproduce import reproduce
-from fairmargin_papers.shared.trained import run_grid
+from fairmargin_papers.shared.trained import run_grid, study_sections
 from tests.stories.examples import fairmargin, json_of, refused, succeeded
 
 TORCHVISION = ("alexnet", "resnet50_imagenet", "vgg19", "densenet121", "squeezenet1_0")
 
 
 def study(dataset, *networks, pretrained=(), **data):
-    sections = {"data": [{"dataset": dataset, **data}], "network": [{"architecture": name} for name in networks]}
-    return Original(sections, pretrained)
+    models = {name: {"model": f"arch:{name}"} for name in networks}
+    return Original({"data": {dataset: {"data": dataset, **data}}, "model": models}, pretrained)
 
 
 @dataclass
@@ -73,7 +74,7 @@ def test_it_starts_if_everything_is_there(here):
 @pytest.mark.parametrize(
     ("data", "studies", "words"),
     [
-        ({}, [study("cifar10", "deep_cnn")], ["cifar10 (no files of it)"]),
+        ({}, [study("cifar10", "deep_cnn")], ["cifar10 (no files)"]),
         (
             {"cifar10": (25_000, (3, 32, 32))},
             [study("cifar10", "deep_cnn")],
@@ -102,7 +103,7 @@ def test_it_starts_if_everything_is_there(here):
         (
             {"cifar10": (25_000, (3, 32, 32))},
             [study("cifar10", "deep_cnn", pretrained=("resnet18",)), study("mnist", "lenet5")],
-            ["cifar10 with all", "mnist (no files of it)", "ImageNet of resnet18"],
+            ["cifar10 with all", "mnist (no files)", "ImageNet of resnet18"],
         ),
     ],
 )
@@ -111,7 +112,7 @@ def test_what_is_missing_is_listed_in_one_sentence_with_a_way_on(here, data, stu
     with pytest.raises(InputError) as refusal:
         check_available("nanda", studies, None)
     sentence = str(refusal.value)
-    assert sentence.startswith("`--scale paper` of nanda cannot start, since it names what is not here: ")
+    assert sentence.startswith("`--scale paper` of nanda cannot start, because these are missing: ")
     assert all(word in sentence for word in words), sentence
     assert "--scale laptop" in sentence
     complete = len(data) == len(studies) and not any("samples" in word or "pixels" in word for word in words)
@@ -123,17 +124,17 @@ def test_the_studies_of_a_paper_name_data_whose_complete_size_is_known(name):
     for part in PAPERS[name].parts:
         for each in part.originals():
             assert part.differences
-            for data in each.sections["data"]:
-                card = DATASETS[data["dataset"]].card
+            for data in each.sections["data"].values():
+                card = DATASETS[data["data"]].card
                 assert card.samples > 10_000
                 assert len(card.shape) == 3
 
 
 def test_all_networks_of_the_printed_tables_are_named():
     named = {
-        data["dataset"]: set(each.pretrained)
+        data["data"]: set(each.pretrained)
         for each in nanda_networks.PART.originals()
-        for data in each.sections["data"]
+        for data in each.sections["data"].values()
         if each.pretrained
     }
     assert set(named) == {"cifar10", "cifar100", "cifar100-super", "utkface", "adience"}
@@ -143,11 +144,18 @@ def test_all_networks_of_the_printed_tables_are_named():
 
 
 @pytest.mark.parametrize("name", [name for name in PAPERS if name != "toy"])
+def test_every_network_that_the_paper_scale_names_can_be_built_for_its_data(name):
+    studies = [each for part in PAPERS[name].parts for each in part.originals()]
+    assert list(original._named(studies))
+    assert original._missing_networks(studies) == []
+
+
+@pytest.mark.parametrize("name", [name for name in PAPERS if name != "toy"])
 def test_without_data_the_command_refuses_and_writes_nothing(tmp_path, name):
     (tmp_path / "data").mkdir()
     asked = ("--scale", "paper", "--root", tmp_path / "data", "--out", tmp_path / "out")
     sentence = refused(fairmargin("reproduce", name, *asked))
-    assert "cifar10 (no files of it)" in sentence
+    assert "cifar10 (no files)" in sentence
     assert not (tmp_path / "out").exists()
 
 
@@ -156,23 +164,24 @@ def test_a_pretrained_network_that_is_lost_meanwhile_stops_the_run(tmp_path, mon
         raise ModelError("no weights")
 
     test = SimpleNamespace(x=np.zeros((1, 3, 32, 32)))
-    linear = SimpleNamespace(samples={"cifar10": SimpleNamespace(outputs=10)}, dataset=lambda: test)
+    linear = SimpleNamespace(training=lambda: SimpleNamespace(outputs=10), dataset=lambda: test)
     monkeypatch.setattr(nanda_networks, "start_from_imagenet", lost)
-    given, cifar = Assignment("paper", tmp_path, {}, lambda *_: None), settings("paper")[0]
+    given, cifar = Assignment("paper", tmp_path, {}, silent), settings("paper")[0]
     with pytest.raises(ModelError, match="no weights"):
         nanda_networks._starts(given, cifar, {}, linear)
     paths, reason = nanda_networks._starts(replace(given, scale="laptop"), cifar, {}, linear)
-    assert (paths, reason) == ({}, "there are no weights to begin with: no weights")
+    assert (paths, reason) == ({}, "there are no initial weights: no weights")
 
 
-SECTIONS = {
-    "data": [{"dataset": "digits", "train_per_group": 20, "test_per_group": 6, "validation": 0.0}],
-    "network": [{"architecture": "logistic"}],
-    "method": [{"method": "erm"}],
-    "training": {"epochs": 2, "rate": 0.1, "batch": 32},
-    "distance": [{"estimator": "exact_linear"}],
-    "attack": [{"attack": "fgsm", "radius": ["4/255"]}],
-}
+SECTIONS = study_sections(
+    data={"data": "digits", "per_group": 20, "audit_per_group": 6},
+    groups=["class"],
+    models={"logistic": {"model": "arch:logistic"}},
+    training={"epochs": 2, "rate": 0.1, "batch": 32},
+    methods={"erm": {}},
+    audits={"distances": {"estimator": "exact_linear"}},
+    attacks={"fgsm": {"radius": ["4/255"]}},
+)
 
 
 def tiny(monkeypatch):
@@ -218,7 +227,7 @@ def test_smaller_scales_keep_their_own_notes(tmp_path, monkeypatch):
 
 
 def test_no_row_says_that_its_settings_are_those_of_the_paper(tmp_path):
-    given = Assignment("paper", tmp_path, {}, lambda *_: None)
+    given = Assignment("paper", tmp_path, {}, silent)
     said = remark_on(given, main_sweep(given), "resnet18")
     assert said == "resnet18 on CIFAR-10, 4 seeds; settings as listed under “What was run”."
     measured = SimpleNamespace(title="CIFAR-10", networks=("Deep cnn", "Alexnet, pre-trained"))

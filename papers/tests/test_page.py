@@ -5,8 +5,8 @@ import json
 import pytest
 
 from fairmargin_papers.catalog import PAPERS
-from fairmargin_papers.shared.claims import Claim
-from fairmargin_papers.shared.page import Shown, json_text, markdown
+from fairmargin_papers.shared.claims import Claim, Decision
+from fairmargin_papers.shared.page import Shown, markdown
 from fairmargin_papers.shared.paper import Findings, NotPossibleHereError, Paper, Part, Picture, Table
 from fairmargin_papers.shared.pictures import panels
 from fairmargin_papers.shared.reproduce import reproduce, rows
@@ -22,15 +22,15 @@ CLAIMS = (
 def water(assignment):
     figure, (axis,) = panels()
     axis.plot([0, 1], [0, 1])
-    assignment.tell("pouring", 1, 1)
-    wet = assignment.claims[1].found("0.5", "holds", interval=(0.25, 0.75), chance=0.5, remark="Touched.")
+    assignment.progress("pouring", 1, 1)
+    wet = assignment.claims[1].found("0.5", Decision("holds", (0.25, 0.75), 0.5), remark="Touched.")
     return Findings((wet,), (Picture("drops", "Drops of\nwater", figure),), ("One glass.",))
 
 
 def fire(assignment):
     claim = assignment.claims[2]
-    unsure = claim.found("b", "undecided", letter="b", interval=(0.25, float("inf")), remark="Felt.")
-    return Findings((unsure, claim.found("a", "does not hold", letter="a", remark="Felt.")))
+    unsure = claim.found("b", Decision("undecided", (0.25, float("inf"))), remark="Felt.")
+    return Findings((claim.found("a", "does not hold", remark="Felt."), unsure))
 
 
 WATER, FIRE = Part("water", "pouring", frozenset({1}), water), Part("fire", "burning", frozenset({2}), fire)
@@ -152,17 +152,3 @@ def test_papers_number_their_claims_one_by_one_and_parts_do_not_share_them(name)
     untested = rows(paper, {})
     assert len(untested) == len(paper.claims)
     assert all(row.verdict == "not tested" and row.remark for row in untested)
-
-
-def test_json_has_no_date_and_no_path(tmp_path):
-    shown = Shown(small(), "smoke", rows(small(), {}), [], [], {"numpy": "2"})
-    assert set(json.loads(json_text(shown))) == {
-        "claims",
-        "command",
-        "figures",
-        "notes",
-        "paper",
-        "scale",
-        "tables",
-        "versions",
-    }

@@ -151,7 +151,7 @@ def test_a_page_of_another_scale_is_not_written_over(tmp_path, monkeypatch):
     succeeded(fairmargin("reproduce", "nanda", "--scale", "laptop", "--engine", "serial", "--out", tmp_path))
     before = (tmp_path / "nanda.md").read_bytes()
     sentence = refused(fairmargin("reproduce", "nanda", "--out", tmp_path))
-    assert "holds what came out at --scale laptop, and --scale smoke would write over it" in sentence
+    assert "has the results of --scale laptop, which --scale smoke would overwrite" in sentence
     assert (tmp_path / "nanda.md").read_bytes() == before
 
 

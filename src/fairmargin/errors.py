@@ -33,6 +33,16 @@ def visible(text: str) -> str:
     return "".join(c if _is_harmless(c) else c.encode("unicode_escape").decode() for c in text)
 
 
+def reason_of(error: BaseException) -> str:
+    """Return the first line of an error's message without the full stop; its class if the message is empty.
+
+    >>> reason_of(ValueError("No such layer.\\nDid you mean conv1?")), reason_of(KeyError())
+    ('No such layer', 'KeyError')
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
 def harmless_json(text: str) -> str:
     r"""Escape control characters and direction marks in a JSON text. The escaped text has the same meaning in JSON.
 
@@ -123,10 +133,6 @@ class InputError(FairmarginError):
 
 class MissingDataError(InputError):
     """Raised when the files of a dataset are not on this machine."""
-
-
-class UnreachedError(FairmarginError):
-    """Raised when an average is requested but some samples have no finite distance."""
 
 
 class ModelError(FairmarginError):

@@ -12,7 +12,7 @@ SIGMAS = {"a": -0.4, "b": 0.1, "c": 0.5}
 
 
 def measured(sigma: float = -0.3, **about: Any) -> dict[str, Any]:
-    """A row of distances."""
+    """Return a row of an audit by distances."""
     return _row(about) | {
         "sigma": sigma,
         "sigma_low": sigma - 0.1,
@@ -23,7 +23,7 @@ def measured(sigma: float = -0.3, **about: Any) -> dict[str, Any]:
 
 
 def attacked(robust: float = 0.5, natural: float = 0.9, **about: Any) -> dict[str, Any]:
-    """A row of outcomes of an attack."""
+    """Return a row of robust accuracy."""
     row = _row({"kind": "robust_accuracy", "by": "pgd", "norm": "linf", "radius": 8 / 255} | about)
     shares = {"robust_accuracy": robust, "robust_accuracy_low": robust - 0.1, "robust_accuracy_high": robust + 0.1}
     return row | shares | {"natural_accuracy": natural, "verdict": about.get("verdict", NO_DIFFERENCE)}

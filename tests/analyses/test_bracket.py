@@ -1,8 +1,6 @@
 """A bracket encloses the truth, says certain only where the bounds decide, and refuses what does not belong there."""
 
-import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,14 +10,12 @@ from fairmargin.analyses.bracket import (
     CERTAINLY_LESS_HERE,
     CERTAINLY_MORE,
     NOT_CERTAIN,
-    Bracket,
     bracket,
 )
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.errors import InputError
 from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW
 from fairmargin.inference.settings import AuditSettings
 
@@ -82,7 +78,7 @@ def test_a_gap_that_no_distances_between_the_bounds_could_turn_is_certain():
 def test_loose_bounds_make_nothing_certain_however_large_the_gap():
     truth, groups = two_groups(weak=1.0, strong=2.0)
     found = bracket(*bounds(truth, 0.95), groups, QUICK)
-    assert {row.verdict for row in found} == {NOT_CERTAIN}
+    assert {(row.verdict, row.p, row.p_adjusted) for row in found} == {(NOT_CERTAIN, 1.0, 1.0)}
 
 
 def test_a_gap_of_these_samples_alone_is_not_said_of_the_population():
@@ -107,40 +103,6 @@ def test_the_population_is_missed_seldom_even_with_exact_distances():
     assert 0.88 <= hits / rounds <= 1 - 1e-9
 
 
-def test_bounds_of_different_subjects_never_combine():
-    truth, groups = two_groups()
-    lower, _ = bounds(truth, subject="smoothed(0.25)")
-    _, upper = bounds(truth)
-    with pytest.raises(InputError, match=r"smoothed\(0.25\).*model"):
-        bracket(lower, upper, groups)
-
-
-def test_bounds_that_keep_different_classes_never_combine():
-    truth, groups = two_groups()
-    lower, upper = bounds(truth)
-    with pytest.raises(InputError, match=r"lower bounds keep the class 'no', the upper ones each sample's own class"):
-        bracket(replace(lower, keep="no"), upper, groups)
-    assert bracket(replace(lower, keep="no"), replace(upper, keep=["no"]), groups) is not None
-
-
-def test_two_attacks_or_bounds_in_the_wrong_order_are_refused():
-    truth, groups = two_groups()
-    lower, upper = bounds(truth)
-    for wrong in ((upper, upper), (upper, lower), (lower, lower)):
-        with pytest.raises(InputError, match=r"lower bounds .* first and upper bounds"):
-            bracket(*wrong, groups)
-
-
-def test_a_certificate_beyond_an_attack_is_a_contradiction_and_says_where():
-    truth, groups = two_groups()
-    lower, upper = bounds(truth)
-    first = int(np.flatnonzero(truth > 0)[0])
-    wrong = lower.values.copy()
-    wrong[first] = upper.values[first] * 1.1
-    with pytest.raises(InputError, match=rf"contradict.*1 of 300.*sample {first}"):
-        bracket(Distances(wrong, lower.correct, Bound.LOWER, Norm.L2), upper, groups)
-
-
 def test_a_smoothed_models_bounds_may_cross_by_chance_and_then_count_widely():
     truth, groups = two_groups()
     lower, upper = bounds(truth, subject="smoothed(0.5)")
@@ -150,6 +112,7 @@ def test_a_smoothed_models_bounds_may_cross_by_chance_and_then_count_widely():
     crossed = Distances(wrong, lower.correct, Bound.LOWER, Norm.L2, "smoothed(0.5)")
     found, plain = bracket(crossed, upper, groups, QUICK), bracket(lower, upper, groups, QUICK)
     assert found.crossed == 1
+    assert all("false certificates" in found.finding(row) for row in found)
     assert found["F"].robustness.low < plain["F"].robustness.low
     assert found["F"].robustness.high > plain["F"].robustness.high
 
@@ -180,7 +143,6 @@ def test_what_is_certain_of_capped_distances_names_the_radius_in_every_place():
     assert radius in str(found).splitlines()[0]
     assert "50 of 200 samples have no finite upper bound" in str(found)
     assert set(found.to_frame()["up_to"]) == {0.905}
-    assert json.loads(found.to_json())["up_to"] == 0.905
 
 
 def test_a_radius_that_was_asked_for_is_named_with_what_it_cuts_and_no_radius_where_there_is_none():
@@ -263,42 +225,6 @@ def test_small_groups_and_lonely_ones_get_no_verdict():
     assert row.verdict == NOT_COMPARABLE
     assert not row.sigma.is_known
     assert row.robustness.is_known
-
-
-def test_it_survives_being_written_down():
-    truth, groups = two_groups()
-    found = bracket(*bounds(truth), groups, QUICK)
-    assert Bracket.from_json(found.to_json()) == found
-    assert found.to_frame().shape[0] == 2
-    for damaged in ("{}", "[]", '{"format": 9}', '{"format": 1, "groups": []}'):
-        with pytest.raises(InputError, match="bracket"):
-            Bracket.from_json(damaged)
-
-
-def test_what_is_no_distance_no_partition_or_no_plan_is_refused_in_a_sentence():
-    truth, partition = two_groups()
-    lower, upper = bounds(truth)
-    with pytest.raises(InputError, match="`lower` of `bracket` must be of kind Distances"):
-        bracket(lower.values, upper, partition)
-    with pytest.raises(InputError, match="`partition` must be a `Partition`; given 'sex'"):
-        bracket(lower, upper, "sex")
-    with pytest.raises(InputError, match="`settings` of `bracket` must be of kind AuditSettings"):
-        bracket(lower, upper, partition, settings="careful")
-
-
-def test_other_norms_are_not_blamed_on_smoothing():
-    truth, partition = two_groups()
-    lower, upper = bounds(truth)
-    other = Distances(upper.values, upper.correct, Bound.UPPER, Norm.LINF)
-    with pytest.raises(InputError, match="measure both in the same norm"):
-        bracket(lower, other, partition)
-
-
-def test_a_smoothed_models_findings_speak_of_false_certificates():
-    truth, partition = two_groups()
-    (plain, smoothed) = (bracket(*bounds(truth, subject=s), partition) for s in ("model", "smoothed(0.25)"))
-    assert all("false certificates" in smoothed.finding(row) for row in smoothed)
-    assert not any("false certificates" in plain.finding(row) for row in plain)
 
 
 def test_equal_bounds_and_equal_groups_are_said_to_be_equal():

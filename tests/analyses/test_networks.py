@@ -1,14 +1,15 @@
 """The sections of many networks: the answer, numbers over seeds, what methods change, and what failed."""
 
 import math
-from collections.abc import Iterator
+from dataclasses import asdict
 
 import pandas as pd
 import pytest
 
-from fairmargin.analyses import network_sentences
-from fairmargin.analyses.network_numbers import (
+from fairmargin.analyses.networks import sentences as network_sentences
+from fairmargin.analyses.networks.numbers import (
     NetworkColumn,
+    OverSeeds,
     accuracy_board,
     at_the_end,
     board_of,
@@ -20,31 +21,18 @@ from fairmargin.analyses.network_numbers import (
     quantities,
     read_rows,
 )
-from fairmargin.analyses.networks import sections_over_networks
-from fairmargin.core.bound import Bound
-from fairmargin.errors import InputError
+from fairmargin.analyses.networks.sections import sections_over_networks
 from fairmargin.inference.estimate import LESS_ROBUST, NO_DIFFERENCE, TOO_FEW
 from fairmargin.presentation.section import Cell, Section, Table
 from fairmargin.report.draw import draw
 from fairmargin.report.page import render
 from tests.analyses.network_examples import SIGMAS, attacked, example_study, measured
-from tests.report.examples import HOSTILE
+from tests.report.examples import HOSTILE, texts_of
 from tests.report.test_page import Page
 
 
 def rows_of(rows):
     return read_rows(pd.DataFrame(rows))
-
-
-def texts_of(section: Section) -> Iterator[str]:
-    """Every text of a section, those of its folded parts included."""
-    yield from (section.title, section.about, section.answer)
-    yield from (*section.sentences, *section.cautions, *section.notes)
-    for table in section.tables:
-        yield from (table.caption, *(column.name for column in table.columns), *(c.detail for c in table.columns))
-        yield from (text for row in table.rows for cell in row for text in (cell.text, cell.interval, cell.note))
-    for part in section.further:
-        yield from texts_of(part)
 
 
 def said_of(rows, **more) -> str:
@@ -58,7 +46,7 @@ def page_of(frame: pd.DataFrame, **more) -> str:
 
 
 def cells_of(table: Table, name: str) -> list[Cell]:
-    """The cells of the row of that name, without the name."""
+    """Return the cells of the row of that name, without the name."""
     (row,) = (row for row in table.rows if row[0].text == name)
     return list(row[1:])
 
@@ -76,28 +64,20 @@ def sections() -> tuple[Section, ...]:
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_cell_is_the_mean_over_seeds_with_the_lowest_and_highest_of_them():
-    rows = [measured(value, seed=seed) for seed, value in {0: -0.5, 1: -0.1, 2: 0.3}.items()]
-    cell = board_of(rows_of(rows)).cells["a", NetworkColumn("small_cnn", "erm", 3)]
-    assert cell.mean == pytest.approx(-0.1)
-    assert (cell.low, cell.high) == (-0.5, 0.3)
-    assert (cell.seeds, cell.defined, cell.less, cell.more) == (3, 3, 1, 1)
-    assert (cell.below, cell.above) == (2, 1)
-
-
-def test_of_one_seed_alone_the_interval_of_its_samples_is_shown():
-    rows = [measured(-0.3), measured(0.3, group="b")]
-    cell = board_of(rows_of(rows)).cells["a", NetworkColumn("small_cnn", "erm", 1)]
-    assert (cell.low, cell.high) == (pytest.approx(-0.4), pytest.approx(-0.2))
-    assert "[−40.0, −20.0]" in said_of(rows)
-
-
-def test_undefined_numbers_are_left_out_of_means_and_counted():
-    rows = [measured(-0.3, seed=0), measured(math.nan, seed=1), measured(math.inf, seed=2)]
-    rows += [measured(0.2, seed=seed, group="b") for seed in range(3)]
-    cell = board_of(rows_of(rows)).cells["a", NetworkColumn("small_cnn", "erm", 3)]
-    assert (cell.mean, cell.defined) == (-0.3, 1)
-    assert "defined in 1 of 3" in said_of(rows)
+@pytest.mark.parametrize(
+    ("values", "expected", "shown"),
+    [
+        ((-0.5, -0.1, 0.3), OverSeeds(-0.1, -0.5, 0.3, 3, 3, less=1, more=1, below=2, above=1), "signs differ"),
+        ((-0.3,), OverSeeds(-0.3, -0.4, -0.2, 1, 1, less=1, below=1), "[−40.0, −20.0]"),  # the interval of its samples
+        ((-0.3, math.nan, math.inf), OverSeeds(-0.3, -0.3, -0.3, 3, 1, less=1, below=1), "defined in 1 of 3"),
+    ],
+)
+def test_a_cell_is_the_mean_over_seeds_where_it_is_defined_with_the_lowest_and_highest(values, expected, shown):
+    rows = [measured(value, seed=seed) for seed, value in enumerate(values)]
+    rows = [row | {"verdict": NO_DIFFERENCE} if not math.isfinite(row["sigma"]) else row for row in rows]
+    cell = board_of(rows_of(rows)).cells["a", NetworkColumn("small_cnn", "erm", len(values))]
+    assert asdict(cell) == pytest.approx(asdict(expected))
+    assert shown in said_of(rows + [measured(0.2, seed=seed, group="b") for seed in range(len(values))])
 
 
 def test_the_end_of_a_training_is_its_last_epoch_or_else_the_latest_that_was_measured():
@@ -122,23 +102,18 @@ def test_the_lowest_group_is_counted_over_networks_and_ties_count_for_all_who_sh
     assert lowest_of(rows_of([attacked(0.0, group=group) for group in "ab"])) is None
 
 
-def test_accuracy_without_attack_is_that_of_all_samples_whatever_the_size_of_groups():
+def test_accuracy_without_attack_is_that_of_all_samples_by_the_first_attack_or_else_by_the_first_estimator():
     rows = rows_of([attacked(0.5, natural=0.5, size=10), attacked(0.5, natural=1.0, size=90, group="b")])
     accuracy, _ = quantities(boards_of(rows), accuracy_board(rows))
     assert list(accuracy.values.values()) == [pytest.approx(0.95)]
-
-
-def test_accuracy_without_attack_is_taken_from_the_first_attack_or_else_from_the_first_estimator():
-    board = accuracy_board(rows_of([measured(), attacked(natural=0.7)]))
-    assert board is not None
-    assert [row.value for row in board.rows] == [0.7]
-    board = accuracy_board(rows_of([measured()]))
-    assert board is not None
-    assert [row.value for row in board.rows] == [0.9]
+    for some, expected in (([measured(), attacked(natural=0.7)], [0.7]), ([measured()], [0.9])):
+        board = accuracy_board(rows_of(some))
+        assert board is not None
+        assert [row.value for row in board.rows] == expected
     assert accuracy_board(rows_of([attacked(natural=math.nan)])) is None
 
 
-def test_methods_are_compared_in_pairs_of_the_same_seed():
+def test_methods_are_compared_in_pairs_of_the_same_seed_and_data():
     rows = rows_of(
         [
             attacked(value, method=method, seed=seed)
@@ -155,12 +130,8 @@ def test_methods_are_compared_in_pairs_of_the_same_seed():
     assert alone is not None
     assert alone.defined == 1
     assert change(lowest.values, "fat", "trades") is None
-
-
-def test_networks_of_different_data_are_never_a_pair():
     rows = rows_of([attacked(method="erm", data="digits"), attacked(method="madry", data="faces")])
-    (lowest,) = quantities(boards_of(rows), None)
-    assert change(lowest.values, "madry", "erm") is None
+    assert change(quantities(boards_of(rows), None)[0].values, "madry", "erm") is None
 
 
 def test_signs_at_the_first_and_last_epoch_are_counted_against_chance():
@@ -172,17 +143,11 @@ def test_signs_at_the_first_and_last_epoch_are_counted_against_chance():
     assert {row.value for row in stages["epoch 1"] if row.group == "a"} == {-SIGMAS["a"]}
 
 
-def test_epochs_whose_number_depends_on_the_seed_are_named_as_the_study_names_them():
-    rows = [
-        measured(0.1 * epoch, seed=seed, epoch=epoch, asked_as=word)
-        for seed, last in ((0, 7), (1, 9))
-        for word, epoch in (("first", 1), ("last", last))
-    ]
+def test_epochs_have_numbers_or_the_names_of_the_study_and_one_asked_for_in_two_ways_is_one_epoch():
+    asked = (("first", 0, 1), ("first", 1, 1), ("last", 0, 7), ("last", 1, 9))
+    rows = [measured(0.1 * epoch, seed=seed, epoch=epoch, asked_as=word) for word, seed, epoch in asked]
     (course,) = courses_of(rows_of(rows))
     assert list(course.stages["small_cnn", "erm"]) == ["epoch 1", "last"]
-
-
-def test_an_epoch_that_was_asked_for_in_two_ways_is_one_epoch_also_if_other_seeds_differ():
     rows = [measured(epoch=5, asked_as="last, best"), measured(epoch=1, asked_as="first")]
     (course,) = courses_of(rows_of(rows))
     assert list(course.stages["small_cnn", "erm"]) == ["epoch 1", "epoch 5"]
@@ -194,11 +159,6 @@ def test_an_epoch_that_was_asked_for_in_two_ways_is_one_epoch_also_if_other_seed
     assert courses_of(rows_of([measured(epoch=5, asked_as="last, best")])) == []
 
 
-def test_bounds_from_different_sides_have_no_common_side():
-    rows = [measured(-0.3, bound="upper"), measured(-0.3, bound="exact", model="linear")]
-    assert board_of(rows_of(rows)).bound is Bound.NEITHER
-
-
 def test_few_seeds_are_no_proof_and_the_chance_is_told():
     assert chance_of_agreement(1) == 1.0
     assert "trained once" in network_sentences.few_seeds(1)
@@ -208,11 +168,6 @@ def test_few_seeds_are_no_proof_and_the_chance_is_told():
     assert any("hints, not proof" in text for text in sections_over_networks(example_study())[0].cautions)
     alone = sections_over_networks(example_study(seeds=(0,)))[0].cautions
     assert "Every network was trained once: another seed could reverse a small difference." in alone
-
-
-def test_a_table_of_something_else_is_refused():
-    with pytest.raises(InputError, match=r"has the columns data, .* is missing"):
-        sections_over_networks(pd.DataFrame({"sigma": [0.1]}))
 
 
 # What is said --------------------------------------------------------------------------------------------------------
@@ -239,29 +194,17 @@ def test_a_partition_that_could_not_be_judged_is_never_called_equal():
     assert "which may be chance: too few samples to judge" in said
     unequal = [measured(sigma, group=group, partition="ink") for group, sigma in (("c", -0.5), ("d", 0.5))]
     assert "By “class” nothing could be judged" in said_of([*few, *unequal])
-
-
-def test_no_difference_is_no_proof_and_groups_too_small_are_not_judged():
-    assert "This is no proof of equality" in said_of(
-        [measured(0.01, group=group, verdict=NO_DIFFERENCE) for group in "ab"]
-    )
-    said = said_of([measured(-0.5, group=group, verdict=TOO_FEW) for group in "ab"])
+    assert "This is no proof of equality" in said_of(alike)
+    said = said_of(few)
     assert "no group has enough samples" in said
     assert "Not judged in any network (too few samples, or not comparable): “a” and “b”." in said
 
 
-def test_groups_on_which_networks_disagree_and_signs_that_differ_between_seeds_are_named():
-    rows = [
-        measured(value, seed=seed, group=group)
-        for group, values in {"a": (-0.3, 0.3), "b": (0.1, 0.2)}.items()
-        for seed, value in enumerate(values)
-    ]
-    said = said_of(rows)
-    assert "signs differ" in said
-    assert "Significantly less robust in some networks and significantly more robust in others: “a”." in said
-
-
-def test_where_pairs_point_both_ways_no_verb_promises_a_direction():
+def test_groups_and_pairs_that_point_both_ways_are_named_without_promising_a_direction():
+    rows = [measured(sigma, seed=seed) for seed, sigma in enumerate((-0.3, 0.3))]
+    rows += [measured(0.1, seed=seed, group="b") for seed in (0, 1)]
+    some = "Significantly less robust in some networks and significantly more robust in others: “a”."
+    assert some in said_of(rows)
     rows = [
         attacked(value, method=method, seed=seed, verdict=LESS_ROBUST)
         for method, values in {"erm": (0.1, 0.5), "madry": (0.4, 0.4)}.items()
@@ -377,12 +320,9 @@ def test_large_tables_are_folded_and_the_lowest_group_of_each_network_is_shown_i
     assert [cell.text for cell in lowest.rows[0]] == ["x", "erm, 2 seeds", "region 00", "−30.0 %", "2 of 2", "2 of 2"]
     assert len(folded(part, "Every group: σ by deepfool").tables[0].rows) == 30
     assert len(folded(part, "Every group: robust accuracy under pgd at radius 8/255").tables[0].rows) == 30
-
-
-def test_where_all_groups_of_a_network_are_equal_none_is_called_the_lowest():
-    rows = [attacked(0.0, group=group, model=model) for group in "ab" for model in ("u", "v", "w", "x", "y")]
-    part = sections_over_networks(pd.DataFrame(rows))[1]
-    assert [row[2].text for row in part.tables[0].rows] == ["all equal"] * 5
+    equal = [attacked(0.0, group=group, model=model) for group in "ab" for model in "uvwxy"]
+    rows = sections_over_networks(pd.DataFrame(equal))[1].tables[0].rows
+    assert [row[2].text for row in rows] == ["all equal"] * 5
 
 
 def test_failures_are_named_and_many_of_them_are_folded():
@@ -390,13 +330,12 @@ def test_failures_are_named_and_many_of_them_are_folded():
     assert (failed.title, failed.about, len(failed.sentences)) == ("What could not be done", "12 tasks", 10)
     assert folded(failed, "2 more").sentences == ("seed 10: no file", "seed 11: no file")
     assert "12 tasks could not be done" in sections_over_networks(example_study(), failures=["a"] * 12)[0].cautions[0]
-    assert "What could not be done" not in said_of(example_study())
 
 
 # The figure ----------------------------------------------------------------------------------------------------------
 
 
-def test_colours_diverge_from_zero_and_numbers_are_written_into_them(sections):
+def test_colours_diverge_from_zero_end_at_a_limit_and_hold_their_own_numbers(sections):
     (matrix,) = sections[1].figures
     assert matrix.rows == ("a", "b", "c")
     assert matrix.values[0][:2] == (pytest.approx(-0.395), pytest.approx(-0.295))
@@ -405,14 +344,10 @@ def test_colours_diverge_from_zero_and_numbers_are_written_into_them(sections):
     assert heat.zmin == -heat.zmax
     assert dict(heat.colorscale)[0.5].upper() == "#FFFFFF"
     assert list(heat.text[0])[:2] == ["−40 %", "−30 %"]
-
-
-def test_what_is_beyond_the_scale_has_its_strongest_colour_and_its_own_number():
     rows = [measured(value, group=group) for group, value in {"a": -1.0, "b": 6.4, "c": math.nan}.items()]
     (matrix,) = sections_over_networks(pd.DataFrame(rows))[1].figures
     (heat,) = draw(matrix).data
-    assert (heat.zmin, heat.zmax) == (-1.0, 1.0)
-    assert [row[0] for row in heat.z][:2] == [-1.0, 1.0]
+    assert [row[0] for row in heat.z][:2] == [heat.zmin, heat.zmax] == [-1.0, 1.0]
     assert math.isnan(heat.z[2][0])
     assert [row[0] for row in heat.text] == ["−100 %", "+640 %", ""]
     assert matrix.texts[2][0] == "c, small_cnn, erm: σ is undefined"
@@ -430,22 +365,11 @@ def test_the_page_shows_every_section_and_is_the_same_every_time():
     assert page.text.count("In all 8 networks some groups differ") == 1  # the answer is not repeated below the heading
     assert html == page_of(example_study(), meanings=[("erm", "Plain training.")])
     assert not [a for _, a in page.tags if a.get("src") or a.get("href", "#")[0] != "#"]
-
-
-def test_folded_parts_show_their_sentences():
-    assert "goes from" not in Page(page_of(example_study())).text
+    assert "goes from" not in page.text
     rows = [attacked(0.1 * epoch, epoch=epoch, asked_as=word) for epoch, word in ((1, "first"), (4, "last"))]
     assert "goes from 10 % to 40 %, on average over networks" in Page(page_of(pd.DataFrame(rows))).text
-
-
-def test_contents_lead_to_every_section_and_no_id_is_there_twice():
-    parts = [example_study().assign(data=data, partition=part) for data in "xy" for part in ("sex", "age")]
-    page = Page(page_of(pd.concat(parts), failures=["one"]))
-    targets = [a["href"][1:] for tag, a in page.tags if tag == "a"]
-    ids = [a["id"] for _, a in page.tags if "id" in a]
-    assert len(ids) == len(set(ids))
-    assert set(targets) <= set(ids)
-    assert targets[:6] == [f"section-{i}" for i in range(1, 7)]
+    frame = example_study().replace({"group": {"a": "1", "b": "2", "c": "3"}})
+    assert page_of(frame.assign(group=frame["group"].astype(int))) == page_of(frame)  # names may be numbers
 
 
 def test_names_of_strangers_are_text():
@@ -462,23 +386,23 @@ def test_names_of_strangers_are_text():
     assert all(a["href"].startswith("#") for tag, a in page.tags if tag == "a")
 
 
+def test_contents_lead_to_every_section_and_failures_are_named():
+    parts = [example_study().assign(data=data, partition=part) for data in "xy" for part in ("sex", "age")]
+    page = Page(page_of(pd.concat(parts), failures=["one"]))
+    targets = [a["href"][1:] for tag, a in page.tags if tag == "a"]
+    ids = [a["id"] for _, a in page.tags if "id" in a]
+    assert len(ids) == len(set(ids))
+    assert set(targets) <= set(ids)
+    assert targets[:6] == [f"section-{i}" for i in range(1, 7)]
+    nothing = Page(page_of(pd.DataFrame(), failures=["digits, seed 0: no group <b>'nobody'</b>"]))
+    assert "This study has no answer: nothing could be compared." in nothing.text
+    assert "One task could not be done" in nothing.text
+    assert "no group <b>'nobody'</b>" in nothing.text
+
+
 def test_no_page_shows_nan():
     rows = [measured(math.nan, group="a"), measured(math.nan, group="b", seed=1), attacked(math.nan, natural=math.nan)]
     rows += [measured(0.1, group="b", method="madry"), measured(0.1, epoch=1, asked_as="first")]
     words = Page(page_of(pd.DataFrame(rows))).text.lower().split()
     assert not [word for word in words if "nan" in word.strip("“”[](),.;").split("−")]
     assert "nan" not in Page(page_of(example_study())).text.lower().replace("finance", "")
-
-
-def test_a_page_without_rows_names_what_failed():
-    page = Page(page_of(pd.DataFrame(), failures=["digits, small_cnn, erm, seed 0: no group <b>'nobody'</b>"]))
-    assert page.open == []
-    assert "This study has no answer: nothing could be compared." in page.text
-    assert "One task could not be done" in page.text
-    assert "no group <b>'nobody'</b>" in page.text
-    assert "This study has no answer" in Page(page_of(pd.DataFrame())).text
-
-
-def test_groups_may_be_named_by_numbers():
-    frame = example_study().replace({"group": {"a": "1", "b": "2", "c": "3"}})
-    assert page_of(frame.assign(group=frame["group"].astype(int))) == page_of(frame)

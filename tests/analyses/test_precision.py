@@ -1,24 +1,21 @@
-"""Verdicts of audits to a precision: corrected for the number of groups, and kept whole."""
+"""Verdicts of audits to a precision are corrected for the number of groups."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from fairmargin.analyses.precision import PrecisionResult, judged
+from fairmargin.analyses.precision import judged
 from fairmargin.core.bound import Bound
 from fairmargin.core.undefined import reason_of
-from fairmargin.errors import InputError
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Estimate
-from fairmargin.inference.log_contrast import log_contrast
 from fairmargin.inference.permutation import holm
+from fairmargin.inference.precision.log_contrast import log_contrast
 from tests.report.precise_examples import precise_group, precise_result
 
 
 def limits(count, low=-0.5, high=0.5):
-    """Limits that do not depend on the level."""
+    """Return limits that do not depend on the level."""
     return lambda alpha: Limits(np.full(count, low), np.full(count, high))
 
 
@@ -56,57 +53,8 @@ def test_without_a_rest_or_without_an_interval_nothing_is_compared():
     assert never.verdict == other.verdict == NOT_COMPARABLE
 
 
-def test_a_result_comes_back_from_json_as_it_was():
-    groups = [precise_group("a"), precise_group("b"), precise_group("tiny", size=9)]
-    rows = judged(groups, np.array([0.01, 0.2, 0.5]), limits(3), 0.9)
-    rows = (replace(rows[0], met=False, unmet="Its samples are used up"), *rows[1:])
-    result = replace(precise_result(), groups=rows, up_to=2.5, notes=("żółć",))
-    again = PrecisionResult.from_json(result.to_json())
-    assert again.to_json() == result.to_json()
-    assert again["a"] == result["a"]
-    assert again["a"].unmet == "Its samples are used up"
-    assert again["a"].sigma_alone != again["a"].sigma
-    assert reason_of(again["tiny"].p) == reason_of(result["tiny"].p) != ""
-    assert again.up_to == 2.5
-    assert set(again.to_frame()["up_to"]) == {2.5}
-    assert PrecisionResult.from_json(precise_result().to_json()) == precise_result()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda c: c.pop("format"), "no audit to a precision"),
-        (lambda c: c.update(format=7), "format 7"),
-        (lambda c: c.update(groups=[]), "damaged"),
-        (lambda c: c.update(target="everyone"), "damaged"),
-        (lambda c: c["groups"][0].update(verdict="fine"), "damaged"),
-        (lambda c: c["groups"][0].update(sigma=3), "damaged"),
-        (lambda c: c["groups"][0].pop("sigma_alone"), "damaged"),
-        (lambda c: c.pop("cheap"), "damaged"),
-    ],
-)
-def test_what_is_damaged_is_refused_with_a_sentence(change, said):
-    content = json.loads(precise_result().to_json())
-    change(content)
-    with pytest.raises(InputError, match=said):
-        PrecisionResult.from_json(json.dumps(content))
-
-
-def test_no_json_at_all_is_refused_with_a_sentence():
-    for text in ("", "[1]", "nothing", "3"):
-        with pytest.raises(InputError, match="no audit to a precision"):
-            PrecisionResult.from_json(text)
-
-
-def test_the_table_has_every_verdict_with_its_sentence():
-    frame = precise_result().to_frame().set_index("group")
-    assert frame.loc["F", "verdict"] == LESS_ROBUST
-    assert "F: less robust than the rest, by upper bounds" in frame.loc["F", "finding"]
-    assert "p < 0.001" in frame.loc["F", "finding"]
-
-
 def audits(number):
-    """Random groups with their contrasts, judged."""
+    """Yield random groups with their contrasts and verdicts."""
     rng = np.random.default_rng(0)
     for _ in range(number):
         count = int(rng.integers(2, 12))
@@ -145,8 +93,10 @@ def test_the_interval_for_all_groups_is_wider_than_that_of_a_group_alone():
                 assert row.sigma == row.sigma_alone
 
 
-def test_the_table_has_both_intervals_and_the_sentence_the_one_for_all_groups():
-    row = precise_result().to_frame().set_index("group").loc["F"]
+def test_the_table_has_the_interval_for_all_groups_and_that_of_a_group_alone():
+    frame = precise_result().to_frame().set_index("group")
+    row = frame.loc["F"]
     assert row["sigma_low"] < row["sigma_alone_low"] < row["sigma_alone_high"] < row["sigma_high"]
+    assert row["finding"].startswith("F: less robust than the rest, by upper bounds")
     three = [precise_group(name, verdict=LESS_ROBUST) for name in "abc"]
     assert "95 % interval for all groups at once −24 % to −16 %" in precise_result(three).finding(three[0])

@@ -1,4 +1,4 @@
-"""What a person, or the log of a long run, sees of the progress and of the results."""
+"""Progress and results as they are shown in a terminal or in the log of a long run."""
 
 import json
 import math
@@ -12,7 +12,8 @@ from fairmargin.analyses.audit import audit
 from fairmargin.analyses.bracket import bracket
 from fairmargin.analyses.catalog import RESULTS
 from fairmargin.cli import console
-from fairmargin.cli.console import lines_in_a_log, progress, show_section
+from fairmargin.cli.console import show_section
+from fairmargin.cli.progress import lines_in_a_log, progress
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
@@ -86,12 +87,17 @@ def test_no_width_takes_the_group_or_the_verdict_from_a_table(kind, width, print
 
 
 def test_a_narrow_table_leaves_out_the_last_columns_first(printed):
-    section = made("comparison").section()
-    wide, narrow = ("\n".join(printed(section, width)) for width in (240, 80))
-    assert "samples" in wide
-    assert "p of σ" in wide
-    assert "p of σ" not in narrow
-    assert "95 % interval" in narrow
+    section, counts = made("comparison").section(), set()
+    for width in (240, 140, 120, 100, 80):
+        lines = printed(section, width)
+        (rule,) = (number for number, line in enumerate(lines) if line.startswith(" ─"))
+        header = " ".join(lines[1:rule])
+        assert "95 % interval" in header
+        shown = [name in header for name in ("mean distance", "change of σ", "p of σ", "samples")]
+        assert shown == sorted(shown, reverse=True), "a column is left out before one on its right"
+        counts.add(sum(shown))
+    assert len(counts) > 2
+    assert max(counts) == 4
 
 
 def test_hostile_names_are_printed_as_they_are_spelled(printed):

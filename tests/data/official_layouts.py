@@ -1,6 +1,16 @@
-"""Small files in the layouts in which Adult, COMPAS and German credit are published."""
+"""Small files in the layouts in which datasets are published."""
 
+import gzip
+import struct
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.data.files import noise, python2_pickle, write
+
+# Adult, COMPAS and German credit
 
 ADULT_TRAIN = """\
 39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, Cuba, <=50K
@@ -53,3 +63,109 @@ def write_compas(folder: Path, rows: list[str] = COMPAS_ROWS, header: str = COMP
 def write_german(folder: Path, rows: list[str] = GERMAN_ROWS) -> Path:
     (folder / "german.data").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return folder
+
+
+# MNIST and Fashion-MNIST
+
+MNIST_TRAIN, MNIST_TEST = 12, 5
+
+
+def idx(array: np.ndarray) -> bytes:
+    """Return an idx file of bytes."""
+    axes = struct.pack(f">{array.ndim}I", *array.shape)
+    return bytes([0, 0, 8, array.ndim]) + axes + array.astype(np.uint8).tobytes()
+
+
+def mnist_files(seed: int = 0) -> dict[str, bytes]:
+    """Return the four files of MNIST, with 12 images for training and 5 for testing."""
+    rng = np.random.RandomState(seed)
+    return {
+        "train-images-idx3-ubyte": idx(rng.randint(0, 256, (MNIST_TRAIN, 28, 28))),
+        "train-labels-idx1-ubyte": idx(np.arange(MNIST_TRAIN) % 10),
+        "t10k-images-idx3-ubyte": idx(rng.randint(0, 256, (MNIST_TEST, 28, 28))),
+        "t10k-labels-idx1-ubyte": idx(np.arange(MNIST_TEST)[::-1]),
+    }
+
+
+def zipped(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the same files, gzipped."""
+    return {f"{name}.gz": gzip.compress(content) for name, content in files.items()}
+
+
+# CIFAR
+
+CIFAR_NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+CIFAR_FINE, CIFAR_COARSE = [f"fine_{i}" for i in range(100)], [f"coarse_{i}" for i in range(20)]
+CIFAR_10, CIFAR_100 = "cifar-10-batches-py", "cifar-100-python"
+CIFAR_10_BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
+
+
+def _pixels(count: int, seed: int) -> np.ndarray:
+    return np.random.RandomState(seed).randint(0, 256, (count, 3072), dtype=np.uint8)
+
+
+def cifar10_records(per_batch: int = 3) -> dict[str, Any]:
+    """Return what the files of CIFAR-10 hold, with a few images in each batch."""
+    batches = {
+        name: {
+            "batch_label": name,
+            "labels": [(seed + i) % 10 for i in range(per_batch)],
+            "data": _pixels(per_batch, seed),
+            "filenames": ["x.png"] * per_batch,
+        }
+        for seed, name in enumerate(CIFAR_10_BATCHES)
+    }
+    return {"batches.meta": {"num_cases_per_batch": per_batch, "label_names": CIFAR_NAMES, "num_vis": 3072}, **batches}
+
+
+def cifar100_records() -> dict[str, Any]:
+    """Return what the files of CIFAR-100 hold: 8 images for training and 4 for testing."""
+
+    def batch(count: int, seed: int) -> dict[str, Any]:
+        fine = [(7 * i + seed) % 100 for i in range(count)]
+        return {"data": _pixels(count, seed), "fine_labels": fine, "coarse_labels": [label % 20 for label in fine]}
+
+    meta = {"fine_label_names": CIFAR_FINE, "coarse_label_names": CIFAR_COARSE}
+    return {"meta": meta, "train": batch(8, 1), "test": batch(4, 2)}
+
+
+def write_cifar(
+    root: Path, folder: str, records: Mapping[str, Any], dump: Callable[[Any], bytes] = python2_pickle
+) -> Path:
+    """Write each record as a pickle, or as it is if it is bytes already; return the folder."""
+    files = {name: content if isinstance(content, bytes) else dump(content) for name, content in records.items()}
+    return write(root / folder, files)
+
+
+# Adience
+
+FOLD_HEADER = (
+    "user_id\toriginal_image\tface_id\tage\tgender\tx\ty\tdx\tdy\ttilt_ang\tfiducial_yaw_angle\tfiducial_score"
+)
+FOLD_AGES = (
+    *("(0, 2)", "(4, 6)", "(8, 12)", "(15, 20)", "(25, 32)", "(38, 43)", "(48, 53)", "(60, 100)"),
+    *("(25, 23)", "None"),
+)
+
+
+def fold_row(user: str, image: str, face: int, age: str = "(25, 32)", gender: str = "f") -> str:
+    return f"{user}\t{image}\t{face}\t{age}\t{gender}\t0\t414\t1086\t1383\t-115\t30\t17"
+
+
+def face_name(user: str, image: str, face: int) -> str:
+    return f"faces/{user}/coarse_tilt_aligned_face.{face}.{image}"
+
+
+def fold_file(rows: Sequence[str]) -> str:
+    return "\n".join([FOLD_HEADER, *rows, ""])
+
+
+def five_folds() -> dict[str, bytes | str]:
+    """Return files with ten faces in each fold: two of each of five people, one of each kind of age."""
+    files: dict[str, bytes | str] = {}
+    for fold in range(5):
+        faces = [(f"{fold}@N0{face % 5}", f"{fold}{face}_o.jpg", face % 5) for face in range(10)]
+        about = zip(faces, FOLD_AGES, "mfumfumfum", strict=True)
+        files[f"fold_{fold}_data.txt"] = fold_file([fold_row(*face, age, gender) for face, age, gender in about])
+        files |= {face_name(*face): noise(10 * fold + place) for place, face in enumerate(faces)}
+    return files

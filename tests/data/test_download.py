@@ -1,3 +1,5 @@
+"""Downloads from a server that cuts, refuses, redirects, is silent or sends the wrong bytes."""
+
 import re
 import socket
 import threading
@@ -22,7 +24,7 @@ CARD = Card("Things", "things", (), "none", "none", "none", "none")
 
 @dataclass
 class Behaviour:
-    """How the server of a test serves, and what it was asked."""
+    """The behaviour of a test's server, and the ranges that were requested."""
 
     content: bytes = CONTENT
     ranges: bool = True
@@ -31,21 +33,21 @@ class Behaviour:
     announce: bool = True
     surplus: bytes = b""
     redirect: str = ""
-    asked: list[str | None] = field(default_factory=list)
+    requests: list[str | None] = field(default_factory=list)
 
 
 @contextmanager
 def served(behaviour: Behaviour) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked = self.headers.get("Range")
-            behaviour.asked.append(asked)
+            span = self.headers.get("Range")
+            behaviour.requests.append(span)
             if behaviour.redirect and self.path != "/real":
                 self.send_response(302)
                 self.send_header("Location", behaviour.redirect)
                 self.end_headers()
                 return
-            start = int(re.match(r"bytes=(\d+)-", asked)[1]) if asked and behaviour.ranges else 0
+            start = int(re.match(r"bytes=(\d+)-", span)[1]) if span and behaviour.ranges else 0
             total = len(behaviour.content)
             if behaviour.status != 200 or start >= total:
                 self.send_response(416 if start >= total else behaviour.status)
@@ -87,28 +89,28 @@ def no_proxy(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
 
 
-def test_a_file_is_fetched_checked_and_named(tmp_path):
-    told = []
+def test_a_file_is_downloaded_checked_and_renamed(tmp_path):
+    reports = []
     with served(Behaviour()) as url:
-        (path,) = download(card(url), tmp_path / "new" / "folder", lambda *step: told.append(step))
+        (path,) = download(card(url), tmp_path / "new" / "folder", lambda *step: reports.append(step))
     assert path == tmp_path / "new" / "folder" / "things.bin"
     assert path.read_bytes() == CONTENT
     assert not path.with_name("things.bin.part").exists()
-    assert told[-1] == ("Downloading things.bin", len(CONTENT), len(CONTENT))
-    assert [done for _, done, _ in told] == sorted(done for _, done, _ in told)
-    assert len(told) >= 3
+    assert reports[-1] == ("Downloading things.bin", len(CONTENT), len(CONTENT))
+    assert [done for _, done, _ in reports] == sorted(done for _, done, _ in reports)
+    assert len(reports) >= 3
 
 
-def test_a_file_that_is_there_and_right_is_not_fetched_again(tmp_path):
+def test_a_genuine_file_is_not_downloaded_again(tmp_path):
     (tmp_path / "things.bin").write_bytes(CONTENT)
-    told, behaviour = [], Behaviour()
+    reports, behaviour = [], Behaviour()
     with served(behaviour) as url:
-        download(card(url), tmp_path, lambda *step: told.append(step))
-    assert behaviour.asked == []
-    assert told == [("things.bin exists", len(CONTENT), len(CONTENT))]
+        download(card(url), tmp_path, lambda *step: reports.append(step))
+    assert behaviour.requests == []
+    assert reports == [("things.bin exists", len(CONTENT), len(CONTENT))]
 
 
-def test_a_file_that_is_there_and_differs_is_neither_overwritten_nor_taken(tmp_path):
+def test_another_file_of_the_same_name_is_neither_overwritten_nor_accepted(tmp_path):
     (tmp_path / "things.bin").write_bytes(b"mine")
     behaviour = Behaviour()
     with (
@@ -117,16 +119,30 @@ def test_a_file_that_is_there_and_differs_is_neither_overwritten_nor_taken(tmp_p
     ):
         download(card(url), tmp_path)
     assert (tmp_path / "things.bin").read_bytes() == b"mine"
-    assert behaviour.asked == []
+    assert behaviour.requests == []
 
 
-def test_a_partial_file_is_gone_on_with(tmp_path):
-    (tmp_path / "things.bin.part").write_bytes(CONTENT[:300_000])
-    behaviour = Behaviour()
+@pytest.mark.parametrize(
+    ("part", "ranges", "requests"),
+    [
+        (CONTENT[:300_000], True, ["bytes=300000-"]),
+        (CONTENT[:300_000], False, ["bytes=300000-"]),
+        (b"x" * 1000, True, ["bytes=1000-", None]),
+        (CONTENT, True, ["bytes=700000-"]),
+        (CONTENT, False, ["bytes=700000-"]),
+        (CONTENT + b"too much", True, ["bytes=700008-", None]),
+        (CONTENT + b"too much", False, ["bytes=700008-"]),
+        (b"x" * len(CONTENT), True, ["bytes=700000-", None]),
+        (b"x" * len(CONTENT), False, ["bytes=700000-"]),
+    ],
+)
+def test_a_partial_file_is_continued_or_replaced(part, ranges, requests, tmp_path):
+    (tmp_path / "things.bin.part").write_bytes(part)
+    behaviour = Behaviour(ranges=ranges)
     with served(behaviour) as url:
         (path,) = download(card(url), tmp_path)
     assert path.read_bytes() == CONTENT
-    assert behaviour.asked == ["bytes=300000-"]
+    assert behaviour.requests == requests
 
 
 @pytest.mark.parametrize("link", ["symbolic", "hard"])
@@ -143,71 +159,41 @@ def test_a_partial_file_that_is_a_link_is_not_written_through(link, tmp_path):
     assert not path.is_symlink()
 
 
-def test_a_server_without_ranges_is_asked_from_the_beginning(tmp_path):
-    (tmp_path / "things.bin.part").write_bytes(CONTENT[:300_000])
-    with served(Behaviour(ranges=False)) as url:
-        (path,) = download(card(url), tmp_path)
-    assert path.read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("ranges", [True, False])
-@pytest.mark.parametrize("part", [CONTENT, CONTENT + b"too much", b"x" * len(CONTENT)], ids=["all", "more", "wrong"])
-def test_a_partial_file_that_is_complete_or_too_long_or_wrong_is_dealt_with(part, ranges, tmp_path):
-    (tmp_path / "things.bin.part").write_bytes(part)
-    with served(Behaviour(ranges=ranges)) as url:
-        (path,) = download(card(url), tmp_path)
-    assert path.read_bytes() == CONTENT
-
-
-def test_a_partial_file_of_something_else_is_thrown_away_and_fetched_whole(tmp_path):
-    (tmp_path / "things.bin.part").write_bytes(b"x" * 1000)
-    behaviour = Behaviour()
-    with served(behaviour) as url:
-        (path,) = download(card(url), tmp_path)
-    assert path.read_bytes() == CONTENT
-    assert behaviour.asked == ["bytes=1000-", None]
-
-
-def test_cut_connections_are_taken_up_where_they_broke(tmp_path):
+def test_interrupted_downloads_continue_where_they_stopped(tmp_path):
     behaviour = Behaviour(cut_after=200_000)
     with served(behaviour) as url:
         (path,) = download(card(url), tmp_path)
     assert path.read_bytes() == CONTENT
-    assert behaviour.asked == [None, "bytes=200000-", "bytes=400000-", "bytes=600000-"]
+    assert behaviour.requests == [None, "bytes=200000-", "bytes=400000-", "bytes=600000-"]
 
 
-def test_after_too_many_cuts_the_piece_is_kept_and_a_later_call_goes_on(tmp_path):
+def test_after_too_many_interruptions_a_later_call_continues(tmp_path):
     behaviour = Behaviour(cut_after=100_000)
     with served(behaviour) as url:
-        with pytest.raises(InputError) as failure:
+        with pytest.raises(InputError, match=r"\(the connection was interrupted\).* 400,000 bytes received are kept"):
             download(card(url), tmp_path)
-        for part in (
-            f"things.bin could not be downloaded from {url} (the connection was interrupted)",
-            f"into {tmp_path}",
-        ):
-            assert part in str(failure.value)
-        assert "The 400,000 bytes received are kept: try again to continue" in str(failure.value)
         assert not (tmp_path / "things.bin").exists()
         (path,) = download(card(url), tmp_path)
     assert path.read_bytes() == CONTENT
 
 
-def test_wrong_bytes_are_not_kept(tmp_path):
-    with (
-        served(Behaviour(content=b"<html>" + CONTENT)) as url,
-        pytest.raises(InputError, match=r"not things\.bin as published: the checksum differs.* put it into"),
-    ):
-        download(card(url), tmp_path)
+@pytest.mark.parametrize("wrong", [{"md5": "0" * 32}, {"sha256": "0" * 64}])
+def test_a_file_with_a_wrong_checksum_is_deleted(wrong, tmp_path):
+    with served(Behaviour()) as url:
+        genuine = card(url)
+        published = replace(genuine, files=(replace(genuine.files[0], **wrong),))
+        with pytest.raises(InputError, match=r"not things\.bin as published: the checksum differs.* put it into"):
+            download(published, tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
 
 
-def test_no_more_bytes_are_taken_than_were_announced(tmp_path):
+def test_no_more_bytes_are_read_than_announced(tmp_path):
     with served(Behaviour(surplus=b"surplus" * 1000)) as url:
         (path,) = download(card(url), tmp_path)
     assert path.read_bytes() == CONTENT
 
 
-def test_a_server_that_announces_no_length_is_believed_up_to_a_limit(tmp_path, monkeypatch):
+def test_a_server_that_announces_no_length_is_read_up_to_a_limit(tmp_path, monkeypatch):
     with served(Behaviour(announce=False)) as url:
         (path,) = download(card(url), tmp_path / "a")
         assert path.read_bytes() == CONTENT
@@ -217,27 +203,23 @@ def test_a_server_that_announces_no_length_is_believed_up_to_a_limit(tmp_path, m
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])
-def test_a_refusal_says_which_file_to_put_where_and_from_which_address(status, tmp_path):
+def test_an_error_of_the_server_says_which_file_to_put_where(status, tmp_path):
     behaviour = Behaviour(status=status)
     with served(behaviour) as url, pytest.raises(InputError) as failure:
         download(card(url), tmp_path)
     assert f"things.bin could not be downloaded from {url} (the server answered {status}" in str(failure.value)
     assert f"put it into {tmp_path}" in str(failure.value)
-    assert len(behaviour.asked) == 1
+    assert len(behaviour.requests) == 1
 
 
-def test_an_unreachable_server_is_a_sentence(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(InputError, match=r"things\.bin could not be downloaded from http://127.* \(.*refused.*put it"):
-        download(card(f"http://127.0.0.1:{port}/things.bin"), tmp_path)
-
-
-def test_a_server_that_says_nothing_is_not_waited_for_for_ever(tmp_path, monkeypatch):
+def test_a_server_that_is_silent_or_unreachable_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("fairmargin.data.fetch.download._TIMEOUT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(InputError, match=r"\(timed out\)"):
-        download(card(f"http://127.0.0.1:{silent.getsockname()[1]}/things.bin"), tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/things.bin"
+        with pytest.raises(InputError, match=r"\(timed out\)"):
+            download(card(url), tmp_path)
+    with pytest.raises(InputError, match=r"things\.bin could not be downloaded from http://127.* \(.*refused.*put it"):
+        download(card(url), tmp_path)
 
 
 def test_redirections_are_followed_within_http_only(tmp_path):
@@ -252,39 +234,18 @@ def test_redirections_are_followed_within_http_only(tmp_path):
     assert not (tmp_path / "b" / "things.bin").exists()
 
 
-@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://x.org/y", "things.bin"])
-def test_other_kinds_of_addresses_are_refused(url, tmp_path):
-    with pytest.raises(InputError, match="only be downloaded by http or https"):
-        download(card(url), tmp_path)
-
-
-def test_files_go_into_their_subfolders_and_never_out_of_the_folder(tmp_path):
+def test_files_may_be_in_subfolders(tmp_path):
     with served(Behaviour()) as url:
         (path,) = download(card(url, name="deep/things.bin"), tmp_path)
-        assert path == tmp_path / "deep" / "things.bin"
-        for name in ("../things.bin", str(tmp_path.parent / "things.bin")):
-            with pytest.raises(InputError, match="points outside of the folder"):
-                download(card(url, name=name), tmp_path)
+    assert path == tmp_path / "deep" / "things.bin"
 
 
-def test_a_dataset_behind_a_form_says_so(tmp_path):
-    asked = replace(CARD, files=(OfficialFile("faces.zip"),))
-    with pytest.raises(InputError, match=r"Things: this dataset is only available .* Get faces\.zip from them and put"):
-        download(asked, tmp_path)
-
-
-def test_two_downloads_into_one_folder_do_not_mix(tmp_path):
+def test_two_downloads_into_one_folder_are_refused(tmp_path):
     with FileLock(tmp_path / ".download.lock"), pytest.raises(InputError, match="Another process is downloading"):
         download(card("http://127.0.0.1:9/x"), tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"file.*cannot be written \("):
-        download(card("http://127.0.0.1:9/x"), tmp_path / "file" / "folder")
-
-
-def test_every_address_of_the_catalog_can_be_checked():
+def test_every_downloadable_file_of_the_catalog_has_a_checksum():
     files = [file for entry in DATASETS.values() for file in entry.card.files if file.url]
     assert len(files) >= 11
     for file in files:

@@ -1,21 +1,17 @@
+"""Images in the cache: as numbers, by rows, with fingerprints, and resized."""
+
 import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from fairmargin.data.fetch.cache import FOLDER_VARIABLE, cached
-from fairmargin.data.formats.images import allocate_images, image_dataset, resized, split_rows
+from fairmargin.data.fetch.cache import cached
+from fairmargin.data.formats.images import allocate_images, image_dataset, resized
 from fairmargin.errors import InputError
 
-RNG = np.random.RandomState(0)
-IMAGES = RNG.randint(0, 256, (6, 3, 4, 5), dtype=np.uint8)
+IMAGES = np.random.RandomState(0).randint(0, 256, (6, 3, 4, 5), dtype=np.uint8)
 LABELS = np.array([0, 1, 0, 1, 0, 1])
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
 
 
 def stored(images, key="a", at_once=6):
@@ -27,7 +23,7 @@ def stored(images, key="a", at_once=6):
     return cached("images", {"key": key}, build)
 
 
-def test_images_are_seen_as_numbers_from_zero_to_one_and_stay_on_disk():
+def test_images_are_numbers_from_zero_to_one_and_stay_on_disk():
     dataset = image_dataset("photos", stored(IMAGES), None, LABELS, class_names=("cat", "dog"), notes=("A note.",))
     assert isinstance(dataset.x.stored, np.memmap)
     np.testing.assert_array_equal(np.asarray(dataset.x), IMAGES.astype(np.float32) / np.float32(255))
@@ -37,15 +33,14 @@ def test_images_are_seen_as_numbers_from_zero_to_one_and_stay_on_disk():
 
 
 @pytest.mark.parametrize("rows", [[1, 2, 3], [4, 0, 5], [3]])
-def test_rows_choose_images_labels_and_attributes_alike(rows):
-    number = np.arange(6)
-    dataset = image_dataset("photos", stored(IMAGES), np.array(rows), LABELS, attributes={"number": number})
+def test_rows_select_images_labels_and_attributes_alike(rows):
+    dataset = image_dataset("photos", stored(IMAGES), np.array(rows), LABELS, attributes={"number": np.arange(6)})
     np.testing.assert_array_equal(np.asarray(dataset.x), IMAGES[rows].astype(np.float32) / np.float32(255))
     assert dataset.y.tolist() == LABELS[rows].tolist()
     assert dataset.attributes["number"].tolist() == rows
 
 
-def test_the_fingerprint_is_of_the_chosen_images_whatever_lies_beside_them():
+def test_the_fingerprint_is_that_of_the_selected_images():
     whole = image_dataset("photos", stored(IMAGES), np.array([3, 4]), LABELS)
     alone = image_dataset("photos", stored(IMAGES[3:5], "b", at_once=1), None, LABELS[3:5])
     turned = image_dataset("photos", stored(IMAGES[::-1], "c"), np.array([2, 1]), LABELS[::-1])
@@ -53,30 +48,25 @@ def test_the_fingerprint_is_of_the_chosen_images_whatever_lies_beside_them():
 
 
 def test_the_fingerprint_changes_with_a_pixel_a_label_the_order_and_the_shape():
-    changed, reshaped = IMAGES.copy(), IMAGES.reshape(6, 3, 5, 4)
+    changed, rows = IMAGES.copy(), np.arange(6)
     changed[5, 2, 3, 4] ^= 1
-    everything = np.arange(6)
-    prints = [
-        image_dataset("photos", stored(IMAGES), everything, LABELS).fingerprint,
-        image_dataset("photos", stored(changed, "b"), everything, LABELS).fingerprint,
-        image_dataset("photos", stored(IMAGES), everything, 1 - LABELS).fingerprint,
-        image_dataset("photos", stored(IMAGES), everything[::-1], LABELS[::-1]).fingerprint,
-        image_dataset("photos", stored(reshaped, "c"), everything, LABELS).fingerprint,
-        image_dataset("photos", stored(IMAGES), everything[:5], LABELS).fingerprint,
-    ]
-    assert len(set(prints)) == len(prints)
+    prints = {
+        image_dataset("photos", stored(images, key), rows, labels).fingerprint
+        for images, key, rows, labels in (
+            (IMAGES, "a", rows, LABELS),
+            (changed, "b", rows, LABELS),
+            (IMAGES, "a", rows, 1 - LABELS),
+            (IMAGES, "a", rows[::-1], LABELS[::-1]),
+            (IMAGES.reshape(6, 3, 5, 4), "c", rows, LABELS),
+            (IMAGES, "a", rows[:5], LABELS),
+        )
+    }
+    assert len(prints) == 6
 
 
-def test_no_image_at_all_is_refused():
+def test_a_split_without_images_is_refused():
     with pytest.raises(InputError, match="photos has no images in the requested split"):
         image_dataset("photos", stored(IMAGES), np.array([], dtype=np.int64), LABELS)
-
-
-def test_an_official_split_is_cut_by_which_images_are_for_testing():
-    is_test = np.array([False, True, False])
-    assert split_rows(is_test, "all") is None
-    assert split_rows(is_test, "train").tolist() == [0, 2]
-    assert split_rows(is_test, "test").tolist() == [1]
 
 
 @pytest.mark.parametrize("size", [3, 16])
@@ -86,18 +76,13 @@ def test_resizing_agrees_with_pillow_on_whole_colour_images(size):
         np.testing.assert_array_equal(found.transpose(1, 2, 0), np.asarray(expected))
 
 
-def test_shrinking_averages_and_does_not_skip_pixels():
-    stripes = np.tile(np.array([0, 255], dtype=np.uint8), (1, 1, 32, 16))
-    assert np.abs(resized(stripes, 4)[0, 0, :, 1:-1].astype(int) - 127).max() <= 2
-
-
-def test_images_that_have_the_size_already_are_left_alone():
+def test_images_of_the_right_size_are_returned_unchanged():
     square = IMAGES[..., :4]
     assert resized(IMAGES, None) is IMAGES
     assert resized(square, 4) is square
 
 
-def test_without_pillow_the_sentence_says_what_to_install(monkeypatch):
+def test_the_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(InputError, match=r"pip install 'fairmargin\[image\]'"):
         resized(IMAGES, 2)

@@ -1,4 +1,4 @@
-"""The folder of a run is a table of distances too, also if an older version wrote it."""
+"""Distances can be read from the folder of a run, also if an older version wrote it."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ from tests.stories.examples import (
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A model, people, and an audit in two norms. Every test works on a copy."""
+    """Return a folder with a model, a table and an audit in two norms. Every test works on a copy."""
     folder = tmp_path_factory.mktemp("made")
     write_people(folder / "people.csv")
     write_model(folder / "model.npz", folder / "people.csv")
@@ -36,7 +36,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture(params=["record.json", "manifest.json"])
 def run(request, made, tmp_path):
-    """The run as this version writes it, and as version 0.1 did."""
+    """Return the run as this version writes it, and as version 0.1 did."""
     path = shutil.copytree(made / "run", tmp_path / "run")
     if request.param == "manifest.json":
         as_old(path)
@@ -58,7 +58,7 @@ def audit_of(run, out, *more):
     return fairmargin("audit", "--distances", run, "--group", "sex", *QUICK, "--out", out, *more)
 
 
-def test_its_distances_are_audited_like_those_that_were_measured(made, run, tmp_path):
+def test_distances_of_a_run_are_audited_like_measured_distances(made, run, tmp_path):
     found = json_of(audit_of(run, tmp_path / "again", "--distance-column", "exact_linear:norm=linf", "--json"))
     (again,) = found["audits"]
     (first,) = [
@@ -71,7 +71,7 @@ def test_its_distances_are_audited_like_those_that_were_measured(made, run, tmp_
     assert any("exact_linear:norm=linf, measured by the run in" in note for note in found["notes"])
 
 
-def test_all_columns_by_which_samples_were_grouped_are_there(run):
+def test_the_columns_of_the_groups_are_read(run):
     table = load_run_distances(run, estimator="exact_linear")
     assert {"sex", "race", "class"} <= set(table.attributes)
     assert table.partition("race").labels == ("Black", "Other", "White")
@@ -79,7 +79,7 @@ def test_all_columns_by_which_samples_were_grouped_are_there(run):
     assert table.distances.bound.value == "exact"
 
 
-def test_which_estimator_is_meant_must_be_said_if_there_are_several(run, tmp_path):
+def test_the_estimator_is_required_if_there_are_several(run, tmp_path):
     said = refused(audit_of(run, tmp_path / "again"))
     assert "--distance-column is missing" in said
     assert "exact_linear, exact_linear:norm=linf" in said
@@ -96,18 +96,18 @@ def test_which_estimator_is_meant_must_be_said_if_there_are_several(run, tmp_pat
         (("--correct-column", "correct"), "--correct-column is for tables"),
     ],
 )
-def test_what_the_run_knows_is_not_asked(run, tmp_path, more, said):
+def test_options_that_the_run_determines_are_refused(run, tmp_path, more, said):
     assert said in refused(audit_of(run, tmp_path / "again", "--distance-column", "exact_linear", *more))
 
 
-def test_ids_come_along(tmp_path):
+def test_ids_are_read(tmp_path):
     table = write_distances(tmp_path / "table.csv", distances().assign(photo=np.arange(300)))
     options = ("--bound", "upper", "--norm", "l2", "--group", "sex", "--id", "photo", *QUICK)
     succeeded(fairmargin("audit", "--distances", table, *options, "--out", tmp_path / "run"))
     assert load_run_distances(tmp_path / "run").ids.tolist() == [str(i) for i in range(300)]
 
 
-def test_a_run_without_an_audit_or_that_did_not_finish_has_none(made, tmp_path):
+def test_a_run_without_a_finished_audit_is_refused(made, tmp_path):
     path = shutil.copytree(made / "run", tmp_path / "run")
     content = record_of(path)
     (path / "record.json").write_text(json.dumps(content | {"status": "running"}))
@@ -126,7 +126,7 @@ def test_a_run_without_an_audit_or_that_did_not_finish_has_none(made, tmp_path):
         load_run_distances(tmp_path)
 
 
-def test_a_folder_of_an_older_version_says_how_to_read_it(made, tmp_path):
+def test_the_message_about_an_older_folder_says_how_to_read_it(made, tmp_path):
     path = shutil.copytree(made / "run", tmp_path / "run")
     as_old(path)
     for command in (["report", path], people_audit(made, "--group", "sex", "--out", path)):

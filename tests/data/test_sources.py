@@ -1,47 +1,24 @@
-import io
+"""Sources of files: folders and archives, also damaged and hostile ones, and the search for them."""
+
 import os
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from fairmargin.data.card import Card, OfficialFile
 from fairmargin.data.fetch import sources
-from fairmargin.data.fetch.cache import FOLDER_VARIABLE
 from fairmargin.data.fetch.sources import Source, data_folder, locate
 from fairmargin.errors import InputError
+from tests.data.files import Files, pack, write
 
 FILES = {"set/a.txt": b"first" * 400, "set/deep/b.bin": bytes(range(256)) * 9, "set/c.txt": b""}
-TARS = {".tar": "w", ".tar.gz": "w:gz", ".tar.xz": "w:xz", ".tar.bz2": "w:bz2"}
-KINDS = ("folder", ".zip", *TARS)
+KINDS = ("folder", ".zip", ".tar", ".tar.gz", ".tar.xz", ".tar.bz2")
 CARD = Card("Things", "things", (), "none", "none", "none", "none", (OfficialFile("things.tar.gz", "https://x.org/t"),))
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
-
-
-def packed(place: Path, kind: str, files: dict[str, bytes] = FILES) -> Path:
-    place.mkdir(parents=True, exist_ok=True)
-    if kind == "folder":
-        for name, content in files.items():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            (place / name).write_bytes(content)
-        return place
-    path = place / f"things{kind}"
-    if kind == ".zip":
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in files.items():
-                archive.writestr(name, content)
-    else:
-        with tarfile.open(path, TARS[kind]) as tar:
-            for name, content in files.items():
-                info = tarfile.TarInfo(name)
-                info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
-    return path
+def packed(place: Path, kind: str, files: Files = FILES) -> Path:
+    return write(place, files) if kind == "folder" else pack(place / f"things{kind}", files)
 
 
 def everything(_: str) -> bool:
@@ -61,10 +38,10 @@ def test_folder_zip_and_tar_agree(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_an_archive_that_is_cut_short_is_named(tmp_path, kind, share):
+def test_a_truncated_archive_is_named(tmp_path, kind, share):
     noise = {f"set/{i}.bin": os.urandom(3000) for i in range(5)}
     path = packed(tmp_path, kind, noise)
-    # A plain tar ends in many zeros, whose loss is no loss: count without them.
+    # A plain tar ends in many zeros that hold nothing.
     whole = path.read_bytes().rstrip(b"\0") if kind == ".tar" else path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
     for read in (Source(path).names, lambda: list(Source(path).members(everything))):
@@ -72,16 +49,16 @@ def test_an_archive_that_is_cut_short_is_named(tmp_path, kind, share):
             read()
 
 
-@pytest.mark.parametrize("damage", ["cut between two members", "a header of nonsense"])
-def test_a_plain_tar_that_ends_too_early_is_noticed(tmp_path, damage):
+@pytest.mark.parametrize("damage", ["truncated between two members", "an invalid header"])
+def test_a_plain_tar_that_ends_too_early_is_refused(tmp_path, damage):
     path = packed(tmp_path, ".tar", {"one": b"1" * 512, "two": b"2" * 512})
     content = path.read_bytes()
-    path.write_bytes(content[:1024] if damage.startswith("cut") else content[:1024] + b"x" * 512 + content[1536:])
+    path.write_bytes(content[:1024] if damage.startswith("truncated") else content[:1024] + b"x" * 512 + content[1536:])
     with pytest.raises(InputError, match=r"things.tar cannot be read"):
         Source(path).names()
 
 
-def test_a_damaged_member_of_a_zip_is_noticed(tmp_path):
+def test_a_damaged_member_of_a_zip_is_refused(tmp_path):
     path = packed(tmp_path, ".zip", {"noise": os.urandom(5000)})
     content = bytearray(path.read_bytes())
     content[2000] ^= 0xFF
@@ -91,7 +68,7 @@ def test_a_damaged_member_of_a_zip_is_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["notes.md", "notes.zip", "empty.tar.gz"])
-def test_a_file_that_is_no_archive_is_named(tmp_path, name):
+def test_a_file_that_is_not_an_archive_is_named(tmp_path, name):
     (tmp_path / name).write_bytes(b"" if name.startswith("empty") else b"Just some words.")
     for read in (Source(tmp_path / name).names, lambda: list(Source(tmp_path / name).members(everything))):
         with pytest.raises(
@@ -100,7 +77,7 @@ def test_a_file_that_is_no_archive_is_named(tmp_path, name):
             read()
 
 
-def test_a_member_that_climbs_out_of_its_archive_does_no_harm(tmp_path):
+def test_a_member_with_a_path_outside_of_its_archive_is_harmless(tmp_path):
     for kind in (".zip", ".tar"):
         path = packed(tmp_path / "inside", kind, {"../../climbed.txt": b"!", "/tmp/../climbed": b"!"})
         assert len(list(Source(path).members(everything))) == 2
@@ -117,14 +94,14 @@ def test_links_in_a_tar_are_not_followed(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_member_too_large_to_be_true_is_not_read(tmp_path, kind, monkeypatch):
+def test_a_member_that_is_too_large_is_not_read(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(sources, "_LARGEST", 1999)
     path = packed(tmp_path / "place", kind)
     with pytest.raises(InputError, match=r"set/a.txt has 2,000 bytes; at most 1,999"):
         list(Source(path).members(lambda name: name.endswith("a.txt")))
 
 
-def test_the_checksum_of_an_archive_is_of_its_content_alone(tmp_path):
+def test_the_checksum_of_an_archive_depends_on_its_content_only(tmp_path):
     path = packed(tmp_path, ".zip")
     other = tmp_path / "renamed.zip"
     other.write_bytes(path.read_bytes())
@@ -133,7 +110,7 @@ def test_the_checksum_of_an_archive_is_of_its_content_alone(tmp_path):
     assert Source(path).checksum() != Source(other).checksum()
 
 
-def test_the_checksum_of_a_folder_tells_of_every_change(tmp_path):
+def test_the_checksum_of_a_folder_changes_with_every_file(tmp_path):
     source = Source(packed(tmp_path / "place", "folder"))
     seen = {source.checksum()}
     assert source.checksum() in seen
@@ -168,19 +145,19 @@ def test_an_archive_is_found_by_its_path_beside_other_files_and_one_level_below(
         assert locate("things", CARD, root, folder=holds_a, archives=("thing*.tar.gz",)).path == path
 
 
-def test_a_folder_goes_before_an_archive(tmp_path):
+def test_a_folder_is_preferred_to_an_archive(tmp_path):
     packed(tmp_path, ".tar.gz")
     packed(tmp_path, "folder")
     assert locate("things", CARD, tmp_path, folder=holds_a, archives=("*.tar.gz",)).path == tmp_path / "set"
 
 
-def test_without_a_root_the_users_folder_is_searched(tmp_path):
+def test_without_a_root_the_cache_folder_is_searched(tmp_path):
     assert data_folder("things") == tmp_path / "cache" / "files" / "things"
     path = packed(data_folder("things"), ".zip")
     assert locate("things", CARD, None, folder=holds_a, archives=("*.zip",)).path == path
 
 
-def test_where_nothing_is_found_the_sentence_says_which_file_to_put_where(tmp_path):
+def test_if_nothing_is_found_the_message_says_which_file_to_put_where(tmp_path):
     with pytest.raises(InputError) as usual:
         locate("things", CARD, None, folder=holds_a)
     assert str(data_folder("things")) in str(usual.value)

@@ -1,4 +1,4 @@
-"""A network that hides its slope from one half of the input space, and inputs in both halves."""
+"""A network without gradients in one half of the input space, and samples in both halves."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from fairmargin.models.as_classifier import as_classifier
 
 
 class HalfSaturated(nn.Module):
-    """The same boundary for everyone, x₁ + x₂ = 1; where x₀ > 0.5 the scores are flat to the last bit beside it."""
+    """Network with the boundary x₁ + x₂ = 1, whose scores have no gradient beside it where x₀ > 0.5."""
 
     def __init__(self, sharpness=400.0):
         super().__init__()
@@ -24,9 +24,9 @@ class HalfSaturated(nn.Module):
 
 
 def problem(count=160, seed=0, sharpness=400.0):
-    """The network, samples of three features, its predictions as labels, and which half each sample lies in."""
+    """Return the network, samples of three features, its predictions as labels, and the half of each sample."""
     model = as_classifier(HalfSaturated(sharpness), bounds=(0, 1))
     x = np.random.default_rng(seed).uniform(0, 1, size=(count, 3)).astype(np.float32)
-    # x₀ lies far from the middle, so that nobody reaches the other half before the boundary.
+    # x₀ lies far from the middle, so that no sample reaches the other half before the boundary.
     x[:, 0] = np.where(x[:, 0] > 0.5, 1.0, 0.0)
     return model, x, model.predict(x), Partition.by("half", np.where(x[:, 0] > 0.5, "masked", "plain"))

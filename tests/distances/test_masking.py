@@ -1,9 +1,8 @@
-"""Looks at a model that no attack takes: slopes, and what noise finds."""
+"""Checks of a model without an attack: gradients, and what noise finds."""
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.domain import Domain
@@ -14,43 +13,34 @@ from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.references import Referenced
+from tests.distances.confirmation import of_formula
 from tests.distances.saturated import problem
 from tests.perturbation.networks import mlp, test_digits
 
 LINE = LinearClassifier([[0.0, 0.0], [3.0, 4.0]], [0.0, -5.0])
 
 
-class Broken(nn.Module):
-    """No slope where x₀ < 0.2, one that is no number where x₀ > 0.8."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Linear(2, 2)
-
-    def forward(self, x):
-        flat, steep = x[:, :1] < 0.2, x[:, :1] > 0.8
-        root = torch.sqrt(torch.where(steep, x[:, :1] - x[:, :1].detach(), torch.ones_like(x[:, :1])))
-        slope = torch.where(flat, torch.zeros_like(x[:, 1:]), x[:, 1:] + root)
-        return torch.cat([slope + 1, 0 * slope], dim=1)
+def broken(x):
+    """Scores without a gradient where x₀ < 0.2, and with one that is NaN where x₀ > 0.8."""
+    flat, steep = x[:, :1] < 0.2, x[:, :1] > 0.8
+    root = torch.sqrt(torch.where(steep, x[:, :1] - x[:, :1].detach(), torch.ones_like(x[:, :1])))
+    slope = torch.where(flat, torch.zeros_like(x[:, 1:]), x[:, 1:] + root)
+    return torch.cat([slope + 1, 0 * slope], dim=1)
 
 
-def test_samples_without_a_gradient_or_with_none_that_is_a_number_are_counted_exactly():
+def test_the_distance_is_inf_exactly_where_the_gradient_is_0_or_nan():
     x = np.array([[0.1, 0.5], [0.5, 0.5], [0.9, 0.5], [0.05, 0.2], [0.5, 0.1]], dtype=np.float32)
-    model = as_classifier(Broken(), bounds=(0, 1), classes=range(2))
-    slopes = measure_slopes(model, Norm.L2, x, np.array([0, 0, 0, 0, 1]))
+    slopes = measure_slopes(of_formula(broken, bounds=(0, 1)), Norm.L2, x, np.array([0, 0, 0, 0, 1]))
     assert np.isinf(slopes.values).tolist() == [True, False, True, True, False]
     assert slopes.values[4] == 0  # misclassified
     assert slopes.bound is Bound.NEITHER
-
-
-def test_where_scores_slope_the_first_step_is_the_distance_of_a_linear_model():
-    slopes = measure_slopes(LINE, Norm.L2, np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([0, 1]))
-    assert slopes.values.tolist() == [1.0, 4.0]
-
-
-def test_a_slope_too_faint_to_follow_is_none():
     faint = LinearClassifier([[0.0], [1e-60]], [0.0, -1.0])
     assert np.isinf(measure_slopes(faint, Norm.L2, np.zeros((1, 1)), np.array([0])).values).all()
+
+
+def test_on_a_linear_model_it_is_the_distance():
+    slopes = measure_slopes(LINE, Norm.L2, np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([0, 1]))
+    assert slopes.values.tolist() == [1.0, 4.0]
 
 
 @pytest.mark.parametrize("norm", list(Norm))
@@ -92,16 +82,16 @@ def test_noise_finds_the_same_for_a_sample_alone_and_in_any_order(norm):
         assert (measure_noise(model, norm, x, y, attacked, 6).values != together.values).any()
 
 
-def test_noise_keeps_to_features_that_can_move_and_to_the_domain():
-    fixed = LinearClassifier([[0.0, 0.0], [1.0, 0.0]], [0.0, -1.0], domain=Domain(scale=np.array([0.0, 1.0])))
-    assert np.isinf(measure_noise(fixed, Norm.LINF, np.zeros((1, 2)), np.array([0]), np.array([np.inf])).values).all()
-    boxed = LinearClassifier([[0.0, 0.0], [1.0, 0.0]], [0.0, -1.0], domain=Domain(0, 0.9))
-    assert np.isinf(measure_noise(boxed, Norm.LINF, np.zeros((1, 2)), np.array([0]), np.array([np.inf])).values).all()
-    free = LinearClassifier([[0.0, 0.0], [1.0, 0.0]], [0.0, -1.0])
-    assert np.isfinite(measure_noise(free, Norm.LINF, np.zeros((1, 2)), np.array([0]), np.array([np.inf])).values).all()
+@pytest.mark.parametrize(
+    ("domain", "found"), [(Domain(scale=[0.0, 1.0]), False), (Domain(0, 0.9), False), (Domain(), True)]
+)
+def test_noise_stays_in_the_domain_and_does_not_move_immutable_features(domain, found):
+    model = LinearClassifier([[0.0, 0.0], [1.0, 0.0]], [0.0, -1.0], domain=domain)
+    noise = measure_noise(model, Norm.LINF, np.zeros((1, 2)), np.array([0]), np.array([np.inf]))
+    assert np.isfinite(noise.values[0]) == found
 
 
-def test_misclassified_samples_are_left_alone():
+def test_misclassified_samples_have_distance_0():
     noise = measure_noise(LINE, Norm.L2, np.zeros((2, 2)), np.array([1, 1]), np.zeros(2))
     assert noise.values.tolist() == [0.0, 0.0]
 

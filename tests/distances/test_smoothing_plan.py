@@ -1,4 +1,4 @@
-"""How many draws a sample deserves, and that the level holds however they are planned."""
+"""Numbers of draws planned from a pilot, and the level of certificates with any plan."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from fairmargin.distances.smoothing.estimator import certified_radius, largest_r
 PLAN = {"pilot": 100, "draws": 10_000, "alpha": 0.001, "price": 0.17}
 
 
-def test_the_lower_limit_is_the_share_at_which_so_many_votes_are_just_too_unlikely():
+def test_the_lower_limit_is_the_share_at_which_so_many_votes_have_probability_alpha():
     for votes, draws, alpha in [(60, 100, 0.01), (1, 5, 0.2), (5, 5, 0.001), (9_990, 10_000, 0.001)]:
         limit = float(lower_share(votes, draws, alpha))
         assert stats.binom.sf(votes - 1, draws, limit) == pytest.approx(alpha, rel=1e-6)
@@ -33,9 +33,9 @@ def test_a_plan_gives_more_draws_to_more_votes_and_never_more_than_allowed():
 
 
 def test_draws_that_cost_more_are_fewer_and_free_ones_are_all_made():
-    cheap, dear = (planned_draws(**{**PLAN, "price": price}) for price in (0.05, 0.5))
-    assert (dear <= cheap).all()
-    assert dear[51:].sum() < 0.5 * cheap[51:].sum()
+    cheap, expensive = (planned_draws(**{**PLAN, "price": price}) for price in (0.05, 0.5))
+    assert (expensive <= cheap).all()
+    assert expensive[51:].sum() < 0.5 * cheap[51:].sum()
     assert (planned_draws(**{**PLAN, "price": 0.0})[51:] == 10_000).all()
 
 
@@ -46,7 +46,7 @@ def test_small_pilots_and_few_draws_have_a_plan_too(pilot, draws):
     assert ((fresh >= 0) & (fresh <= draws)).all()
 
 
-def test_a_plan_cannot_be_changed_by_who_reads_it():
+def test_a_plan_is_read_only():
     with pytest.raises(ValueError, match="read-only"):
         planned_draws(**PLAN)[0] = 7
 
@@ -60,7 +60,7 @@ def test_with_a_plan_certificates_are_false_no_more_often_than_alpha(share):
     false = (radii > max(0.0, special.ndtri(share))).mean()
     assert false <= alpha + 4 * np.sqrt(alpha * (1 - alpha) / times)
     if share == 0.8:
-        assert false > alpha / 4  # not for want of trying
+        assert false > alpha / 4  # the test has power
 
 
 def test_planned_draws_are_at_most_five_ninths_for_at_most_two_per_cent_of_radius():

@@ -1,11 +1,11 @@
-"""Images that do not fit into memory are measured all the same."""
+"""Measurements of images that do not fit into memory."""
 
 import subprocess
 import sys
 
 import pytest
 
-# Counted is what the process itself took: files that are mapped can be dropped by the system at any time.
+# The peak of the memory of the process itself: the system can drop mapped files at any time.
 PROGRAM = """
 import resource, sys
 import numpy as np
@@ -21,7 +21,7 @@ stored = np.memmap(folder + "/x", dtype=np.uint8, mode="w+", shape=(count, 3, 20
 stored[::7, 0, 0, 0] = 200
 dataset = fm.Dataset(Pixels(stored), np.arange(count) % 2, name="many", fingerprint="given", domain=fm.Domain(0, 1))
 few = dataset.take(np.arange(64))
-fm.measure(fm.as_classifier(module), few.x, few.y, fm.ESTIMATORS[estimator](), progress=False)  # what anything takes
+fm.measure(fm.as_classifier(module), few.x, few.y, fm.ESTIMATORS[estimator](), progress=False)  # warm up
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = fm.measure(fm.as_classifier(module), dataset.x, dataset.y, fm.ESTIMATORS[estimator](), progress=False)
 fm.audit(found, dataset.partition("class"), fm.AuditSettings(resamples=200))
@@ -30,7 +30,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 
 
 def grown_by(folder, count, estimator="softmax_margin"):
-    """By how many MiB the peak grew, from 64 images to all of them."""
+    """Return by how many MiB the peak of memory grew from 64 images to all of them."""
     command = [sys.executable, "-c", PROGRAM, str(count), str(folder), estimator]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stderr

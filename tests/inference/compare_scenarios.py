@@ -1,4 +1,4 @@
-"""Pairs of models with a known change, on which intervals and tests of `compare` are tried out.
+"""Simulated pairs of models with a known change, for intervals and tests of `compare`.
 
 `python -m tests.inference.compare_scenarios 2000` prints the tables of docs/inference.md.
 """
@@ -38,7 +38,7 @@ class Draw:
 
 
 def independent(change: Change, truth: float = 0.0, sizes: tuple[int, ...] = SIZES) -> Callable[[int], Draw]:
-    """Groups whose distances before have mean 1 and change alike, so that every σ stays 0."""
+    """Return a scenario whose groups have mean 1 before and change alike, so that every σ stays 0."""
 
     def draw(seed: int) -> Draw:
         rng = np.random.default_rng([seed, 81])
@@ -51,7 +51,7 @@ def independent(change: Change, truth: float = 0.0, sizes: tuple[int, ...] = SIZ
 
 
 def newly_wrong(share: float, noise: float = 0.0) -> Change:
-    """That share of the samples becomes wrong; the others lie farther, so that the mean stays."""
+    """Make a share of the samples wrong, and the distances of the others larger, so that the mean stays."""
 
     def change(rng: np.random.Generator, before: Floats) -> tuple[Floats, Floats]:
         wrong = rng.random(len(before)) < share
@@ -61,7 +61,7 @@ def newly_wrong(share: float, noise: float = 0.0) -> Change:
 
 
 def newly_right(share: float) -> Change:
-    """That share of the samples is wrong before and right after; the others lie nearer, so that the mean stays."""
+    """Make a share of the samples right, and the distances of the others smaller, so that the mean stays."""
 
     def change(rng: np.random.Generator, before: Floats) -> tuple[Floats, Floats]:
         wrong = rng.random(len(before)) < share
@@ -71,7 +71,7 @@ def newly_right(share: float) -> Change:
 
 
 def both_ways(share: float) -> Change:
-    """That share of the samples becomes wrong, and another one right."""
+    """Make a share of the samples wrong, and another one right."""
 
     def change(rng: np.random.Generator, before: Floats) -> tuple[Floats, Floats]:
         which = rng.random(len(before))
@@ -81,7 +81,7 @@ def both_ways(share: float) -> Change:
 
 
 def lognormal_ratio(width: float) -> Change:
-    """After / before is lognormal with mean 1."""
+    """Multiply distances by lognormal factors with mean 1."""
 
     def change(rng: np.random.Generator, before: Floats) -> tuple[Floats, Floats]:
         return before, before * np.exp(width * rng.normal(size=len(before)) - width**2 / 2)
@@ -90,7 +90,7 @@ def lognormal_ratio(width: float) -> Change:
 
 
 def times(factor: float, noise: float = 0.0) -> Change:
-    """Every distance is multiplied by a factor."""
+    """Multiply every distance by a factor, which varies by `noise`."""
 
     def change(rng: np.random.Generator, before: Floats) -> tuple[Floats, Floats]:
         return before, before * factor * _noise(rng, len(before), noise)
@@ -99,18 +99,18 @@ def times(factor: float, noise: float = 0.0) -> Change:
 
 
 def two_networks(rng: np.random.Generator, before: Floats) -> tuple[Floats, Floats]:
-    """Two equally good models: distances vary about a common value, and 8 % are wrong in each."""
+    """Return two equally good models, whose distances vary about common values and of which each is 8 % wrong."""
     pair = [before * _noise(rng, len(before), 0.3) * (rng.random(len(before)) < 0.92) for _ in range(2)]
     return pair[0], pair[1]
 
 
 def _noise(rng: np.random.Generator, count: int, width: float) -> Floats:
-    """Factors with mean 1 and that standard deviation."""
+    """Return factors with mean 1 and this standard deviation."""
     return rng.gamma(width**-2, width**2, count) if width else np.ones(count)
 
 
 def clusters(share: float) -> Callable[[int], Draw]:
-    """Forty and 150 people with one to four photographs; whole people become wrong, the others lie farther."""
+    """Return a scenario of 40 and 150 people with one to four photographs, in which whole people become wrong."""
 
     def draw(seed: int) -> Draw:
         rng = np.random.default_rng([seed, 82])
@@ -125,7 +125,7 @@ def clusters(share: float) -> Callable[[int], Draw]:
 
 
 def one_group_all_wrong(seed: int) -> Draw:
-    """Both models misclassify every sample of one group; in the other 5 % become wrong."""
+    """Return two models that misclassify every sample of one group; of the other groups, 5 % become wrong."""
     draw = independent(newly_wrong(0.05), sizes=(40, 40, 300))(seed)
     wrong = draw.partition.membership == 0
     before, after = (np.where(wrong, 0, values) for values in (draw.before, draw.after))
@@ -158,18 +158,18 @@ EFFECTS: dict[str, Callable[[int], Draw]] = {
 
 @dataclass(frozen=True)
 class Rates:
-    """How often something happened in many comparisons."""
+    """Shares of the comparisons in which something happened."""
 
-    alarms: float  # any group's mean distance is said to have changed
-    sigma_alarms: float  # any group's σ is said to have changed
-    found: Floats  # each group's mean distance is said to have changed
+    alarms: float  # the mean distance of any group changed significantly
+    sigma_alarms: float  # σ of any group changed significantly
+    found: Floats  # the mean distance of each group changed significantly
     alone: Floats  # each group's own interval of the change contains the truth
-    together: float  # the printed intervals of the change contain the truth, of all groups
+    together: float  # the simultaneous intervals of all groups contain the truth
     sigma_together: float
 
 
 def rates(draw: Callable[[int], Draw], comparisons: int, first: int = 0) -> Rates:
-    """Compare many drawn pairs of models."""
+    """Compare many simulated pairs of models."""
     rows = []
     for seed in range(first, first + comparisons):
         case = draw(seed)
@@ -191,7 +191,7 @@ def rates(draw: Callable[[int], Draw], comparisons: int, first: int = 0) -> Rate
 
 
 def _covers(result: Comparison, name: str, truth: Floats) -> Bools:
-    """Whether each group's interval contains the truth; an undefined one claims nothing."""
+    """Return whether each group's interval contains the truth; an undefined one counts as such."""
     estimates = [getattr(row, name) for row in result]
     return np.array([not (e.low > t or e.high < t) for e, t in zip(estimates, truth, strict=True)])
 

@@ -1,4 +1,4 @@
-"""Populations with far samples and known truth, on which audits to a precision are tried out.
+"""Simulated populations with far samples and known means, for audits to a precision.
 
 `python -m tests.inference.precision_scenarios 2000 [far|ordinary]` prints the tables of docs/inference.md.
 """
@@ -12,13 +12,13 @@ import numpy as np
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
+from fairmargin.inference.precision.rounds import REFERENCE, PrecisionOutcome, PrecisionTarget, to_precision
 
 ACCURACY = 0.9
-_RARE = 0.01  # of the groups: too few to say what is covered
+_RARE = 0.01  # share of precise groups below which their coverage is not printed
 Cheap = Callable[[np.random.Generator, Floats, Floats], Floats]  # from distances without and with far samples
 
-# What the cheap estimator makes of the base distances b and of the reference's distances r.
+# Cheap distances, from the distances b without far samples and the reference distances r.
 SEES: Cheap = lambda rng, b, r: r * rng.lognormal(0, 0.25, len(r))  # noqa: E731
 BLIND: Cheap = lambda rng, b, r: b * rng.lognormal(0, 0.25, len(r))  # noqa: E731
 POOR: Cheap = lambda rng, b, r: b * rng.lognormal(0, 1.0, len(r))  # noqa: E731
@@ -32,16 +32,16 @@ class Scenario:
 
     sizes: tuple[int, ...]
     cheap: Cheap = SEES
-    times: float = 10.0  # how many times as far the far samples lie
-    share: float = 0.02  # of the samples of a group that has far ones
-    groups: int | None = None  # the first so many groups have far samples; None: all
+    times: float = 10.0  # factor by which the distances of far samples are larger
+    share: float = 0.02  # share of far samples in a group that has them
+    groups: int | None = None  # number of groups with far samples, the first ones; None for all
     finite: bool = False
     precision: float = 0.2
     shape: str = "gamma"
     pilot: int = 30
 
-    def draw(self, seed: int) -> tuple[Answer, Floats]:
-        """One audit, and the true mean of each group."""
+    def draw(self, seed: int) -> tuple[PrecisionOutcome, Floats]:
+        """Return the outcome of one audit, and the true mean of each group."""
         rng = np.random.default_rng([seed, 5])
         count = len(self.sizes)
         group = np.repeat(np.arange(count), self.sizes)
@@ -53,20 +53,20 @@ class Scenario:
         correct = rng.random(n) < ACCURACY
         r, c = np.where(correct, r, 0.0), np.where(correct, self.cheap(rng, base, r), 0.0)
 
-        def ask(which: int, rows: Ints) -> Distances:
+        def measure(which: int, rows: Ints) -> Distances:
             values = r if which == REFERENCE else c
             return Distances(values[rows], correct[rows], "upper" if which == REFERENCE else "neither", "l2")
 
         partition = Partition("group", [f"g{g}" for g in range(count)], group)
         keys = rng.integers(0, 2**63, n).astype(np.uint64)
-        asked = Question(self.precision, 0.95, self.finite, self.pilot, np.inf, (3.0, 100.0))
-        answer = to_precision(ask, partition, keys, asked)
+        target = PrecisionTarget(self.precision, 0.95, self.finite, self.pilot, np.inf, (3.0, 100.0))
+        answer = to_precision(measure, partition, keys, target)
         truth = np.bincount(group, weights=r) / self.sizes if self.finite else ACCURACY * (1 + share * (self.times - 1))
         return answer, truth
 
 
 def sigma_of(truth: Floats, sizes: tuple[int, ...]) -> Floats:
-    """Each group's σ from the means."""
+    """Return σ of each group from the means."""
     size = np.array(sizes, dtype=float)
     total = truth @ size
     return truth / ((total - truth * size) / (size.sum() - size)) - 1
@@ -111,26 +111,26 @@ ORDINARY = {
 
 @dataclass(frozen=True)
 class Found:
-    """Over all audits: how many intervals hold the truth, and what that took."""
+    """Coverage and effort over all audits."""
 
-    covered: float  # of all intervals there are
-    lowest: float  # the same, of the group with the lowest share
-    covered_met: float  # of the intervals that are reported as precise as asked
-    met: float  # the share of groups that are
-    references: float  # per group
+    covered: float  # share of the intervals that contain the truth
+    lowest: float  # the same for the group with the lowest share
+    covered_met: float  # the same for the intervals that are reported as precise as requested
+    met: float  # share of the groups with such an interval
+    references: float  # mean number of reference samples per group
     rounds: float
 
 
 def tried(scenario: Scenario, audits: int, first: int = 0) -> Found:
-    """Audit again and again, with the seeds `first` and following."""
+    """Audit simulated data with the seeds from `first` on."""
     rows = []
     for seed in range(first, first + audits):
         answer, truth = scenario.draw(seed)
         sigma, contrast = sigma_of(truth, scenario.sizes), answer.contrast
-        low, high = contrast.sigma_low - 1e-9, contrast.sigma_high + 1e-9  # of what is known exactly
+        low, high = contrast.sigma_low - 1e-9, contrast.sigma_high + 1e-9  # allow for rounding errors
         given = np.isfinite(low) & np.isfinite(high)
         rows.append((given, given & (low <= sigma) & (sigma <= high), answer.met))
-        rows[-1] += (np.full(len(given), answer.asked[-1] / len(given)), np.full(len(given), answer.rounds))
+        rows[-1] += (np.full(len(given), answer.counts[-1] / len(given)), np.full(len(given), answer.rounds))
     given, inside, met, asked, rounds = (np.array(column) for column in zip(*rows, strict=True))
     with np.errstate(invalid="ignore"):
         return Found(
@@ -148,10 +148,7 @@ def _table(scenarios: dict[str, Scenario], audits: int) -> None:
     print("|---|---|---|---|---|---|---|")
     for title, scenario in scenarios.items():
         one = tried(scenario, audits)
-        if one.met < _RARE:
-            covered_met = "–"
-        else:
-            covered_met = f"{one.covered_met:.1%}"
+        covered_met = "–" if one.met < _RARE else f"{one.covered_met:.1%}"
         cells = (f"{one.covered:.1%}", f"{one.lowest:.1%}", covered_met, f"{one.met:.0%}", f"{one.references:,.0f}")
         print(f"| {title} | {' | '.join(cells)} | {one.rounds:.1f} |", flush=True)
 

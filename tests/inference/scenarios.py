@@ -1,6 +1,6 @@
-"""Populations with known truth, on which the audit's intervals and tests are tried out.
+"""Simulated populations with known means, for the intervals and tests of an audit.
 
-Each scenario draws one data set and says what the true σ and gap of every group are.
+Each scenario draws one data set and gives the true σ and gap of every group.
 `python -m tests.inference.scenarios 1000 [all|coverage|many|small|hard|alarms]` prints the tables of docs/inference.md.
 """
 
@@ -22,7 +22,7 @@ from fairmargin.inference.settings import AuditSettings
 
 @dataclass(frozen=True)
 class Draw:
-    """One simulated data set, with the truth."""
+    """One simulated data set with its true means."""
 
     distances: Distances
     partition: Partition
@@ -69,7 +69,7 @@ def independent(populations: list[tuple[Population, float]], sizes: list[int]) -
 
 
 def clusters_in_groups(seed: int, means: tuple[float, ...] = (1.0, 1.3, 1.6)) -> Draw:
-    """Forty people a group with one to six photographs each, alike within a person."""
+    """Draw forty people per group with one to six similar photographs each."""
     rng = np.random.default_rng([seed, 78])
     values, group, person = [], [], []
     for g, mean in enumerate(means):
@@ -83,7 +83,7 @@ def clusters_in_groups(seed: int, means: tuple[float, ...] = (1.0, 1.3, 1.6)) ->
 
 
 def clusters_across_groups(seed: int, means: tuple[float, ...] = (1.0, 1.3, 1.6)) -> Draw:
-    """A hundred people, each photographed at one to three ages: the ages are the groups."""
+    """Draw a hundred people with photographs at one to three ages, which are the groups."""
     rng = np.random.default_rng([seed, 79])
     values, group, person = [], [], []
     for who in range(100):
@@ -103,7 +103,7 @@ def _clustered(seed: int, values: list[Floats], group: list[int], person: list[i
 
 
 def controlled(seed: int, effect: tuple[float, ...] = (0.8, 1.0, 1.2)) -> Draw:
-    """Classes differ in robustness, groups in their mix of classes; inside a class groups differ by `effect`."""
+    """Draw classes that differ in robustness, and groups with different mixes of them that differ by `effect`."""
     rng = np.random.default_rng([seed, 80])
     level = np.array([0.5, 1.0, 2.0])
     mixes = np.array([[0.6, 0.3, 0.1], [0.3, 0.4, 0.3], [0.1, 0.3, 0.6]])
@@ -134,7 +134,7 @@ SCENARIOS: dict[str, Callable[[int], Draw]] = {
     "control": controlled,
 }
 
-MANY: dict[str, Callable[[int], Draw]] = {  # for the worst group and the mean over groups
+MANY: dict[str, Callable[[int], Draw]] = {  # scenarios for the worst group and the mean over groups
     "20 log-normal groups of 40": independent([lognormal(1, 1.0)] * 20, [40] * 20),
     "5 log-normal groups of 50": independent([lognormal(1, 1 + 0.1 * i) for i in range(5)], [50] * 5),
     "one log-normal group of 40, four gamma groups of 400": independent(
@@ -149,7 +149,7 @@ SMALL: dict[str, Callable[[int], Draw]] = {  # too small for a verdict, but with
     "one group of 300, nine of 25": independent([_TEN[5], *_TEN[:5], *_TEN[6:]], [300] + [25] * 9),
 }
 
-HARD: dict[str, Callable[[int], Draw]] = {  # beyond what is promised, and shown
+HARD: dict[str, Callable[[int], Draw]] = {  # scenarios for which nothing is promised; their coverage is published
     "log-normal of width 1, 30 in one group": independent([lognormal(1, 1.0, 0.9), lognormal(1, 1.5, 0.9)], [300, 30]),
     "30 % accuracy, 30 in one group": independent([gamma(1, 1.0, 0.3), gamma(1, 1.5, 0.9)], [30, 300]),
 }
@@ -165,10 +165,10 @@ NULLS: dict[str, Callable[[int], Draw]] = {
 
 
 def coverage(draw: Callable[[int], Draw], audits: int, first: int = 0) -> dict[str, Floats]:
-    """Return how often intervals hold the truth.
+    """Return the share of the audits in which intervals contain the truth.
 
-    One number per group for the intervals of single groups (`sigma_alone`, `robustness`). One number for what holds for
-    all groups at once (`sigma`, `gap_to_rest`) and for the partition as a whole (`overall`, `worst`).
+    There is one number per group for the intervals of single groups (`sigma_alone`, `robustness`), and one number for
+    simultaneous intervals (`sigma`, `gap_to_rest`) and for the partition as a whole (`overall`, `worst`).
     """
     counts: dict[str, Floats] = {}
     for seed in range(first, first + audits):
@@ -194,7 +194,7 @@ def _holds(estimates: list[Estimate], truth: Floats) -> Floats:
 
 
 def false_alarms(draw: Callable[[int], Draw], audits: int, alpha: float = 0.05) -> tuple[float, float]:
-    """How often any corrected p falls to α or below, and the worst share of a single group's raw p."""
+    """Return the share of audits in which any corrected p is at most α, and the largest share for one group's raw p."""
     any_alarm, raw = 0, np.zeros(0)
     for seed in range(audits):
         case = draw(seed)

@@ -8,9 +8,7 @@ import pytest
 from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.analyses.comparison import compare
 from fairmargin.analyses.power import power
-from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
-from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import reason_of
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE
@@ -19,31 +17,34 @@ from fairmargin.inference.settings import AuditSettings
 QUICK = AuditSettings(resamples=400)
 
 
-def gap(size=200, seed=0):
-    """Two groups of which the first is 20 % less robust."""
-    rng = np.random.default_rng(seed)
-    return np.concatenate([rng.gamma(6, 0.8 / 6, size), rng.gamma(6, 1 / 6, size)])
-
-
 def upper(values, tried=None):
-    """Distances of which the infinite ones were searched as far as `tried`."""
+    """Return upper bounds; the search for the infinite ones looked as far as `tried`."""
     values = np.asarray(values, dtype=float)
     looked = None if tried is None else np.where(np.isinf(values), tried, 0.0)
-    return Distances(values, values > 0, Bound.UPPER, Norm.L2, tried=looked)
+    return Distances(values, values > 0, "upper", "l2", tried=looked)
 
 
 def halves(values):
-    """The first 200 samples are F, all others M."""
+    """Return the partition in which the first 200 samples are F and all others M."""
     return Partition.by("sex", np.where(np.arange(len(values)) < 200, "F", "M"))
 
 
-UNREACHED = np.append(gap(), np.inf)
+def audited(values, tried=None, chosen=QUICK):
+    return audit(upper(values, tried), halves(values), chosen)
+
+
+def verdicts(result):
+    return [row.verdict for row in result]
+
+
+RNG = np.random.default_rng(0)
+GAP = np.concatenate([RNG.gamma(6, 0.8 / 6, 200), RNG.gamma(6, 1 / 6, 200)])  # the first group is 20 % less robust
+UNREACHED = np.append(GAP, np.inf)
 
 
 def test_one_short_search_makes_groups_not_comparable_instead_of_equal():
-    values = gap()
-    assert [row.verdict for row in audit(upper(values), halves(values), QUICK)] == [LESS_ROBUST, MORE_ROBUST]
-    result = audit(upper(UNREACHED, tried=0.05), halves(UNREACHED), QUICK)
+    assert verdicts(audited(GAP)) == [LESS_ROBUST, MORE_ROBUST]
+    result = audited(UNREACHED, tried=0.05)
     for row in result:
         assert row.verdict == NOT_COMPARABLE
         assert not row.sigma.is_defined
@@ -55,10 +56,7 @@ def test_one_short_search_makes_groups_not_comparable_instead_of_equal():
             assert words in result.finding(row)
     assert NO_DIFFERENCE not in str(result)
     assert AuditResult.from_json(result.to_json()).to_json() == result.to_json()
-
-
-def test_nothing_that_compares_groups_is_stated_of_the_partition_as_a_whole():
-    overall = audit(upper(UNREACHED, tried=0.05), halves(UNREACHED), QUICK).overall
+    overall = result.overall
     for estimate in (overall.variance, overall.relative_variance, overall.largest_gap, overall.worst_robustness):
         assert not estimate.is_defined
         assert "cap" in estimate.reason
@@ -67,30 +65,26 @@ def test_nothing_that_compares_groups_is_stated_of_the_partition_as_a_whole():
 
 
 def test_the_remedy_names_a_radius_that_is_far_enough():
-    cut = audit(upper(UNREACHED, tried=0.05), halves(UNREACHED), QUICK)
-    finding = cut.finding(cut["F"])
-    enough = float(finding.split("Search as far as ")[1].split(" ")[0])
-    result = audit(upper(UNREACHED, tried=1.001 * enough), halves(UNREACHED), QUICK)
-    assert [row.verdict for row in result] == [LESS_ROBUST, MORE_ROBUST]
+    cut = audited(UNREACHED, tried=0.05)
+    enough = float(cut.finding(cut["F"]).split("Search as far as ")[1].split(" ")[0])
+    result = audited(UNREACHED, tried=1.001 * enough)
+    assert verdicts(result) == [LESS_ROBUST, MORE_ROBUST]
     assert result.warnings[0].startswith("The distances are upper bounds")
-    short = audit(upper(UNREACHED, tried=0.99 * enough), halves(UNREACHED), QUICK)
-    assert NOT_COMPARABLE in [row.verdict for row in short]
+    assert NOT_COMPARABLE in verdicts(audited(UNREACHED, tried=0.99 * enough))
 
 
-def test_a_radius_that_was_asked_for_is_the_users_choice_and_its_cut_is_counted():
-    plan = AuditSettings(resamples=400, up_to=0.5)
-    for values in (gap(), UNREACHED):
-        result = audit(upper(values, tried=0.05), halves(values), plan)
-        assert NOT_COMPARABLE not in [row.verdict for row in result]
-        assert "of 400 finite distances above 0 (" in result.cap_reason
-        assert "lie beyond 0.5" in result.cap_reason
+@pytest.mark.parametrize("values", [GAP, UNREACHED], ids=["all reached", "one unreached"])
+def test_a_radius_that_was_asked_for_is_the_users_choice_and_its_cut_is_counted(values):
+    result = audited(values, tried=0.05, chosen=AuditSettings(resamples=400, up_to=0.5))
+    assert NOT_COMPARABLE not in verdicts(result)
+    assert "of 400 finite distances above 0 (" in result.cap_reason
+    assert "lie beyond 0.5" in result.cap_reason
 
 
 def test_misclassified_samples_do_not_hide_a_cap_that_makes_all_others_equal():
     values = np.where(np.arange(401) % 8 == 0, UNREACHED, 0.0)  # 12 % are correct
-    cut = (values > 0.05) & np.isfinite(values)
-    assert cut.mean() < 0.2
-    assert {r.verdict for r in audit(upper(values, tried=0.05), halves(values), QUICK)} == {NOT_COMPARABLE}
+    assert ((values > 0.05) & np.isfinite(values)).mean() < 0.2
+    assert set(verdicts(audited(values, tried=0.05))) == {NOT_COMPARABLE}
 
 
 def test_a_small_group_whose_distances_are_all_cut_is_not_compared_and_the_others_are():
@@ -98,46 +92,40 @@ def test_a_small_group_whose_distances_are_all_cut_is_not_compared_and_the_other
     values = np.concatenate([rng.gamma(6, 0.1, 300), rng.gamma(6, 0.15, 300), rng.gamma(60, 0.1, 40), [np.inf]])
     partition = Partition("g", ["near", "mid", "far"], np.repeat([0, 1, 2, 1], [300, 300, 40, 1]))
     result = audit(upper(values, tried=2.5), partition, QUICK)
-    assert [row.verdict for row in result] == [LESS_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE]
+    assert verdicts(result) == [LESS_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE]
     assert "1 of 3 groups cannot be compared" in result.warnings[0]
     assert not result.overall.largest_gap.is_defined
     assert not math.isnan(result.overall.p_equal)
 
 
-def test_a_cap_that_cuts_a_fifth_or_less_leaves_the_verdict():
-    values = np.append(np.tile(np.linspace(0.1, 1.0, 10), 40), np.inf)
-    for tried, expected in ((0.8, {NO_DIFFERENCE}), (0.79, {NOT_COMPARABLE})):  # cuts 2 and 3 of 10 values
-        assert {row.verdict for row in audit(upper(values, tried), halves(values), QUICK)} == expected
+@pytest.mark.parametrize(("tried", "verdict"), [(0.8, NO_DIFFERENCE), (0.79, NOT_COMPARABLE)])
+def test_a_cap_that_cuts_a_fifth_or_less_leaves_the_verdict(tried, verdict):
+    values = np.append(np.tile(np.linspace(0.1, 1.0, 10), 40), np.inf)  # 2 or 3 of 10 values are cut
+    assert set(verdicts(audited(values, tried))) == {verdict}
 
 
 def test_a_single_group_has_no_rest_and_no_verdict_either_way():
     result = audit(upper(UNREACHED, tried=0.05), Partition.by("all", ["all"] * 401), QUICK)
-    assert result["all"].verdict == NOT_COMPARABLE
+    assert verdicts(result) == [NOT_COMPARABLE]
 
 
 def test_the_cap_is_printed_and_named_in_every_verdict():
-    values = gap()
-    uncapped = audit(upper(values), halves(values), QUICK)
+    uncapped = audited(GAP)
     assert "radius" not in str(uncapped)
     assert set(uncapped.to_frame()["up_to"]) == {math.inf}
-    for result in (
-        audit(upper(UNREACHED), halves(UNREACHED), QUICK),
-        audit(upper(values), halves(values), AuditSettings(resamples=400, up_to=1.5)),
-    ):
+    for result in (audited(UNREACHED), audited(GAP, chosen=AuditSettings(resamples=400, up_to=1.5))):
         radius = f"up to a radius of {result.up_to:.4g}"
-        header, *_ = str(result).splitlines()
-        assert radius in header
+        assert radius in str(result).splitlines()[0]
         assert all(radius in result.finding(row) for row in result)
         assert set(result.to_frame()["up_to"]) == {result.up_to}
 
 
 def test_a_comparison_of_models_is_withheld_in_the_same_way():
-    before, after = gap(), 1.2 * gap()
-    change = compare(upper(before), upper(after), halves(before), QUICK)
-    assert [row.verdict for row in change] == [MORE_ROBUST] * 2
+    change = compare(upper(GAP), upper(1.2 * GAP), halves(GAP), QUICK)
+    assert verdicts(change) == [MORE_ROBUST] * 2
     assert "radius" not in str(change)
-    short = np.append(after, np.inf), np.append(before, 1.0)
-    for pair in ((upper(short[1]), upper(short[0], 0.05)), (upper(short[0], 0.05), upper(short[1]))):
+    capped, reached = upper(np.append(1.2 * GAP, np.inf), 0.05), upper(np.append(GAP, 1.0))
+    for pair in ((reached, capped), (capped, reached)):
         found = compare(*pair, halves(UNREACHED), QUICK)
         for row in found:
             assert row.verdict == NOT_COMPARABLE
@@ -148,17 +136,12 @@ def test_a_comparison_of_models_is_withheld_in_the_same_way():
         assert "up to a radius of 0.05" in str(found)
         assert "cannot be compared" in found.warnings[0]
         found.to_json()
-    asked = compare(upper(short[1]), upper(short[0], 0.05), halves(UNREACHED), AuditSettings(resamples=400, up_to=2.0))
-    assert [row.verdict for row in asked] == [MORE_ROBUST] * 2
-    assert all("up to a radius of 2" in asked.finding(row) for row in asked)
-    assert set(asked.to_frame()["up_to"]) == {2.0}
-
-
-def test_a_comparison_capped_by_the_nearer_model_says_that_nobody_knows_how_far_was_searched():
-    before, after = np.append(gap(), 1.0), np.append(0.3 * gap(), np.inf)
-    found = compare(upper(before), upper(after), halves(UNREACHED), QUICK)
-    assert {row.verdict for row in found} == {NOT_COMPARABLE}
-    assert "nothing says how far the search for them looked" in found.finding(found["F"])
+    chosen = compare(reached, capped, halves(UNREACHED), AuditSettings(resamples=400, up_to=2.0))
+    assert verdicts(chosen) == [MORE_ROBUST] * 2
+    assert all("up to a radius of 2" in chosen.finding(row) for row in chosen)
+    nearer = compare(reached, upper(np.append(0.3 * GAP, np.inf)), halves(UNREACHED), QUICK)
+    assert set(verdicts(nearer)) == {NOT_COMPARABLE}
+    assert "nothing says how far the search for them looked" in nearer.finding(nearer["F"])
 
 
 def test_power_promises_nothing_where_nothing_could_be_compared():

@@ -1,8 +1,9 @@
-"""A mean from few expensive and many cheap distances: right whatever the cheap ones are, and short if they are good."""
+"""Means from few expensive and many cheap distances are right for all cheap ones, and precise for good ones."""
 
 import importlib.util
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,15 +13,14 @@ from scipy import stats
 
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.errors import InputError
-from fairmargin.inference.allocation import Errors, allocate
-from fairmargin.inference.control_variate import Pool, chances, control_variate_means, sizes_by
-from fairmargin.inference.log_contrast import log_contrast
-from fairmargin.inference.prediction import cross_predictions
-from fairmargin.inference.rounds import REFERENCE, Question, to_precision
+from fairmargin.inference.precision.allocation import Errors, allocate
+from fairmargin.inference.precision.control_variate import Pool, chances, control_variate_means, sizes_by
+from fairmargin.inference.precision.log_contrast import log_contrast
+from fairmargin.inference.precision.prediction import cross_predictions
+from fairmargin.inference.precision.rounds import REFERENCE, PrecisionTarget, to_precision
 from tests.peers import peer
 
-KINDS = {  # what the reference finds of n correct samples, and what the cheap estimator makes of it; the true mean
+KINDS = {  # reference distances of n correct samples, their cheap distances, and the true mean
     "good": (lambda rng, n: rng.gamma(2, 0.5, n), lambda rng, r: r * rng.lognormal(0, 0.25, len(r)), 1.0),
     "useless": (lambda rng, n: rng.gamma(1.5, 0.5, n), lambda rng, r: rng.gamma(1, 1, len(r)), 0.75),
     "bent": (lambda rng, n: rng.gamma(1.5, 0.5, n), lambda rng, r: r**2 * rng.lognormal(0, 0.3, len(r)), 0.75),
@@ -29,7 +29,7 @@ ACCURACY = 0.9
 
 
 def _normal_interval(mean, error, alpha, alternative):
-    """statsmodels' interval of that name, for two sides."""
+    """Return the two-sided interval of statsmodels' function of this name."""
     assert alternative == "two-sided"
     reach = stats.norm.ppf(1 - alpha / 2) * error
     return mean - reach, mean + reach
@@ -51,7 +51,7 @@ STUBS = {
 
 
 def draw(rng, kind, samples):
-    """Correct or not, the reference's distance, the cheap one's."""
+    """Return which samples are correct, their reference distances, and their cheap distances."""
     make, cheapen, _ = KINDS[kind]
     correct = rng.random(samples) < ACCURACY
     r = make(rng, samples)
@@ -59,14 +59,12 @@ def draw(rng, kind, samples):
 
 
 def pools(rng, kind, groups, samples, few, by_size):
-    """Many groups of one kind, of which `few` correct samples are measured by the reference; and their own means."""
+    """Return many groups of one kind, in which the reference measured `few` correct samples, and their true means."""
     correct, r, c = draw(rng, kind, groups * samples)
     group = np.repeat(np.arange(groups), samples)
     chance, known, size = np.ones(len(r)), np.full(len(r), np.nan), np.ones(len(r))
     for g in range(groups):
-        own = np.flatnonzero((group == g) & correct) if groups < 50 else g * samples + np.flatnonzero(
-            correct[g * samples : (g + 1) * samples]
-        )  # fmt: skip
+        own = g * samples + np.flatnonzero(correct[g * samples : (g + 1) * samples])
         size[own] = sizes_by(c[own]) if by_size else 1.0
         chance[own] = chances(size[own], few)
         place = (rng.permutation(len(own)) + 0.5) / len(own)
@@ -90,23 +88,17 @@ def test_intervals_cover_for_the_population_and_for_these_samples(kind, few, by_
         assert 0.93 <= covered(control_variate_means(pool, finite=finite), truth) <= 0.99
 
 
-def test_a_useful_cheap_estimator_shortens_and_a_useless_one_does_not_mislead():
+def test_a_good_cheap_estimator_and_a_draw_by_size_shorten_and_a_useless_one_does_not_mislead():
     rng = np.random.default_rng(2)
-    good, useless = (
-        control_variate_means(pools(rng, k, 200, 1000, 50, False)[0], finite=True) for k in ("good", "useless")
+    good, useless, sized = (
+        control_variate_means(pools(rng, kind, 200, 1000, 50, by_size)[0], finite=True)
+        for kind, by_size in (("good", False), ("useless", False), ("good", True))
     )
     assert np.median(good.correlation) > 0.85
     assert np.median(good.error2 / (good.spread2 / 50)) < 0.35
     assert abs(useless.mean.mean() / (ACCURACY * 0.75) - 1) < 0.01
     assert np.median(useless.error2 / (useless.spread2 / 50)) < 1.1
-
-
-def test_drawing_by_size_pays_where_what_is_left_grows_with_the_distance():
-    rng = np.random.default_rng(3)
-    equal, sized = (
-        control_variate_means(pools(rng, "good", 200, 1000, 50, by)[0], finite=True) for by in (False, True)
-    )
-    assert sized.error2.mean() < 0.8 * equal.error2.mean()
+    assert sized.error2.mean() < 0.8 * good.error2.mean()
 
 
 def test_with_the_reference_everywhere_it_is_the_plain_mean():
@@ -119,13 +111,9 @@ def test_with_the_reference_everywhere_it_is_the_plain_mean():
 def test_infinite_cheap_distances_are_taken_for_the_largest_seen():
     pool, own = pools(np.random.default_rng(5), "good", 1, 2000, 200, False)
     cheap = np.where(pool.correct & (np.arange(2000) % 50 == 0), np.inf, pool.cheap)
-    found = control_variate_means(Pool(pool.group, pool.sizes, pool.correct, cheap, *_rest(pool)), finite=True)
+    found = control_variate_means(replace(pool, cheap=cheap), finite=True)
     assert abs(found.mean[0] - own[0]) < 4 * np.sqrt(found.error2[0])
     assert np.isfinite(found.error2).all()
-
-
-def _rest(pool):
-    return pool.reference, pool.chance, pool.size
 
 
 def test_a_prediction_never_depends_on_the_samples_own_reference():
@@ -162,7 +150,7 @@ def test_chances_add_up_and_grow_with_the_size(size, count, least):
 
 def test_plain_means_agree_with_ppi_python(monkeypatch):
     missing = {name for name in STUBS if "." not in name and importlib.util.find_spec(name) is None}
-    for name, parts in STUBS.items():  # what it imports for other purposes than the mean
+    for name, parts in STUBS.items():  # packages that ppi_py imports for other purposes than the mean
         if name.partition(".")[0] in missing:
             stub = types.ModuleType(name)
             vars(stub).update(parts)
@@ -178,8 +166,7 @@ def test_plain_means_agree_with_ppi_python(monkeypatch):
     )  # fmt: skip
     found = control_variate_means(pool, finite=False)
     predicted = cross_predictions(cheap, pool.reference, np.ones(4000), pool.group, pool.correct)
-    # Theirs averages predictions over the unlabelled samples, ours over all: with this λ both are one estimate. (Their
-    # own choice of λ is another estimate of the same slope, from the spread of all samples.)
+    # ppi_py averages predictions over the unlabelled samples, this package over all; with this λ both are equal.
     given = predicted[known], predicted[~known]
     theirs = float(np.squeeze(ppi.ppi_mean_pointestimate(r[known], *given, lam=0.9)))
     low, high = map(float, map(np.squeeze, ppi.ppi_mean_ci(r[known], *given, alpha=0.05, lam=0.9)))
@@ -218,24 +205,24 @@ def test_more_precision_asks_for_more_and_a_cheaper_estimator_for_a_larger_pool(
     assert (plan(0.001, 3.0).pool == sizes).all()
 
 
-def asked(kinds, samples, seed, question, log=None):
-    """An audit to a precision of made-up groups, and their true means."""
+def audited(kinds, samples, seed, target, log=None):
+    """Audit simulated groups to a precision; append each call of an estimator to `log`."""
     rng = np.random.default_rng(seed)
     parts = [draw(rng, kind, samples) for kind in kinds]
     correct, r, c = (np.concatenate(column) for column in zip(*parts, strict=True))
     cheap = [c, np.where(correct, rng.gamma(2, 1, len(r)), 0.0)]
 
-    def ask(which, rows):
+    def measure(which, rows):
         if log is not None:
             log.append((which, rows))
         values = r if which == REFERENCE else cheap[which]
         return Distances(values[rows], correct[rows], "upper" if which == REFERENCE else "neither", "l2")
 
     partition = Partition("kind", list(map(str, range(len(kinds)))), np.repeat(np.arange(len(kinds)), samples))
-    return to_precision(ask, partition, rng.integers(0, 2**63, len(r)).astype(np.uint64), question)
+    return to_precision(measure, partition, rng.integers(0, 2**63, len(r)).astype(np.uint64), target)
 
 
-ASKED = Question(precision=0.2, confidence=0.95, finite=False, pilot=30, up_to=np.inf, costs=(3.0, 100.0))
+TARGET = PrecisionTarget(precision=0.2, confidence=0.95, finite=False, pilot=30, up_to=np.inf, costs=(3.0, 100.0))
 
 
 def test_the_whole_procedure_covers_although_a_pilot_planned_it():
@@ -244,7 +231,7 @@ def test_the_whole_procedure_covers_although_a_pilot_planned_it():
     rest = (truth.sum() - truth) / 2
     hits, met = [], []
     for seed in range(80):
-        found = asked(kinds, 1000, seed, ASKED).contrast
+        found = audited(kinds, 1000, seed, TARGET).contrast
         hits.append((found.sigma_low <= truth / rest - 1) & (truth / rest - 1 <= found.sigma_high))
         met.append(found.half_width <= 0.2)
     assert 0.91 <= np.mean(hits) <= 0.985
@@ -253,31 +240,31 @@ def test_the_whole_procedure_covers_although_a_pilot_planned_it():
 
 def test_it_measures_no_sample_twice_and_keeps_the_pilot():
     log = []
-    answer = asked(("good", "bent"), 1000, 0, ASKED, log)
+    answer = audited(("good", "bent"), 1000, 0, TARGET, log)
     for which in (0, REFERENCE):
         rows = np.concatenate([rows for w, rows in log if w == which])
         assert len(rows) == len(np.unique(rows))
-    assert answer.asked[-1] == sum(len(rows) for w, rows in log if w == REFERENCE) >= answer.means.measured.sum()
+    assert answer.counts[-1] == sum(len(rows) for w, rows in log if w == REFERENCE) >= answer.means.measured.sum()
 
 
 def test_the_pilot_prefers_the_cheap_estimator_that_pays_and_none_where_none_does():
-    costs = ASKED.costs
-    several = Question(0.1, 0.95, False, 30, np.inf, (costs[0], 3.0, costs[1]))
-    assert asked(("good", "good"), 3000, 1, several).cheap == 0
-    dear = Question(0.1, 0.95, False, 30, np.inf, (90.0, 90.0, 100.0))
-    assert asked(("good", "useless"), 3000, 1, dear).cheap is None
+    costs = TARGET.costs
+    several = PrecisionTarget(0.1, 0.95, False, 30, np.inf, (costs[0], 3.0, costs[1]))
+    assert audited(("good", "good"), 3000, 1, several).cheap == 0
+    expensive = PrecisionTarget(0.1, 0.95, False, 30, np.inf, (90.0, 90.0, 100.0))
+    assert audited(("good", "useless"), 3000, 1, expensive).cheap is None
 
 
 def test_a_precision_beyond_the_samples_takes_all_and_says_what_was_reached():
-    answer = asked(("good", "bent"), 200, 2, Question(0.01, 0.95, True, 30, np.inf, (3.0, 100.0)))
+    answer = audited(("good", "bent"), 200, 2, PrecisionTarget(0.01, 0.95, True, 30, np.inf, (3.0, 100.0)))
     assert (answer.contrast.half_width < 0.02).all()
     assert answer.means.measured.sum() > 0.8 * ACCURACY * 400
-    population = asked(("good", "bent"), 200, 2, Question(0.01, 0.95, False, 30, np.inf, (3.0, 100.0)))
+    population = audited(("good", "bent"), 200, 2, PrecisionTarget(0.01, 0.95, False, 30, np.inf, (3.0, 100.0)))
     assert (population.contrast.half_width > 0.05).all()
 
 
 def test_unreached_references_are_capped_the_same_for_all_groups():
-    def ask(which, rows):
+    def measure(which, rows):
         values = 1.0 + rows % 7 / 7
         values = np.where((rows % 10 == 0) & (which == REFERENCE), np.inf, values)
         return Distances(
@@ -285,12 +272,7 @@ def test_unreached_references_are_capped_the_same_for_all_groups():
         )
 
     partition = Partition.by("half", ["a", "b"] * 200)
-    answer = to_precision(ask, partition, np.random.default_rng(0).integers(0, 2**63, 400).astype(np.uint64), ASKED)
+    keys = np.random.default_rng(0).integers(0, 2**63, 400).astype(np.uint64)
+    answer = to_precision(measure, partition, keys, TARGET)
     assert answer.up_to == pytest.approx(1 + 6 / 7)
     assert "no finite distance" in answer.cap_reason
-
-    def never(which, rows):
-        return Distances(np.full(len(rows), np.inf), np.ones(len(rows), dtype=bool), "upper", "l2")
-
-    with pytest.raises(InputError, match="no finite distance"):
-        to_precision(never, partition, np.arange(400, dtype=np.uint64), ASKED)

@@ -18,18 +18,18 @@ FREEDOM = np.array([0.7, 1.0, 2.5, 30.0, 4_000.0, np.inf, np.nan])
 
 
 @pytest.mark.parametrize("probability", [0.0, 1e-9, 0.025, 0.5, 0.975, 0.9999])
-def test_quantiles_of_students_t_are_scipys_to_the_last_bit(probability: float) -> None:
+def test_quantiles_of_students_t_are_scipys_to_the_last_bit(probability):
     np.testing.assert_array_equal(student_quantile(probability, FREEDOM), stats.t.ppf(probability, FREEDOM))
 
 
 @pytest.mark.parametrize("t", [0.0, 0.3, 2.0, 50.0, np.inf, np.nan])
-def test_tails_of_students_t_are_scipys_to_the_last_bit(t: float) -> None:
+def test_tails_of_students_t_are_scipys_to_the_last_bit(t):
     np.testing.assert_array_equal(student_tail(np.full(7, t), FREEDOM), stats.t.sf(t, FREEDOM))
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 @pytest.mark.parametrize(("hits", "size"), [(1, 2), (3, 10), (2.5, 7.25), (900, 1_000)])
-def test_quantiles_of_beta_and_normal_are_scipys(hits: float, size: float, confidence: float) -> None:
+def test_quantiles_of_beta_and_normal_are_scipys(hits, size, confidence):
     assert beta_quantile(confidence, hits, size - hits + 1) == stats.beta.ppf(confidence, hits, size - hits + 1)
     assert normal_quantile(confidence) == stats.norm.ppf(confidence)
 
@@ -37,12 +37,12 @@ def test_quantiles_of_beta_and_normal_are_scipys(hits: float, size: float, confi
 @pytest.mark.parametrize("probability", [0.5, 0.9, 0.95, 0.999])
 @pytest.mark.parametrize("share", [0.0, 1e-4, 0.01, 0.3, 1.0])
 @pytest.mark.parametrize("size", [1, 7, 100, 5_000])
-def test_quantiles_of_counts_are_scipys(probability: float, share: float, size: int) -> None:
+def test_quantiles_of_counts_are_scipys(probability, share, size):
     assert binomial_quantile(probability, size, share) == stats.binom.ppf(probability, size, share)
 
 
 @pytest.mark.parametrize(("population", "successes", "draws"), [(10, 4, 3), (50, 50, 20), (5_000, 700, 900), (9, 0, 4)])
-def test_tails_of_draws_without_replacement_are_scipys(population: int, successes: int, draws: int) -> None:
+def test_tails_of_draws_without_replacement_are_scipys(population, successes, draws):
     drawn = stats.hypergeom(population, successes, draws)
     for ones in range(max(0, draws + successes - population), min(draws, successes) + 1):
         expected = drawn.cdf(ones), drawn.sf(ones - 1)
@@ -50,6 +50,6 @@ def test_tails_of_draws_without_replacement_are_scipys(population: int, successe
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.75, 0.95, 0.999])
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 10, 39, 140, 141, 1_000, 60_000])
-def test_quantiles_of_kolmogorovs_statistic_are_scipys(probability: float, size: int) -> None:
-    assert kolmogorov_quantile(probability, size) == pytest.approx(stats.kstwo.ppf(probability, size), rel=1e-8)
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 10, 39, 140, 141, 1_000, 10_000])
+def test_quantiles_of_kolmogorovs_statistic_are_scipys(probability, size):
+    assert kolmogorov_quantile(probability, size) == pytest.approx(stats.kstwo.ppf(probability, size), rel=1e-11)

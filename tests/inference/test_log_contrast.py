@@ -1,16 +1,17 @@
-"""p-values of groups to a precision: they agree with the intervals, and are rarely small where nothing differs."""
+"""p-values of audits to a precision agree with the intervals, and are rarely small if groups do not differ."""
 
 import math
 
 import numpy as np
+import pytest
 
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.inference.log_contrast import log_contrast
 from fairmargin.inference.permutation import holm, hypotheses
-from fairmargin.inference.rounds import REFERENCE, Question, to_precision
+from fairmargin.inference.precision.log_contrast import log_contrast
+from fairmargin.inference.precision.rounds import REFERENCE, PrecisionTarget, to_precision
 
 
 def test_p_is_below_alpha_exactly_where_the_interval_excludes_0():
@@ -24,40 +25,31 @@ def test_p_is_below_alpha_exactly_where_the_interval_excludes_0():
         np.testing.assert_array_equal(found.p < 0.1, excludes)
 
 
-def test_what_is_known_without_error_differs_surely_or_not_at_all():
-    found = log_contrast(
-        np.array([1.0, 1.0, 2.0]),
-        np.zeros(3),
-        np.zeros(3),
-        np.full(3, np.inf),
-        np.array([50, 50, 50]),
-        finite=True,
-        confidence=0.95,
-    )
-    assert found.p.tolist() == [0.0, 0.0, 0.0]
-    nothing, sizes = np.zeros(2), np.array([50, 50])
-    same = log_contrast(np.ones(2), nothing, nothing, nothing + np.inf, sizes, finite=True, confidence=0.95)
-    assert same.p.tolist() == [1.0, 1.0]
+@pytest.mark.parametrize(("means", "p"), [([1.0, 1.0, 2.0], 0.0), ([1.0, 1.0, 1.0], 1.0)])
+def test_means_without_errors_differ_certainly_or_not_at_all(means, p):
+    zero, sizes = np.zeros(3), np.array([50, 50, 50])
+    found = log_contrast(np.array(means), zero, zero, zero + np.inf, sizes, finite=True, confidence=0.95)
+    assert found.p.tolist() == [p] * 3
 
 
 def test_where_nothing_differs_a_false_verdict_is_rare():
-    """Of 120 audits of four equal groups one expects 6 with any verdict at all; more than 13 is beyond chance."""
+    """Of 120 audits of four equal groups, 6 are expected to have a verdict; more than 13 are hardly chance."""
     false = sum(_smallest(seed) < 0.05 for seed in range(120))
     assert 1 <= false <= 13
 
 
 def _smallest(seed: int) -> float:
-    """The smallest corrected p of an audit in which all groups come from one distribution."""
+    """Return the smallest corrected p of an audit in which all groups come from one distribution."""
     rng, sizes = np.random.default_rng(seed), [400, 150, 60, 300]
     count = sum(sizes)
     correct, cheap = rng.random(count) < 0.85, rng.gamma(2, 1, count)
-    dear = cheap * np.exp(0.3 * rng.normal(size=count))
-    values = {REFERENCE: dear * correct, 0: cheap * correct}
+    expensive = cheap * np.exp(0.3 * rng.normal(size=count))
+    values = {REFERENCE: expensive * correct, 0: cheap * correct}
 
-    def ask(which, rows):
+    def measure(which, rows):
         return Distances(values[which][rows], correct[rows], Bound.UPPER, Norm.L2)
 
     groups = Partition.by("group", np.repeat(list("abcd"), sizes))
     keys = rng.integers(0, 2**63, count).astype(np.uint64)
-    p = to_precision(ask, groups, keys, Question(0.2, 0.95, False, 30, math.inf, (1.0, 40.0))).contrast.p
+    p = to_precision(measure, groups, keys, PrecisionTarget(0.2, 0.95, False, 30, math.inf, (1.0, 40.0))).contrast.p
     return float(holm(p, hypotheses(np.isfinite(p))).min())

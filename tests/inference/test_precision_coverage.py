@@ -1,4 +1,4 @@
-"""Audits to a precision of groups with far samples: do the intervals hold the truth, and does `met` mean something?"""
+"""The coverage of intervals of audits to a precision, also of groups with far samples, is as documented."""
 
 import math
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairmargin.inference.control_variate import SAMPLES
+from fairmargin.inference.precision.control_variate import SAMPLES
 from tests.inference.precision_scenarios import BLIND, FAR, ORDINARY, SEES, Scenario, tried
 
 AUDITS, FEW = 500, 40
 
 
-# docs/inference.md publishes its figure: 89.3 % of the intervals that are reported as precise as asked.
+# Published in docs/inference.md: 89.3 % of the intervals that are reported as precise as requested.
 KNOWN_TO_COVER_LESS_WHERE_MET = {"33 times as far, in one of two groups"}
 
 
@@ -46,7 +46,7 @@ def test_forty_audits_of_groups_with_far_samples_cover_about_as_often_as_they_sa
 
 @pytest.mark.parametrize("seed", [4, 18, 25])
 def test_no_audit_ends_with_groups_that_are_not_precise_and_samples_that_would_help(seed: int) -> None:
-    """The first plan asked for the pilot alone; with nothing new measured, the second plan was the first."""
+    """Go on also if the first plan adds nothing to the pilot, so that the next plan is equal."""
     answer, _ = Scenario((150,) * 10, SEES, times=1.0, precision=0.1, finite=True).draw(seed)
     assert answer.met.all()
     assert (answer.contrast.half_width <= 0.1).all()
@@ -57,7 +57,7 @@ def test_rounds_go_on_until_the_precision_is_met_or_all_samples_are_measured() -
         scenario = Scenario((400, 400, 4_000), BLIND, times=10.0, precision=0.12)
         answer, _ = scenario.draw(seed)
         looked_at = answer.means.measured / answer.means.share / scenario.sizes
-        assert (answer.met | (looked_at > 0.9)).all()  # the last ones would not shorten the interval by 1 %
+        assert (answer.met | (looked_at > 0.9)).all()  # the remaining samples would not shorten the interval by 1 %
 
 
 def test_no_group_is_precise_from_fewer_samples_than_show_a_far_one() -> None:

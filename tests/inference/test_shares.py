@@ -13,30 +13,24 @@ law = settings(max_examples=60, deadline=None, derandomize=True)
 
 @law
 @given(st.integers(1, 500), st.data(), st.floats(0.5, 0.999))
-def test_the_interval_of_a_share_is_scipys_exact_one(size: int, data: st.DataObject, confidence: float) -> None:
-    hits = data.draw(st.integers(0, size))
+def test_the_interval_of_a_share_is_scipys_exact_one(size, data, confidence):
+    hits = data.draw(st.sampled_from([0, size]) | st.integers(0, size))
     expected = stats.binomtest(hits, size).proportion_ci(confidence, method="exact")
     assert binomial_interval(hits, size, confidence) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.99])
 @pytest.mark.parametrize("size", [5, 30, 200])
-def test_the_interval_of_a_share_covers_at_least_as_often_as_it_says(share: float, size: int) -> None:
+def test_the_interval_of_a_share_covers_at_least_as_often_as_it_says(share, size):
     hits = np.arange(size + 1)
     limits = np.array([binomial_interval(h, size, 0.95) for h in hits])
     inside = (limits[:, 0] <= share) & (share <= limits[:, 1])
     assert stats.binom.pmf(hits, size, share)[inside].sum() >= 0.95
 
 
-def test_all_or_nothing_reaches_the_end_exactly() -> None:
-    assert binomial_interval(0, 10, 0.95)[0] == 0.0
-    assert binomial_interval(10, 10, 0.95)[1] == 1.0
-    assert binomial_interval(0, 10, 0.95)[1] == pytest.approx(1 - 0.025 ** (1 / 10))
-
-
 @law
 @given(st.floats(0, 50), st.floats(0.01, 0.99))
-def test_fractional_counts_lie_between_whole_ones(more: float, share: float) -> None:
+def test_the_interval_of_a_fractional_count_contains_its_share_and_widens_with_fewer_samples(more, share):
     size = 3 + more
     low, high = binomial_interval(share * size, size, 0.95)
     assert 0 <= low <= share <= high <= 1
@@ -45,14 +39,8 @@ def test_fractional_counts_lie_between_whole_ones(more: float, share: float) -> 
     assert high <= wider_high
 
 
-@pytest.mark.parametrize("size", [5, 30, 200])
-def test_the_band_is_below_the_bound_of_dvoretzky_kiefer_wolfowitz_and_massart(size: int) -> None:
-    bound = math.sqrt(math.log(2 / 0.05) / (2 * size))
-    assert 0.9 * bound < kolmogorov_band(size, 0.95) <= bound
-
-
 @pytest.mark.parametrize("size", [5, 40])
-def test_the_band_holds_the_whole_true_curve_as_often_as_it_says(size: int) -> None:
+def test_the_band_holds_the_whole_true_curve_as_often_as_it_says(size):
     draws = np.sort(np.random.default_rng(0).random((4_000, size)), axis=1)
     steps = np.arange(size + 1) / size
     farthest = np.maximum(np.abs(steps[1:] - draws), np.abs(draws - steps[:-1])).max(axis=1)
@@ -60,7 +48,7 @@ def test_the_band_holds_the_whole_true_curve_as_often_as_it_says(size: int) -> N
     assert abs(covered - 0.95) < 3 * math.sqrt(0.95 * 0.05 / 4_000)
 
 
-def test_the_band_is_conservative_where_many_samples_lie_at_zero() -> None:
+def test_the_band_is_conservative_where_many_samples_lie_at_zero():
     size, atom = 40, 0.5
     uniform = np.random.default_rng(1).random((2_000, size))
     values = np.sort(np.maximum(uniform - atom, 0.0), axis=1)
@@ -70,28 +58,15 @@ def test_the_band_is_conservative_where_many_samples_lie_at_zero() -> None:
     assert (farthest <= kolmogorov_band(size, 0.95)).mean() > 0.95
 
 
-@pytest.mark.parametrize("size", [0.5, 1, 1.9])
-def test_a_band_of_hardly_any_sample_says_next_to_nothing(size: float) -> None:
-    assert 0.9 < kolmogorov_band(size, 0.95) <= 1.0
-
-
-def test_a_fraction_of_a_sample_does_not_make_the_band_narrower() -> None:
+def test_a_fraction_of_a_sample_does_not_make_the_band_narrower():
     assert kolmogorov_band(10.9, 0.95) == kolmogorov_band(10, 0.95)
+    assert 0.9 < kolmogorov_band(1.9, 0.95) == kolmogorov_band(0.5, 0.95) <= 1.0
 
 
 @law
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=30))
-def test_effective_size_lies_between_one_and_the_number_of_clusters(sizes: list[int]) -> None:
-    effective = effective_size(np.array(sizes, dtype=float))
-    assert 1 - 1e-12 <= effective <= len(sizes) + 1e-9
-
-
-def test_copies_add_nothing_to_the_effective_size() -> None:
-    assert effective_size(np.ones(7)) == 7
-    assert effective_size(np.full(7, 5.0)) == 7
-
-
-def test_the_effective_size_is_that_of_a_mean_over_copies() -> None:
-    samples = np.array([1.0, 2.0, 5.0])
+def test_the_effective_size_is_that_of_a_mean_over_copies(sizes):
+    samples = np.array(sizes, dtype=float)
     weights = samples / samples.sum()  # a mean over copies is Σ w x, with variance Σ w² σ²
     assert effective_size(samples) == pytest.approx(1 / (weights**2).sum())
+    assert effective_size(samples) <= len(sizes) + 1e-9

@@ -1,4 +1,4 @@
-"""A model that knows the names of its features gets them in its own order, or not at all."""
+"""A model that knows the names of its features gets the columns of tables in its own order."""
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ PGD = fm.ATTACKS["pgd"](steps=3)
 
 
 class Frame:
-    """A frame as polars has it: columns by name, rows by slices, `select` instead of brackets."""
+    """A frame like that of polars: columns by name, rows by slices, `select` instead of brackets."""
 
     def __init__(self, table):
         self.table, self.columns, self.shape = table, list(table.columns), table.shape
@@ -50,8 +50,8 @@ def arrow_table(names):
 FRAMES = {"polars": lambda names: Frame(TABLE[names]), "pyarrow": arrow_table}
 
 
-def in_every_way(x, references=None):
-    """What every way of the Python interface finds, as plain values."""
+def uses_of(x, references=None):
+    """Return the uses of samples in the Python interface, by name; each returns plain values."""
     plan = fm.PrecisionPlan(precision=0.5, reference=fm.ESTIMATORS["plumb"](steps=12))
     model = as_classifier(MODEL)
     return {
@@ -66,22 +66,17 @@ def in_every_way(x, references=None):
     }
 
 
-@pytest.mark.parametrize("way", list(in_every_way(TABLE)))
-def test_columns_in_another_order_are_put_in_the_model_s_order(way):
-    given = in_every_way(TABLE[SHUFFLED], TABLE[SHUFFLED])[way]()
-    np.testing.assert_array_equal(given, in_every_way(TABLE.to_numpy(), TABLE.to_numpy())[way]())
+@pytest.mark.parametrize("use", list(uses_of(TABLE)))
+def test_columns_in_another_order_are_put_in_the_order_of_the_model(use):
+    given = uses_of(TABLE[SHUFFLED], TABLE[SHUFFLED])[use]()
+    np.testing.assert_array_equal(given, uses_of(TABLE.to_numpy(), TABLE.to_numpy())[use]())
 
 
-@pytest.mark.parametrize("way", ["predict", "measure", "search", "robust_accuracy"])
+@pytest.mark.parametrize("use", ["predict", "measure", "search", "robust_accuracy"])
 @pytest.mark.parametrize("kind", FRAMES)
-def test_frames_of_other_packages_are_put_in_the_model_s_order_too(kind, way):
-    given = in_every_way(FRAMES[kind](SHUFFLED), FRAMES[kind](SHUFFLED))[way]()
-    np.testing.assert_array_equal(given, in_every_way(TABLE.to_numpy(), TABLE.to_numpy())[way]())
-
-
-def test_as_many_are_right_as_scikit_learn_finds():
-    found = fm.measure(MODEL, TABLE[SHUFFLED], Y, EXACT)
-    assert found.correct.sum() == (MODEL.predict(TABLE) == Y).sum()
+def test_frames_of_other_packages_are_put_in_the_model_s_order_too(kind, use):
+    given = uses_of(FRAMES[kind](SHUFFLED), FRAMES[kind](SHUFFLED))[use]()
+    np.testing.assert_array_equal(given, uses_of(TABLE.to_numpy(), TABLE.to_numpy())[use]())
 
 
 @pytest.mark.parametrize(
@@ -94,20 +89,28 @@ def test_as_many_are_right_as_scikit_learn_finds():
         (lambda t: t.set_axis([("a", i) for i in range(4)], axis=1), r"Missing: age, income, hours, score\."),
     ],
 )
-@pytest.mark.parametrize("way", ["predict", "measure", "search", "robust_accuracy", "precision", "adequacy"])
-def test_other_columns_are_refused_by_name(change, words, way):
+@pytest.mark.parametrize("use", ["predict", "measure", "search", "robust_accuracy", "precision", "adequacy"])
+def test_other_columns_are_refused_by_name(change, words, use):
     with pytest.raises(InputError, match=words):
-        in_every_way(change(TABLE))[way]()
+        uses_of(change(TABLE))[use]()
+    if use == "search":
+        with pytest.raises(InputError, match=rf"`references`.*{words}"):
+            uses_of(TABLE, change(TABLE))[use]()
 
 
-def test_references_with_other_columns_are_refused_by_name():
-    with pytest.raises(InputError, match=r"`references`.*Missing: hours\."):
-        in_every_way(TABLE, TABLE.drop(columns="hours"))["search"]()
+def test_columns_are_taken_in_order_if_the_frame_or_the_model_has_no_names():
+    expected = MODEL.predict(TABLE).tolist()
+    assert as_classifier(MODEL).predict(pd.DataFrame(TABLE.to_numpy())).tolist() == expected
+    unnamed = as_classifier(make_pipeline(StandardScaler(), LogisticRegression()).fit(TABLE.to_numpy(), Y))
+    assert unnamed.predict(TABLE).tolist() == expected
 
 
-def test_a_frame_without_names_is_taken_as_an_array():
-    unnamed = pd.DataFrame(TABLE.to_numpy())
-    assert in_every_way(unnamed)["predict"]().tolist() == MODEL.predict(TABLE).tolist()
+def test_a_linear_classifier_may_have_names_even_of_equal_spelling():
+    model = LinearClassifier([[0.0, 0.0], [1.0, -1.0]], [0.0, 0.0], feature_names=("a", "b"))
+    assert model.predict(pd.DataFrame({"b": [0.0, 2.0], "a": [1.0, 1.0]})).tolist() == [1, 0]
+    model = LinearClassifier([[0.0, 0.0], [1.0, -1.0]], [0.0, 0.0], feature_names=("a=b", "a_b"))
+    with pytest.raises(InputError, match=r"Missing: a_b\."):  # one column is not two features
+        model.predict(pd.DataFrame({"a=b": [1.0, 2.0]}))
 
 
 def test_numbers_for_each_feature_and_columns_in_another_order_are_refused():
@@ -117,25 +120,8 @@ def test_numbers_for_each_feature_and_columns_in_another_order_are_refused():
     assert len(fm.measure(model, TABLE, Y, EXACT)) == 90
 
 
-def test_a_model_that_knows_no_names_takes_columns_as_they_come():
-    unnamed = as_classifier(MODEL.fit(TABLE.to_numpy(), Y))
-    MODEL.fit(TABLE, Y)
-    assert unnamed.predict(TABLE).tolist() == MODEL.predict(TABLE).tolist()
-
-
-def test_names_given_to_a_linear_classifier_count_as_well():
-    model = LinearClassifier([[0.0, 0.0], [1.0, -1.0]], [0.0, 0.0], feature_names=("a", "b"))
-    assert model.predict(pd.DataFrame({"b": [0.0, 2.0], "a": [1.0, 1.0]})).tolist() == [1, 0]
-
-
 def test_the_nearest_points_are_those_of_the_table_in_the_model_s_order():
     model, keys = as_classifier(MODEL), np.arange(90, dtype=np.uint64)
     np.testing.assert_array_equal(EXACT.closest(model, TABLE[SHUFFLED], Y), EXACT.closest(model, TABLE.to_numpy(), Y))
     found = EXACT(model, TABLE[SHUFFLED], Y, keys=keys).values
     np.testing.assert_array_equal(found, EXACT(model, TABLE.to_numpy(), Y, keys=keys).values)
-
-
-def test_one_column_is_not_taken_for_two_features_that_are_spelled_alike():
-    model = LinearClassifier([[0.0, 0.0], [1.0, -1.0]], [0.0, 0.0], feature_names=("a=b", "a_b"))
-    with pytest.raises(InputError, match=r"Missing: a_b\."):
-        model.predict(pd.DataFrame({"a=b": [1.0, 2.0]}))

@@ -24,6 +24,7 @@ from fairmargin.models.layers.tracing import layers_of
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.references import Referenced
+from tests.models.modules import then
 from tests.perturbation.networks import cnn
 
 IMAGE = (3, 8, 8)
@@ -45,7 +46,7 @@ def assert_gives_the_models_scores(module, shape, classes=4, tolerance=1e-5):
 
 
 def settled(module):
-    """With BatchNorm statistics other than 0 and 1."""
+    """Set BatchNorm statistics other than 0 and 1."""
     torch.manual_seed(1)
     for part in module.modules():
         if isinstance(part, (nn.BatchNorm1d, nn.BatchNorm2d)):
@@ -113,7 +114,7 @@ def test_the_steps_give_the_models_scores(name):
 
 
 @pytest.mark.parametrize("name", ["lenet5", "mnist_cnn", "resnet20"])
-def test_the_networks_of_the_papers_are_known(name):
+def test_the_networks_of_the_papers_can_be_read(name):
     torch.manual_seed(0)
     module = settled(ARCHITECTURES[name].build((3, 16, 16), 10))
     layers = assert_gives_the_models_scores(module, (3, 16, 16), 10, tolerance=1e-3)
@@ -121,7 +122,7 @@ def test_the_networks_of_the_papers_are_known(name):
     assert any(isinstance(step.kind, Added) for step in layers.steps) == (name == "resnet20")
 
 
-def test_how_many_values_bend_and_how_many_the_widest_step_has():
+def test_counts_the_inputs_of_nonlinear_steps_and_the_values_of_the_widest_step():
     layers = steps_of(cnn(epochs=0), (1, 8, 8), 10)
     assert layers.bent == 8 * 64 + 16 * 64 + 16 * 64
     assert layers.widest == 16 * 64
@@ -146,17 +147,6 @@ class Recurrent(nn.Module):
         return self.head(self.lstm(x)[0][:, -1])
 
 
-class Of(nn.Module):
-    """A network of one formula."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function, self.head = function, nn.Linear(4, 4)
-
-    def forward(self, x):
-        return self.function(self.head(x))
-
-
 class Hooked(nn.Module):
     def __init__(self):
         super().__init__()
@@ -171,13 +161,13 @@ REFUSED = {
     "a layer": (nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()), (4,), "`Sigmoid` at `1`"),
     "a recurrent layer": (Recurrent(), (3, 4), "`LSTM` at `lstm`"),
     "a subclass": (nn.Sequential(nn.Flatten(), Doubling(4, 4)), (4,), "`(linear|mul)`"),
-    "an operation": (Of(torch.sin), (4,), "operation `sin`"),
-    "a method": (Of(lambda z: z.softmax(1)), (4,), "operation `softmax`"),
-    "a product of values": (Of(lambda z: z * z), (4,), "two values"),
-    "a mix of samples": (Of(lambda z: z - z.mean(0)), (4,), "samples"),
-    "values that decide": (Of(lambda z: z if z.sum() > 0 else -z), (4,), "cannot be read"),
-    "a random dropout": (Of(lambda z: functional.dropout(z, 0.5)), (4,), "training mode"),
-    "an in-place change": (Of(lambda z: functional.relu(z, inplace=True) + z), (4,), "in place"),
+    "an operation": (then(nn.Linear(4, 4), torch.sin), (4,), "operation `sin`"),
+    "a method": (then(nn.Linear(4, 4), lambda z: z.softmax(1)), (4,), "operation `softmax`"),
+    "a product of values": (then(nn.Linear(4, 4), lambda z: z * z), (4,), "two values"),
+    "a mix of samples": (then(nn.Linear(4, 4), lambda z: z - z.mean(0)), (4,), "samples"),
+    "values that decide": (then(nn.Linear(4, 4), lambda z: z if z.sum() > 0 else -z), (4,), "cannot be read"),
+    "a random dropout": (then(nn.Linear(4, 4), lambda z: functional.dropout(z, 0.5)), (4,), "training mode"),
+    "an in-place change": (then(nn.Linear(4, 4), lambda z: functional.relu(z, inplace=True) + z), (4,), "in place"),
     "hooks": (Hooked(), (4,), "hooks"),
     "another padding": (
         nn.Sequential(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"), nn.Flatten()),
@@ -193,20 +183,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_known_is_refused_with_a_sentence_that_names_it(name):
+def test_unsupported_parts_are_refused_by_name(name):
     module, shape, words = REFUSED[name]
     with pytest.raises(ModelError, match=words) as caught:
         steps_of(module, shape)
     assert "Choose an estimator" in str(caught.value)
 
 
-def test_an_unknown_kind_of_model_is_refused_with_a_sentence():
-    with pytest.raises(ModelError, match="layers of a `str` cannot be read"):
-        layers_of("no model", (4,))
-
-
 def matrix_of(function, shape):
-    """The matrix of a linear function, column by column."""
+    """Return the matrix of a linear function, column by column."""
     size = int(np.prod(shape))
     return function(torch.eye(size, dtype=torch.float64).reshape(size, *shape)).flatten(1).T
 
@@ -225,7 +210,7 @@ def some_layers():
 
 
 @pytest.mark.parametrize("name", some_layers())
-def test_an_affine_layers_parts_are_those_of_its_matrix(name):
+def test_the_parts_of_an_affine_layer_are_those_of_its_matrix(name):
     layer, shape = some_layers()[name]
     assert isinstance(layer, Affine)
     matrix = matrix_of(layer.apply, shape)
@@ -261,7 +246,7 @@ def test_large_layers_are_bounded_by_sums_alone():
     assert convolution_norm(kernel, 1) >= torch.linalg.matrix_norm(kernel[:, :, 1, 1], 2)
 
 
-def test_overlapping_windows_can_lengthen_a_step():
+def test_overlapping_windows_have_a_norm_above_1():
     layers = steps_of(nn.Sequential(nn.MaxPool2d(3, 1), nn.Flatten(), nn.Linear(108, 4)), IMAGE)
     kinds = [step.kind for step in layers.steps if isinstance(step.kind, Largest)]
     assert [kind.norm for kind in kinds] == [3.0]

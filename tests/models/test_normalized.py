@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import fx, nn
 
-from fairmargin.errors import ModelError
 from fairmargin.models.normalized import Normalized
 
 X = torch.rand(4, 3, 5, 6, generator=torch.Generator().manual_seed(0))
@@ -44,7 +43,7 @@ def test_a_gradient_is_in_the_units_of_the_input():
         assert x.grad[:, channel].eq(1 / std).all()
 
 
-def test_images_stay_as_they_lie_in_memory():
+def test_the_memory_format_of_images_is_kept():
     layer = Normalized(nn.Identity(), MEAN, STD)
     assert layer(X).is_contiguous()
     last = X.contiguous(memory_format=torch.channels_last)
@@ -57,15 +56,11 @@ def test_weights_are_saved_without_the_normalisation():
     assert {name for name, _ in wrapped.named_buffers()} == {"mean", "std"}
 
 
-def test_the_normalisation_has_the_kind_of_number_of_the_model_and_moves_with_it():
+def test_the_normalisation_has_the_type_of_the_model_and_moves_with_it():
     wrapped = Normalized(nn.Conv2d(3, 2, 1).double(), MEAN, STD)
     assert wrapped(X.double()).dtype == torch.float64
     assert wrapped.mean.tolist() == list(MEAN)  # not rounded to float32 on the way
     assert Normalized(nn.Conv2d(3, 2, 1), MEAN, STD).to("meta").std.device.type == "meta"
-
-
-def test_bytes_are_normalised_as_numbers():
-    assert Normalized(nn.Identity(), 0.5, 0.5)(torch.tensor([[0, 1]], dtype=torch.uint8)).tolist() == [[-1.0, 1.0]]
 
 
 def test_can_be_traced_and_pickled():
@@ -75,41 +70,10 @@ def test_can_be_traced_and_pickled():
     assert torch.equal(pickle.loads(pickle.dumps(wrapped))(X), expected)
 
 
-def test_two_normalisations_do_not_look_alike():
-    assert repr(Normalized(nn.Identity(), 0.5, 0.5)) != repr(Normalized(nn.Identity(), 0.5, 0.25))
-
-
-def test_the_user_s_numbers_are_copied():
+def test_numbers_are_copied_and_shown_and_bytes_are_normalised():
     mean = torch.zeros(3)
     wrapped = Normalized(nn.Identity(), mean, 1.0)
     mean += 1
     assert wrapped.mean.tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("mean", "std", "words"),
-    [
-        (MEAN, (1.0, 0.0, 1.0), "must be greater than 0; given 0 in place 1 of 3"),
-        (0.0, -1.0, "must be greater than 0; given -1"),
-        (MEAN, (1.0, 1.0), "`mean` of a normalisation has 3 numbers but `std` has 2"),
-        ("half", 1.0, "`mean` of a normalisation must hold numbers"),
-        (0.0, None, "`std` of a normalisation must hold numbers"),
-        (float("nan"), 1.0, "`mean` of a normalisation must hold finite numbers"),
-        (0.0, float("inf"), "`std` of a normalisation must hold finite numbers"),
-        ((), 1.0, "`mean` of a normalisation must hold finite numbers"),
-    ],
-)
-def test_numbers_that_cannot_normalise_are_refused(mean, std, words):
-    with pytest.raises(ModelError, match=words):
-        Normalized(nn.Identity(), mean, std)
-
-
-@pytest.mark.parametrize("x", [torch.zeros(2, 1, 4, 4), torch.zeros(2, 48), torch.zeros(2, 4)])
-def test_a_sample_with_another_number_of_channels_is_refused_and_not_broadcast(x):
-    with pytest.raises(ModelError, match=f"has 3 numbers but a sample has {x.shape[1]} channels"):
-        Normalized(nn.Identity(), MEAN, STD)(x)
-
-
-def test_a_single_row_of_numbers_is_no_batch():
-    with pytest.raises(ModelError, match=r"one sample along the first axis; given \(3,\)"):
-        Normalized(nn.Identity(), MEAN, STD)(torch.zeros(3))
+    assert repr(Normalized(nn.Identity(), 0.5, 0.5)) != repr(Normalized(nn.Identity(), 0.5, 0.25))
+    assert Normalized(nn.Identity(), 0.5, 0.5)(torch.tensor([[0, 1]], dtype=torch.uint8)).tolist() == [[-1.0, 1.0]]

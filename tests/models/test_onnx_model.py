@@ -1,4 +1,4 @@
-"""Models from ONNX files: they answer as ONNX Runtime does, with all that torch and linear models offer."""
+"""Models from ONNX files return what ONNX Runtime returns, with all capabilities of torch and linear models."""
 
 import pickle
 import subprocess
@@ -42,8 +42,13 @@ def whole(*numbers):
     return np.array(numbers, dtype=np.int64)
 
 
+def node(kind, given, made="out", **attributes):
+    """Return a node; the names of its inputs and outputs are separated by spaces."""
+    return helper.make_node(kind, given.split(), made.split(), **attributes)
+
+
 def saved(path, nodes, shape, constants=None, *, out="out", batch="n", opset=18, kind=TensorProto.FLOAT, sparse=()):
-    """A file with these nodes, from `x` to `out`."""
+    """Write a file with these nodes, from `x` to `out`."""
     graph = helper.make_graph(
         nodes,
         "test",
@@ -58,7 +63,7 @@ def saved(path, nodes, shape, constants=None, *, out="out", batch="n", opset=18,
     return str(path)
 
 
-def runtimes(path, x):
+def of_the_runtime(path, x):
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     return session.run(None, {session.get_inputs()[0].name: x})[0]
 
@@ -68,9 +73,9 @@ def ours(path, x):
         return load_model(path)(torch.tensor(x)).numpy()
 
 
-def assert_answers_as_the_runtime(path, shape, samples=5):
+def assert_equals_the_runtime(path, shape, samples=5):
     x = np.random.default_rng(3).random((samples, *shape)).astype(np.float32)
-    np.testing.assert_allclose(ours(path, x), runtimes(path, x), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours(path, x), of_the_runtime(path, x), rtol=1e-4, atol=1e-5)
 
 
 OPERATORS = [
@@ -126,26 +131,26 @@ OPERATORS = [
 
 
 @pytest.mark.parametrize(("kind", "shape", "constants", "attributes"), OPERATORS, ids=lambda part: str(part)[:30])
-def test_an_operator_says_what_the_runtime_says(tmp_path, kind, shape, constants, attributes):
+def test_an_operator_returns_what_the_runtime_returns(tmp_path, kind, shape, constants, attributes):
     named = {f"c{place}": value for place, value in enumerate(constants)}
     positive = kind in ("Log", "Sqrt")
     nodes = [
-        helper.make_node("Add" if positive else "Sub", ["x", "half"], ["given"]),
-        helper.make_node(kind, ["given", *named], ["made"], **attributes),
-        helper.make_node("Mul", ["made", "two"], ["out"]),  # so that a softmax is not the last
+        node("Add" if positive else "Sub", "x half", "given"),
+        node(kind, " ".join(["given", *named]), "made", **attributes),
+        node("Mul", "made two"),  # so that a softmax is not the last
     ]
     constants = {**named, "half": np.float32(0.5), "two": np.float32(2)}
-    assert_answers_as_the_runtime(saved(tmp_path / "model.onnx", nodes, shape, constants), shape)
+    assert_equals_the_runtime(saved(tmp_path / "model.onnx", nodes, shape, constants), shape)
 
 
 @pytest.mark.parametrize("kind", ["Add", "Sub", "Mul", "Div"])
 @pytest.mark.parametrize("sides", [("c", "x"), ("x", "x"), ("x", "y"), ("y", "x")], ids="".join)
 def test_arithmetic_of_values_and_constants_in_either_order(tmp_path, kind, sides):
-    nodes = [helper.make_node("Exp", ["x"], ["y"]), helper.make_node("Add", ["x", "one"], ["z"])]
+    nodes = [node("Exp", "x", "y"), node("Add", "x one", "z")]
     sides = tuple("z" if side == "x" else side for side in sides)  # nothing is divided by 0
-    nodes.append(helper.make_node(kind, sides, ["out"]))
+    nodes.append(node(kind, " ".join(sides)))
     constants = {"c": array(4), "one": np.float32(1)}
-    assert_answers_as_the_runtime(saved(tmp_path / "model.onnx", nodes, ROW, constants), ROW)
+    assert_equals_the_runtime(saved(tmp_path / "model.onnx", nodes, ROW, constants), ROW)
 
 
 def test_every_operator_of_the_table_is_tested():
@@ -156,43 +161,43 @@ def test_every_operator_of_the_table_is_tested():
 @pytest.mark.parametrize(
     ("nodes", "opset"),
     [
-        ([helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Concat", ["x", "y"], ["out"], axis=1)], 18),
-        ([helper.make_node("Gelu", ["x"], ["out"], approximate="tanh")], 20),
-        ([helper.make_node("Cast", ["x"], ["out"], to=TensorProto.FLOAT)], 18),
-        ([helper.make_node("ReduceMean", ["x"], ["out"], axes=[2, 3], keepdims=0)], 13),  # an attribute until 18
+        ([node("Relu", "x", "y"), node("Concat", "x y", axis=1)], 18),
+        ([node("Gelu", "x", approximate="tanh")], 20),
+        ([node("Cast", "x", to=TensorProto.FLOAT)], 18),
+        ([node("ReduceMean", "x", axes=[2, 3], keepdims=0)], 13),  # an attribute until 18
     ],
     ids=["Concat", "Gelu", "Cast", "axes as an attribute"],
 )
 def test_operators_that_differ_in_form(tmp_path, nodes, opset):
     path = saved(tmp_path / "model.onnx", nodes, IMAGE, opset=opset)
-    assert_answers_as_the_runtime(path, IMAGE)
+    assert_equals_the_runtime(path, IMAGE)
 
 
 def test_a_shape_that_the_graph_works_out_itself_holds_for_any_number_of_samples(tmp_path):
     # What `x.view(x.size(0), -1)` becomes.
     nodes = [
-        helper.make_node("Shape", ["x"], ["shape"]),
-        helper.make_node("Gather", ["shape", "first"], ["samples"], axis=0),
-        helper.make_node("Unsqueeze", ["samples", "zeroth"], ["row"]),
-        helper.make_node("Concat", ["row", "rest"], ["target"], axis=0),
-        helper.make_node("Reshape", ["x", "target"], ["out"]),
+        node("Shape", "x", "shape"),
+        node("Gather", "shape first", "samples", axis=0),
+        node("Unsqueeze", "samples zeroth", "row"),
+        node("Concat", "row rest", "target", axis=0),
+        node("Reshape", "x target"),
     ]
     constants = {"first": np.array(0), "zeroth": whole(0), "rest": whole(-1)}
-    assert_answers_as_the_runtime(saved(tmp_path / "model.onnx", nodes, IMAGE, constants), IMAGE, samples=3)
+    assert_equals_the_runtime(saved(tmp_path / "model.onnx", nodes, IMAGE, constants), IMAGE, samples=3)
 
 
 @pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
 def test_a_softmax_at_the_end_is_left_out(tmp_path, kind):
-    nodes = [helper.make_node("Gemm", ["x", "w"], ["scores"]), helper.make_node(kind, ["scores"], ["out"], axis=-1)]
+    nodes = [node("Gemm", "x w", "scores"), node(kind, "scores", axis=-1)]
     path = saved(tmp_path / "model.onnx", nodes, ROW, {"w": 500 * np.eye(4, dtype=np.float32)})
     x = np.random.default_rng(0).random((5, 4)).astype(np.float32)
     np.testing.assert_allclose(ours(path, x), 500 * x, rtol=1e-5)
-    assert (ours(path, x).argmax(1) == runtimes(path, x).argmax(1)).all()
+    assert (ours(path, x).argmax(1) == of_the_runtime(path, x).argmax(1)).all()
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["torch.export", "traced"])
 def exported(request, tmp_path_factory):
-    """Makes files of networks, by both of torch's exporters."""
+    """Export networks by both of torch's exporters."""
 
     def export(network, shape):
         path = tmp_path_factory.mktemp("onnx") / "model.onnx"
@@ -207,7 +212,7 @@ def exported(request, tmp_path_factory):
     ("name", "shape"), [("small_cnn", (3, 16, 16)), ("lenet5", (1, 28, 28)), ("resnet8", (3, 16, 16))]
 )
 @pytest.mark.filterwarnings("ignore")
-def test_a_network_from_torch_is_the_same_in_every_room(exported, name, shape):
+def test_a_network_from_torch_is_the_same_for_predictions_searches_and_certificates(exported, name, shape):
     torch.manual_seed(0)
     network = build_architecture(name, shape, 10)
     path = exported(network, shape)
@@ -250,7 +255,7 @@ def test_a_linear_pipeline_of_sklearn_has_exact_distances(tmp_path, data, make):
 
 
 def test_a_model_from_a_file_is_the_same_in_another_process(tmp_path):
-    nodes = [helper.make_node("Gemm", ["x", "w"], ["hidden"]), helper.make_node("Relu", ["hidden"], ["out"])]
+    nodes = [node("Gemm", "x w", "hidden"), node("Relu", "hidden")]
     path = saved(tmp_path / "model.onnx", nodes, ROW, {"w": array(4, 3)})
     model = as_classifier(load_model(path), classes=range(3))
     sent = pickle.loads(pickle.dumps(model))
@@ -264,62 +269,15 @@ def test_a_model_from_a_file_is_the_same_in_another_process(tmp_path):
     assert model.fingerprint() == sent.fingerprint() == done.stdout.strip()
 
 
-def test_files_that_differ_in_one_weight_or_one_setting_have_other_fingerprints(tmp_path):
-    weight = array(4, 3)
-    other = weight.copy()
-    other[0, 0] += 1
-    prints = set()
-    for number, (kept, slope) in enumerate([(weight, 0.1), (other, 0.1), (weight, 0.2)]):
-        nodes = [
-            helper.make_node("Gemm", ["x", "w"], ["hidden"]),
-            helper.make_node("LeakyRelu", ["hidden"], ["out"], alpha=slope),
-        ]
-        path = saved(tmp_path / f"{number}.onnx", nodes, ROW, {"w": kept})
-        prints.add(as_classifier(load_model(path)).fingerprint())
-    assert len(prints) == 3
-
-
-RELU = [helper.make_node("Relu", ["x"], ["out"])]
-
-
-@pytest.mark.parametrize(
-    ("nodes", "shape", "settings", "words"),
-    [
-        (
-            [helper.make_node("Sin", ["x"], ["out"], name="wave")],
-            ROW,
-            {},
-            r"the operator Sin \('wave'\), which is not supported",
-        ),
-        ([helper.make_node("Transpose", ["x"], ["out"], perm=[1, 0])], ROW, {}, "moves the axis of samples"),
-        ([helper.make_node("MatMul", ["x", "w"], ["out"])], ROW, {"constants": {"w": array(4)}}, "an array of 1 axes"),
-        ([helper.make_node("ReduceMean", ["x"], ["out"])], ROW, {}, "along the samples"),
-        (RELU, ("height",), {}, "an input of n × height; expected samples of one known shape"),
-        (
-            [helper.make_node("Cast", ["x"], ["out"], to=1)],
-            ROW,
-            {"kind": TensorProto.UINT8},
-            "an input of uint8; expected",
-        ),
-        (
-            [helper.make_node("Identity", ["w"], ["out"])],
-            ROW,
-            {"constants": {"w": array(1, 4)}},
-            "does not depend on the",
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_named_with_a_way_on(tmp_path, nodes, shape, settings, words):
-    path = saved(tmp_path / "model.onnx", nodes, shape, **settings)
-    with pytest.raises(ModelError, match=words) as refused:
-        load_model(path)
-    assert "--model path/to/file.py:name" in str(refused.value)
+FLOATS = {"to": TensorProto.FLOAT}
+CLASSICAL = {"domain": "ai.onnx.ml"}
 
 
 def inner(kind, source):
-    """A graph inside of an operator, which uses a value of the graph outside."""
-    node, out = helper.make_node(kind, [source], ["inside"]), helper.make_tensor_value_info("inside", 1, None)
-    return helper.make_graph([node], "inner", [], [out])
+    """Return a graph inside of an operator, which uses a value of the graph outside."""
+    return helper.make_graph(
+        [node(kind, source, "inside")], "inner", [], [helper.make_tensor_value_info("inside", 1, None)]
+    )
 
 
 def sparse(name):
@@ -327,144 +285,108 @@ def sparse(name):
     return helper.make_sparse_tensor(values, indices, [4, 3])
 
 
-POOL = helper.make_node("MaxPool", ["x"], ["largest", "places"], kernel_shape=[2, 2], name="pool")
-AS_FLOATS = helper.make_node("Cast", ["places"], ["floats"], to=TensorProto.FLOAT)
+POOL = node("MaxPool", "x", "largest places", kernel_shape=[2, 2], name="pool")
+BRANCHES = {"then_branch": inner("Exp", "hidden"), "else_branch": inner("Neg", "hidden")}
+CONSTANT = "an output that does not depend on the values of the input"
+REFUSED = [
+    # words of the message, nodes, shape of a sample, settings of the file
+    (r"the operator Sin \('wave'\), which is not supported", [node("Sin", "x", name="wave")], ROW, {}),
+    ("moves the axis of samples", [node("Transpose", "x", perm=[1, 0])], ROW, {}),
+    ("an array of 1 axes", [node("MatMul", "x w")], ROW, {"constants": {"w": array(4)}}),
+    ("along the samples", [node("ReduceMean", "x")], ROW, {}),
+    ("an input of n × height; expected samples of one known shape", [node("Relu", "x")], ("height",), {}),
+    ("an input of uint8; expected", [node("Cast", "x", to=1)], ROW, {"kind": TensorProto.UINT8}),
+    (CONSTANT, [node("Identity", "w")], ROW, {"constants": {"w": array(1, 4)}}),
+    (CONSTANT, [node("Shape", "x", "size"), node("ConstantOfShape", "size")], ROW, {}),
+    (
+        r"a use of output 2 of the operator MaxPool \('pool'\); only the first output is supported",
+        [POOL, node("Cast", "places", "floats", **FLOATS), node("Flatten", "floats")],
+        IMAGE,
+        {},
+    ),
+    (
+        "a use of output 2 of the operator Dropout",
+        [node("Dropout", "x", "kept mask"), node("Cast", "mask", "floats", **FLOATS), node("Mul", "floats x")],
+        ROW,
+        {},
+    ),
+    (r"sparse weights \('w'\)", [node("MatMul", "x w")], ROW, {"sparse": [sparse("w")]}),
+    (
+        "the operator Constant, which cannot be evaluated",
+        [node("Constant", "", "w", sparse_value=sparse("w")), node("MatMul", "x w")],
+        ROW,
+        {},
+    ),
+    (
+        "the operator If, whose inner graph uses other values of the model",
+        [node("Relu", "x", "hidden"), node("If", "yes", **BRANCHES)],
+        ROW,
+        {"constants": {"yes": np.array(True)}},
+    ),
+    (
+        "the operator RandomNormal, which is random",
+        [node("RandomNormal", "", "noise", shape=[1, 4]), node("Add", "x noise")],
+        ROW,
+        {},
+    ),
+    (
+        "the operator Split, which is not supported",
+        [
+            node("Scaler", "x", "scaled", offset=[0.0], scale=[2.0], **CLASSICAL),
+            node("Split", "scaled", "first out", axis=1, num_outputs=2),
+        ],
+        ROW,
+        {},
+    ),
+    (
+        "the operator Normalizer, which is not supported",
+        [node("Normalizer", "x", "long", norm="L2", **CLASSICAL), node("Relu", "long")],
+        ROW,
+        {},
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "shape", "settings", "words"),
-    [
-        (
-            [POOL, AS_FLOATS, helper.make_node("Flatten", ["floats"], ["out"])],
-            IMAGE,
-            {},
-            r"a use of output 2 of the operator MaxPool \('pool'\); only the first output is supported",
-        ),
-        (
-            [
-                helper.make_node("Dropout", ["x"], ["kept", "mask"]),
-                helper.make_node("Cast", ["mask"], ["floats"], to=TensorProto.FLOAT),
-                helper.make_node("Mul", ["floats", "x"], ["out"]),
-            ],
-            ROW,
-            {},
-            "a use of output 2 of the operator Dropout",
-        ),
-        ([helper.make_node("MatMul", ["x", "w"], ["out"])], ROW, {"sparse": [sparse("w")]}, r"sparse weights \('w'\)"),
-        (
-            [
-                helper.make_node("Constant", [], ["w"], sparse_value=sparse("w")),
-                helper.make_node("MatMul", ["x", "w"], ["out"]),
-            ],
-            ROW,
-            {},
-            "the operator Constant, which cannot be evaluated",
-        ),
-        (
-            [
-                helper.make_node("Relu", ["x"], ["hidden"]),
-                helper.make_node(
-                    "If", ["yes"], ["out"], then_branch=inner("Exp", "hidden"), else_branch=inner("Neg", "hidden")
-                ),
-            ],
-            ROW,
-            {"constants": {"yes": np.array(True)}},
-            "the operator If, whose inner graph uses other values of the model",
-        ),
-        (
-            [
-                helper.make_node("RandomNormal", [], ["noise"], shape=[1, 4]),
-                helper.make_node("Add", ["x", "noise"], ["out"]),
-            ],
-            ROW,
-            {},
-            "the operator RandomNormal, which is random",
-        ),
-        (
-            [
-                helper.make_node("Scaler", ["x"], ["scaled"], domain="ai.onnx.ml", offset=[0.0], scale=[2.0]),
-                helper.make_node("Split", ["scaled"], ["first", "out"], axis=1, num_outputs=2),
-            ],
-            ROW,
-            {},
-            "the operator Split, which is not supported",
-        ),
-        (
-            [
-                helper.make_node("Normalizer", ["x"], ["long"], domain="ai.onnx.ml", norm="L2"),
-                helper.make_node("Relu", ["long"], ["out"]),
-            ],
-            ROW,
-            {},
-            "the operator Normalizer, which is not supported",
-        ),
-    ],
-)
-def test_the_part_is_named_through_which_the_output_depends_on_the_input(tmp_path, nodes, shape, settings, words):
+@pytest.mark.parametrize(("words", "nodes", "shape", "settings"), REFUSED, ids=lambda part: str(part)[:30])
+def test_what_cannot_be_read_is_named_with_an_alternative(tmp_path, words, nodes, shape, settings):
     path = saved(tmp_path / "model.onnx", nodes, shape, **settings)
     with pytest.raises(ModelError, match=words) as refused:
         load_model(path)
-    assert "does not depend" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        [helper.make_node("Identity", ["w"], ["out"])],
-        [helper.make_node("Shape", ["x"], ["size"]), helper.make_node("ConstantOfShape", ["size"], ["out"])],
-    ],
-)
-def test_an_output_that_is_the_same_for_all_inputs_is_refused_as_that(tmp_path, nodes):
-    path = saved(tmp_path / "model.onnx", nodes, ROW, {"w": array(1, 4)})
-    with pytest.raises(ModelError, match="an output that does not depend on the values of the input"):
-        load_model(path)
+    assert "--model path/to/file.py:name" in str(refused.value)
+    assert words == CONSTANT or "does not depend" not in str(refused.value)
 
 
 @pytest.mark.parametrize("last", ["Relu", "Softmax", "Identity"])
 def test_a_network_behind_a_scaler_of_the_classical_operators_is_read(tmp_path, last):
-    settings = {"domain": "ai.onnx.ml", "offset": [0.5, 0.0, 0.0, 1.0], "scale": [1.0, 2.0, 3.0, 0.5]}
     nodes = [
-        helper.make_node("Scaler", ["x"], ["scaled"], **settings),
-        helper.make_node("Gemm", ["scaled", "w"], ["hidden"]),
-        helper.make_node(last, ["hidden"], ["out"]),
+        node("Scaler", "x", "scaled", offset=[0.5, 0.0, 0.0, 1.0], scale=[1.0, 2.0, 3.0, 0.5], **CLASSICAL),
+        node("Gemm", "scaled w", "hidden"),
+        node(last, "hidden"),
     ]
     path = saved(tmp_path / "model.onnx", nodes, ROW, {"w": array(4, 3)})
     x = np.random.default_rng(3).random((5, 4)).astype(np.float32)
     found = ours(path, x)
     if last == "Softmax":
         found = np.exp(found) / np.exp(found).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(found, runtimes(path, x), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, of_the_runtime(path, x), rtol=1e-4, atol=1e-5)
 
 
 def classical(path, nodes, out):
-    node = helper.make_node(
-        "LinearClassifier",
-        ["x"],
-        ["label", "scores"],
-        domain="ai.onnx.ml",
-        coefficients=[1.0, 2, 3, 4, -1, -2, 3, -4],
-        intercepts=[0.0, 1],
-        classlabels_ints=[3, 7],
-    )
-    return saved(path, [node, *nodes], ROW, out=out)
+    settings = {"coefficients": [1.0, 2, 3, 4, -1, -2, 3, -4], "intercepts": [0.0, 1], "classlabels_ints": [3, 7]}
+    return saved(path, [node("LinearClassifier", "x", "label scores", **settings, **CLASSICAL), *nodes], ROW, out=out)
 
 
-def test_a_linear_model_that_returns_only_its_scores_is_read(tmp_path):
+def test_a_linear_model_that_returns_only_its_scores_is_read_unless_their_sign_is_changed(tmp_path):
     model = load_model(classical(tmp_path / "model.onnx", [], "scores"))
     assert isinstance(model, LinearClassifier)
     assert model.classes == (3, 7)
-
-
-def test_a_linear_model_whose_scores_are_turned_round_is_refused(tmp_path):
-    path = classical(tmp_path / "model.onnx", [helper.make_node("Neg", ["scores"], ["out"])], "out")
     with pytest.raises(ModelError, match="does not return the same outputs as ONNX Runtime"):
-        load_model(path)
+        load_model(classical(tmp_path / "model.onnx", [node("Neg", "scores")], "out"))
 
 
 def test_an_input_that_is_no_tensor_is_refused_by_name(tmp_path):
-    nodes = [helper.make_node("SequenceAt", ["x", "first"], ["out"])]
     graph = helper.make_graph(
-        nodes,
+        [node("SequenceAt", "x first")],
         "test",
         [helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, ["n", 4])],
         [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
@@ -476,9 +398,9 @@ def test_an_input_that_is_no_tensor_is_refused_by_name(tmp_path):
 
 
 def test_two_outputs_are_refused_by_name(tmp_path):
-    path = saved(tmp_path / "model.onnx", RELU, ROW)
+    path = saved(tmp_path / "model.onnx", [node("Relu", "x")], ROW)
     model = onnx.load(path)
-    model.graph.node.append(helper.make_node("Exp", ["x"], ["features"]))
+    model.graph.node.append(node("Exp", "x", "features"))
     model.graph.output.append(helper.make_tensor_value_info("features", TensorProto.FLOAT, None))
     onnx.save(model, path)
     with pytest.raises(ModelError, match=r"2 outputs \(out, features\); expected one, the scores"):
@@ -494,16 +416,16 @@ def test_a_forest_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense"])
-def test_a_damaged_file_is_a_sentence(tmp_path, content):
+def test_a_damaged_file_is_an_error(tmp_path, content):
     (tmp_path / "model.onnx").write_bytes(content)
     with pytest.raises(ModelError, match="cannot be read as an ONNX model"):
         load_model(str(tmp_path / "model.onnx"))
 
 
-def test_weights_that_do_not_lie_beside_the_file_are_a_sentence(tmp_path):
-    path = saved(tmp_path / "model.onnx", [helper.make_node("Gemm", ["x", "w"], ["out"])], ROW, {"w": array(4, 300)})
+def test_weights_that_do_not_lie_beside_the_file_are_an_error(tmp_path):
+    path = saved(tmp_path / "model.onnx", [node("Gemm", "x w")], ROW, {"w": array(4, 300)})
     onnx.save(onnx.load(path), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
-    assert_answers_as_the_runtime(path, ROW)
+    assert_equals_the_runtime(path, ROW)
     (tmp_path / "weights.bin").unlink()
     with pytest.raises(ModelError, match="a second file, are not beside it"):
         load_model(path)
@@ -511,14 +433,14 @@ def test_weights_that_do_not_lie_beside_the_file_are_a_sentence(tmp_path):
 
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
 def test_says_which_package_is_missing(tmp_path, monkeypatch, package):
-    path = saved(tmp_path / "model.onnx", RELU, ROW)
+    path = saved(tmp_path / "model.onnx", [node("Relu", "x")], ROW)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ModelError, match=rf"needs the package {package}: `pip install 'fairmargin\[onnx\]'`"):
         load_model(path)
 
 
-def test_a_translation_that_answers_otherwise_than_the_runtime_is_refused(tmp_path, monkeypatch):
-    path = saved(tmp_path / "model.onnx", [helper.make_node("Tanh", ["x"], ["out"])], ROW)
+def test_a_translation_that_differs_from_the_runtime_is_refused(tmp_path, monkeypatch):
+    path = saved(tmp_path / "model.onnx", [node("Tanh", "x")], ROW)
     monkeypatch.setitem(onnx_operators.OPERATORS, "Tanh", lambda to, op: to.call(nn.Sigmoid(), op.data()))
     with pytest.raises(ModelError, match="does not return the same outputs as ONNX Runtime"):
         load_model(path)

@@ -17,6 +17,7 @@ from fairmargin.distances.measure import check_samples
 from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.loading import load_model
+from tests.models.modules import then
 from tests.perturbation.networks import mlp, relu_mlp, test_digits
 from tests.stories.examples import fairmargin, record_of, succeeded
 
@@ -26,19 +27,8 @@ YB = (XB[:, 0] + 0.2 * XB[:, 1] > 0).astype(int)
 PLUMB = fm.ESTIMATORS["plumb"](steps=20)
 
 
-class Then(nn.Module):
-    """Applies a function to the scores of a network."""
-
-    def __init__(self, network, function):
-        super().__init__()
-        self.network, self.function = network, function
-
-    def forward(self, x):
-        return self.function(self.network(x))
-
-
 class Calling(nn.Module):
-    """Calls a layer of its own last, as many networks do."""
+    """A network that calls one of its layers last."""
 
     def __init__(self, network, layer):
         super().__init__()
@@ -50,7 +40,7 @@ class Calling(nn.Module):
 
 @functools.cache
 def one_logit():
-    """A network of one logit that separates the two classes, trained for a moment."""
+    """Train a network of one logit that separates the two classes."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         network = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1))
@@ -65,8 +55,22 @@ def one_logit():
     return network.eval()
 
 
+def seeded_linear(outputs):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Linear(6, outputs)
+
+
+def exported(network, path):
+    """Write a network of six features as an ONNX file and read it again."""
+    pytest.importorskip("onnxruntime")
+    axes = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n"}}}
+    torch.onnx.export(network.eval(), (torch.rand(3, 6),), path, dynamo=False, verbose=False, **axes)
+    return load_model(str(path))
+
+
 def sharpened(times):
-    return Then(mlp(), lambda z: times * z)
+    return then(mlp(), lambda z: times * z)
 
 
 def free(module, **settings):
@@ -83,7 +87,7 @@ def binary(module, estimator=PLUMB, y=YB):
 
 @functools.cache
 def two_logits(times=1.0):
-    return binary(Then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), times * z], dim=1)))
+    return binary(then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), times * z], dim=1)))
 
 
 SOFTMAX = {
@@ -92,35 +96,31 @@ SOFTMAX = {
     "before layers that do nothing": lambda net: nn.Sequential(net, nn.Softmax(dim=1), nn.Identity(), nn.Dropout()),
     "an attribute called last": lambda net: Calling(net, nn.Softmax(dim=1)),
     "LogSoftmax": lambda net: nn.Sequential(net, nn.LogSoftmax(dim=1)),
-    "a function": lambda net: Then(net, lambda z: z.softmax(dim=1)),
-    "a function of a function": lambda net: Then(net, lambda z: functional.softmax(z, dim=-1).reshape(len(z), -1)),
-    "written out": lambda net: Then(net, lambda z: (z - z.logsumexp(1, keepdim=True)).exp()),
+    "a function": lambda net: then(net, lambda z: z.softmax(dim=1)),
+    "a function of a function": lambda net: then(net, lambda z: functional.softmax(z, dim=-1).reshape(len(z), -1)),
+    "written out": lambda net: then(net, lambda z: (z - z.logsumexp(1, keepdim=True)).exp()),
 }
 
 
 @pytest.mark.parametrize("make", SOFTMAX.values(), ids=SOFTMAX.keys())
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_softmax_leaves_distances_as_they_are(make, times):
+def test_a_softmax_leaves_distances_as_they_are(make, times, recwarn):
     plain = distances(mlp())
     found = distances(make(sharpened(times)))
+    assert not recwarn.list
     np.testing.assert_array_equal(found == 0, plain == 0)
     np.testing.assert_allclose(found, plain, rtol=0.02)
     assert abs(found.mean() / plain.mean() - 1) < 1e-3
 
 
-@pytest.mark.parametrize("name", ["last in a Sequential", "an attribute called last"])
-def test_a_softmax_layer_is_left_out_however_sharp_it_is(name):
-    plain = distances(sharpened(500))
-    found = distances(SOFTMAX[name](sharpened(500)))
-    np.testing.assert_array_equal(found, plain)
-
-
-def test_a_softmax_layer_that_is_left_out_changes_no_prediction():
-    module = nn.Sequential(sharpened(500), nn.Softmax(dim=1))
+@pytest.mark.parametrize(("name", "layer"), [("last in a Sequential", "1"), ("an attribute called last", "last")])
+def test_a_softmax_layer_is_left_out_however_sharp_it_is_and_without_changing_predictions(name, layer):
+    module = SOFTMAX[name](sharpened(500))
+    np.testing.assert_array_equal(distances(module), distances(sharpened(500)))
     with torch.no_grad():
         expected = module(torch.tensor(X)).argmax(dim=1).numpy()
     checked = check_samples(as_classifier(module, classes=range(10)), X, Y)
-    assert checked.model.outputs.layer == "1"
+    assert checked.model.outputs.layer == layer
     np.testing.assert_array_equal(checked.model.predict(X), expected)
     assert checked.notes == (
         "Searches leave out the network's final Softmax layer; decisions are those of the whole network.",
@@ -156,12 +156,12 @@ def test_attention_and_gates_inside_are_no_final_layers():
 
 def test_one_sigmoid_per_class_is_searched_by_its_logits():
     plain = distances(mlp())
-    for made in (nn.Sequential(mlp(), nn.Sigmoid()), Then(mlp(), torch.sigmoid)):
+    for made in (nn.Sequential(mlp(), nn.Sigmoid()), then(mlp(), torch.sigmoid)):
         np.testing.assert_allclose(distances(made), plain, rtol=0.02)
 
 
 def test_samples_with_saturated_probabilities_are_counted():
-    module = Then(mlp(), lambda z: (1000 * z).softmax(dim=1))
+    module = then(mlp(), lambda z: (1000 * z).softmax(dim=1))
     with torch.no_grad():
         expected = int((module(torch.tensor(X)).topk(2).values[:, 1] < torch.finfo(torch.float32).tiny).sum())
     assert 10 < expected <= 60
@@ -173,22 +173,17 @@ def test_samples_with_saturated_probabilities_are_counted():
     assert any(f"For {expected} of 60 samples" in each for each in found.warnings)
 
 
-def test_there_is_no_warning_where_nothing_is_saturated(recwarn):
-    distances(Then(mlp(), lambda z: z.softmax(dim=1)), fm.ESTIMATORS["first_order"]())
-    assert not recwarn.list
-
-
 ONE_NUMBER = {
     "(n, 1) logit": lambda net: net,
-    "(n,) logit": lambda net: Then(net, lambda z: z.squeeze(1)),
-    "(n,) logit by an index": lambda net: Then(net, lambda z: z[:, 0]),
+    "(n,) logit": lambda net: then(net, lambda z: z.squeeze(1)),
+    "(n,) logit by an index": lambda net: then(net, lambda z: z[:, 0]),
     "(n, 1) Sigmoid layer": lambda net: nn.Sequential(net, nn.Sigmoid()),
     "(n,) Sigmoid layer": lambda net: nn.Sequential(net, nn.Sigmoid(), nn.Flatten(0)),
-    "Sigmoid attribute": lambda net: Then(Calling(net, nn.Sigmoid()), lambda p: p.squeeze(-1)),
-    "(n, 1) sigmoid function": lambda net: Then(net, torch.sigmoid),
-    "(n,) sigmoid function": lambda net: Then(net, lambda z: torch.sigmoid(z).view(-1)),
-    "two columns of probabilities": lambda net: Then(net, lambda z: torch.cat([1 - z.sigmoid(), z.sigmoid()], dim=1)),
-    "two columns of logits": lambda net: Then(net, lambda z: torch.cat([torch.zeros_like(z), z], dim=1)),
+    "Sigmoid attribute": lambda net: then(Calling(net, nn.Sigmoid()), lambda p: p.squeeze(-1)),
+    "(n, 1) sigmoid function": lambda net: then(net, torch.sigmoid),
+    "(n,) sigmoid function": lambda net: then(net, lambda z: torch.sigmoid(z).view(-1)),
+    "two columns of probabilities": lambda net: then(net, lambda z: torch.cat([1 - z.sigmoid(), z.sigmoid()], dim=1)),
+    "two columns of logits": lambda net: then(net, lambda z: torch.cat([torch.zeros_like(z), z], dim=1)),
 }
 
 
@@ -203,12 +198,12 @@ def test_one_number_per_sample_is_measured_as_two_scores(make):
 
 @pytest.mark.parametrize("name", ["(n, 1) logit", "(n, 1) Sigmoid layer", "(n,) Sigmoid layer", "Sigmoid attribute"])
 def test_one_sharp_number_per_sample_is_measured_as_two_scores(name):
-    sharp = Then(one_logit(), lambda z: 200 * z)
+    sharp = then(one_logit(), lambda z: 200 * z)
     np.testing.assert_allclose(binary(ONE_NUMBER[name](sharp)), two_logits(200.0), rtol=1e-5, atol=1e-7)
 
 
 def test_a_saturated_sigmoid_function_is_counted():
-    sharp = Then(one_logit(), lambda z: torch.sigmoid(200 * z))
+    sharp = then(one_logit(), lambda z: torch.sigmoid(200 * z))
     with torch.no_grad():
         p = sharp(torch.tensor(XB))
     expected = int(((p >= 1) | (p < torch.finfo(torch.float32).tiny)).sum())
@@ -223,7 +218,7 @@ def test_a_saturated_sigmoid_function_is_counted():
 def test_every_kind_of_estimator_takes_one_number_per_sample(estimator, name):
     settings = {"smoothing": {"draws": 200}}.get(estimator, {})
     chosen = fm.ESTIMATORS[estimator](**settings)
-    two = Then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), z], dim=1))
+    two = then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), z], dim=1))
     if estimator == "verified":  # which cannot read `torch.cat`
         two = nn.Sequential(one_logit()[:2], nn.Linear(16, 2))
         with torch.no_grad():
@@ -241,12 +236,6 @@ def test_certificates_hold_without_the_softmax():
     assert (plain > 0).any()
 
 
-def test_labels_of_one_number_may_have_names():
-    model = free(nn.Sequential(one_logit(), nn.Sigmoid()), classes=("no", "yes"))
-    found = fm.measure(model, XB, np.array(["no", "yes"])[YB], PLUMB).values
-    np.testing.assert_allclose(found, two_logits(), rtol=2e-3, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     "function",
     [
@@ -256,18 +245,9 @@ def test_labels_of_one_number_may_have_names():
         lambda z: z.sigmoid() ** 2,
     ],
 )
-def test_one_number_between_0_and_1_that_may_be_either_is_refused_with_what_to_do(function):
+def test_one_number_between_0_and_1_that_may_be_a_logit_is_refused(function):
     with pytest.raises(ModelError, match=r"probability or a logit.*stack\(\[1 - p, p\].*zeros_like\(z\), z\]"):
-        binary(Then(one_logit(), function))
-
-
-def test_what_the_refusal_recommends_is_accepted():
-    written_out = lambda z: (1 / (1 + (-z).exp())).flatten()  # noqa: E731
-    found = binary(Then(one_logit(), lambda z: torch.stack([1 - written_out(z), written_out(z)], dim=1)))
-    np.testing.assert_allclose(found, two_logits(), rtol=2e-3, atol=1e-6)
-    z = lambda z: z.flatten()  # noqa: E731
-    found = binary(Then(one_logit(), lambda out: torch.stack([torch.zeros_like(z(out)), z(out)], dim=1)))
-    np.testing.assert_array_equal(found, two_logits())
+        binary(then(one_logit(), function))
 
 
 def test_a_linear_layer_whose_logits_happen_to_lie_between_0_and_1_returns_logits():
@@ -280,17 +260,17 @@ def test_a_linear_layer_whose_logits_happen_to_lie_between_0_and_1_returns_logit
     assert model.predict(XB).tolist() == [1] * 60
 
 
-def test_a_classifier_that_knows_its_outputs_travels_and_has_its_own_fingerprint():
+def test_a_classifier_that_knows_its_outputs_can_be_pickled_and_has_its_own_fingerprint():
     plain, module = as_classifier(mlp()), nn.Sequential(mlp(), nn.Softmax(dim=1))
     unknown = as_classifier(module, classes=range(10))
     known = check_samples(unknown, X, Y).model
     again = pickle.loads(pickle.dumps(known))
     assert (again.outputs, again.fingerprint()) == (known.outputs, known.fingerprint())
     assert known.fingerprint() != unknown.fingerprint()
-    assert check_samples(plain, X, Y).model.fingerprint() == plain.fingerprint()  # nothing stored becomes stale
+    assert check_samples(plain, X, Y).model.fingerprint() == plain.fingerprint()  # stored distances stay valid
 
 
-def test_training_goes_on_in_the_same_weights_that_are_measured():
+def test_weights_that_change_later_are_measured_again():
     network = nn.Sequential(nn.Linear(6, 2), nn.Softmax(dim=1))
     model = free(network)
     before = fm.measure(model, XB, YB, PLUMB).values
@@ -300,12 +280,12 @@ def test_training_goes_on_in_the_same_weights_that_are_measured():
     assert isinstance(network[1], nn.Softmax)
 
 
-@pytest.mark.parametrize("attack", ["fgsm", "pgd", "apgd", "square"])
+@pytest.mark.parametrize("attack", ["fgsm", "apgd", "square"])
 def test_attacks_called_directly_take_one_number_per_sample(attack):
     model = free(nn.Sequential(one_logit(), nn.Sigmoid()))
     keys = np.arange(60, dtype=np.uint64)
     found = fm.ATTACKS[attack]()(model, XB, YB, radius=0.5, keys=keys)
-    two = free(Then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), z], dim=1)))
+    two = free(then(one_logit(), lambda z: torch.cat([torch.zeros_like(z), z], dim=1)))
     expected = fm.ATTACKS[attack]()(two, XB, YB, radius=0.5, keys=keys)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
@@ -356,12 +336,16 @@ def test_commands_note_what_was_searched(tmp_path, command, network, words):
 
 @pytest.mark.parametrize("last", [(), (nn.Sigmoid(),), (nn.Sigmoid(), nn.Flatten(0))])
 def test_one_number_of_an_onnx_file_is_measured_as_two_scores(tmp_path, last):
-    pytest.importorskip("onnxruntime")
-    axes = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n"}}}
-    network = nn.Sequential(one_logit(), *last).eval()
-    torch.onnx.export(network, (torch.rand(3, 6),), tmp_path / "model.onnx", dynamo=False, verbose=False, **axes)
-    found = binary(load_model(str(tmp_path / "model.onnx")))
+    found = binary(exported(nn.Sequential(one_logit(), *last), tmp_path / "model.onnx"))
     np.testing.assert_allclose(found, two_logits(), rtol=2e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "axis", "words"), [(1, 1, "over one number per sample"), (3, 0, "operator Softmax .*along the samples")]
+)
+def test_a_softmax_of_an_onnx_file_that_gives_no_probabilities_is_refused(tmp_path, outputs, axis, words):
+    with pytest.raises(ModelError, match=words):
+        exported(nn.Sequential(seeded_linear(outputs), nn.Softmax(dim=axis)), tmp_path / "model.onnx")
 
 
 FLAT = {
@@ -375,27 +359,19 @@ FLAT = {
 
 
 @pytest.mark.parametrize("function", FLAT.values(), ids=FLAT.keys())
-def test_scores_without_a_slope_are_counted(function):
-    model = as_classifier(Then(sharpened(50), function), classes=range(10))
+def test_scores_without_a_gradient_are_counted(function):
+    model = as_classifier(then(sharpened(50), function), classes=range(10))
     with pytest.warns(UserWarning, match=r"For \d+ of 32 probed samples the gradient of the scores is zero"):
         fm.measure(model, X, Y, fm.ESTIMATORS["first_order"]())
 
 
-def test_two_softmax_layers_are_counted_too():
-    module = nn.Sequential(sharpened(50), nn.Softmax(dim=1), nn.Softmax(dim=1))
-    assert any(
-        "gradient of the scores is zero" in words
-        for words in check_samples(as_classifier(module, classes=range(10)), X, Y).warnings
-    )
-
-
 @pytest.mark.parametrize("times", [1e-3, 1, 50])
-def test_there_is_no_warning_where_scores_slope(times):
+def test_there_is_no_warning_where_scores_have_a_gradient(times):
     assert check_samples(as_classifier(sharpened(times)), X, Y).warnings == ()
 
 
-def test_sigmoids_written_out_are_named():
-    module = Then(sharpened(2), lambda z: 1 / (1 + (-z).exp()))
+def test_sigmoids_written_out_cause_a_warning():
+    module = then(sharpened(2), lambda z: 1 / (1 + (-z).exp()))
     found = check_samples(as_classifier(module, classes=range(10)), X, Y).warnings
     assert len(found) == 1
     assert re.search("are between 0 and 1|gradient of the scores is zero", found[0])
@@ -418,7 +394,7 @@ class Reversed(nn.Softmax):
 
 
 def test_a_subclass_of_softmax_is_not_left_out():
-    module = nn.Sequential(Then(mlp(), torch.neg), Reversed(dim=1))
+    module = nn.Sequential(then(mlp(), torch.neg), Reversed(dim=1))
     np.testing.assert_allclose(distances(module), distances(mlp()), rtol=0.02)
 
 
@@ -442,25 +418,3 @@ def test_an_affine_network_before_a_softmax_layer_is_measured_exactly():
     y = layer(torch.tensor(XB)).argmax(dim=1).numpy()
     plain = binary(layer, exact, y)
     np.testing.assert_array_equal(binary(nn.Sequential(layer, nn.Softmax(dim=1)), exact, y), plain)
-
-
-def seeded_linear(outputs):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return nn.Linear(6, outputs)
-
-
-@pytest.mark.parametrize(
-    ("outputs", "last", "words"),
-    [
-        (1, nn.Softmax(dim=1), "over one number per sample"),
-        (3, nn.Softmax(dim=0), "operator Softmax .*along the samples"),
-    ],
-)
-def test_a_softmax_of_an_onnx_file_that_gives_no_probabilities_is_refused(tmp_path, outputs, last, words):
-    pytest.importorskip("onnxruntime")
-    axes = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n"}}}
-    network = nn.Sequential(seeded_linear(outputs), last).eval()
-    torch.onnx.export(network, (torch.rand(3, 6),), tmp_path / "model.onnx", dynamo=False, verbose=False, **axes)
-    with pytest.raises(ModelError, match=words):
-        binary(load_model(str(tmp_path / "model.onnx")), y=YB)

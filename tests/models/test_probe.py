@@ -1,7 +1,5 @@
 """Models that have no distances to measure are refused before measuring, with the numbers."""
 
-import functools
-
 import numpy as np
 import pytest
 import torch
@@ -15,11 +13,12 @@ from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.probe import probed
+from tests.models.modules import before
 
 X = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(int)
 IMAGES = np.random.default_rng(1).random((40, 2, 6, 6)).astype(np.float32)
-LEAST = 0.99 * float(np.abs(X).sum(axis=1).min())  # of the sums of sizes, by which a network may refuse inputs
+LEAST = 0.99 * float(np.abs(X).sum(axis=1).min())  # of the sums of sizes; a network may return no scores below it
 FAST = fm.ESTIMATORS["plumb"](steps=12)
 
 
@@ -29,19 +28,12 @@ def seeded(make):
         return make()
 
 
+def around(function, network=None):
+    return before(function, network or two_layers())
+
+
 def two_layers(*first):
     return seeded(lambda: nn.Sequential(*first, nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2)))
-
-
-class Around(nn.Module):
-    """Applies a function to the input of a network."""
-
-    def __init__(self, function, network=None):
-        super().__init__()
-        self.function, self.network = function, network or two_layers()
-
-    def forward(self, x):
-        return self.network(self.function(x))
 
 
 class Attending(nn.Module):
@@ -56,31 +48,20 @@ class Attending(nn.Module):
         return self.head(self.attention(rows, rows, rows, need_weights=False)[0][0])
 
 
-class Always(nn.Module):
-    """BatchNorm by the statistics of the batch, in evaluation mode too."""
-
-    def __init__(self):
-        super().__init__()
-        self.network = two_layers()
-
-    def forward(self, x):
-        return self.network(functional.batch_norm(x, None, None, training=True))
-
-
 def free(module):
     return as_classifier(module, domain=Domain())
 
 
 BATCH_DEPENDENT = {
     "BatchNorm1d without running statistics": lambda: two_layers(nn.BatchNorm1d(6, track_running_stats=False)),
-    "normalisation within the batch": lambda: Around(lambda x: (x - x.mean(0)) / (x.std(0) + 1e-6)),
-    "centring within the batch": lambda: Around(lambda x: x - x.mean(dim=0, keepdim=True)),
-    "scaling by the largest of the batch": lambda: Around(lambda x: x / x.abs().max()),
-    "scaling by the size of the batch": lambda: Around(lambda x: x * 64 / len(x)),
-    "position in the batch": lambda: Around(lambda x: x + 0.1 * torch.arange(len(x))[:, None]),
+    "normalisation within the batch": lambda: around(lambda x: (x - x.mean(0)) / (x.std(0) + 1e-6)),
+    "centring within the batch": lambda: around(lambda x: x - x.mean(dim=0, keepdim=True)),
+    "scaling by the largest of the batch": lambda: around(lambda x: x / x.abs().max()),
+    "scaling by the size of the batch": lambda: around(lambda x: x * 64 / len(x)),
+    "position in the batch": lambda: around(lambda x: x + 0.1 * torch.arange(len(x))[:, None]),
     "attention over the batch": lambda: seeded(Attending),
-    "BatchNorm as in training": lambda: seeded(Always),
-    "a cumulative sum over the batch": lambda: Around(lambda x: x.cumsum(dim=0)),
+    "BatchNorm as in training": lambda: around(lambda x: functional.batch_norm(x, None, None, training=True)),
+    "a cumulative sum over the batch": lambda: around(lambda x: x.cumsum(dim=0)),
 }
 
 
@@ -90,58 +71,48 @@ def test_refuses_a_network_whose_answer_depends_on_the_batch(make):
         fm.measure(free(make()), X, Y, FAST)
 
 
-def test_refuses_batch_norm_2d_without_running_statistics():
-    body = (nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4, track_running_stats=False), nn.ReLU(), nn.Flatten())
+@pytest.mark.parametrize("x", [X[:1], X[:3], X[:64], X[:65], np.repeat(X[:1], 5, axis=0)], ids=len)
+@pytest.mark.parametrize("tile", [2, 64, 200])
+def test_refuses_it_for_any_number_of_samples_equal_samples_and_any_tile(x, tile):
+    model = as_classifier(two_layers(nn.BatchNorm1d(6, track_running_stats=False)), domain=Domain(), tile=tile)
     with pytest.raises(ModelError, match="depends on the other samples of its batch"):
-        fm.measure(seeded(lambda: nn.Sequential(*body, nn.Linear(64, 3))), IMAGES, np.zeros(40, int), FAST)
+        fm.measure(model, x, Y[: len(x)], FAST)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 64, 65])
-def test_refuses_it_for_any_number_of_samples(count):
-    with pytest.raises(ModelError, match="depends on the other samples of its batch"):
-        fm.measure(free(two_layers(nn.BatchNorm1d(6, track_running_stats=False))), X[:count], Y[:count], FAST)
-
-
-def test_refuses_it_where_all_samples_are_the_same():
-    same = np.repeat(X[:1], 5, axis=0)
-    with pytest.raises(ModelError, match="depends on the other samples of its batch"):
-        fm.measure(free(two_layers(nn.BatchNorm1d(6, track_running_stats=False))), same, [0] * 5, FAST)
-
-
-@pytest.mark.parametrize("tile", [2, 16, 200])
-def test_refuses_it_for_any_tile(tile):
-    model = as_classifier(Around(lambda x: x - x.mean(0)), domain=Domain(), tile=tile)
-    with pytest.raises(ModelError, match="depends on the other samples of its batch"):
-        fm.measure(model, X, Y, FAST)
+@pytest.mark.parametrize("accepted", [False, True])
+def test_refuses_batch_statistics_of_images_and_accepts_those_of_each_image(accepted):
+    norm = nn.InstanceNorm2d(4) if accepted else nn.BatchNorm2d(4, track_running_stats=False)
+    body = (nn.Conv2d(2, 4, 3), norm, nn.ReLU(inplace=True), nn.Flatten())
+    model = seeded(lambda: nn.Sequential(*body, nn.Linear(64, 3)))
+    if accepted:
+        assert len(fm.measure(model, IMAGES, np.zeros(40, int), FAST)) == 40
+    else:
+        with pytest.raises(ModelError, match="depends on the other samples of its batch"):
+            fm.measure(model, IMAGES, np.zeros(40, int), FAST)
 
 
 PER_SAMPLE = {
     "plain": two_layers,
     "BatchNorm with running statistics": lambda: two_layers(nn.BatchNorm1d(6)),
     "LayerNorm": lambda: two_layers(nn.LayerNorm(6)),
-    "normalisation of each sample": lambda: Around(lambda x: (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)),
+    "normalisation of each sample": lambda: around(lambda x: (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)),
     "dropout": lambda: two_layers(nn.Dropout(0.5)),
-    "large offset": lambda: Around(lambda x: x, nn.Sequential(two_layers(), Around(lambda z: z + 3e4, nn.Identity()))),
-    "small scores": lambda: nn.Sequential(two_layers(), Around(lambda z: z * 1e-6, nn.Identity())),
-    "constant scores": lambda: nn.Sequential(two_layers(), Around(lambda z: z * 0 + 2, nn.Identity())),
-    "half precision inside": lambda: Around(lambda x: x.bfloat16().float()),
+    "large offset": lambda: around(lambda x: x, nn.Sequential(two_layers(), around(lambda z: z + 3e4, nn.Identity()))),
+    "small scores": lambda: nn.Sequential(two_layers(), around(lambda z: z * 1e-6, nn.Identity())),
+    "constant scores": lambda: nn.Sequential(two_layers(), around(lambda z: z * 0 + 2, nn.Identity())),
+    "half precision inside": lambda: around(lambda x: x.bfloat16().float()),
     "double precision": lambda: two_layers().double(),
-    "no scores elsewhere": lambda: Around(lambda x: torch.where(x.abs().sum(1, keepdim=True) > LEAST, x, torch.nan)),
+    "no scores elsewhere": lambda: around(lambda x: torch.where(x.abs().sum(1, keepdim=True) > LEAST, x, torch.nan)),
 }
 
 
 @pytest.mark.parametrize("make", PER_SAMPLE.values(), ids=PER_SAMPLE.keys())
 @pytest.mark.parametrize("training", [False, True])
-def test_accepts_a_network_that_looks_at_each_sample_alone(make, training):
+def test_accepts_a_network_that_treats_each_sample_alone(make, training):
     module = make().train(training)
     model = free(module)
     assert probed(model, X).model.predict(X).tolist() == model.predict(X).tolist()
     assert module.training is training
-
-
-def test_accepts_instance_norm_and_inner_layers_that_work_in_place():
-    body = (nn.Conv2d(2, 4, 3), nn.InstanceNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(64, 3))
-    assert len(fm.measure(seeded(lambda: nn.Sequential(*body)), IMAGES, np.zeros(40, int), FAST)) == 40
 
 
 @pytest.mark.parametrize("name", ["lenet5", "small_cnn", "resnet20"])
@@ -165,11 +136,6 @@ def test_a_network_that_takes_batches_of_one_size_only_is_accepted():
     assert len(fm.measure(free(Fixed()), X[:5], Y[:5], FAST)) == 5
 
 
-@functools.cache
-def plain_distances():
-    return fm.measure(free(Around(lambda x: x - 0.5)), X, Y, FAST).values
-
-
 IN_PLACE = {
     "x -= mean": lambda x: x.__isub__(0.5),
     "sub_": lambda x: x.sub_(0.5),
@@ -183,20 +149,13 @@ IN_PLACE = {
 }
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("function", IN_PLACE.values(), ids=IN_PLACE.keys())
-def test_refuses_a_network_that_modifies_its_input(function):
-    x = X.copy()
+def test_refuses_a_network_that_modifies_its_input_and_leaves_the_samples_unchanged(function, kind):
+    x, network = X.astype(kind), two_layers().to(torch.float32 if kind is np.float32 else torch.float64)
     with pytest.raises(ModelError, match=r"modifies its input in place: [\d,]+ of [\d,]+ numbers .*clone"):
-        fm.measure(free(Around(function)), x, Y, FAST)
+        fm.measure(free(around(function, network)), x, Y, FAST)
     np.testing.assert_array_equal(x, X)
-
-
-def test_refuses_a_network_in_double_precision_that_modifies_its_input_and_leaves_the_samples_alone():
-    x = X.astype(np.float64)
-    before = x.copy()
-    with pytest.raises(ModelError, match="modifies its input in place"):
-        fm.measure(free(Around(lambda x: x.sub_(0.5), two_layers().double())), x, Y, FAST)
-    np.testing.assert_array_equal(x, before)
 
 
 def test_refuses_an_operation_in_place_that_happens_to_change_nothing():
@@ -206,12 +165,12 @@ def test_refuses_an_operation_in_place_that_happens_to_change_nothing():
 
 
 def test_a_network_that_modifies_a_copy_of_its_input_is_measured_as_one_that_does_not():
-    found = fm.measure(free(Around(lambda x: x.clone().sub_(0.5))), X, Y, FAST).values
-    np.testing.assert_array_equal(found, plain_distances())
+    found = fm.measure(free(around(lambda x: x.clone().sub_(0.5))), X, Y, FAST).values
+    np.testing.assert_array_equal(found, fm.measure(free(around(lambda x: x - 0.5)), X, Y, FAST).values)
 
 
 def test_refuses_a_network_that_is_random_with_its_own_sentence():
-    noisy = Around(lambda x: functional.dropout(x, 0.5, training=True))
+    noisy = around(lambda x: functional.dropout(x, 0.5, training=True))
     with pytest.raises(ModelError, match=r"returns different outputs when the same inputs.* of 32 samples"):
         fm.measure(free(noisy), X, Y, FAST)
 
@@ -249,19 +208,36 @@ def subtract_half(x):
     return x[:, 0] > 0
 
 
+BATCH = r"depends on the other samples of its batch.* \d+ of 32 "
+BESIDE = r"depends on the other samples of its batch.* inputs beside them"  # batches unlike the samples
+RANDOM = np.random.default_rng(0)
+
+
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "words"),
     [
-        lambda x: x[:, 0] > x[:, 0].mean(),
-        lambda x: x[:, 0] > np.median(x[:, 0]),
-        lambda x: ((x - x.mean(0)) / (x.std(0) + 1e-9))[:, 0] > 0.3,
-        lambda x: np.arange(len(x)) % 2,
-        lambda x: np.full(len(x), len(x) > 20),
+        (lambda x: x[:, 0] > x[:, 0].mean(), BATCH),
+        (lambda x: x[:, 0] > np.median(x[:, 0]), BATCH),
+        (lambda x: ((x - x.mean(0)) / (x.std(0) + 1e-9))[:, 0] > 0.3, BATCH),
+        (lambda x: np.arange(len(x)) % 2, BATCH),
+        (lambda x: np.full(len(x), len(x) > 20), BATCH),
+        (lambda x: x[:, 0] > 0.5 * x[:, 0].mean(), BESIDE),
+        (lambda x: np.full(len(x), len(x) > 50), BESIDE),
+        (lambda x: RANDOM.random(len(x)) > 0.5, "returns different outputs when the same inputs"),
+        (lambda x: 5 * (x[:, 0] > 0), r"must return class positions from 0 to 1; it returned 5"),
+        (lambda x: x > 0, r"must return one class position for each of 32 samples; it returned shape \(32, 6\)"),
     ],
 )
-def test_refuses_a_model_that_only_predicts_and_depends_on_the_batch(answer):
-    with pytest.raises(ModelError, match=r"depends on the other samples of its batch.* \d+ of 32 "):
-        fm.measure(Predicting(answer), X[:60], Y[:60], SMOOTHED)
+def test_refuses_a_model_that_only_predicts_and_whose_predictions_do_not_follow_from_the_sample(answer, words):
+    with pytest.raises(ModelError, match=words):
+        fm.measure(Predicting(answer), X, Y, SMOOTHED)
+
+
+def test_refuses_predictions_in_a_list():
+    model = Predicting(None)
+    model.predict = lambda x: [0] * len(x)
+    with pytest.raises(ModelError, match=r"must return an array of class positions; it returned a `list`"):
+        fm.measure(model, X, Y, SMOOTHED)
 
 
 def test_refuses_scores_that_depend_on_the_batch_although_labels_do_not():
@@ -287,12 +263,6 @@ def test_refuses_a_model_that_only_predicts_and_modifies_its_input():
     np.testing.assert_array_equal(x, before)
 
 
-def test_refuses_a_model_that_only_predicts_at_random():
-    generator = np.random.default_rng(0)
-    with pytest.raises(ModelError, match="returns different outputs when the same inputs"):
-        fm.measure(Predicting(lambda x: generator.random(len(x)) > 0.5), X, Y, SMOOTHED)
-
-
 def test_accepts_a_model_that_only_predicts_and_refuses_single_rows():
     def answer(x):
         if len(x) == 1:
@@ -302,8 +272,8 @@ def test_accepts_a_model_that_only_predicts_and_refuses_single_rows():
     assert probed(Predicting(answer), X).notes == ()
 
 
-def in_every_way(module):
-    """The model by every way of the Python interface."""
+def uses_of(module):
+    """Return the uses of a model in the Python interface, by name."""
     model, groups = free(module), fm.Partition.by("y", Y)
     plan = fm.PrecisionPlan(precision=0.5, reference=FAST)
     return {
@@ -316,12 +286,12 @@ def in_every_way(module):
     }
 
 
-@pytest.mark.parametrize("way", list(in_every_way(two_layers())))
-def test_refuses_batch_dependence_and_modified_inputs_on_every_way(way):
+@pytest.mark.parametrize("use", list(uses_of(two_layers())))
+def test_every_function_refuses_batch_dependence_and_modified_inputs(use):
     with pytest.raises(ModelError, match="depends on the other samples of its batch"):
-        in_every_way(two_layers(nn.BatchNorm1d(6, track_running_stats=False)))[way]()
+        uses_of(two_layers(nn.BatchNorm1d(6, track_running_stats=False)))[use]()
     with pytest.raises(ModelError, match="modifies its input in place"):
-        in_every_way(Around(lambda x: x.sub_(0.5)))[way]()
+        uses_of(around(lambda x: x.sub_(0.5)))[use]()
 
 
 NETWORKS = """
@@ -361,30 +331,3 @@ def test_commands_refuse_them_with_code_2(tmp_path, network, words, command):
     assert done.exit_code == 2, said
     assert words in said
     assert "Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [lambda x: x[:, 0] > 0.5 * x[:, 0].mean(), lambda x: np.full(len(x), len(x) > 50)],
-    ids=["half of the mean", "batches of more than 50"],
-)
-def test_refuses_labels_that_change_only_with_batches_unlike_the_samples(answer):
-    with pytest.raises(ModelError, match=r"depends on the other samples of its batch.* inputs beside them"):
-        fm.measure(Predicting(answer), X, Y, SMOOTHED)
-
-
-class PredictingLists(Predicting):
-    def predict(self, x):
-        return [int(value) for value in self.answer(x)]
-
-
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        (PredictingLists(lambda x: x[:, 0] > 0), r"must return an array of class positions; it returned a `list`"),
-        (Predicting(lambda x: 5 * (x[:, 0] > 0)), r"must return class positions from 0 to 1; it returned 5"),
-    ],
-)
-def test_refuses_predictions_that_are_no_class_positions(model, words):
-    with pytest.raises(ModelError, match=words):
-        fm.measure(model, X, Y, SMOOTHED)

@@ -7,7 +7,6 @@ from torch import nn
 
 from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
-from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import Differentiable
@@ -53,7 +52,7 @@ def test_the_fingerprint_is_of_the_content_and_not_of_its_storage():
 
 
 @pytest.mark.parametrize("kind", [">f8", "u1", "i4", "f2", "?"])
-def test_numbers_of_any_kind_become_rows_of_the_models_own_inside_its_limits(kind):
+def test_references_of_any_numeric_type_become_rows_inside_the_domain(kind):
     model = as_classifier(nn.Linear(2, 2), bounds=(0, 1))
     with Referenced(model, np.array([[0, 1], [1, 1]], dtype=kind)).network((2,)) as network:
         assert network.references.dtype == torch.float32
@@ -72,13 +71,13 @@ def many(count=500, classes=5, seed=0):
 
 def test_the_same_samples_are_drawn_in_any_order_and_however_often_they_occur():
     x, y = many()
-    expected = drawn(x, y, 20)
-    assert expected.shape == (20, 2, 3)
+    expected = drawn(x, y, 22)
+    assert expected.shape == (22, 2, 3)
     order = np.random.default_rng(1).permutation(len(x))
-    np.testing.assert_array_equal(drawn(x[order], y[order], 20), expected)
+    np.testing.assert_array_equal(drawn(x[order], y[order], 22), expected)
     twice = np.concatenate([order, order[:300]])
-    np.testing.assert_array_equal(drawn(x[twice], y[twice], 20), expected)
-    assert len(np.unique(expected.reshape(20, -1), axis=0)) == 20
+    np.testing.assert_array_equal(drawn(x[twice], y[twice], 22), expected)
+    assert len(np.unique(expected.reshape(22, -1), axis=0)) == 22
 
 
 def test_classes_are_drawn_evenly_however_rare_they_are():
@@ -111,7 +110,7 @@ def test_without_classes_those_with_the_least_keys_are_drawn():
 # What a user gives
 
 
-def test_a_few_are_kept_as_they_are_and_of_many_some_by_their_content():
+def test_few_references_are_kept_and_some_of_many_are_selected_by_content():
     np.testing.assert_array_equal(as_references([[1, 2], [3, 4]], (2,), LINEAR.domain), SOME)
     x, _ = many(1000)
     kept = as_references(x, (2, 3), Domain(0, 1))
@@ -121,28 +120,6 @@ def test_a_few_are_kept_as_they_are_and_of_many_some_by_their_content():
     with pytest.raises(ValueError, match="read-only"):
         kept[0] = 0
     np.testing.assert_array_equal(as_references(torch.tensor(SOME), (2,), LINEAR.domain), SOME)
-
-
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        (np.zeros((3, 5)), r"of the same shape as in `x`, \(2,\); their shape is \(5,\)"),
-        (np.zeros((3, 2, 1)), r"their shape is \(2, 1\)"),
-        (np.zeros(2), r"one row"),
-        (np.zeros((0, 2)), "at least one sample"),
-        (np.array([[np.nan, 1.0], [1.0, 1.0]]), "NaN or infinity in 1 of 2"),
-        ([[1.0, np.inf]], "NaN or infinity in 1 of 1"),
-        (np.array([[1.0, 200.0]]), "is outside the domain in 1 of 1 samples"),
-        ([["a", "b"]], "must hold numbers"),
-        ([[1.0], [1.0, 2.0]], "must hold numbers, one row per sample"),
-        ("training", "must hold samples"),
-        (7, "must hold samples"),
-        ([], "at least one sample"),
-    ],
-)
-def test_what_cannot_be_references_is_refused(given, sentence):
-    with pytest.raises(InputError, match=sentence):
-        as_references(given, (2,), LINEAR.domain)
 
 
 def test_features_that_cannot_move_may_have_any_value():

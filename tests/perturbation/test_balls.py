@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from fairmargin.core.norm import Norm
-from fairmargin.errors import InputError
 from fairmargin.perturbation.balls import Ball, draws_for
 from fairmargin.perturbation.lengths import length
 
@@ -30,7 +29,7 @@ def cases(rng, rows=5, features=4, dtype=torch.float64):
 def test_projects_to_the_nearest_point_of_ball_and_box_that_a_solver_finds(norm, seed):
     rng = np.random.default_rng(seed)
     center, radius, low, high, scale = cases(rng, rows=2)
-    x = center + torch.tensor(rng.normal(size=center.shape)) * 3 * (scale != 0)
+    x = center + torch.tensor(rng.normal(size=center.shape)) * 3
     ours = Ball.around(center, norm, radius, low, high, scale).project(x).numpy()
     free = scale.numpy() != 0
     for i in range(len(x)):
@@ -92,12 +91,6 @@ def test_no_step_of_length_1_increases_a_function_more_than_the_steepest(norm):
 
 
 @both_norms
-def test_without_a_gradient_there_is_no_step(norm):
-    step = Ball.around(torch.zeros(2, 3), norm, 1.0).steepest(torch.zeros(2, 3))
-    assert torch.equal(step, torch.zeros(2, 3))
-
-
-@both_norms
 def test_random_starts_are_uniform_in_the_ball(norm):
     center = torch.zeros(20_000, 3, dtype=torch.float64)
     scale = torch.tensor([1.0, 2.0, 0.0]).double()  # two features are mutable
@@ -133,11 +126,6 @@ def test_a_sample_outside_of_the_box_by_rounding_belongs_to_its_ball(norm):
     ball = Ball.around(center, norm, 0.1, 0, 1)
     assert torch.equal(ball.project(center), center)
     assert ball.project(center + 1)[0, 0] <= center[0, 0]
-
-
-def test_l1_is_refused():
-    with pytest.raises(InputError, match="must be L2 or L∞; given L1"):
-        Ball.around(torch.zeros(1, 2), Norm.L1, 1.0)
 
 
 @settings(max_examples=60, deadline=None)

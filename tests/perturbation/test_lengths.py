@@ -26,18 +26,14 @@ def test_agrees_with_plain_python_in_every_norm(norm, delta):
 
 
 @pytest.mark.parametrize("norm", Norm, ids=str)
-def test_is_measured_in_units_of_the_scale_and_in_double_precision(norm):
+def test_a_length_is_in_units_of_the_scale_and_in_double_precision(norm):
     delta, scale = torch.tensor([[3.0, -8.0, 0.5]]), torch.tensor([1.0, 2.0, 0.1])
     found = length(delta, norm, scale)
+    assert length(torch.tensor([[7.0, 0.0]]), norm, torch.tensor([0.0, 1.0])).item() == 0  # immutable features
+    assert in_units(torch.tensor([[7.0, 6.0]]), torch.tensor([0.0, 2.0])).tolist() == [[0.0, 3.0]]
     assert found.dtype == torch.float64
     expected = LENGTHS[norm](delta.numpy().astype(float)[0] / scale.numpy().astype(float))
     assert found.item() == pytest.approx(expected, rel=1e-15)
-
-
-@pytest.mark.parametrize("norm", Norm, ids=str)
-def test_features_of_scale_0_are_ignored(norm):
-    assert length(torch.tensor([[7.0, 0.0]]), norm, torch.tensor([0.0, 1.0])).item() == 0
-    assert in_units(torch.tensor([[7.0, 6.0]]), torch.tensor([0.0, 2.0])).tolist() == [[0.0, 3.0]]
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-19, 1e19, 1e37])

@@ -21,11 +21,7 @@ def test_the_margin_is_the_difference_to_the_highest_other_score():
 def test_rivals_are_sorted_by_score_without_the_samples_class():
     assert rivals_of(SCORES, torch.tensor([0, 2]), None).tolist() == [[2, 3, 1], [3, 0, 1]]
     assert rivals_of(SCORES, torch.tensor([2, 1]), 2).tolist() == [[0, 3], [2, 3]]
-
-
-@pytest.mark.parametrize("count", [3, 4, 99])
-def test_a_count_above_the_number_of_other_classes_gives_all_of_them(count):
-    assert rivals_of(SCORES, torch.tensor([0, 2]), count).shape == (2, 3)
+    assert rivals_of(SCORES, torch.tensor([0, 2]), 99).shape == (2, 3)
 
 
 def test_slopes_equal_finite_differences_in_units_of_the_scale():
@@ -38,7 +34,9 @@ def test_slopes_equal_finite_differences_in_units_of_the_scale():
     x = torch.rand(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     y, rivals = torch.tensor([0, 0, 1, 2]), torch.tensor([[1, 2], [2, 1], [0, 2], [1, 0]])
     every = torch.arange(4)
-    for j, (margin, gain) in enumerate(slopes(network, x, y, rivals)):
+    with torch.no_grad():  # which must not matter
+        found_slopes = list(slopes(network, x, y, rivals))
+    for j, (margin, gain) in enumerate(found_slopes):
 
         def leads(rows, j=j):
             return scores(rows)[every, y] - scores(rows)[every, rivals[:, j]]
@@ -69,20 +67,6 @@ def test_a_score_that_does_not_depend_on_the_inputs_has_slope_0():
     network = formula(lambda rows: bias.expand(len(rows), -1), tile=2)
     ((_, gain),) = slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[1], [1]]))
     assert gain.tolist() == [[0.0], [0.0]]
-
-
-def test_works_under_no_grad():
-    network = formula(lambda rows: torch.cat([rows, -rows], 1), tile=2)
-    with torch.no_grad():
-        ((_, gain),) = slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[1], [1]]))
-    assert gain.tolist() == [[-2.0], [-2.0]]
-
-
-@pytest.mark.parametrize("score", [lambda rows: rows.detach(), torch.ones_like], ids=["detached", "constant"])
-def test_scores_without_gradients_are_refused(score):
-    network = formula(lambda rows: torch.cat([score(rows), -score(rows)], 1), tile=2)
-    with pytest.raises(ModelError, match="have no gradient with respect to its inputs"):
-        list(slopes(network, torch.ones(2, 1).double(), torch.tensor([0, 0]), torch.tensor([[1], [1]])))
 
 
 class _NoBackward(torch.autograd.Function):

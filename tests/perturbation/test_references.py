@@ -49,11 +49,6 @@ def test_a_reference_with_scores_that_overflow_is_not_used():
     assert nearest_references(network, rows([0.0]), zeros(1), Norm.L2).tolist() == [[1, -1]]
 
 
-def test_returns_none_if_no_reference_has_another_predicted_class():
-    network = replace(right_of(1.0), references=rows([0.1], [0.9]))
-    assert nearest_references(network, rows([0.0], [0.5]), zeros(2), Norm.L2).tolist() == [[-1, -1], [-1, -1]]
-
-
 def test_the_result_for_a_sample_does_not_depend_on_other_samples():
     generator = torch.Generator().manual_seed(0)
     network = formula(by_margin(lambda rows: 1 - rows.square().sum(dim=1)), features=3, tile=4)
@@ -79,10 +74,7 @@ def test_without_references_reproducible_noise_over_the_domain_is_used():
     state = torch.get_rng_state()
     references_of(network)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_one_reference_is_used_for_a_domain_without_limits():
-    assert references_of(right_of(1.0, features=3)).tolist() == [[0.0, 0.0, 0.0]]
+    assert references_of(right_of(1.0, features=3)).tolist() == [[0.0, 0.0, 0.0]]  # a domain without limits
 
 
 # fall_back
@@ -112,8 +104,10 @@ def test_fall_back_does_not_change_samples_that_were_found_or_not_selected():
     assert closest.distance[2] == torch.inf
 
 
-def test_fall_back_finds_nothing_without_a_reference_of_another_class():
-    closest, found = fallen_back(replace(right_of(1.0), references=rows([0.5])), rows([0.0]))
+def test_nothing_is_found_without_a_reference_of_another_class():
+    network = replace(right_of(1.0), references=rows([0.1], [0.9]))
+    assert nearest_references(network, rows([0.0], [0.5]), zeros(2), Norm.L2).tolist() == [[-1, -1], [-1, -1]]
+    closest, found = fallen_back(network, rows([0.0]))
     assert len(found) == 0
     assert closest.distance.tolist() == [torch.inf]
     assert torch.equal(closest.point, closest.start)

@@ -85,6 +85,16 @@ def test_bounds_hold_for_the_models_values_at_inputs_of_the_region(seed, norm, w
             assert ((said - end.center).norm(dim=2) <= end.change).all()
 
 
+def test_one_value_that_is_the_largest_of_several_windows_changes_all_of_them():
+    body = nn.Sequential(nn.MaxPool2d(3, 1), nn.Flatten(), nn.Linear(9, 3))
+    rows = torch.nn.functional.one_hot(torch.tensor([12]), 25).float()  # the pixel in the middle of 5 × 5
+    model = as_classifier(body, classes=range(3), domain=Domain(0, 9))
+    with model.network((1, 5, 5)) as network, torch.no_grad():
+        region = Region.around(network, rows, Norm.L2, torch.tensor([0.5]))
+        relaxation = Relaxation.of(layers_of(model, (1, 5, 5)), region)
+    assert relaxation.values[1].change.item() >= 3 * 0.5
+
+
 @every_norm
 def test_bounds_are_exact_for_affine_models(norm):
     torch.manual_seed(0)

@@ -1,7 +1,7 @@
 """Audit results made by hand, so that the report can be tested without measuring anything."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.norm import Norm
 from fairmargin.core.undefined import Undefined
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, Estimate
+from fairmargin.presentation.section import Section
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -36,7 +37,7 @@ def example_group(
     seed: int = 0,
     unreached: float = 0.0,
 ) -> GroupResult:
-    """A group with gamma distances of mean near `scale`, compared with a rest of mean `rest`."""
+    """Return a group with gamma distances of mean near `scale`, compared with a rest of mean `rest`."""
     random = np.random.default_rng(seed)
     values = random.gamma(4.0, scale / 4.0, size)
     values[random.random(size) < 0.05] = 0.0
@@ -68,7 +69,7 @@ def example_group(
 
 
 def undefined_group(group: str = "rare", *, reason: str = REASON, verdict: str = TOO_FEW) -> GroupResult:
-    """A group whose comparison does not exist."""
+    """Return a group whose comparison does not exist."""
     return replace(
         example_group(group, size=2),
         accuracy=Estimate(0.5, math.nan, math.nan, Bound.EXACT, "an interval needs at least 3 samples"),
@@ -94,7 +95,7 @@ def example_result(
     warnings: tuple[str, ...] = (),
     control: str = "",
 ) -> AuditResult:
-    """An audit of groups with the given names; `scales` repeat where names are more."""
+    """Return an audit of groups with the given names; `scales` are repeated for more names."""
     if groups is None:
         groups = [
             example_group(name, scale=scales[i % len(scales)], size=200 + 37 * i, bound=bound, seed=i)
@@ -131,7 +132,7 @@ def example_result(
 
 
 def hostile_result() -> AuditResult:
-    """A result whose every text was written by someone who means harm."""
+    """Return a result in which every text was written by an attacker."""
     return replace(
         example_result(HOSTILE, partition="<script>alert(4)</script>", warnings=("<img src=x onerror=alert(5)>",)),
         method="</script><script>alert(6)</script>",
@@ -143,9 +144,25 @@ def hostile_result() -> AuditResult:
 
 
 def crowded_result() -> AuditResult:
-    """Thirty groups, one of them undefined."""
+    """Return an audit of thirty groups, one of which is undefined."""
     scales = [0.6 + 0.03 * i for i in range(29)]
     rows = [
         example_group(f"region {i + 1:02d}", scale=scales[i], size=120 + 11 * i, seed=i, rest=1.0) for i in range(29)
     ]
     return example_result(groups=[*rows, undefined_group("region 30")], partition="region")
+
+
+def texts_of(section: Section) -> Iterator[str]:
+    """Yield every text of a section that a person may see, including those of its folded parts."""
+    yield from (section.title, section.about, section.answer, section.method)
+    yield from (*section.sentences, *section.findings, *section.cautions, *section.notes)
+    for table in section.tables:
+        yield from (table.caption, table.label)
+        yield from (text for column in table.columns for text in (column.name, column.detail, column.interval))
+        yield from (text for row in table.rows for cell in row for text in (cell.text, cell.interval, cell.note))
+    for figure in section.figures:
+        yield from (figure.title, figure.caption, figure.alt, getattr(figure, "x_label", ""))
+    for each in section.explanations:
+        yield from (each.topic, each.term, each.text)
+    for part in section.further:
+        yield from texts_of(part)

@@ -19,7 +19,7 @@ def precise_group(
     met: bool = True,
     bound: Bound = Bound.UPPER,
 ) -> PreciseGroup:
-    """A group whose mean is 1 + σ."""
+    """Return a group whose mean is 1 + σ."""
     mean = 1 + sigma
     return PreciseGroup(
         group=group,
@@ -46,7 +46,7 @@ def precise_result(
     notes: tuple[str, ...] = (),
     bound: Bound = Bound.UPPER,
 ) -> PrecisionResult:
-    """F less robust than M, unless other groups are given."""
+    """Return a result for the given groups, by default F, which is less robust, and M."""
     both = (
         precise_group("F", sigma=-0.2, verdict=LESS_ROBUST, bound=bound),
         precise_group("M", sigma=0.25, verdict=MORE_ROBUST, met=False, width=0.08, bound=bound),

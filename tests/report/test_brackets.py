@@ -1,4 +1,4 @@
-"""The page draws what is certain, and says so in words that a reader of one paragraph gets too."""
+"""The page draws what is certain, and its first paragraph says it too."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.report import figures
 from fairmargin.report.page import write_report
-from tests.analyses.test_certified_groups import certified
+from tests.analyses.test_certified import two_groups
 from tests.report.examples import HOSTILE, example_result
 from tests.report.test_page import page_of as page_with
 
@@ -46,16 +46,6 @@ def test_bounds_that_leave_room_are_not_called_certain(tmp_path):
     assert "nothing is certain yet" in page
 
 
-def test_without_brackets_the_page_has_no_such_section(tmp_path):
-    _, upper, groups = measured(0.1)
-    page = write_report(tmp_path / "page.html", audit(upper, groups, PLAN)).read_text(encoding="utf-8")
-    assert "What is certain" not in page
-
-
-def test_a_smoothed_models_bracket_names_its_subject(tmp_path):
-    assert "smoothed(0.25) model" in page_of(tmp_path, 0.1, subject="smoothed(0.25)")
-
-
 def test_what_is_certain_up_to_a_radius_names_it_at_the_top_and_in_the_table(tmp_path):
     lower, upper, groups = measured(0.1)
     plan = AuditSettings(resamples=200, up_to=5.0)
@@ -73,11 +63,6 @@ def test_what_is_certain_of_a_smoothed_model_is_not_said_of_the_model(tmp_path):
     assert "“F” (of the smoothed(0.25) model, up to false certificates) is easier to fool." in page
 
 
-def test_names_of_groups_take_no_effect(tmp_path):
-    page = page_of(tmp_path, 0.1, labels=("<script>alert(1)</script>", "M"))
-    assert "<script>alert(1)</script>" not in page
-
-
 def test_the_figure_draws_both_limits_of_every_group_and_ends_without_limit():
     lower, upper, groups = measured(0.1)
     figure = figures.bracket_intervals(bracket(lower, upper, groups, PLAN))
@@ -90,7 +75,7 @@ def test_the_figure_draws_both_limits_of_every_group_and_ends_without_limit():
 
 
 def test_the_page_shows_what_is_guaranteed():
-    found, _ = certified(HOSTILE[:3])
+    found, _ = two_groups(HOSTILE[:3])
     page = page_with(example_result(bound=Bound.LOWER), found)
     assert page.open == []
     assert "What is guaranteed" in page.text

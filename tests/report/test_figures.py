@@ -1,13 +1,13 @@
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
 
 from fairmargin.core.curve import RobustnessCurve
-from fairmargin.core.norm import Norm
 from fairmargin.report import draw as drawn
 from fairmargin.report import figures as plot
-from fairmargin.report.drawing import escape
+from fairmargin.report.draw import escape
 from tests.report.examples import (
     HOSTILE,
     REASON,
@@ -31,10 +31,15 @@ def height(trace, radius):
     return float(trace.y[np.searchsorted(trace.x, np.float32(radius), side="right") - 1])
 
 
-def test_every_group_has_a_step_curve_and_a_band():
+def test_every_group_has_a_step_curve_with_its_size_and_a_band_between_0_and_1():
     figure = plot.curves(example_result(), everyone=False)
     assert len(lines(figure)) == len(bands(figure)) == 3
     assert {trace.line.shape for trace in lines(figure)} == {"hv"}
+    assert all(0 <= band.y.min() <= band.y.max() <= 1 for band in bands(figure))
+    assert figure.layout.xaxis.title.text == "perturbation radius τ (L2)"
+    assert figure.layout.yaxis.title.text == "share still classified correctly"
+    names = [trace.name for trace in lines(plot.curves(example_result(groups=[example_group("8", size=1234)])))]
+    assert names == ["8 (n = 1,234)"]
 
 
 def test_the_drawn_curve_is_the_exact_one_up_to_the_thickness_of_a_line():
@@ -47,11 +52,14 @@ def test_the_drawn_curve_is_the_exact_one_up_to_the_thickness_of_a_line():
     assert max(abs(height(line, r) - e) for r, e in zip(radii, exact, strict=True)) < 0.006
 
 
-def test_a_small_group_is_drawn_with_every_step():
-    figure = plot.curves(example_result(groups=[replace(example_group(), curve=RobustnessCurve([0.0, 1.0, 3.0, 4.0]))]))
+@pytest.mark.parametrize(
+    ("values", "radii", "heights"),
+    [([0.0, 1.0, 3.0, 4.0], [0.0, 1.0, 3.0, 4.0], [0.75, 0.5, 0.25, 0.0]), ([0.0, 0.0], [0.0], [0.0])],
+)
+def test_a_small_group_is_drawn_with_every_step(values, radii, heights):
+    figure = plot.curves(example_result(groups=[replace(example_group(), curve=RobustnessCurve(values))]))
     (line,) = lines(figure)
-    assert line.x.tolist()[:4] == [0.0, 1.0, 3.0, 4.0]
-    assert line.y.tolist()[:4] == [0.75, 0.5, 0.25, 0.0]
+    assert (line.x.tolist()[:4], line.y.tolist()[:4]) == (radii, heights)
 
 
 def test_unreached_samples_keep_a_curve_up_to_the_end_of_the_axis():
@@ -60,12 +68,6 @@ def test_unreached_samples_keep_a_curve_up_to_the_end_of_the_axis():
     (line,) = lines(figure)
     assert line.y[-1] == 0.5
     assert line.x[-1] == pytest.approx(figure.layout.xaxis.range[1])
-
-
-def test_bands_never_leave_zero_and_one():
-    for band in bands(plot.curves(example_result())):
-        assert band.y.min() >= 0
-        assert band.y.max() <= 1
 
 
 def test_the_band_lies_around_the_curve_by_its_half_width():
@@ -91,17 +93,6 @@ def test_the_curve_of_everyone_pools_all_samples():
     assert height(everyone, 1.5) == 0.75
 
 
-def test_axes_name_their_unit():
-    figure = plot.curves(example_result(norm=Norm.LINF))
-    assert figure.layout.xaxis.title.text == "perturbation radius τ (L∞)"
-    assert figure.layout.yaxis.title.text == "share still classified correctly"
-
-
-def test_the_legend_tells_the_size_of_each_group():
-    names = [trace.name for trace in lines(plot.curves(example_result(groups=[example_group("8", size=1234)])))]
-    assert names == ["8 (n = 1,234)"]
-
-
 def test_up_to_twelve_groups_differ_in_colour_or_dash():
     figure = plot.curves(example_result([str(i) for i in range(12)]), everyone=False)
     assert len({(trace.line.color, trace.line.dash) for trace in lines(figure)}) == 12
@@ -120,7 +111,8 @@ def test_the_cap_is_marked():
     assert not plot.curves(example_result()).layout.annotations
 
 
-def test_sigma_is_drawn_with_its_interval_in_order():
+def test_sigma_is_drawn_with_its_interval_in_order_and_verdicts_differ_in_shape():
+    assert len({symbol for _, symbol in drawn.MARKS.values()}) == len(drawn.MARKS)
     result = example_result()
     figure = plot.sigma_intervals(result)
     assert list(figure.layout.yaxis.ticktext) == ["8", "0", "1"]
@@ -132,11 +124,6 @@ def test_sigma_is_drawn_with_its_interval_in_order():
             assert trace.name == row.verdict
 
 
-def test_verdicts_differ_in_shape_and_not_only_in_colour():
-    symbols = [symbol for _, symbol in drawn.MARKS.values()]
-    assert len(set(symbols)) == len(symbols)
-
-
 def test_a_group_without_sigma_is_listed_with_the_reason_and_not_as_zero():
     figure = plot.sigma_intervals(example_result(groups=[example_group(), undefined_group("rare")]))
     assert "rare" in figure.layout.yaxis.ticktext
@@ -144,12 +131,8 @@ def test_a_group_without_sigma_is_listed_with_the_reason_and_not_as_zero():
     (note,) = figure.layout.annotations
     assert note.text.startswith("undefined")
     assert note.hovertext == f"undefined: {REASON}"
-
-
-def test_an_audit_without_any_sigma_can_still_be_drawn():
-    figure = plot.sigma_intervals(example_result(groups=[undefined_group("a"), undefined_group("b")]))
-    assert not figure.data
-    assert len(figure.layout.annotations) == 2
+    nothing = plot.sigma_intervals(example_result(groups=[undefined_group("a"), undefined_group("b")]))
+    assert (len(nothing.data), len(nothing.layout.annotations)) == (0, 2)
 
 
 @pytest.mark.parametrize("draw", [plot.curves, plot.sigma_intervals])
@@ -165,21 +148,10 @@ def test_no_name_reaches_plotly_as_markup_or_template(draw):
             bare = bare.replace(ours, "")
         assert "<" not in bare
         assert "%{" not in bare
-
-
-def test_escaping_reads_back_as_the_name():
-    from html import unescape
-
-    for name in HOSTILE:
-        assert unescape(escape(name)) == name
+    assert [unescape(escape(name)) for name in HOSTILE] == list(HOSTILE)
 
 
 def test_names_that_shorten_to_the_same_text_stay_apart():
     names = [f"{'a' * 20}{middle}{'b' * 20}" for middle in "xyz"]
     labels = plot.sigma_intervals(example_result(names)).layout.yaxis.ticktext
     assert len(set(labels)) == 3
-
-
-def test_a_group_that_is_always_wrong_can_be_drawn():
-    figure = plot.curves(example_result(groups=[replace(example_group(), curve=RobustnessCurve([0.0, 0.0]))]))
-    assert lines(figure)[0].y.max() == 0

@@ -10,9 +10,8 @@ from itertools import pairwise
 import pytest
 from plotly.offline import get_plotlyjs
 
-from fairmargin.analyses.section_parts import BOUND_MEANINGS
+from fairmargin.analyses.explanations import BOUND_MEANINGS
 from fairmargin.core.bound import Bound
-from fairmargin.errors import InputError
 from fairmargin.inference.estimate import Estimate
 from fairmargin.report.answer import answer_of
 from fairmargin.report.document import ETHICS, PageDetails, json_in_html
@@ -42,7 +41,7 @@ VOID = {"meta", "br", "img", "link", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """Reads a page as a browser would: tags, attributes, scripts, and the text a person sees."""
+    """Reader of a page: tags, attributes, scripts, and the text that a person sees."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -102,8 +101,11 @@ def hostile():
 @pytest.mark.parametrize(
     "result", [example_result(), hostile_result(), crowded_result()], ids=["usual", "hostile", "crowded"]
 )
-def test_every_tag_is_closed_in_order(result):
-    assert page_of(result).open == []
+def test_every_tag_is_closed_in_order_and_the_same_results_give_the_same_page(result):
+    html = html_of(result)
+    assert Page(html).open == []
+    assert html == html_of(result)
+    assert f"<title>{escape(PROVENANCE.title)}</title>" in html
 
 
 def test_plotly_is_inlined_exactly_once_for_many_sections():
@@ -150,17 +152,11 @@ def test_figures_are_json_that_cannot_leave_its_element(hostile):
     for text in data:
         assert not re.search(r"[<>&\u2028\u2029]", text)
         assert {"data", "layout"} <= set(json.loads(text))
-
-
-def test_json_in_html_means_the_same_but_holds_nothing_that_html_reads():
+    assert page_of(example_result(["a\u2028b", "c"])).open == []
     content = ["</script>", "<!--", "a & b", "\u2028", "\u2029"]
     text = json_in_html(json.dumps(content, ensure_ascii=False))
     assert not re.search(r"[<>&\u2028\u2029]", text)
     assert json.loads(text) == content
-
-
-def test_a_line_separator_in_a_name_does_not_break_the_json():
-    assert page_of(example_result(["a\u2028b", "c"])).open == []
 
 
 def test_every_group_and_its_verdict_stand_in_the_table():
@@ -170,29 +166,19 @@ def test_every_group_and_its_verdict_stand_in_the_table():
         assert re.search(rf"{row.group} .{{0,260}}?{row.verdict}", text), row.group
 
 
-def test_undefined_values_show_their_reason_and_never_nan(usual):
+def test_undefined_values_show_their_reason_and_never_nan_and_warnings_are_visible(usual):
     assert "undefined" in usual.text
     assert REASON in usual.text
     assert "an interval needs at least 3 samples" in usual.text
     assert not re.search(r"\bnan\b", usual.text, re.IGNORECASE)
-
-
-def test_undefined_numbers_of_the_whole_partition_show_their_reason_too():
+    assert "Group 'rare' has 2 samples." in usual.text
     result = example_result()
     undefined = Estimate.undefined("fewer than two groups", Bound.EXACT)
-    text = page_of(replace(result, overall=replace(result.overall, variance=undefined))).text
-    assert "undefined fewer than two groups" in text
-
-
-def test_an_infinite_distance_shows_as_infinite():
-    result = example_result()
     endless = Estimate(float("inf"), 1.0, float("inf"), Bound.UPPER)
-    text = page_of(replace(result, overall=replace(result.overall, worst_robustness=endless))).text
+    whole = replace(result.overall, variance=undefined, worst_robustness=endless)
+    text = page_of(replace(result, overall=whole)).text
+    assert "undefined fewer than two groups" in text
     assert "∞ [1.000, ∞]" in text
-
-
-def test_warnings_are_visible(usual):
-    assert "Group 'rare' has 2 samples." in usual.text
 
 
 def test_the_parts_stand_in_the_order_of_the_argument(usual):
@@ -254,16 +240,3 @@ def test_the_contents_appear_with_the_third_section():
     assert page.attributes("nav")
     targets = {a["id"] for _, a in page.tags if "id" in a}
     assert {a["href"].removeprefix("#") for a in page.attributes("a")} <= targets
-
-
-def test_the_title_is_escaped():
-    assert f"<title>{escape(PROVENANCE.title)}</title>" in html_of(example_result())
-
-
-def test_a_page_without_audits_is_refused():
-    with pytest.raises(InputError, match="at least one result"):
-        render("Report", [])
-
-
-def test_the_same_results_give_the_same_page():
-    assert html_of(example_result()) == html_of(example_result())

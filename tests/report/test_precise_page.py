@@ -7,11 +7,10 @@ import pytest
 
 from fairmargin.core.bound import Bound
 from fairmargin.errors import InputError
-from fairmargin.inference.estimate import LESS_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, Estimate
+from fairmargin.inference.estimate import NOT_COMPARABLE, Estimate
 from fairmargin.report import figures
-from fairmargin.report.document import PageDetails
 from fairmargin.report.page import write_report
-from tests.report.examples import HOSTILE, example_result
+from tests.report.examples import example_result
 from tests.report.precise_examples import precise_group, precise_result
 from tests.report.test_page import Page, html_of
 
@@ -67,42 +66,6 @@ def test_what_cost_more_is_not_called_a_saving():
     assert "2.0× more than the compute of a plain random part" in " ".join(expensive.section().sentences)
 
 
-def test_several_partitions_share_one_page_with_contents():
-    pages = [precise_result(partition=name) for name in ("sex", "race", "age")]
-    page = Page(html_of(*pages))
-    targets = [a["href"] for tag, a in page.tags if tag == "a"]
-    assert targets[:4] == ["#section-1", "#section-2", "#section-3", "#reading"]
-    ids = [a["id"] for _, a in page.tags if "id" in a]
-    assert len(ids) == len(set(ids))
-    assert {target[1:] for target in targets} <= set(ids)
-
-
-def test_names_of_strangers_are_text_and_the_page_is_well_formed():
-    rows = [precise_group(name, verdict=LESS_ROBUST) for name in HOSTILE]
-    found = precise_result(rows, partition=HOSTILE[0], notes=("<img src=x onerror=alert(1)>",))
-    page = Page(html_of(found, provenance=PageDetails(title=HOSTILE[1])))
-    assert page.open == []
-    assert not [tag for tag, _ in page.tags if tag in ("img", "b", "i")]
-    assert len(page.scripts) == 3  # a figure's numbers, plotly, and our own
-
-
-def test_a_group_without_sigma_says_why_and_one_that_is_never_right_is_named():
-    never = replace(
-        precise_group("never"),
-        robustness=Estimate(0.0, 0.0, math.nan, Bound.UPPER, "nobody is right"),
-        sigma=Estimate(-1.0, -1.0, math.nan, Bound.NEITHER, "nobody is right"),
-        sigma_alone=Estimate(-1.0, -1.0, math.nan, Bound.NEITHER, "nobody is right"),
-        p=math.nan,
-        p_adjusted=math.nan,
-        verdict=NOT_COMPARABLE,
-        met=False,
-    )
-    shown = text_of(html_of(precise_result([never, precise_group("other")])))
-    assert "Of “never” no sample that was looked at is classified correctly" in shown
-    assert "nobody is right" in shown
-    assert "no interval" in shown
-
-
 def test_one_group_alone_is_shown_by_its_mean():
     undefined = Estimate.undefined("there is no sample outside group 'all'", Bound.NEITHER)
     row = replace(
@@ -124,36 +87,23 @@ def test_the_figure_marks_every_group_and_how_long_intervals_may_be():
     strip, line = figure.layout.shapes  # the line at 0 lies on top
     assert (strip.x0, strip.x1) == (-0.05, 0.05)
     assert line.x0 == line.x1 == 0
-    with pytest.raises(InputError, match="audit_to_precision"):
-        figures.precise_intervals(example_result())
 
 
-def test_write_report_takes_one_result_or_several_of_any_kind(tmp_path):
+def test_a_group_that_is_never_right_is_named_and_a_group_without_sigma_says_why():
+    nothing = Estimate(-1.0, -1.0, math.nan, Bound.NEITHER, "no sample is classified correctly")
+    mean = Estimate(0.0, 0.0, math.nan, Bound.UPPER, "no sample is classified correctly")
+    never = precise_group("never", verdict=NOT_COMPARABLE, met=False)
+    never = replace(never, robustness=mean, sigma=nothing, sigma_alone=nothing, p=math.nan, p_adjusted=math.nan)
+    shown = text_of(html_of(precise_result([never, precise_group("other")])))
+    assert "Of “never” no sample that was looked at is classified correctly" in shown
+    assert "−100.0 % no sample is classified correctly" in shown
+
+
+def test_write_report_takes_one_result_or_several_of_any_kind_and_writes_nothing_otherwise(tmp_path):
     path = write_report(tmp_path / "page.html", precise_result())
     assert "What each group took" in path.read_text(encoding="utf-8")
     mixed = write_report(tmp_path / "mixed.html", [precise_result(), example_result()], title="Mixed")
     assert "<title>Mixed</title>" in mixed.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (5, "given a int"),
-        ([5], "given a list with a int"),
-        (None, "given a NoneType"),
-        ("settled", "given a str"),
-        ([example_result(), None], "given a list with a NoneType"),
-        ([], "at least one result"),
-    ],
-)
-def test_what_is_no_result_is_refused_in_a_sentence_and_nothing_is_written(tmp_path, given, said):
-    with pytest.raises(InputError, match=said):
-        write_report(tmp_path / "page.html", given)
-    assert not (tmp_path / "page.html").exists()
-
-
-def test_no_difference_is_no_proof():
-    rows = [precise_group(name, sigma=0.01, verdict=NO_DIFFERENCE) for name in "abc"]
-    shown = text_of(html_of(precise_result(rows)))
-    assert "no proof of equality" in shown
-    assert "All differences from the rest are known to ± 5.0 points" in shown
+    with pytest.raises(InputError):
+        write_report(tmp_path / "none.html", [example_result(), None])
+    assert not (tmp_path / "none.html").exists()

@@ -1,4 +1,4 @@
-"""Checking an attack is a stage like any other: kept as it is measured, the same in any engine and after a restart."""
+"""The check of an attack is stored as it is measured, and is the same in any engine and after a restart."""
 
 import html
 import math
@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairmargin.cli.spelling import option_name
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.distances.adequacy import PER_GROUP, adequacy
+from fairmargin.distances.adequacy import adequacy
 from fairmargin.distances.searches.fmn import FMN
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.errors import InputError, StoreError
@@ -20,7 +19,7 @@ from fairmargin.report.page import write_report
 from fairmargin.runner.adequacy import usable_cap
 from fairmargin.runner.run import run
 from fairmargin.study.check import checked
-from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ImportOptions, ModelOptions
+from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.run_folder import RunFolder
 from fairmargin.study.study import Study
 from tests.distances import saturated
@@ -45,7 +44,7 @@ def study(tmp_path_factory):
 
 
 def asking(study, *, group=None, **fields):
-    """The study with other options of its audit, and other groups."""
+    """Return the study with other options of its audit, and other groups."""
     groups = study.groups if group is None else GroupOptions(group=group)
     return study.model_copy(update={"audit": study.audit.model_copy(update=fields), "groups": groups})
 
@@ -201,26 +200,6 @@ def test_a_damaged_file_is_said(finished, tmp_path):
         RunFolder(path).read().result(stored)
     with pytest.raises(StoreError, match=rf"{stored.key}\.json does not match its checksum"):
         checked(RunFolder(path))
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"adequacy": True, "adequacy_samples": 9}, "--adequacy-samples must be 10 or more; given 9."),
-        ({"adequacy_samples": 100}, "--adequacy-samples goes with --adequacy and has no effect here"),
-    ],
-)
-def test_the_number_of_samples_is_checked(fields, said):
-    with pytest.raises(InputError) as raised:
-        AuditOptions(**fields)
-    assert said in raised.value.spelled(option_name)
-    assert AuditOptions().adequacy_samples == PER_GROUP
-
-
-def test_distances_measured_elsewhere_cannot_be_checked():
-    with pytest.raises(InputError) as raised:
-        Study(imported=ImportOptions(distances="table.csv"), audit=AuditOptions(adequacy=True))
-    assert "--adequacy goes with --model with --data" in raised.value.spelled(option_name)
 
 
 def test_an_attack_is_not_judged_at_a_cap_that_makes_all_distances_equal():

@@ -1,4 +1,4 @@
-"""A run that measured from both sides is bracketed; the best of each side counts, and subjects are kept apart."""
+"""A run with lower and upper bounds has brackets of the best bounds; subjects are kept apart."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def bounds(factor, bound, norm=Norm.L2, subject="model"):
 
 
 def brackets(measured, run=None):
-    """What the distances enclose: each bracket with what it is about."""
+    """Return the brackets of the distances, each with what it is about."""
     measure = Measurer(run or RunMemory(), Serial())
     kept = {name: measure.keep(distances, {"of": name}, {}) for name, distances in measured}
     return measure.results(list(brackets_of(kept, [GROUPS], PLAN, {"resamples": 200}, measure)), "bracketing")

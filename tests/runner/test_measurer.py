@@ -1,26 +1,32 @@
 """What a run measures depends on the study alone: the same references and sums in any engine, order and restart."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from fairmargin.core.norm import Norm
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.combine import tightest
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.engine.local import Processes, Serial
-from fairmargin.errors import InputError, StoreError
+from fairmargin.errors import StoreError
 from fairmargin.models.linear import LinearClassifier
-from fairmargin.runner.measurer import plans_of
+from fairmargin.runner.cases import Subject
+from fairmargin.runner.measurer import estimator_plans
 from fairmargin.runner.run import run
+from fairmargin.store.checksums import seal, stamped, unstamped
 from fairmargin.store.folder import MemoryStore, Store
 from fairmargin.study.check import checked
 from fairmargin.study.options import AttackOptions, AuditOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.run_folder import RunFolder
 from fairmargin.study.study import Study
 
-# Class 1 where the first feature exceeds 0.999, said without any slope: no search by gradients finds it, and of 64
-# points of noise over the domain none lies there. Of the samples some do.
+# Class 1 where the first feature exceeds 0.999, without any slope: searches by gradients do not find it, and none of 64
+# points of noise over the domain lies there. Some of the samples do.
 NET = """
 import torch
 
@@ -54,12 +60,12 @@ def study(tmp_path):
 
 
 def with_audit(study, **fields):
-    """The study with other options of its audit."""
+    """Return the study with other options of its audit."""
     return study.model_copy(update={"audit": study.audit.model_copy(update=fields)})
 
 
 def carried_out(study, path, engine=None):
-    """The record, the distances of each audit, and the numbers of shards that were measured and reused."""
+    """Return the record, the distances of each audit, and the numbers of measured and reused shards."""
     folder = RunFolder(path)
     record, measure = run(study, folder, engine or Serial())
     found = [folder.distances(each.shards[0]) for each in record.results if each.kind == "audit"]
@@ -90,17 +96,30 @@ def test_the_order_of_the_samples_changes_neither_references_nor_distances(study
     np.testing.assert_array_equal(backwards.values[::-1], straight.values)
 
 
-def test_keys_tell_references_apart_only_for_estimators_that_search_by_gradients():
+def keys(estimator, *subjects):
+    return [tuple(task.key for plan in estimator_plans(each, estimator) for task in plan.tasks) for each in subjects]
+
+
+@pytest.fixture
+def subject():
     model = LinearClassifier([[0.0, 0.0], [3.0, 4.0]], [0.0, -5.0])
-    dataset = Dataset(np.eye(2), [0, 0])
-    several = [None, np.array([[5.0, 5.0]]), np.array([[6.0, 6.0]])]
+    return Subject(model, Dataset(np.eye(2), [0, 0]), np.zeros(2, np.int64))
 
-    def keys(estimator):
-        plans = (plan for r in several for plan in plans_of(model, dataset, np.zeros(2, np.int64), estimator, 0, r))
-        return {task.key for plan in plans for task in plan.tasks}
 
-    assert len(keys(DeepFool())) == 3
-    assert len(keys(ExactLinear())) == 1
+def test_keys_tell_apart_all_that_distances_depend_on(subject):
+    others = [
+        replace(subject, seed=1),
+        replace(subject, dataset=Dataset(2 * np.eye(2), [0, 0])),
+        replace(subject, model=LinearClassifier([[0.0, 0.0], [3.0, 4.0]], [0.0, -6.0])),
+    ]
+    assert len(set(keys(ExactLinear(), subject, *others))) == 4
+    assert keys(ExactLinear(), subject) != keys(ExactLinear(Norm.L1), subject)
+
+
+def test_keys_tell_references_apart_only_for_estimators_that_search_by_gradients(subject):
+    several = [replace(subject, references=each) for each in (None, np.array([[5.0, 5.0]]), np.array([[6.0, 6.0]]))]
+    assert len(set(keys(DeepFool(), *several))) == 3
+    assert len(set(keys(ExactLinear(), *several))) == 1
 
 
 @pytest.fixture
@@ -134,18 +153,12 @@ def test_of_estimators_joined_by_plus_each_is_measured_once_and_the_best_is_audi
     np.testing.assert_array_equal(turned.values, both.values)
 
 
-def test_a_sum_with_a_proxy_is_refused(study, tmp_path):
-    asked = with_audit(study, estimator=("deepfool+first_order",))
-    with pytest.raises(InputError, match="`first_order` is a proxy, which bounds the distance on neither side"):
-        carried_out(asked, tmp_path / "run")
-
-
 # Reading, keeping, and what an earlier run left
 
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Every key that is read from a store on disk, and from one in memory."""
+    """Return a list of all keys that are read from a store on disk or in memory."""
     found = []
     for store in (Store, MemoryStore):
         plain = store.read
@@ -175,6 +188,18 @@ def test_a_second_run_reads_each_shard_once(study, tmp_path, reads):
     reads.clear()
     record, _ = run(study, RunFolder(tmp_path / "run"), Serial())
     assert sorted(reads) == sorted(record.results[0].shards[0])
+
+
+def test_results_that_do_not_follow_from_the_distances_are_refused_although_their_checksums_fit(linear, tmp_path):
+    record, _, _ = carried_out(linear, tmp_path / "run")
+    folder, (stored,) = RunFolder(tmp_path / "run"), record.results
+    path = folder.path / "results" / f"{stored.key}.json"
+    result = json.loads(unstamped(path.read_text(encoding="utf-8")))
+    result["groups"][0]["robustness"]["value"] *= 1.01
+    path.write_text(stamped(json.dumps(result)), encoding="utf-8")
+    seal(folder.path, ("record.json", "samples.parquet", f"results/{stored.key}.json"))
+    with pytest.raises(StoreError, match="does not follow from the distances of the run: robustness value of 0"):
+        checked(folder)
 
 
 def test_results_are_computed_once(linear, tmp_path, monkeypatch):

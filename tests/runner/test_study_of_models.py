@@ -1,6 +1,5 @@
 """A study of several models: each is trained and measured once, kept, resumable, and the same in any engine."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.measure import measure
 from fairmargin.engine.local import Processes, Serial
 from fairmargin.engine.task import Engine
-from fairmargin.errors import FairmarginError, InputError, StoreError
+from fairmargin.errors import InputError, StoreError
 from fairmargin.models.layers.linear_network import as_linear
 from fairmargin.report.page import write_report
 from fairmargin.runner.measurer import Measurer
@@ -78,13 +77,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(whole: Path, tmp_path: Path) -> Path:
-    """The same run in a folder that a test may spoil."""
+    """Return a copy of the run that a test may change."""
     return Path(shutil.copytree(whole, tmp_path / "run"))
 
 
 @pytest.fixture(scope="module")
 def measured(whole: Path) -> StudyRun:
-    """The same networks and distances, without comparisons."""
+    """Return the same networks and distances, without comparisons."""
     return measure_study(WHOLE, RunFolder(whole), Serial())
 
 
@@ -296,7 +295,7 @@ def test_the_report_tells_of_every_network_estimator_attack_and_epoch(whole: Pat
     for shown in ("madry", "exact_linear", "deepfool", "pgd:steps=3 at radius 16/255", "digits", "epoch 1", "2 seeds"):
         assert shown in said
     assert "Adversarial training: the cross-entropy of inputs attacked by PGD." in said
-    assert str(whole) not in said  # a page is the same wherever it is made
+    assert str(whole) not in said + (whole / "record.json").read_text()  # both are the same wherever they are made
     assert "What could not be done" not in said
 
 
@@ -332,7 +331,7 @@ def test_a_damaged_or_lost_shard_is_measured_anew_and_nothing_else_is(whole: Pat
     assert outcome(copied) == outcome(whole)
 
 
-@pytest.mark.parametrize("content", [b"{}", b"", b"\xff", None])
+@pytest.mark.parametrize("content", [b"{}", b"\xff", None])
 def test_damaged_or_lost_results_are_computed_anew_from_the_shards(
     whole: Path, copied: Path, content: bytes | None
 ) -> None:
@@ -346,19 +345,6 @@ def test_damaged_or_lost_results_are_computed_anew_from_the_shards(
     assert measurer.measured == 0
     assert outcome(copied) == outcome(whole)
     assert times(copied) == before
-
-
-def test_edited_results_are_computed_anew(whole: Path, copied: Path) -> None:
-    changed = 0
-    for path in copied.glob("results/*.json"):
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace('"size": ', '"size": 1').replace('"size":', '"size":1'), encoding="utf-8")
-        changed += path.read_text(encoding="utf-8") != text
-    assert changed
-    with pytest.raises(StoreError, match="Run the same command again"):
-        checked(RunFolder(copied))
-    carried_out(WHOLE, copied)
-    assert outcome(copied) == outcome(whole)
 
 
 def test_lost_or_damaged_weights_of_an_epoch_are_a_failure_until_the_training_is_removed(
@@ -481,56 +467,6 @@ def test_a_comparison_that_fails_does_not_lose_the_others(copied: Path, monkeypa
     assert "in fail" in (copied / "failures.txt").read_text()
     assert set(table(copied).kind) == {"audit"}
     assert "4 tasks could not be done" in page(copied)
-
-
-def test_what_a_network_cannot_serve_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run")
-    with pytest.raises(InputError, match="small_cnn, erm, seed 0: exact_linear: "):
-        run(study(model={"small_cnn": {}}), folder, Serial())
-    with pytest.raises(InputError, match="larger than the box"):
-        run(study(attack={"pgd": {"radius": 8}}), folder, Serial())
-    with pytest.raises(InputError, match=r"seed 0: ddn: .*steps"):
-        run(study(audit={"ddn": {"estimator": "ddn:steps=many"}}), folder, Serial())
-    for wrong, said in (
-        ({"data": {"digit": {}}}, "Did you mean 'digits'"),
-        ({"model": {"lenet": {}}}, "Did you mean 'lenet5'"),
-        ({"train": {"erms": {"epochs": 1}}}, "Did you mean 'erm'"),
-        ({"audit": {"deepfoal": {}}}, "Did you mean 'deepfool'"),
-        ({"attack": {"pgf": {"radius": 0.1}}}, "Did you mean 'pgd'"),
-        ({"data": {"digits": {"group": "inc"}}}, "Did you mean 'ink'"),
-        ({"data": {"digits": {"cross": "class,inc"}}}, "Did you mean 'ink'"),
-        ({"data": {"digits": {"control": "inc"}}}, "Did you mean 'ink'"),
-        ({"data": {"digits": {"by": "inc", "per_group": 3}}}, "Did you mean 'ink'"),
-        ({"train": {**FAST, "madry": {"set": ["radius=1"], "method": "madry:radius=0.1"}}}, "given twice"),
-        ({"audit": {"ddn": {"audit_epochs": [3]}}}, "names epoch 3, and there are 2"),
-        ({"audit": {"ddn": {"audit_epochs": "frist"}}}, "Did you mean 'first'"),
-        ({"train": {**FAST, "validation": 0, "erm": {}}, "audit": {"ddn": {"audit_epochs": "best"}}}, "best"),
-        ({"train": {**FAST, "epochs": 10, "erm": {}}, "audit": {"ddn": {"audit_epochs": 3}}}, "are not kept, only"),
-        ({"data": {"digits": {**DIGITS, "audit_on": "validatoin"}}}, "validatoin"),
-        (
-            {"data": {"digits": {**DIGITS, "audit_on": "validation"}}, "train": {**FAST, "validation": 0, "erm": {}}},
-            "0",
-        ),
-        ({"model": {"logistic": {"weights": "none.pt"}}}, "none.pt"),
-        ({"audit": {"ddn": {"precision": 0.1}}, "data": {"digits": {**DIGITS, "control": "class"}}}, "precision"),
-    ):
-        with pytest.raises(FairmarginError) as refused:
-            run(study(**({"attack": None, "audit": {"ddn": {}}} | wrong)), folder, Serial())
-        assert said in str(refused.value), wrong
-        assert str(refused.value).endswith((".", "?")), wrong
-        assert "{" not in str(refused.value), wrong
-    assert not folder.path.exists()
-
-
-def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(StoreError, match="holds other files"):
-        run(study(), RunFolder(tmp_path), Serial())
-    old = tmp_path / "audit"
-    old.mkdir()
-    (old / "study.json").write_text("{}")
-    with pytest.raises(StoreError, match="was written by an older version"):
-        run(study(), RunFolder(old), Serial())
 
 
 # Several data, models as they are, columns. --------------------------------------------------------------------------
@@ -659,22 +595,6 @@ def test_trained_networks_can_be_measured_on_validation_samples(tmp_path: Path) 
     assert "These data were looked at during the training too" in " ".join(record.notes)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"train": {**FAST, "erm": {}, "ramp": {"validation": 0.3}}},
-        {"model": {"logistic": {}, "given": {"model": "arch:logistic", "fixed": True}}},
-    ],
-)
-def test_models_of_some_data_that_would_be_measured_on_different_samples_are_refused(
-    changes: dict[str, Any], tmp_path: Path
-) -> None:
-    asked = study(data={"digits": {**DIGITS, "audit_on": "validation"}}, **{**SMALL, **changes})
-    with pytest.raises(InputError, match=r"validation.*\.$"):
-        run(asked, RunFolder(tmp_path / "run"), Serial())
-    assert not (tmp_path / "run").exists()
-
-
 def test_precision_and_adequacy_are_for_some_sections_alone(tmp_path: Path) -> None:
     asked = study(
         data={"digits": {"per_group": 10, "by": "class", "group": "ink"}},
@@ -700,7 +620,7 @@ def test_precision_and_adequacy_are_for_some_sections_alone(tmp_path: Path) -> N
     assert outcome(tmp_path / "two") == serial
 
 
-@pytest.mark.parametrize("name", ["../x", "a\nb", "{sex}", "x" * 300, "<b>M</b>", "[red]"])
+@pytest.mark.parametrize("name", ["../x\n{sex}[red]<b>M</b>", "x" * 300])
 def test_names_of_sections_stay_in_the_run_folder(name: str, tmp_path: Path) -> None:
     asked = study(
         data={name: {**DIGITS, "data": "digits"}},
@@ -716,22 +636,3 @@ def test_names_of_sections_stay_in_the_run_folder(name: str, tmp_path: Path) -> 
     assert [stored.about.model for stored, _ in again.of_kind("audit")] == [name]
     assert "<b>M</b>" not in page(tmp_path / "run")
     assert RunFolder(tmp_path / "run").read().study == asked
-
-
-def test_two_sections_that_measure_the_same_are_refused() -> None:
-    with pytest.raises(InputError, match=r"\[audit.a\] and \[audit.b\] .*exact_linear"):
-        study(
-            audit={"a": {"estimator": "exact_linear"}, "b": {"estimator": ["exact_linear", "ddn"], "confidence": 0.9}}
-        )
-    study(
-        audit={
-            "a": {"estimator": "exact_linear", "audit_epochs": "first"},
-            "b": {"estimator": "exact_linear", "confidence": 0.9},
-        }
-    )
-
-
-def test_the_record_has_no_trace_of_where_and_when(whole: Path) -> None:
-    content = json.loads((whole / "record.json").read_text(encoding="utf-8"))
-    assert "created" not in content["provenance"]
-    assert str(whole) not in json.dumps(content)

@@ -1,4 +1,4 @@
-"""A training from names to weights: what is kept apart, what is begun with, what is audited, what is refused early."""
+"""A training from its options to weights: validation data, initial weights and audits of epochs."""
 
 import json
 from pathlib import Path
@@ -12,11 +12,11 @@ from fairmargin.core.partition import Partition
 from fairmargin.data.catalog import load
 from fairmargin.data.dataset import Dataset
 from fairmargin.engine.local import Processes, Serial
-from fairmargin.errors import FairmarginError, InputError, StoreError
-from fairmargin.inference.measures import sign_agreement
+from fairmargin.errors import InputError, StoreError
+from fairmargin.inference.agreement import sign_agreement
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.runner.run import run as carry_out
-from fairmargin.runner.trainer import check_epochs, make_method, prepare_training, watching
+from fairmargin.runner.trainer import make_method, prepare_training, watching
 from fairmargin.runner.training_data import (
     DataLoader,
     build_network,
@@ -27,7 +27,6 @@ from fairmargin.runner.training_data import (
 )
 from fairmargin.store.folder import Store
 from fairmargin.study.options import (
-    AuditedData,
     AuditOptions,
     DataOptions,
     EpochOptions,
@@ -73,7 +72,7 @@ def audits_of(record):
     return {int(stored.about.epoch.split()[0]): (stored, result) for stored, result in record.of_kind("audit")}
 
 
-# What is kept apart. -------------------------------------------------------------------------------------------------
+# Validation data. ----------------------------------------------------------------------------------------------------
 
 
 def test_every_class_and_in_it_every_group_gives_its_share_to_validation():
@@ -121,7 +120,7 @@ def test_images_without_limits_lie_between_0_and_1_as_for_an_audit():
     assert (float(found.domain.low), float(found.domain.high)) == (0.0, 1.0)
 
 
-# What is begun with. -------------------------------------------------------------------------------------------------
+# Initial weights and settings. ---------------------------------------------------------------------------------------
 
 
 def test_the_network_to_begin_with_follows_from_the_seed_and_leaves_the_global_randomness_alone():
@@ -158,11 +157,6 @@ def test_options_beside_a_paper_survive_a_round_trip_also_where_they_are_default
     assert again.settings_sentence == asked.settings_sentence
 
 
-def test_without_epochs_or_a_paper_one_is_asked_how_long():
-    with pytest.raises(InputError, match="How long"):
-        TrainOptions(rate=0.1)
-
-
 @pytest.mark.parametrize(
     ("method", "settings", "attack", "radius", "expected"),
     [
@@ -181,7 +175,7 @@ def test_validation_data_are_attacked_at_the_methods_own_radius_where_the_norm_i
     assert watching(make_method(TrainOptions(method=method, set=settings, epochs=1)), attack, radius) == expected
 
 
-# What is found. ------------------------------------------------------------------------------------------------------
+# Results. ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -276,29 +270,12 @@ def test_audits_can_be_asked_for_after_the_training_and_stay_when_it_is_run_agai
     assert again.study == later
 
 
-def test_a_folder_says_what_was_asked_and_on_which_data(tmp_path):
-    run(study(train={"epochs": 1}), tmp_path / "run", command="fairmargin train …")
-    record = RunFolder(tmp_path / "run").read()
-    assert record.provenance.command == "fairmargin train …"
-    assert record.study.data.data == "digits"
-    assert record.study.model.model == "arch:small_cnn"
-    assert "270 samples" in record.provenance.data
-    assert record.provenance.versions["torch"]
-
-
 def test_another_training_in_the_same_folder_is_refused_and_the_difference_named(tmp_path):
     run(study(train={"epochs": 1}), tmp_path / "run")
     with pytest.raises(StoreError, match=r"differs in rate \(0.01, now 0.02\)"):
         run(study(train={"epochs": 1, "rate": 0.02}), tmp_path / "run")
     with pytest.raises(StoreError, match=r"differs in group \(\(\), now \('ink',\)\)"):
         run(study(train={"epochs": 1}, groups=GroupOptions(group="ink")), tmp_path / "run")
-
-
-def test_a_folder_that_holds_other_files_is_refused_before_anything_is_trained(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairmargin.training.loop.epochs.sum_up", lambda *_: pytest.fail("trained"))
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StoreError, match="holds other files"):
-        run(study(train={"epochs": 1}), tmp_path)
 
 
 def test_a_crossed_partition_is_trained_validated_and_audited_by_its_intersections(tmp_path):
@@ -337,56 +314,6 @@ def test_a_network_with_more_outputs_than_classes_is_trained_and_audited(tmp_pat
     )
     ((_, audit),) = run(asked, tmp_path / "run").of_kind("audit")
     assert len(audit.groups) == 10
-
-
-# What is refused before anything is trained. -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("epoch", "train", "said"),
-    [
-        ("frist", {}, "Did you mean 'first'"),
-        ("9", {}, "`audit_epochs` names epoch 9, and there are 3"),
-        ("4", {"epochs": 10}, "weights of epoch 4 are not kept"),
-        ("best", {"validation": "0"}, "`validation` 0 leaves none"),
-    ],
-)
-def test_a_question_about_epochs_that_cannot_be_answered_is_refused_before_training(epoch, train, said):
-    with pytest.raises(InputError, match=said):
-        check_epochs([epoch], AuditedData(), TrainOptions(**{"epochs": 3, **train}))
-
-
-def test_an_estimator_that_there_is_not_or_that_the_network_cannot_serve_is_refused_before_training(tmp_path):
-    for estimator, said in (("plum", "Did you mean 'plumb'"), ("exact_linear", "it works on linear models only")):
-        with pytest.raises(FairmarginError, match=said):
-            run(study(train={"epochs": 1}, **at("last", estimator=estimator)), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        (lambda: study(train={"validation": "0", "patience": 3}), "`patience` watches validation data"),
-        (
-            lambda: prepare_training(
-                *study(train={"validation": "0", "method": "farmur:found_on=validation"}).members, DataLoader()
-            ),
-            "Validation data are asked for",
-        ),
-        (lambda: study(train={"epochs": 0}), "`epochs` must be 1 or more"),
-        (lambda: study(audit=AuditOptions()), "add `audit_epochs`"),
-        (lambda: study(epochs=EpochOptions(audit_on="test")), "add `audit_epochs`"),
-    ],
-)
-def test_a_study_that_contradicts_itself_is_refused(asked, said):
-    with pytest.raises(InputError, match=said):
-        asked()
-
-
-@pytest.mark.parametrize(("validation", "said"), [("1.5", "from 0 to below 1"), ("tset", "no file 'tset'")])
-def test_validation_that_is_neither_share_nor_split_nor_file_is_refused(validation, said):
-    with pytest.raises(InputError, match=said):
-        training_data(validation=validation)
 
 
 def test_the_class_is_grouped_by_if_the_label_column_is_named():

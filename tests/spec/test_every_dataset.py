@@ -1,4 +1,4 @@
-"""What every dataset in the catalog keeps. Those that need files are asked only where the files are."""
+"""What every dataset of the catalog promises. Datasets with files are tested only if ../shared holds their files."""
 
 import os
 from collections import Counter
@@ -23,7 +23,7 @@ WHERE_FILES_ARE = [
     pytest.mark.shared,
     pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data is not beside the project"),
 ]
-Ask = Callable[..., Dataset]
+Loaded = Callable[..., Dataset]
 
 
 def needs_files(name: str) -> bool:
@@ -41,19 +41,19 @@ def card(name: str) -> Card:
 
 
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
-    """Loads each split of a task once; files are decoded once for all workers."""
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+    """Return a function that loads each split of a task once; files are decoded once for all workers."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "every-dataset"
     folder.mkdir(exist_ok=True)
     known: dict[Any, Dataset] = {}
 
-    def of(name: str, split: str = "all", task: str | None = None, *, anew: bool = False) -> Dataset:
+    def of(name: str, split: str = "all", task: str | None = None, *, again: bool = False) -> Dataset:
         key = (name, split, task or next(iter(DATASETS[name].card.tasks), ""))
-        if anew or key not in known:
+        if again or key not in known:
             with FileLock(folder / f"{name}.lock"):
-                loaded = load(name, root=SHARED if needs_files(name) else None, split=split, task=task)
-            known[key] = loaded
+                dataset = load(name, root=SHARED if needs_files(name) else None, split=split, task=task)
+            known[key] = dataset
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -62,7 +62,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
 
 
 def rows(dataset: Dataset) -> Counter[bytes]:
-    """A hash of each sample with its label; images are hashed as the bytes they are stored as."""
+    """Return a hash of each sample with its label; images are hashed as they are stored."""
     x: Any = dataset.x
     if isinstance(x, Pixels):
         stored, positions = x.stored, np.arange(len(x.stored)) if x.rows is None else x.rows
@@ -76,74 +76,74 @@ def rows(dataset: Dataset) -> Counter[bytes]:
 
 
 def some_rows(dataset: Dataset) -> Any:
-    """All samples of a table; of images, which are bytes in [0, 255] and cannot leave [0, 1], the first few."""
+    """Return all samples of a table, and the first images, since bytes cannot leave the domain."""
     return np.asarray(dataset.x[:256] if isinstance(dataset.x, Pixels) else dataset.x[:])
 
 
-def test_has_as_many_labels_and_attribute_values_as_samples(name: str, ask: Ask) -> None:
-    dataset = ask(name)
+def test_has_as_many_labels_and_attribute_values_as_samples(name: str, loaded: Loaded) -> None:
+    dataset = loaded(name)
     assert len(dataset) == len(dataset.y) > 0
     assert all(len(column) == len(dataset) for column in dataset.attributes.values())
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_lies_inside_its_domain_which_is_the_same_for_all_splits(name: str, split: str, ask: Ask) -> None:
-    dataset = ask(name, split)
+def test_lies_inside_its_domain_which_is_the_same_for_all_splits(name: str, split: str, loaded: Loaded) -> None:
+    dataset = loaded(name, split)
     assert dataset.domain.contains(some_rows(dataset), slack=0.0).all()
-    assert dataset.domain.fingerprint() == ask(name).domain.fingerprint()
-    assert dataset.feature_names == ask(name).feature_names
+    assert dataset.domain.fingerprint() == loaded(name).domain.fingerprint()
+    assert dataset.feature_names == loaded(name).feature_names
 
 
-def test_has_the_same_fingerprint_whenever_it_is_loaded(name: str, ask: Ask) -> None:
-    assert ask(name, "test").fingerprint == ask(name, "test", anew=True).fingerprint
+def test_has_the_same_fingerprint_whenever_it_is_loaded(name: str, loaded: Loaded) -> None:
+    assert loaded(name, "test").fingerprint == loaded(name, "test", again=True).fingerprint
 
 
-def test_has_another_fingerprint_for_every_split_of_every_task(name: str, card: Card, ask: Ask) -> None:
-    prints = [ask(name, split, task).fingerprint for split in SPLITS for task in card.tasks or (None,)]
+def test_has_another_fingerprint_for_every_split_of_every_tloaded(name: str, card: Card, loaded: Loaded) -> None:
+    prints = [loaded(name, split, task).fingerprint for split in SPLITS for task in card.tasks or (None,)]
     assert len(set(prints)) == len(prints)
 
 
-def test_has_groups_that_can_be_compared(name: str, card: Card, ask: Ask) -> None:
-    dataset = ask(name)
+def test_has_groups_that_can_be_compared(name: str, card: Card, loaded: Loaded) -> None:
+    dataset = loaded(name)
     partitions = [dataset.partition(group) for group in card.groups]
     assert all(len(partition) == len(dataset) for partition in partitions)
-    # Not each of them: of a part of the data, such as one fold, an attribute may have a single value.
+    # Some attributes may have a single value in a part of the data, such as one fold.
     assert any(len(partition.labels) > 1 for partition in partitions)
     assert len(dataset.partition("class").labels) > 1
 
 
-def test_names_its_classes_whatever_the_task(name: str, card: Card, ask: Ask) -> None:
+def test_names_its_classes_whatever_the_tloaded(name: str, card: Card, loaded: Loaded) -> None:
     for task in card.tasks or (None,):
-        dataset = ask(name, "all", task)
+        dataset = loaded(name, "all", task)
         assert dataset.y.dtype.kind in "iu"
         assert len(set(dataset.class_names)) == len(dataset.class_names) > 1
         assert dataset.y.min() >= 0
         assert dataset.y.max() < len(dataset.class_names)
         assert set(dataset.partition("class").labels) <= set(dataset.class_names)
-        assert all(ask(name, split, task).class_names == dataset.class_names for split in SPLITS)
+        assert all(loaded(name, split, task).class_names == dataset.class_names for split in SPLITS)
 
 
-def test_is_called_by_its_name(name: str, ask: Ask) -> None:
-    assert ask(name).name == name
+def test_has_the_name_of_the_catalog(name: str, loaded: Loaded) -> None:
+    assert loaded(name).name == name
 
 
-def test_is_cut_by_its_splits_without_loss_or_overlap(name: str, ask: Ask) -> None:
-    whole, train, test = (ask(name, split) for split in ("all", "train", "test"))
+def test_splits_divide_the_samples_without_loss_or_overlap(name: str, loaded: Loaded) -> None:
+    whole, train, test = (loaded(name, split) for split in ("all", "train", "test"))
     assert min(len(train), len(test)) > 0
     assert len(train) + len(test) == len(whole)
     assert rows(train) + rows(test) == rows(whole)
 
 
-def test_has_a_card_that_tells_what_one_should_know(name: str, card: Card) -> None:
+def test_has_a_complete_card(name: str, card: Card) -> None:
     for sentence in (card.title, card.classes, card.split, card.licence, card.ethics, card.citation):
         assert len(sentence.split()) > 1, sentence
     assert "\n" not in card.title
     assert len({file.name for file in card.files}) == len(card.files)
 
 
-def test_has_the_attributes_that_its_card_names_and_no_others(name: str, card: Card, ask: Ask) -> None:
-    # By class every dataset can be grouped, so that a card may name it and the data need no column for it.
-    assert tuple(group for group in card.groups if group != "class") == tuple(ask(name).attributes)
+def test_has_the_attributes_that_its_card_names_and_no_others(name: str, card: Card, loaded: Loaded) -> None:
+    # Every dataset has groups by class, for which it needs no column.
+    assert tuple(group for group in card.groups if group != "class") == tuple(loaded(name).attributes)
 
 
 def test_refuses_a_split_or_a_task_it_does_not_have(name: str) -> None:
@@ -154,13 +154,13 @@ def test_refuses_a_split_or_a_task_it_does_not_have(name: str) -> None:
 
 
 @pytest.mark.parametrize("without", [n for n in sorted(DATASETS) if needs_files(n)])
-def test_says_which_file_to_put_where_if_it_has_none(
+def test_names_the_missing_files_and_their_folder(
     without: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     for root in (None, tmp_path):
-        with pytest.raises(InputError) as complaint:
+        with pytest.raises(InputError) as error:
             load(without, root=root)
-        assert str(tmp_path) in str(complaint.value)
-        assert all(file.name in str(complaint.value) for file in DATASETS[without].card.files)
-        assert f"fairmargin data {without}" in str(complaint.value)
+        assert str(tmp_path) in str(error.value)
+        assert all(file.name in str(error.value) for file in DATASETS[without].card.files)
+        assert f"fairmargin data {without}" in str(error.value)

@@ -1,4 +1,4 @@
-"""What every training method of the catalog promises. A new one needs a row in CASES: its loss, written out slowly."""
+"""What every training method of the catalog promises. A new method needs a row in CASES: its loss in plain Python."""
 
 import dataclasses
 import inspect
@@ -27,11 +27,11 @@ RADIUS, SCALE = 0.2, [1.0, 0.5, 2.0]
 
 @dataclass(frozen=True)
 class Seen:
-    """What a slow loss is calculated from, in plain Python."""
+    """What a slow loss is computed from, in plain Python."""
 
     net: slow.Net
     x: list
-    moved: list  # copies one after the other; empty without an adversary
+    moved: list  # whole copies of the batch, one after the other; empty without an adversary
     y: list
     groups: list
     constants: dict | None = None  # gradient norms that are held constant
@@ -40,7 +40,7 @@ class Seen:
         return [loss(s, label) for s, label in zip(self.net.scores(self.x), self.y, strict=True)]
 
     def attacked(self, loss):
-        """Of each sample, the mean over its moved copies."""
+        """Return the mean loss of each sample over its moved copies."""
         scores, n = self.net.scores(self.moved), len(self.y)
         copies = len(scores) // n
         return [slow.mean([loss(scores[c * n + i], self.y[i]) for c in range(copies)]) for i in range(n)]
@@ -66,7 +66,7 @@ def penalty(seen, weight, loss=slow.cross_entropy):
 
 def group_dro(seen, step):
     means = slow.by_group(seen.clean(slow.cross_entropy), seen.groups)
-    raised = [math.exp(step * means.get(g, 0.0)) for g in range(len(NAMES))]  # all began equal
+    raised = [math.exp(step * means.get(g, 0.0)) for g in range(len(NAMES))]  # all weights were equal before
     return raised, means
 
 
@@ -88,7 +88,7 @@ def fat_trades(seen, weight, beta, slots=0):
     return trades(seen, beta) + weight * variance
 
 
-# Spelling → the loss of a batch, from the formula on the page and nothing else.
+# Spelling → the loss of a batch, written from the formula in the documentation only.
 CASES = {
     "erm": lambda seen: slow.mean(seen.clean(slow.cross_entropy)),
     "ramp": lambda seen: slow.mean(seen.clean(slow.ramp)),
@@ -125,12 +125,12 @@ VULNERABLE = {"vulnerable": torch.tensor([True, False, False, True])}
 
 
 def phase_of(spelling):
-    """The epoch, of 10, that a case is about."""
+    """Return the epoch, of 10, of a case."""
     return 9 if "since=0" in spelling else 0
 
 
 def one_step(spelling, net, seed=5):
-    """A step of the method: what it came to, its batches, and what its adversaries made."""
+    """Return the result of one step, its batches, and the inputs that its adversaries moved."""
     method = parse_method(spelling)
     recipe, made = captured(method.recipe(phase_of(spelling), 10))
     batches = tuple(small_batch(seed=1 + number) for number in range(len(recipe.parts)))
@@ -141,7 +141,7 @@ def one_step(spelling, net, seed=5):
 
 
 def as_slow(net):
-    """The network as lists; buffers as they are after the step."""
+    """Return the network as lists, with the buffers after the step."""
     first, last = net[0], net[-1]
     normed = isinstance(net[1], nn.BatchNorm1d)
     plain = [part.detach().tolist() for part in (first.weight, first.bias, last.weight, last.bias)]
@@ -153,7 +153,7 @@ def as_slow(net):
 
 
 def slow_loss(spelling, net, batches, made):
-    """A function of a slow network: the loss of that step."""
+    """Return the loss of the step as a function of a slow network."""
 
     def seen(slow_net, number=0, constants=None):
         batch, moved = batches[number], made[number]
@@ -177,7 +177,7 @@ def slow_loss(spelling, net, batches, made):
 
 
 def norms_now(net, batch):
-    """The gradient norms of all samples, of this network."""
+    """Return the norms of the gradients of all samples."""
     found = {}
     for i, (x, y) in enumerate(zip(batch.x.tolist(), batch.y.tolist(), strict=True)):
         (scores,) = net.scores([x], training=False)
@@ -187,7 +187,7 @@ def norms_now(net, batch):
 
 
 def differences(loss, net, step=1e-5):
-    """∂loss/∂parameter of every parameter by central differences, in the order of `net.parameters()`."""
+    """Return ∂loss/∂parameter of every parameter by central differences, in the order of `net.parameters()`."""
     found = []
     for parameter in net.parameters():
         slopes = torch.zeros_like(parameter)
@@ -210,7 +210,7 @@ def test_every_method_of_the_catalog_has_a_slow_loss():
 
 @every_network
 @every_case
-def test_loss_and_gradient_of_a_step_equal_the_formula_worked_out_slowly(spelling, normed):
+def test_loss_and_gradient_of_a_step_equal_the_slow_formula(spelling, normed):
     net = tiny(normed)
     found, batches, made = one_step(spelling, net)
     loss = slow_loss(spelling, net, batches, made)
@@ -221,7 +221,7 @@ def test_loss_and_gradient_of_a_step_equal_the_formula_worked_out_slowly(spellin
 
 
 @every_case
-def test_the_terms_sum_up_to_the_loss(spelling):
+def test_the_terms_add_up_to_the_loss(spelling):
     found, batches, _ = one_step(spelling, tiny(normed=True))
     assert sum(value for _, value in found.terms) == pytest.approx(found.total.item(), rel=1e-12)
     assert found.seen.tolist() == [4 * len(batches)] * 3 + [0]
@@ -229,15 +229,15 @@ def test_the_terms_sum_up_to_the_loss(spelling):
 
 
 class Spy(nn.Module):
-    """Writes down in which mode it is asked, how many samples it sees, and whose gradients are wanted."""
+    """Records the mode, the number of samples, and whether parameters need gradients, at each call."""
 
     def __init__(self, net):
         super().__init__()
         self.net, self.calls = net, []
 
     def forward(self, x):
-        wanted = any(parameter.requires_grad for parameter in self.parameters())
-        self.calls.append((self.training, len(x), wanted))
+        needed = any(parameter.requires_grad for parameter in self.parameters())
+        self.calls.append((self.training, len(x), needed))
         return self.net(x)
 
 
@@ -245,30 +245,30 @@ TWO_VIEWS = {"fair_robust", "trades", "fat_trades", "farmur"}
 
 
 @every_case
-def test_batchnorm_sees_each_view_once_and_attacks_are_crafted_before_in_evaluation_mode(spelling):
+def test_batchnorm_sees_each_view_once_after_the_attacks_in_evaluation_mode(spelling):
     net = tiny(normed=True)
     spy = Spy(net)
     one_step(spelling, spy)
     first_part = 1 + (spelling.partition(":")[0] in TWO_VIEWS)
     views = first_part + ("since=0" in spelling)
-    learned = [training for training, _, _ in spy.calls].count(True)
-    assert learned == views == net[1].num_batches_tracked.item()
-    crafted = [wanted for training, _, wanted in spy.calls if not training]
+    trained = [training for training, _, _ in spy.calls].count(True)
+    assert trained == views == net[1].num_batches_tracked.item()
+    attacking = [needed for training, _, needed in spy.calls if not training]
     if spelling.startswith("adverm"):
-        assert crafted == [True]  # not an attack: its slope is trained
+        assert attacking == [True]  # not an attack: the slope is trained
         return
-    assert not any(crafted)
+    assert not any(attacking)
     first = next(i for i, (training, _, _) in enumerate(spy.calls) if training)
     assert all(training for training, _, _ in spy.calls[first : first + first_part])
 
 
 @every_case
-def test_a_step_leaves_modes_and_wishes_for_gradients_as_they_were_and_adds_no_gradient(spelling):
+def test_a_step_changes_no_modes_and_adds_no_gradient(spelling):
     net = tiny(normed=True)
     net[0].bias.requires_grad_(False)
-    wishes = [parameter.requires_grad for parameter in net.parameters()]
+    before = [parameter.requires_grad for parameter in net.parameters()]
     found, _, _ = one_step(spelling, net)
-    assert [parameter.requires_grad for parameter in net.parameters()] == wishes
+    assert [parameter.requires_grad for parameter in net.parameters()] == before
     assert all(parameter.grad is None for parameter in net.parameters())
     assert all(part.training for part in net.modules())
     found.total.backward()
@@ -304,7 +304,7 @@ def test_the_smoothed_attack_stays_in_its_ball_and_adds_the_same_noise_to_every_
 
 
 @pytest.mark.parametrize("spelling", [s for s in CASES if "radius=0.1" in s])
-def test_attacks_raise_the_loss_that_they_climb(spelling):
+def test_attacks_raise_the_loss_that_they_maximise(spelling):
     net = tiny()
     _, (batch, *_), (moved, *_) = one_step(spelling, net)
     with torch.no_grad():
@@ -312,15 +312,15 @@ def test_attacks_raise_the_loss_that_they_climb(spelling):
         if ("trades" in spelling and "crafted_by" not in spelling) or spelling.startswith("farmur"):
             near = net(batch.x + 0.001).log_softmax(1)
             own = clean.softmax(1)
-            climbed = (own * (own.log() - attacked.log_softmax(1))).sum(1)
-            assert climbed.mean() > 5 * (own * (own.log() - near)).sum(1).mean()
+            divergence = (own * (own.log() - attacked.log_softmax(1))).sum(1)
+            assert divergence.mean() > 5 * (own * (own.log() - near)).sum(1).mean()
         else:
             before, after = (nn.functional.cross_entropy(s, batch.y, reduction="none") for s in (clean, attacked))
             assert after.mean() > before.mean() + 0.01
 
 
 @every_method
-def test_is_a_frozen_hashable_value_that_says_what_it_does(name):
+def test_a_method_is_a_frozen_hashable_value_with_a_documented_formula(name):
     kind = METHODS[name]
     method = kind()
     assert isinstance(method, TrainingMethod)
@@ -340,7 +340,7 @@ def test_is_a_frozen_hashable_value_that_says_what_it_does(name):
 
 
 @every_case
-def test_round_trips_through_plain_values(spelling):
+def test_a_method_can_be_rebuilt_from_its_description(spelling):
     method = parse_method(spelling)
     described = describe_method(method)
     assert all(isinstance(value, str | int | float | bool) for value in described.values())
@@ -356,47 +356,13 @@ def test_an_unknown_field_is_refused_with_a_suggestion(name):
     assert not known or f"Did you mean '{known[0]}'?" in str(refused.value)
 
 
-def test_an_unknown_method_is_refused_with_a_suggestion():
-    with pytest.raises(InputError, match=r"Unknown method `trads`. Did you mean 'trades'\?"):
-        parse_method("trads")
-
-
-@pytest.mark.parametrize(
-    ("spelling", "words"),
-    [
-        ("fat:weight=-1", "`weight` of `fat` must be a number, 0 or more; given -1.0"),
-        ("fat:radius=0", "`radius` of `fat` must be a positive number"),
-        ("fat:radius=inf", "`radius` must be finite"),
-        ("fat:steps=0", "`steps` of `fat` must be a whole number, 1 or more"),
-        ("fat:step=0", "`step` of `fat` must be a positive number"),
-        ("fat:norm=l1", "must be l2 or linf; given L1"),
-        ("trades:beta=-1", "`beta` of `trades` must be a number, 0 or more"),
-        ("penalty:loss=rump", "`loss` of `penalty` cannot be 'rump'. Did you mean 'ramp'?"),
-        ("fat_trades:crafted_by=lk", "`crafted_by` of `fat_trades` cannot be 'lk'"),
-        ("farmur:since=2", "`since` of `farmur` must be a share, between 0 and 1; given 2.0"),
-        ("farmur:found_on=test", "`found_on` of `farmur` cannot be 'test'"),
-        ("farmur:estimator=plum", "Did you mean 'plumb'?"),
-        ("farmur:samples=0", "`samples` of `farmur` must be a whole number"),
-        ("adverm:radius=0", "`radius` of `adverm` must be a positive number"),
-        ("adverm:temperature=-1", "`temperature` of `adverm` must be"),
-        ("gaussian:noise=0", "`noise` of `gaussian` must be a positive number"),
-        ("smooth_adv:draws=0", "`draws` of `smooth_adv` must be a whole number"),
-        ("group_dro:step=nan", "`step` of `group_dro` must be a number, 0 or more"),
-    ],
-)
-def test_hyper_parameters_that_lead_nowhere_are_refused_in_a_sentence(spelling, words):
-    with pytest.raises(InputError) as refused:
-        parse_method(spelling)
-    assert words in str(refused.value)
-
-
 @pytest.mark.parametrize("name", [n for n in METHODS if "radius" in METHODS[n].__dataclass_fields__])
 def test_a_radius_may_be_a_fraction_in_python_too(name):
     assert METHODS[name](radius="4/255") == METHODS[name](radius=4 / 255)
 
 
 @every_case
-def test_a_batch_of_one_group_or_of_wrong_answers_gives_a_number_and_a_gradient(spelling):
+def test_a_batch_of_one_group_or_of_wrong_predictions_gives_a_finite_loss_and_gradient(spelling):
     net = tiny(normed=True)
     whole = small_batch()
     wrong = net.eval()(whole.x).argmin(dim=1)
@@ -414,7 +380,7 @@ def test_a_batch_of_one_group_or_of_wrong_answers_gives_a_number_and_a_gradient(
 
 
 @every_method
-def test_training_leaves_the_model_and_all_random_states_as_they_were(name):
+def test_training_changes_neither_the_model_nor_random_states(name):
     data, steps = blobs(24), {"steps": 2} if "steps" in METHODS[name].__dataclass_fields__ else {}
     net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 3))
     net[0].bias.requires_grad_(False)
@@ -435,6 +401,6 @@ def test_training_leaves_the_model_and_all_random_states_as_they_were(name):
     np.testing.assert_array_equal(np.random.get_state()[1], states[1])
     assert python_random.getstate() == states[2]
     assert not same_weights(found.module, net)
-    assert torch.equal(found.module[0].bias, net[0].bias)  # it asked for no gradient
+    assert torch.equal(found.module[0].bias, net[0].bias)  # it needs no gradient
     assert not found.module.training
     assert len(found.history) == 2

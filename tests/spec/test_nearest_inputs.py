@@ -1,7 +1,6 @@
 """What `fm.nearest` promises of every estimator that finds inputs."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,9 +9,6 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-import fairmargin as fm
-from fairmargin.core.bound import Bound
-from fairmargin.core.distances import Distances
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
 from fairmargin.distances.catalog import CERTIFICATES, ESTIMATORS, PROXIES
@@ -21,10 +17,9 @@ from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.foreign import FromAttack
 from fairmargin.distances.measure import measure
 from fairmargin.distances.nearest import nearest
-from fairmargin.distances.searches.deepfool import DeepFool
-from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
+from tests.distances.confirmation import assert_independent_of_the_batch, of_formula
 from tests.oracles import random_problem
 from tests.perturbation.networks import cnn, mlp
 from tests.spec.test_every_estimator import EVERY, SMOOTHED, small, some_digits
@@ -36,7 +31,7 @@ LIMITS = Domain([0, 0, 0, -np.inf, 0, -1], [1, 1, 0, np.inf, 1, np.inf], [1, 0.5
 
 
 def check(model, x, y, estimator, keep=None, rtol=1e-9):
-    """Every promise of one call, by the model as the user has it; the inputs."""
+    """Check every promise of one call with the user's own model, and return the inputs."""
     classifier = as_classifier(model)
     found, measured = (call(model, x, y, estimator, keep=keep) for call in (nearest, measure))
     assert found.shape == x.shape
@@ -52,9 +47,9 @@ def check(model, x, y, estimator, keep=None, rtol=1e-9):
     far = estimator.norm.length((after - before)[there][:, movable] / scale)
     np.testing.assert_allclose(far, measured.values[there], rtol=rtol, atol=1e-12)
     if measured.subject == "model":
-        named = [classifier.classes[place] for place in classifier.predict(found[there])]
+        predicted = [classifier.classes[place] for place in classifier.predict(found[there])]
         own = [{label} if keep is None else set(keep) for label in np.asarray(y)[there].tolist()]
-        assert all(label not in kept for label, kept in zip(named, own, strict=True))
+        assert all(label not in kept for label, kept in zip(predicted, own, strict=True))
     return found
 
 
@@ -82,14 +77,9 @@ def test_inputs_of_a_network_lie_where_the_distances_say(name, norm, network):
 @every_finder
 def test_an_input_is_the_same_alone_or_in_any_batch_and_order(name, norm):
     model, x = random_problem(np.random.default_rng(4), n=10, d=6, classes=4, domain=LIMITS)
-    y, estimator = model.predict(x), small(name, norm)
     for keep in (None, [0, 3]):
-        together = nearest(model, x, y, estimator, keep=keep)
-        order = np.random.default_rng(1).permutation(len(x))
-        assert nearest(model, x[order], y[order], estimator, keep=keep).tobytes() == together[order].tobytes()
-        for i in (0, 7):
-            alone = nearest(model, x[i : i + 1], y[i : i + 1], estimator, keep=keep)
-            assert alone.tobytes() == together[i : i + 1].tobytes()
+        run = partial(nearest, model, estimator=small(name, norm), keep=keep)
+        assert_independent_of_the_batch(lambda x, y, run=run: run(x=x, y=y), x, model.predict(x))
 
 
 @every_search
@@ -101,39 +91,11 @@ def test_where_nothing_is_found_there_is_no_input(name, norm):
     np.testing.assert_array_equal(found[2], x[2])
 
 
-@pytest.mark.parametrize("name", sorted(PROXIES | CERTIFICATES))
-def test_proxies_and_certificates_are_refused_with_the_reason(name):
-    model, x = random_problem(np.random.default_rng(4), n=2, d=3)
-    reason = "is a certificate: it proves" if name in CERTIFICATES else "is a proxy that bounds"
-    with pytest.raises(InputError, match=f"`{ESTIMATORS[name].__name__}` {reason}"):
-        nearest(model, x, [0, 0], ESTIMATORS[name]())
-
-
 def test_certificates_and_proxies_of_the_catalog_name_their_bound_as_their_distances_do():
     model, x = random_problem(np.random.default_rng(4), n=2, d=3)
     for name in PROXIES | CERTIFICATES:
         assert measure(model, x, [0, 0], ESTIMATORS[name]()).bound is ESTIMATORS[name].bound
     assert {name for name, kind in ESTIMATORS.items() if hasattr(kind, "bound")} == PROXIES | CERTIFICATES
-
-
-@dataclass(frozen=True)
-class Unsaid:
-    """An estimator that keeps its inputs for itself."""
-
-    norm: Norm = Norm.L2
-    needs: ClassVar[str] = "predict"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
-    revision: ClassVar[int] = 1
-
-    def __call__(self, model, x, y, *, keys):
-        return Distances(np.ones(len(x)), np.ones(len(x), bool), Bound.UPPER, self.norm)
-
-
-def test_an_estimator_that_returns_no_inputs_is_refused_alone_and_among_others():
-    model, x = random_problem(np.random.default_rng(4), n=2, d=3)
-    for estimator in (Unsaid(), Tightest(DeepFool(), Unsaid())):
-        with pytest.raises(InputError, match="`Unsaid` does not return the inputs"):
-            nearest(model, x, [0, 0], estimator)
 
 
 def test_of_several_estimators_the_input_of_the_nearest_counts():
@@ -181,34 +143,17 @@ def test_whole_numbers_become_inputs_of_double_precision():
 
 
 def test_references_lead_to_inputs_where_a_search_alone_finds_none():
-    model = LinearClassifier(np.zeros((2, 1)), [0.0, -1.0])
-
     def cliff(x):
         return torch.cat([torch.zeros_like(x), torch.where(x > 2, 1.0, -1.0)], dim=1) + 0 * x
 
-    module = as_classifier(nn.Sequential(_Call(cliff)), classes=range(2), domain=Domain(0, 9))
-    x = np.ones((2, 1), np.float32)
-    found = nearest(module, x, [0, 0], small("ddn", Norm.L2), references=np.array([[5.0]], np.float32))
+    model, x = of_formula(cliff, domain=Domain(0, 9)), np.ones((2, 1), np.float32)
+    found = nearest(model, x, [0, 0], small("ddn", Norm.L2), references=np.array([[5.0]], np.float32))
     assert ((found > 2) & (found < 2.01)).all()
-    assert model.classes == (0, 1)
 
 
-class _Call(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
-def test_the_smoothed_classifier_turns_at_the_inputs_of_its_attack():
+def test_the_smoothed_model_changes_its_class_at_the_inputs_of_its_attack():
     """On a linear model of two classes its boundary is the model's own."""
     model = LinearClassifier([[0.0, 0.0], [3.0, 4.0]], [0.0, -5.0])
     for name in SMOOTHED - CERTIFICATES:
         found = check(model, np.zeros((1, 2)), [0], ESTIMATORS[name](sigma=0.5))
         assert model.predict(found).tolist() == [1]
-
-
-def test_it_is_offered_at_the_top():
-    assert fm.nearest is nearest

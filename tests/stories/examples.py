@@ -139,3 +139,20 @@ def write_distances(path: Path, table: pd.DataFrame | None = None) -> Path:
     else:
         frame.to_csv(path, index=False)
     return path
+
+
+def write_linear_people(folder: Path, count: int = 900) -> Path:
+    """Write a linear model and people with two groups, of which group F lies half as far from the boundary."""
+    rng = np.random.default_rng(0)
+    x, sex = rng.normal(size=(count, 3)), np.where(rng.random(count) < 0.3, "F", "M")
+    x[sex == "F"] *= 0.5
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(hired=(x @ [1, 2, -1] > 0).astype(int), sex=sex)
+    frame.to_csv(folder / "people.csv", index=False)
+    np.savez(folder / "model.npz", weight=np.array([[0.0, 0, 0], [1, 2, -1]]), bias=np.zeros(2))
+    return folder
+
+
+def linear_audit(folder: Path, out: Path, *more: object) -> Result:
+    """Audit the people that `write_linear_people` wrote, by sex."""
+    source = ("--model", folder / "model.npz", "--data", folder / "people.csv", "--label", "hired")
+    return fairmargin("audit", *source, "--features", "a,b,c", "--group", "sex", "--out", out, *more)

@@ -335,17 +335,6 @@ def test_a_model_that_changed_in_its_file_is_measured_anew(folder, tmp_path):
     assert audited(first, "sex")["F"]["robustness"] != audited(second, "sex")["F"]["robustness"]
 
 
-def test_every_engine_finds_the_same(tmp_path):
-    data, model = write_images(tmp_path, count=2_500)  # three shards
-    contents = []
-    for number, engine in enumerate(("serial", "processes:workers=2")):
-        options = ["--bounds", "0,1", "--engine", engine, *QUICK, "--out", tmp_path / f"{number}", "--json"]
-        found = json_of(fairmargin("audit", "--model", model, "--data", data, *options))
-        assert found["measured_shards"] == 3
-        contents.append(contents_of(tmp_path / f"{number}"))
-    assert contents[0] == contents[1]
-
-
 def test_the_report_can_be_written_again_elsewhere(folder, tmp_path):
     succeeded(fairmargin(*people_audit(folder, "--group", "sex", "--out", tmp_path / "run", "--quiet")))
     target = tmp_path / "again.html"

@@ -1,12 +1,28 @@
-"""From both sides of the boundary to what is certain, and to a precision for a fraction of the work."""
+"""Brackets, guarantees of smoothing, and audits to a precision, from the command line to the page."""
 
-import numpy as np
 import pandas as pd
 import pytest
 from safetensors.torch import save_file
 
+from fairmargin.report.page import write_report
 from fairmargin.runner.demo import train_network
-from tests.stories.examples import QUICK, fairmargin, json_of, record_of, refused, results_of, succeeded
+from tests.report.examples import HOSTILE
+from tests.report.precise_examples import precise_group, precise_result
+from tests.stories.examples import (
+    QUICK,
+    fairmargin,
+    json_of,
+    linear_audit,
+    record_of,
+    refused,
+    result_files,
+    results_of,
+    succeeded,
+    write_linear_people,
+)
+from tests.stories.waiting import DRAWN, wait_until
+
+PRECISE = ("--estimator", "deepfool:steps=10", "--precision", "0.2")
 
 
 @pytest.fixture(scope="module")
@@ -18,14 +34,7 @@ def weights(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def people(tmp_path_factory):
-    """A linear model, and people on both sides of its boundary, those of group F nearer to it."""
-    folder, rng = tmp_path_factory.mktemp("people"), np.random.default_rng(0)
-    x, sex = rng.normal(size=(1500, 3)), np.where(rng.random(1500) < 0.3, "F", "M")
-    x[sex == "F"] *= 0.5
-    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(hired=(x @ [1, 2, -1] > 0).astype(int), sex=sex)
-    frame.to_csv(folder / "people.csv", index=False)
-    np.savez(folder / "model.npz", weight=np.array([[0.0, 0, 0], [1, 2, -1]]), bias=np.zeros(2))
-    return folder
+    return write_linear_people(tmp_path_factory.mktemp("people"), count=1500)
 
 
 def audit(weights, out, *more):
@@ -33,46 +42,101 @@ def audit(weights, out, *more):
     return fairmargin(*common, "--group", "digit", "--per-group", "32", "--out", out, *QUICK, *more)
 
 
-def to_precision(people, out, *more):
-    model, data = ("--model", people / "model.npz"), ("--data", people / "people.csv", "--label", "hired")
-    given = ("--features", "a,b,c", "--group", "sex", "--estimator", "deepfool:steps=10", "--out", out)
-    return fairmargin("audit", *model, *data, *given, *more)
+def page_of(run):
+    return (run / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_run_that_measured_from_both_sides_says_what_is_certain(weights, tmp_path):
+def test_a_run_with_a_certificate_and_an_attack_says_what_is_certain(weights, tmp_path):
     both = ("--estimator", "plumb:steps=12", "--estimator", "verified")
-    said = succeeded(audit(weights, tmp_path / "run", *both)).stdout
-    assert "between verified and plumb:steps=12" in " ".join(said.split())
-    assert len(results_of(tmp_path / "run", "bracket")) == 1
-    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "What is certain, by digit" in page
-    again = json_of(fairmargin("report", tmp_path / "run", "--json"))
-    (found,) = again["brackets"]
+    shown = succeeded(audit(weights, tmp_path / "run", *both)).stdout
+    assert "between verified and plumb:steps=12" in " ".join(shown.split())
+    assert "What is certain, by digit" in page_of(tmp_path / "run")
+    (found,) = json_of(fairmargin("report", tmp_path / "run", "--json"))["brackets"]
     for row in found["groups"]:
         assert row["sigma"]["low"] <= row["sigma"]["high"]
         assert row["robustness"]["low"] > 0
 
 
-def test_a_certificate_does_not_sharpen_an_attack_by_a_plus(weights, tmp_path):
+def test_the_minimum_of_a_certificate_and_an_attack_is_refused(weights, tmp_path):
     assert "bracket" in refused(audit(weights, tmp_path / "run", "--estimator", "plumb+verified"))
 
 
-def test_to_a_precision_few_samples_are_measured_and_the_rest_is_saved(people, tmp_path):
-    said = succeeded(to_precision(people, tmp_path / "run", "--precision", "0.2")).stdout
-    assert "less than" in said
-    table = pd.read_csv(tmp_path / "run" / "precision.csv")
+def test_a_note_says_that_a_certificate_and_an_attack_of_different_models_form_no_bracket(weights, tmp_path):
+    run = tmp_path / "run"
+    succeeded(audit(weights, run, "--estimator", "smoothing:draws=100", "--estimator", "plumb:steps=4"))
+    assert results_of(run, "bracket") == []
+    assert "together they enclose nothing" in " ".join(record_of(run)["notes"])
+    assert "together they enclose nothing" in page_of(run)
+
+
+def test_the_adequacy_of_an_attack_on_a_smoothed_model_is_checked(weights, tmp_path):
+    attack = "smoothed_attack:draws=100,steps=2,copies=4"
+    few = ("--per-group", "10", "--adequacy", "--adequacy-samples", "10")
+    succeeded(audit(weights, tmp_path / "run", "--estimator", attack, *few))
+    assert "Was the attack strong enough?" in page_of(tmp_path / "run")
+
+
+# Guarantees of smoothing
+
+
+def test_a_run_by_smoothing_says_what_is_guaranteed_although_certificates_may_be_false(people, tmp_path):
+    run = tmp_path / "run"
+    shown = succeeded(linear_audit(people, run, "--estimator", "smoothing:draws=200,alpha=0.01", *QUICK)).stdout
+    assert "What is guaranteed, by sex: smoothing:draws=200,alpha=0.01" in " ".join(shown.split())
+    assert "What is guaranteed" in page_of(run)
+    (found,) = json_of(fairmargin("report", run, "--json"))["certificates"]
+    assert found["alpha"] == 0.01
+    for row in found["groups"]:
+        assert row["mean"]["false"] > 0
+        assert 0 < row["mean"]["guaranteed"] < row["mean"]["value"]
+        shares = [share["guaranteed"] for share in row["shares"]]
+        assert shares == sorted(shares, reverse=True)
+
+
+def test_a_later_run_without_smoothing_removes_the_guarantees(people, tmp_path):
+    run = tmp_path / "run"
+    succeeded(linear_audit(people, run, "--estimator", "smoothing:draws=50", *QUICK))
+    assert (run / "certified.csv").is_file()
+    succeeded(linear_audit(people, run, "--estimator", "exact_linear", *QUICK))
+    assert not (run / "certified.csv").exists()
+    assert results_of(run, "certified") == []
+    assert {path.name for path in (run / "results").iterdir()} == {path.name for path in result_files(run)}
+    assert "What is guaranteed" not in page_of(run)
+
+
+# Audits to a precision
+
+
+def test_an_audit_to_a_precision_measures_few_samples_and_ends_with_verdicts(people, tmp_path):
+    run = tmp_path / "run"
+    shown = succeeded(linear_audit(people, run, *PRECISE, "--title", "People")).stdout
+    assert "less than" in shown
+    assert "less robust" in shown
+    assert "<title>People</title>" in page_of(run)
+    table = pd.read_csv(run / "precision.csv").set_index("group")
     assert table.reference_samples.sum() < 600
     assert ((table.sigma_high - table.sigma_low) / 2 < 0.2).all()
-    weak = table.set_index("group").loc["F"]
-    assert weak.sigma_high < -0.3  # half as far
-    shards = sorted(path.name for path in (tmp_path / "run" / "shards").iterdir())
-    found = json_of(to_precision(people, tmp_path / "run", "--precision", "0.2", "--json"))
-    assert found["precision"][0]["groups"][0]["sigma"]["value"] == weak.sigma
-    assert sorted(path.name for path in (tmp_path / "run" / "shards").iterdir()) == shards
+    assert table.loc["F"].sigma_high < -0.3  # half as far
+    assert table.verdict.to_dict() == {"F": "less robust", "M": "more robust"}
+    assert fairmargin("gate", run, "--if", 'verdict == "less robust"').exit_code == 1
+    assert "no column" in refused(fairmargin("gate", run, "--if", "accuracy < 0.5"))
+    assert "--precision" in refused(fairmargin("compare", run, run))
+    shards = sorted(path.name for path in (run / "shards").rglob("*"))
+    found = json_of(linear_audit(people, run, *PRECISE, "--json"))
+    assert found["precision"][0]["groups"][0]["sigma"]["value"] == table.loc["F"].sigma
+    assert sorted(path.name for path in (run / "shards").rglob("*")) == shards
+
+
+def test_the_last_run_in_a_folder_is_the_one_that_is_reported(people, tmp_path):
+    run = tmp_path / "run"
+    for options, kind in ((QUICK, "audits"), (PRECISE, "precision"), (QUICK, "audits")):
+        succeeded(linear_audit(people, run, *options))
+        assert kind in json_of(fairmargin("report", run, "--json"))
+        assert ("What each group took" in page_of(run)) == (kind == "precision")
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "words"),
     [
         (("--precision", "3"), "precision"),
         (("--precision", "-0.1"), "precision"),
@@ -84,21 +148,21 @@ def test_to_a_precision_few_samples_are_measured_and_the_rest_is_saved(people, t
         (("--precision", "0.1", "--estimator", "ddn"), "one --estimator"),
     ],
 )
-def test_what_makes_no_sense_is_said_before_anything_is_measured(people, tmp_path, options, told):
-    assert told in refused(to_precision(people, tmp_path / "run", *options))
+def test_invalid_options_of_a_precision_are_refused_before_anything_is_measured(people, tmp_path, options, words):
+    assert words in refused(linear_audit(people, tmp_path / "run", "--estimator", "deepfool:steps=10", *options))
     assert not (tmp_path / "run").exists()
 
 
-def test_certificates_and_attacks_that_enclose_nothing_are_told_apart(weights, tmp_path):
-    apart = ("--estimator", "smoothing:draws=100", "--estimator", "plumb:steps=4")
-    succeeded(audit(weights, tmp_path / "run", *apart))
-    assert results_of(tmp_path / "run", "bracket") == []
-    assert "together they enclose nothing" in " ".join(record_of(tmp_path / "run")["notes"])
-    assert "together they enclose nothing" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-
-
-def test_the_attack_on_a_smoothed_model_can_be_checked_too(weights, tmp_path):
-    attack = "smoothed_attack:draws=100,steps=2,copies=4"
-    few = ("--per-group", "10", "--adequacy", "--adequacy-samples", "10")
-    succeeded(audit(weights, tmp_path / "run", "--estimator", attack, *few))
-    assert "Was the attack strong enough?" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_of_a_precision_opens_without_errors_and_fits_the_screen(browser_page, tmp_path, width):
+    hostile = precise_result([precise_group(name) for name in HOSTILE], partition=HOSTILE[0])
+    write_report(tmp_path / "page.html", [precise_result(), hostile])
+    browser_page.set_viewport_size({"width": width, "height": 900})
+    browser_page.goto((tmp_path / "page.html").as_uri())
+    wait_until(browser_page, DRAWN)
+    assert browser_page.complaints == []
+    assert browser_page.requested == [(tmp_path / "page.html").as_uri()]
+    assert browser_page.evaluate("document.documentElement.scrollWidth") == width
+    marks = browser_page.evaluate("document.querySelectorAll('.plot')[0].querySelectorAll('.points path').length")
+    assert marks == 2

@@ -71,7 +71,7 @@ def interrupted(folder: Path, moment: str, *command: str) -> "subprocess.Complet
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-@pytest.mark.parametrize("moment", ["fairmargin.cli.app", "typer", "fairmargin.cli.spelling"])
+@pytest.mark.parametrize("moment", ["fairmargin.cli.app", "typer", "fairmargin.cli.commands"])
 def test_while_the_commands_are_imported_it_ends_without_a_word(tmp_path: Path, moment: str) -> None:
     ended = interrupted(tmp_path, moment, "--version")
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fairmargin.models.architectures.catalog import build_architecture
-from tests.data.test_cifar import FOLDER_10, cifar10_files, write
+from tests.data.official_layouts import CIFAR_10, cifar10_records, write_cifar
 from tests.stories.examples import (
     fairmargin,
     people,
@@ -41,7 +41,7 @@ def folder(tmp_path, monkeypatch):
     write_model(tmp_path / "model.npz", tmp_path / "people.csv")
     for name in ("distances.csv", "distances.parquet", "table.csv", "table.parquet"):
         write_distances(tmp_path / name)
-    write(tmp_path / "path" / "to" / "data", FOLDER_10, cifar10_files(per_batch=4))
+    write_cifar(tmp_path / "path" / "to" / "data", CIFAR_10, cifar10_records(per_batch=4))
     torch.save(build_architecture("resnet20", (3, 32, 32), 10).state_dict(), tmp_path / "resnet20.th")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -14,15 +14,15 @@ from fairmargin.training.loop.checkpoints import TrainingFolder
 from tests.stories.examples import (
     QUICK,
     fairmargin,
+    linear_audit,
     people_audit,
     refused,
     result_files,
     succeeded,
+    write_linear_people,
     write_model,
     write_people,
 )
-from tests.stories.test_precise_report import audited
-from tests.stories.test_precise_report import write_people as linear_people
 
 PRECIOUS = "do not touch"
 
@@ -436,10 +436,10 @@ def test_every_kind_of_comparison_can_be_checked(received):
 @pytest.fixture(scope="module")
 def others(tmp_path_factory):
     """A run with brackets and certificates, and one to a precision. Every test works on a copy."""
-    folder = linear_people(tmp_path_factory.mktemp("others"))
+    folder = write_linear_people(tmp_path_factory.mktemp("others"))
     both = ("--estimator", "smoothing:sigma=0.5,draws=50", "--estimator", "smoothed_attack:sigma=0.5,draws=50,steps=3")
-    succeeded(audited(folder, folder / "enclosed", *both, "--per-group", 40, *QUICK))
-    succeeded(audited(folder, folder / "precise", "--estimator", "deepfool:steps=5", "--precision", 0.2))
+    succeeded(linear_audit(folder, folder / "enclosed", *both, "--per-group", 40, *QUICK))
+    succeeded(linear_audit(folder, folder / "precise", "--estimator", "deepfool:steps=5", "--precision", 0.2))
     return folder
 
 

@@ -22,10 +22,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import GROUP, group_cell
+from fairmargin.analyses.cells import table_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.codec import Format
-from fairmargin.presentation.section import Cell, Column, Section, Table
+from fairmargin.presentation.section import Cell, Column, Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,6 @@ class Medians(GroupTable[GroupMedian]):
     def title(self) -> str:
         return f"{self.partition}: medians"
 
-    def sentences(self) -> list[str]:
-        return [self.finding(row) for row in self]
-
     def finding(self, row: GroupMedian) -> str:
         return f"{row.group}: half of its samples lie within {row.median:.3f}."
 
@@ -59,9 +56,9 @@ class Medians(GroupTable[GroupMedian]):
         return [{"partition": self.partition, "group": row.group, "median": row.median} for row in self]
 
     def section(self) -> Section:
-        rows = tuple((group_cell(row.group), Cell(f"{row.median:.3f}")) for row in self)
-        table = Table((GROUP, Column("median")), rows, label="Medians")
-        return Section(f"Medians by {self.partition}", findings=tuple(self.sentences()), tables=(table,))
+        medians = [Cell(f"{row.median:.3f}") for row in self]
+        table = table_of(self.groups, [(Column("median"), medians)], label="Medians")
+        return Section(f"Medians by {self.partition}", findings=tuple(map(self.finding, self)), tables=(table,))
 
 
 def medians(distances, partition) -> Medians:
@@ -81,7 +78,7 @@ IMPORT_AND_CALL = """
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    """A copy of the package with one more analysis, and a function that runs its command line."""
+    """Make a copy of the package with one more analysis, and return a function that runs its command line."""
     folder = tmp_path_factory.mktemp("extended")
     package = folder / "fairmargin"
     shutil.copytree(Path(fairmargin.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))

@@ -39,7 +39,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with one more field of `AuditOptions`."""
+    """Return a copy of the package with one more field of `AuditOptions`."""
     root = tmp_path_factory.mktemp("changed")
     shutil.copytree(PACKAGE, root / "fairmargin", ignore=shutil.ignore_patterns("__pycache__"))
     options = root / "fairmargin" / "study" / "options.py"

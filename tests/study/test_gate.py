@@ -1,7 +1,8 @@
-"""The condition of a gate: a small language that is read, never run, with a logic of three values."""
+"""The condition of a gate: a small language that is parsed, never run, with three-valued logic."""
 
 import ast
 import math
+import re
 from contextlib import suppress
 
 import pytest
@@ -27,7 +28,7 @@ ROW = {
 
 
 def answer(condition: str, **values: object) -> bool | None:
-    """Of one group: whether it matches, or None where that is undefined."""
+    """Return whether one group matches the condition, or None if that is undefined."""
     found = gate([ROW | values], condition)
     assert len(found.matching) + len(found.undefined) <= 1
     return None if len(found.undefined) else bool(len(found.matching))
@@ -214,64 +215,19 @@ def test_arithmetic_is_pythons(left, right, sign, size):
 # What is refused
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "__import__('os').system('true')",
-        "__import__('os')",
-        "eval('1')",
-        "open('/etc/passwd')",
-        "print(size)",
-        "size.real > 1",
-        "().__class__",
-        "group[0] == 'F'",
-        "[1, 2] == 1",
-        "(1, 2) == 1",
-        "{1: 2} == 1",
-        "{1} == 1",
-        "(lambda: 1)() == 1",
-        "lambda: 1",
-        "2 ** 2 > 1",
-        "9 ** 9 ** 9 ** 9 > 1",
-        "size // 2 > 1",
-        "size % 2 == 0",
-        "size << 2 > 1",
-        "~size > 1",
-        "size @ size > 1",
-        "f'{size}' == '1'",
-        "[g for g in group] == 1",
-        "any(g for g in group)",
-        "1 if size > 1 else 0",
-        "(size := 3) > 1",
-        "group in 'F'",
-        "group not in 'F'",
-        "size is 120",
-        "max(*group) > 1",
-        "max(size, default=1) > 1",
-        "min(size, key=abs) > 1",
-        "abs() > 1",
-        "abs(size, 2) > 1",
-        "abs > 1",
-        "max(abs) > 1",
-        "b'F' == group",
-        "None == size",
-        "... == size",
-        "1j * size > 1",
-        "yield 1",
-        "await size",
-        "import os",
-        "size = 3",
-        "size > 1; size > 2",
-        "size > 1\nsize > 2",
-        "",
-        "   ",
-        "size >",
-        "(" * 300 + "1" + ")" * 300 + " > 0",
-        "size\0 > 1",
-        "size > 1" + " " * 2_000,
-        "1" + " + 1" * 500 + " > 0",
-    ],
-)
+REFUSED = """
+__import__('os').system('true') | __import__('os') | eval('1') | open('/etc/passwd') | print(size) | size.real > 1
+().__class__ | group[0] == 'F' | [1, 2] == 1 | (1, 2) == 1 | {1: 2} == 1 | {1} == 1 | (lambda: 1)() == 1 | lambda: 1
+2 ** 2 > 1 | 9 ** 9 ** 9 ** 9 > 1 | size // 2 > 1 | size % 2 == 0 | size << 2 > 1 | ~size > 1 | size @ size > 1
+f'{size}' == '1' | [g for g in group] == 1 | any(g for g in group) | 1 if size > 1 else 0 | (size := 3) > 1
+group in 'F' | group not in 'F' | size is 120 | max(*group) > 1 | max(size, default=1) > 1 | min(size, key=abs) > 1
+abs() > 1 | abs(size, 2) > 1 | abs > 1 | max(abs) > 1 | b'F' == group | None == size | ... == size | 1j * size > 1
+yield 1 | await size | import os | size = 3 | size > 1; size > 2 | size >
+"""
+LONG = ("   ", "size > 1\nsize > 2", "(" * 300 + "1" + ")" * 300 + " > 0", "size\0 > 1", "1" + " + 1" * 500 + " > 0")
+
+
+@pytest.mark.parametrize("condition", [*re.split(r" \| |\n", REFUSED), *LONG])
 def test_anything_else_is_refused_in_a_sentence(condition):
     with pytest.raises(
         InputError, match=r"^(The condition|Cannot read the condition|abs takes one value|max takes two).*\.$"
@@ -279,15 +235,7 @@ def test_anything_else_is_refused_in_a_sentence(condition):
         answer(condition)
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        pytest.param("size > 1" + "0" * 400),
-        pytest.param("min(size) > 1"),
-        pytest.param("max(1) > 1"),
-    ],
-    ids=["a number of 401 digits", "the minimum of one column", "the maximum of one number"],
-)
+@pytest.mark.parametrize("condition", ["size > 1" + "0" * 400, "min(size) > 1", "max(1) > 1"])
 def test_what_a_person_may_well_write_has_an_answer_or_a_sentence(condition):
     with suppress(InputError):  # a sentence
         assert answer(condition) in (True, False)
@@ -323,29 +271,3 @@ def test_the_module_itself_names_no_way_to_run_a_text():
     with open(module.__file__, encoding="utf-8") as file:
         names = {node.id for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Name)}
     assert names.isdisjoint({"eval", "exec", "compile", "__import__", "getattr", "globals"})
-
-
-@pytest.mark.parametrize(
-    ("condition", "words"),
-    [
-        ("sigma_lo < 0", "names 'sigma_lo', which is no column. Did you mean 'sigma_low'?"),
-        ("colour == 1", "names 'colour', which is no column. There are: group"),
-        ("size.real > 1", "uses a dot that is not allowed. Allowed are columns"),
-        ("group > 1", "compares a text with a number: 'F' and 1.0"),
-        ("size == 'many'", "compares a text with a number"),
-        ("group + 1 > 1", "calculates with 'F', which is no number"),
-        ("-group == 1", "calculates with 'F'"),
-        ("abs(verdict) > 1", "calculates with 'less robust'"),
-        ("(size > 1) + 1 > 1", "calculates with True"),
-        ("size", "gives 120.0, not true or false. Compare it with something"),
-        ("group", "gives 'F', not true or false"),
-        ("size and sigma < 0", "uses 120.0 as true or false"),
-        ("not group", "uses 'F' as true or false"),
-        ("size > 1" + " " * 2_000, "has 2,008 characters; at most 1,000 are read"),
-        ("size > > 1", "at position 8"),
-    ],
-)
-def test_a_refusal_says_what_was_meant_and_what_to_write(condition, words):
-    with pytest.raises(InputError) as raised:
-        answer(condition)
-    assert words in str(raised.value)

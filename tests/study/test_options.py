@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from fairmargin.cli.attack import attack
 from fairmargin.cli.audit import audit
+from fairmargin.cli.console import option_name
 from fairmargin.cli.options import command, shown_fields
-from fairmargin.cli.spelling import option_name
 from fairmargin.core.options import Bounds, Crosses, Listed, Names, Number, Options, Radii, Whole, validated
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
@@ -25,8 +25,6 @@ from fairmargin.study.options import (
     ImportOptions,
     ModelOptions,
 )
-from fairmargin.study.record import RunRecord
-from fairmargin.study.run_folder import RunFolder
 from fairmargin.study.study import RunOptions, Study
 from tests.stories.examples import fairmargin, refused, succeeded
 
@@ -40,7 +38,6 @@ MODELS = (
     CompareOptions,
     RunOptions,
 )
-FIELDS = [(model, name) for model in MODELS for name in model.model_fields]
 
 
 def app_of(function):
@@ -50,7 +47,7 @@ def app_of(function):
 
 
 def help_of(name: str) -> str:
-    """What --help prints, on one line, without frames."""
+    """Return the output of --help on one line, without frames."""
     text = succeeded(
         CliRunner(env={"COLUMNS": "200", "TERM": "dumb"}).invoke(app_of(COMMANDS[name]), ["--help"])
     ).stdout
@@ -67,12 +64,11 @@ PARTS = {
 # Every field
 
 
-@pytest.mark.parametrize(("model", "name"), FIELDS, ids=lambda part: part if isinstance(part, str) else part.__name__)
-def test_every_field_has_a_docstring_and_a_default(model, name):
-    info = model.model_fields[name]
-    assert info.description
-    assert len(info.description.split()) > 2
-    assert not info.is_required()
+@pytest.mark.parametrize("model", MODELS)
+def test_every_field_has_a_docstring_and_a_default(model):
+    for name, info in model.model_fields.items():
+        assert len((info.description or "").split()) > 2, name
+        assert not info.is_required(), name
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -100,14 +96,6 @@ def test_settings_of_a_comparison_are_declared_once():
     for model in (AuditOptions, AttackOptions, AuditSettings):
         own = set(inspect.get_annotations(model)) & set(CompareOptions.model_fields)
         assert own <= {"up_to"}, model
-
-
-def test_options_do_not_change_and_refuse_what_they_do_not_know():
-    options = DataOptions(data="digits")
-    with pytest.raises(Exception, match="frozen"):
-        options.data = "other"
-    with pytest.raises(InputError, match=r"`dta` is unknown\. Did you mean 'data'\?"):
-        DataOptions(dta="digits")
 
 
 # A new field is everything at once
@@ -148,7 +136,7 @@ GOT: list[Example] = []
 
 @command
 def example(options: Example, title: str = "") -> None:
-    """Do something."""
+    """Run the command that the tests call."""
     GOT.append(options)
 
 
@@ -195,25 +183,6 @@ def test_options_that_are_left_out_have_their_defaults():
     assert [Example()] == GOT
 
 
-def test_adding_a_field_adds_its_option():
-    class More(Example):
-        depth: Whole = 3
-        """Maximum depth of the search."""
-
-    @command
-    def extended(options: More) -> None:
-        """Do more."""
-        GOT.append(options)
-
-    GOT.clear()
-    shown = " ".join(succeeded(CliRunner().invoke(app_of(extended), ["--help"])).stdout.split())
-    assert "--depth" in shown
-    assert "Maximum depth of the search." in shown
-    succeeded(CliRunner().invoke(app_of(extended), ["--depth", "9"]))
-    assert [More(depth=9)] == GOT
-    assert validated(More, {"depth": 9}) == More(depth=9)
-
-
 # Errors carry their field
 
 
@@ -258,43 +227,6 @@ def test_an_error_on_the_command_line_names_options(tmp_path):
     options = ("--model", "m.npz", "--data", "d.csv", "--out", tmp_path / "run")
     for more, said in (
         (("--merge-below", "x"), "--merge-below must be a whole number; given 'x'."),
-        (("--target", "samples"), "--target goes with --precision and has no effect here"),
-        (("--mean", "1"), "--mean is given without --std: give both (--std 1)."),
         (("--id", "a"), "--id goes with --distances and has no effect here: leave it out."),
     ):
         assert refused(fairmargin("audit", *options, *more)).startswith(said)
-
-
-# Files
-
-
-@pytest.mark.parametrize("model", [model for model in MODELS if model not in (CompareOptions, RunOptions)])
-def test_every_field_is_a_key_of_the_record(model, tmp_path):
-    """Nothing that was asked is lost in the file, whatever its type."""
-    sections = {section: type(getattr(Study(**BOTH), section)) for section in ("data", "model", "groups")}
-    sections |= {"audit": AuditOptions, "attack": AttackOptions, "imported": ImportOptions}
-    (section,) = (name for name, kind in sections.items() if kind is model)
-    for name in model.model_fields:
-        value = OTHERS.get(name, "another")
-        options = model.model_construct(**model().model_dump() | {name: value})
-        study = Study.model_construct(**Study(**BOTH).__dict__ | {section: options})
-        plain = study.plain()
-        assert name in plain[section], name
-        assert json.loads(json.dumps(plain)) == plain
-
-
-BOTH = {"model": {"model": "m"}, "data": {"data": "d"}}
-OTHERS = {
-    "bounds": (0.0, 1.0), "features": ("a",), "class_names": ("a",), "mean": (1.0,), "std": (1.0,), "group": ("a",),
-    "cross": (("a", "b"),), "estimator": ("ddn",), "attack": ("pgd",), "radius": (0.5,), "size": 9, "per_group": 9,
-    "tile": 9, "merge_below": 9, "adequacy_samples": 99, "smallest_group": 99, "resamples": 999, "precision": 0.1,
-    "confidence": 0.9, "up_to": 2.0, "adequacy": True, "trust_model": True,
-}  # fmt: skip
-
-
-def test_an_infinite_bound_survives_the_file(tmp_path):
-    study = Study(model={"model": "m"}, data={"data": "d", "bounds": "-inf,inf"}, audit={"up_to": 2})
-    folder = RunFolder(tmp_path / "run")
-    with folder.claimed(RunRecord(study=study)):
-        pass
-    assert folder.read().study == study

@@ -15,7 +15,7 @@ HUGE = 10**400
 
 
 def record() -> dict[str, Any]:
-    """A record as JSON, with one result of attacks."""
+    """Return a record as JSON, with one result of attacks."""
     result = {
         "kind": "robust_accuracy",
         "about": {"partition": "sex", "attack": "pgd", "radius": 0.5, "seed": 1},
@@ -34,7 +34,7 @@ def record() -> dict[str, Any]:
 
 
 def folder_with(tmp_path: Path, place: tuple[Any, ...], value: Any) -> RunFolder:
-    """A run folder whose record has this value at this place."""
+    """Return a run folder whose record has this value at this place."""
     content = record()
     inside = content
     for part in place[:-1]:
@@ -99,7 +99,7 @@ def test_a_result_that_follows_from_nothing_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, ...], value: Any
 ) -> None:
     monkeypatch.setattr(RunFolder, "check_seal", lambda *_: None)
-    with pytest.raises(StoreError, match="the record does not say what the result 'robust_accuracy' of pgd"):
+    with pytest.raises(StoreError, match="the record does not say what the result 'robust_accuracy' of seed 1, pgd"):
         checked(folder_with(tmp_path, place, value))
 
 

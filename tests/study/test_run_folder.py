@@ -1,4 +1,4 @@
-"""A run on disk is read as it was written, or its reader is told what is wrong."""
+"""A run on disk is read as it was written, or refused with a sentence that names the problem."""
 
 import json
 from html import escape
@@ -66,11 +66,11 @@ def audited(folder, *estimators, record=RECORD):
         StoredResult(kind="audit", about=About(partition="sex", estimator=name), key=shard_key({"of": name}))
         for name in estimators
     ]
-    with folder.claimed(record):
+    with folder.claimed(record) as old:
         for each in stored:
             folder.keep(each, result)
         finished = record.model_copy(update={"status": "finished", "results": tuple(stored)})
-        return folder.finish(finished, {"": SampleColumns({"sex": SEX})}), result
+        return folder.finish(finished, {"": SampleColumns({"sex": SEX})}, old), result
 
 
 # What is written is what is read

@@ -1,4 +1,4 @@
-"""A study's file: what may be written in it, and what is said where something else is."""
+"""What a study file may contain."""
 
 import json
 from pathlib import Path
@@ -6,20 +6,11 @@ from typing import Any
 
 import pytest
 
-from fairmargin.errors import InputError
 from fairmargin.study.grid import Grid, Member
 from fairmargin.study.options import AttackOptions, AuditOptions, TrainOptions
 from fairmargin.study.record import RunRecord
 from fairmargin.study.study import Study
 from fairmargin.study.study_file import make_study, read_study
-
-SMALLEST = """
-[data.digits]
-[model.logistic]
-[train.erm]
-epochs = 4
-[audit.ddn]
-"""
 
 
 def study(**changes: Any) -> Study:
@@ -36,15 +27,6 @@ def grid(**changes: Any) -> Grid:
     found = study(**changes).grid
     assert found is not None
     return found
-
-
-def refusal(**changes: Any) -> str:
-    with pytest.raises(InputError) as refused:
-        study(**changes)
-    sentence = str(refused.value)
-    assert sentence.startswith("study.toml")
-    assert sentence.endswith((".", "?"))
-    return sentence.removeprefix("study.toml").lstrip(",: ")
 
 
 def written(folder: Path, text: str) -> Path:
@@ -223,130 +205,6 @@ def test_a_folder_that_is_called_as_a_dataset_or_a_split_is_not_taken_for_it(tmp
     assert found.data["mine"].data == str(tmp_path / "faces")
 
 
-def test_a_study_cannot_be_changed_after_it_was_read() -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        study().title = "another"  # type: ignore[misc]
-
-
-# What is said where something else is. -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"seed": 3}, "`seed` is unknown. Did you mean 'seeds'?"),
-        ({"train": {"epoch": 3, "erm": {}}}, "[train.erm]: `epoch` is unknown. Did you mean 'epochs'?"),
-        ({"data": {"digits": {}, "mnist": {"rot": "x"}}}, "[data.mnist]: `rot` is unknown. Did you mean 'root'?"),
-        ({"model": {"logistic": {"weight": "x"}}}, "[model.logistic]: `weight` is unknown. Did you mean 'weights'?"),
-        ({"audit": {"ddn": {"methdos": "erm"}}}, "[audit.ddn]: `methdos` is unknown. Did you mean 'methods'?"),
-    ],
-)
-def test_an_unknown_field_is_said_with_its_section_and_what_was_meant(changes: dict[str, Any], said: str) -> None:
-    assert refusal(**changes).startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"audit": {"ddn": {"steps": 3}}}, 'estimator = "ddn:steps=50"'),
-        ({"train": {"fat": {"weight": 0.5, "epochs": 1}}}, 'method = "fat:weight=0.5"'),
-        ({"attack": {"pgd": {"steps": 3, "radius": 1}}}, 'attack = "pgd:steps=20"'),
-    ],
-)
-def test_settings_of_an_estimator_in_its_section_come_with_where_they_belong(
-    changes: dict[str, Any], said: str
-) -> None:
-    assert said in refusal(**changes)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("network", "model"), ("method", "train"), ("training", "train"), ("distance", "audit")]
-)
-def test_sections_of_version_0_1_come_with_their_new_names(old: str, new: str) -> None:
-    said = refusal(**{old: {"x": {}}})
-    assert said == f"Sections [{old}.…] are called [{new}.…] now; CHANGELOG.md lists all new names."
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"audit": {"ddn": {"methods": "erms"}}}, "[audit.ddn]: `methods` names 'erms'. Did you mean 'erm'?"),
-        ({"audit": {"ddn": {"models": "smal_cnn"}}}, "`models` names 'smal_cnn'. Did you mean 'small_cnn'?"),
-        ({"attack": {"pgd": {"radius": 1, "data": "digit"}}}, "[attack.pgd]: `data` names 'digit'. Did you mean"),
-        ({"model": {"logistic": {"data": "digit"}}}, "[model.logistic]: `data` names 'digit'. Did you mean 'digits'?"),
-        ({"train": {"erm": {"epochs": 1, "models": "logistic"}}}, "[train.erm]: `models` names 'logistic'."),
-        ({"audit": {"ddn": {"methods": []}}}, "[audit.ddn]: `methods` is empty: leave it out for all."),
-        ({"model": {"small_cnn": {"data": []}}}, "[model.small_cnn]: `data` is empty: leave it out for all."),
-        ({"train": {"erm": {"settings_of": "mah"}}}, "[train.erm]: "),
-        ({"train": {"erm": {"settings_of": "mah"}}}, "Did you mean 'ma'?"),
-    ],
-)
-def test_a_name_that_there_is_not_comes_with_what_was_meant(changes: dict[str, Any], said: str) -> None:
-    assert said in refusal(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"data": {}}, "There is no section [data.…]: add one, for instance [data.digits]"),
-        ({"model": {}}, "There is no section [model.…]: add one, for instance [model.small_cnn]"),
-        ({"data": {"per_group": 3}}, "[data]: `data` is missing."),
-        ({"model": {"x": {"model": ""}}}, "[model.x]: `model` is missing."),
-        ({"data": 3}, "Write a section with a name, as in [data.digits]; given data = 3."),
-        ({"data": [{"data": "digits"}]}, "Write a section with a name, as in [data.digits]"),
-        ({"audit": "ddn"}, "given audit = 'ddn'"),
-        ({"model": {" ": {"model": "arch:logistic"}}}, "A section [model.…] has an empty name: name it."),
-        ({"title": 3}, "`title` must be a text; given 3"),
-        ({"seeds": []}, "`seeds` must be a list of different seeds, such as [0, 1, 2]"),
-        ({"seeds": [1, 1]}, "`seeds` must be a list of different seeds"),
-        ({"seeds": [-1]}, "`seeds`"),
-        ({"seeds": 3}, "`seeds` must be a list of different seeds, such as [0, 1, 2]; given 3"),  # a seed, or a count?
-        ({"seeds": [True]}, "`seeds`"),
-        ({"seeds": [0, "1x"]}, "`seeds` must be a whole number"),
-        ({"seeds": [[0]]}, "`seeds`"),
-        ({"train": {"erm": {"epochs": 1, "threads": True}}}, "[train.erm]: `threads` must be"),
-        ({"train": {"epochs": 2, "rate": True, "erm": {}}}, "[train.erm]: `rate` must be a number"),
-        ({"train": {"erm": {"epochs": True}}}, "[train.erm]: `epochs` must be a whole number"),
-        ({"train": {"erm": {"epochs": "ten"}}}, "[train.erm]: `epochs` must be a whole number; given 'ten'"),
-        ({"train": {"erm": {"epochs": 1, "batch": 1e99}}}, "[train.erm]: `batch` must be a whole number"),
-        ({"train": {"erm": {}}}, "[train.erm]: How long is to be trained? Give `epochs`, or `settings_of` a paper."),
-        ({"train": {"erm": {"epochs": 2, "rate": -1}}}, "[train.erm]: `rate` must"),
-        ({"train": {"erm": {"epochs": 2, "arch": "lenet5"}}}, "[train.erm]: `arch` goes into a model's section"),
-        ({"train": {"erm": {"epochs": 2, "validation": 0, "patience": 2}}}, "`patience` watches validation data"),
-        ({"train": {"erm": {"epochs": 2, "validation": 1}}}, "`validation` is a share of the training data"),
-        ({"audit": {"ddn": {"confidence": 2}}}, "[audit.ddn]: `confidence`"),
-        ({"audit": {"ddn": {"adequacy": "maybe"}}}, "[audit.ddn]: `adequacy` must be true or false"),
-        (
-            {"audit": {"ddn": {"precision": 0.1, "adequacy": True}}},
-            "[audit.ddn]: `adequacy` does not go with `precision`",
-        ),
-        ({"audit": {"ddn": {"target": "samples"}}}, "[audit.ddn]: `target` goes with `precision`"),
-        ({"model": {"small_cnn": {"mean": 0.5}}}, "[model.small_cnn]: `mean` is given without `std`"),
-        ({"attack": {"pgd": {}}}, "[attack.pgd]: `radius` is missing"),
-        ({"attack": {"pgd": {"radius": 0}}}, "[attack.pgd]: `radius` must be above 0"),
-        ({"attack": {"pgd": {"radius": "8 pixels"}}}, "given '8 pixels'"),
-        ({"attack": {"pgd": {"radius": True}}}, "[attack.pgd]: `radius`"),
-        ({"audit": {"x": {"estimator": "ddn"}}, "attack": {"x": {"attack": "pgd", "radius": 1}}}, "have the same name"),
-        ({"data": {"digits": {"cross": ["race"]}}}, "[data.digits]: `cross` must name two or more different columns"),
-        ({"audit": {"ddn": {"audit_epochs": True}}}, "[audit.ddn]: `audit_epochs` must be first, middle, last, best"),
-        ({"audit": {"ddn": {"audit_epochs": "best"}}, "train": {"erm": {"epochs": 1, "models": "nobody"}}}, "'nobody'"),
-    ],
-)
-def test_what_is_missing_twice_or_out_of_range_is_said(changes: dict[str, Any], said: str) -> None:
-    assert said in refusal(**changes)
-
-
-def test_a_study_that_measures_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match=r"Nothing is measured: add a section \[audit\.…\] or \[attack\.…\]"):
-        make_study({"data": {"digits": {}}, "model": {"logistic": {}}, "train": {"erm": {"epochs": 1}}})
-    with pytest.raises(InputError, match="No model goes with any of the data"):
-        study(
-            data={"digits": {}, "more": {}},
-            model={"logistic": {"data": "more"}},
-            train={"erm": {"epochs": 1, "data": "digits"}},
-        )
-
-
 @pytest.mark.parametrize("name", ["../x", "a\nb", "{sex}", "x" * 300, "ü" * 90, "a, b"])
 def test_a_section_may_have_any_name(name: str) -> None:
     asked = study(
@@ -357,21 +215,3 @@ def test_a_section_may_have_any_name(name: str) -> None:
     )
     (member,) = asked.members
     assert (member.data_name, member.model_name, member.method) == (name, name, name)
-    wrong = refusal(train={name: {"method": "erm", "epoch": 1}})
-    assert "Did you mean 'epochs'?" in wrong
-
-
-def test_a_file_that_is_no_toml_is_said_with_the_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"study\.toml is not valid TOML: .*line 4"):
-        read_study(written(tmp_path, "title = 'x'\n\nseeds = [0, \n= 3"))
-
-
-def test_a_file_that_is_not_there_or_no_text_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="There is no study"):
-        read_study(tmp_path / "none.toml")
-    with pytest.raises(InputError, match="Cannot read the study"):
-        read_study(tmp_path)
-    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="Cannot read the study"):
-        read_study(tmp_path / "bytes.toml")
-    assert read_study(written(tmp_path, SMALLEST)).members

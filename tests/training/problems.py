@@ -16,7 +16,7 @@ NAMES = ("a", "b", "c", "absent")
 
 
 def tiny(normed=False, inputs=3, classes=3, seed=0, dtype=torch.float64):
-    """Linear, BatchNorm if asked for, tanh, linear, with weights far from 0."""
+    """Return a network of linear, BatchNorm if `normed`, tanh and linear layers, with weights far from 0."""
     middle = [nn.BatchNorm1d(4)] if normed else []
     net = nn.Sequential(nn.Linear(inputs, 4), *middle, nn.Tanh(), nn.Linear(4, classes)).to(dtype)
     random = torch.Generator().manual_seed(seed)
@@ -27,7 +27,7 @@ def tiny(normed=False, inputs=3, classes=3, seed=0, dtype=torch.float64):
 
 
 def small_batch(count=12, seed=1):
-    """Samples in the unit box with 3 classes and 3 of 4 groups."""
+    """Return samples in the unit box, of 3 classes and 3 of 4 groups."""
     random = torch.Generator().manual_seed(seed)
     x = torch.rand(count, 3, generator=random, dtype=torch.float64)
     y = torch.randint(0, 3, (count,), generator=random)
@@ -41,7 +41,7 @@ def space(dtype=torch.float64):
 
 @dataclass(frozen=True)
 class Capturing:
-    """An adversary that remembers what it made."""
+    """An adversary that keeps the inputs it moved."""
 
     inner: object
     made: list
@@ -56,7 +56,7 @@ class Capturing:
 
 
 def captured(recipe):
-    """The recipe, and a list into which each part puts what its adversary made; nothing for a part without one."""
+    """Return the recipe with adversaries that keep the inputs they moved, and a list of these inputs for each part."""
     made = [[] for _ in recipe.parts]
     parts = tuple(
         part if part.adversary is None else replace(part, adversary=Capturing(part.adversary, into))
@@ -66,7 +66,7 @@ def captured(recipe):
 
 
 def blobs(count=60, seed=0, features=3, classes=3, dtype=np.float32):
-    """Three clouds in the unit box, with an attribute of two groups, the second of which is noisier."""
+    """Return three clouds in the unit box with an attribute of two groups, of which the second is noisier."""
     random = np.random.default_rng(seed)
     y = np.arange(count) % classes
     group = np.where(random.uniform(size=count) < 0.6, "common", "rare")
@@ -76,13 +76,13 @@ def blobs(count=60, seed=0, features=3, classes=3, dtype=np.float32):
 
 
 def line(values, labels, groups=None, **domain):
-    """One feature."""
+    """Return a dataset of one feature."""
     attributes = {} if groups is None else {"group": groups}
     return Dataset(np.asarray(values, dtype=np.float64)[:, None], np.asarray(labels), attributes, Domain(**domain))
 
 
 def linear(inputs, slope=0.5):
-    """A linear network of two classes that begins on the right side."""
+    """Return a linear network of two classes whose first weights classify well."""
     net = nn.Linear(inputs, 2).double()
     with torch.no_grad():
         net.bias.zero_()
@@ -95,11 +95,11 @@ def weights(module):
 
 
 def same_weights(one, other):
-    """Bit for bit."""
+    """Return whether two networks have the same weights, bit for bit."""
     left, right = weights(one), weights(other)
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
 def changed(plan: TrainingPlan, **fields: object) -> TrainingPlan:
-    """The same plan with other values of some fields."""
+    """Return the plan with other values of some fields."""
     return TrainingPlan(**{**dict(plan), **fields})

@@ -1,4 +1,4 @@
-"""Losses of training methods once more, slowly: plain Python numbers, loops over samples and groups, no autograd."""
+"""Losses of training methods in plain Python: numbers, loops over samples and groups, no autograd. An oracle."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Net:
-    """Linear, BatchNorm or nothing, tanh, linear: lists of lists of numbers."""
+    """A network of linear, BatchNorm or no, tanh and linear layers, as lists of lists of numbers."""
 
     into: list
     into_bias: list
@@ -19,7 +19,7 @@ class Net:
     eps: float = 1e-5
 
     def scores(self, batch, training=True):
-        """Of every sample; in training BatchNorm takes mean and variance of this very batch."""
+        """Return the scores of each sample; in training mode BatchNorm uses the mean and variance of this batch."""
         before = [[dot(row, x) + b for row, b in zip(self.into, self.into_bias, strict=True)] for x in batch]
         means, variances = self.statistics(before, training)
         found = []
@@ -43,7 +43,7 @@ class Net:
         return self.gain[j] * (h - means[j]) / math.sqrt(variances[j] + self.eps) + self.shift[j]
 
     def slope(self, x, y, rival):
-        """∇ₓ(f_y − f_rival) in evaluation mode, by the chain rule."""
+        """Return ∇ₓ(f_y − f_rival) in evaluation mode, by the chain rule."""
         found = [0.0] * len(x)
         for j, row in enumerate(self.into):
             h = dot(row, x) + self.into_bias[j]
@@ -85,7 +85,7 @@ def divergence(clean, moved):
 
 
 def by_group(values, groups):
-    """The mean of every group that is there."""
+    """Return the mean of each group in the batch."""
     return {g: mean([v for v, h in zip(values, groups, strict=True) if h == g]) for g in sorted(set(groups))}
 
 
@@ -100,7 +100,7 @@ def variance_of_groups(values, groups, slots=0):
 
 
 def withstanding(net, batch, y, radius, temperature, scale, norms=None):
-    """s((d − τ)/T) of the correct samples by their position; `norms` are constants where they are given."""
+    """Return s((d − τ)/T) of correct samples by their position; `norms`, if given, replace the norms of gradients."""
     found = {}
     for i, (x, label) in enumerate(zip(batch, y, strict=True)):
         (scores,) = net.scores([x], training=False)

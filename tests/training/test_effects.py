@@ -1,4 +1,4 @@
-"""Does training by a method do what theory says? Small problems in which the answer is known."""
+"""The effects of training methods, on small problems whose solutions are known."""
 
 import functools
 
@@ -28,7 +28,7 @@ PLAN = TrainingPlan(rate=0.2, batch=400, schedule=Schedule("cosine"))
 
 
 def two_bells(count=100):
-    """The pair as equally likely points of it: no luck of a sample."""
+    """Return equally likely points of the pair, without the chance of a sample."""
     ranks = norm.ppf((np.arange(count) + 0.5) / count)
     return line([*(-2 + ranks), *(2 + 2 * ranks)], [0] * count + [1] * count)
 
@@ -42,7 +42,7 @@ def trained(spelling, data, net=None, *, epochs=80, plan=PLAN, **others):
 
 @functools.cache
 def on_bells(spelling):
-    """Trained on the pair; several tests ask for the same."""
+    """Return the result of a training on the pair, which several tests share."""
     return trained(spelling, two_bells())
 
 
@@ -52,7 +52,7 @@ def threshold(found):
 
 
 def class_losses(found, data, attacked=0.0):
-    """The mean cross-entropy of each class, at the worst point within a distance, for a linear network on a line."""
+    """Return the mean cross-entropy of each class of a linear network, at the worst point within a distance."""
     x, y = torch.as_tensor(np.asarray(data.x)), torch.as_tensor(data.y)
     side = torch.sign(found.module.weight[1] - found.module.weight[0])
     scores = found.module(x - attacked * side * (2 * y[:, None] - 1)).detach()
@@ -81,15 +81,13 @@ def test_the_penalty_moves_the_threshold_to_the_fair_one_and_closes_the_gap_of_e
     goal = PAIR.fair_threshold()
     assert abs(threshold(fair) - goal) < 0.25 * abs(threshold(natural) - goal)
     assert error_gap(fair) < 0.25 * error_gap(natural)
-    # What it costs, as Tran et al. prove: who is fairer is easier to fool.
+    # Tran et al. prove the cost: the fairer threshold is easier to fool.
     assert PAIR.boundary_error(threshold(fair), REACH) > PAIR.boundary_error(threshold(natural), REACH)
 
 
 def test_the_penalty_makes_losses_of_groups_equal(plain):
-    data = two_bells()
-    assert np.ptp(class_losses(on_bells("penalty:weight=0.5,loss=cross_entropy"), data)) < 0.1 * np.ptp(
-        class_losses(plain, data)
-    )
+    fair, natural = (np.ptp(class_losses(found, two_bells())) for found in (on_bells("penalty:weight=0.5"), plain))
+    assert fair < 0.1 * natural
 
 
 def test_group_dro_lowers_the_worst_groups_loss(plain):
@@ -107,7 +105,7 @@ def test_adversarial_training_moves_the_threshold_to_the_robust_one(spelling, pl
 
 
 @pytest.mark.parametrize("loss", ["cross_entropy", "ramp"])
-def test_fair_and_robust_at_once_lies_between_the_two(loss, plain):
+def test_fair_robust_is_fairer_than_erm_and_more_robust_than_the_penalty(loss, plain):
     both = on_bells(f"fair_robust:weight=0.5,loss={loss},{ATTACK}")
     fair = on_bells(f"penalty:weight=0.5,loss={loss}")
     assert error_gap(both) < error_gap(plain)
@@ -126,7 +124,7 @@ def test_fair_adversarial_training_lowers_the_variance_of_attacked_losses(withou
     data = two_bells()
     before, after = (np.var(class_losses(on_bells(each), data, REACH)) for each in (without, fair))
     assert after < 0.1 * before
-    # Of 100 slots all but two are empty: what is mostly penalised is the mean, and the classes stay apart.
+    # All but two of the 100 values are 0: mostly the mean is penalised, and the classes still differ.
     published = np.var(class_losses(on_bells(f"{fair},published=true"), data, REACH))
     assert 0.5 * before < published < before
 
@@ -139,7 +137,7 @@ def test_the_ramp_loss_ignores_outliers():
 
 
 def two_directions(count=120, seed=0):
-    """One group's classes lie apart in the first feature, the other's, less far, in the second."""
+    """Return two groups whose classes differ in one feature each, those of the second group less."""
     random = np.random.default_rng(seed)
     y, group = np.arange(count) % 2, np.arange(count) // 2 % 2
     signs = 2.0 * y - 1
@@ -150,7 +148,7 @@ def two_directions(count=120, seed=0):
 
 
 def distances(found, data):
-    """Of every group's samples to the boundary of a linear network, 0 where they are wrong."""
+    """Return the distances of each group to the boundary of a linear network, 0 for misclassified samples."""
     weight = (found.module.weight[1] - found.module.weight[0]).detach().numpy()
     bias = float((found.module.bias[1] - found.module.bias[0]).detach())
     signed = (np.asarray(data.x) @ weight + bias) / np.linalg.norm(weight) * (2.0 * data.y - 1)
@@ -168,7 +166,7 @@ def test_adverm_makes_groups_withstand_a_step_equally_often(which):
     assert gaps[1] < 0.1
 
 
-def test_adverm_with_the_printed_indicator_trains_as_if_it_were_not_there():
+def test_adverm_with_the_printed_indicator_trains_like_erm():
     data = two_directions()
     plan = TrainingPlan(rate=0.2, batch=30)
     net = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Dropout(0.2), nn.Linear(4, 2))
@@ -193,13 +191,13 @@ def test_the_printed_indicator_has_no_gradient_and_the_sigmoid_has_one():
         slopes[temperature, published] = net[0].weight.grad
     assert slopes[0.0, False] is None
     assert slopes[0.1, False].abs().max() > 1e-3
-    # Held constant, the norm of the gradient is not trained: another direction.
+    # If the norm of the gradient is held constant, it is not trained, which gives another direction.
     ours, theirs = slopes[0.1, False].flatten(), slopes[0.1, True].flatten()
     assert nn.functional.cosine_similarity(ours, theirs, dim=0) < 0.99
 
 
 @pytest.mark.parametrize("found_on", ["training", "validation"])
-def test_farmur_finds_the_vulnerable_group_and_then_moves_the_boundary_away_from_it(found_on, tmp_path):
+def test_farmur_moves_the_boundary_away_from_the_vulnerable_group(found_on, tmp_path):
     data, attack = two_directions(), "radius=0.3,norm=l2,steps=3"
     elsewhere = {"partition": "group", "validation": two_directions(40, seed=1), "epochs": 60}
     before = distances(trained(f"trades:{attack}", data, **elsewhere), data)
@@ -214,7 +212,7 @@ def test_farmur_finds_the_vulnerable_group_and_then_moves_the_boundary_away_from
     assert named[30:] == [["loss", "divergence", "robust groups"]] * 30
 
 
-def test_farmur_of_groups_that_are_equally_robust_goes_on_with_everyone(tmp_path):
+def test_farmur_continues_with_all_samples_if_groups_are_equally_robust(tmp_path):
     x = np.linspace(0.5, 2, 20)
     data = line([*x, *-x, *x, *-x], [1] * 20 + [0] * 20 + [1] * 20 + [0] * 20, ["a"] * 40 + ["b"] * 40)
     found = trained("farmur:since=0.5,radius=0.1,steps=2", data, epochs=4, partition="group", out=tmp_path)
@@ -223,7 +221,7 @@ def test_farmur_of_groups_that_are_equally_robust_goes_on_with_everyone(tmp_path
 
 
 class Bumps(nn.Module):
-    """Fixed bumps along a line and a linear layer: training it is convex."""
+    """Fixed bumps along a line and a linear layer, so that training is convex."""
 
     def __init__(self):
         super().__init__()
@@ -237,7 +235,7 @@ class Bumps(nn.Module):
 
 
 def certified(found, data, noise=0.25):
-    """σ·Φ⁻¹(p) of each sample, p by equally likely values of the noise; 0 where the smoothed classifier is wrong."""
+    """Return σ·Φ⁻¹(p) of each sample, p by equally likely noise; 0 where the smoothed classifier is wrong."""
     draws = torch.as_tensor(noise * norm.ppf((np.arange(400) + 0.5) / 400))
     with torch.no_grad():
         votes = torch.stack([found.module(torch.as_tensor(np.asarray(data.x)) + each).argmax(1) for each in draws])
@@ -247,7 +245,7 @@ def certified(found, data, noise=0.25):
 
 def test_noise_in_training_raises_certified_radii():
     x = np.linspace(-1, 1, 200)[:, None]
-    y = ((x > 0) | (np.abs(x + 0.6) < 0.05))[:, 0].astype(int)  # a narrow island in the land of class 0
+    y = ((x > 0) | (np.abs(x + 0.6) < 0.05))[:, 0].astype(int)  # a narrow interval of class 1 inside class 0
     data = Dataset(x, y)
     plan = TrainingPlan(rate=1.0, batch=50, schedule=Schedule("cosine"))
     radii = {

@@ -1,4 +1,4 @@
-"""A training that is killed and started again comes to the same weights, bit for bit."""
+"""A training that is killed and started again gives the same weights, bit for bit."""
 
 import os
 import signal
@@ -39,33 +39,33 @@ CASES = {
 
 
 class Killed(BaseException):
-    """Whoever kills a process asks no handler."""
+    """Ends a training like a kill: no handler of `Exception` catches it."""
 
 
 def network(seed=0):
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Linear(3, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.3), nn.Linear(6, 3)
-    )  # dropout and running statistics: whatever a step remembers
+    )  # dropout and running statistics depend on the steps before
 
 
 @pytest.fixture(autouse=True)
-def every_step_is_told(monkeypatch):
-    """So that a training can be ended after any of them."""
+def every_step_is_reported(monkeypatch):
+    """Report every step, so that a training can be killed after any of them."""
     monkeypatch.setattr(loop, "_SECONDS_BETWEEN_REPORTS", -1.0)
 
 
 def killed_after(steps):
-    """A progress callback that ends the training after so many steps of this run."""
+    """Return a progress callback that ends the training after this number of steps."""
     seen = []
 
-    def tell(what, _done, _total):
-        if "loss" in what:
-            seen.append(what)
+    def progress(description, _done, _total):
+        if "loss" in description:
+            seen.append(description)
             if len(seen) == steps:
                 raise Killed
 
-    return tell
+    return progress
 
 
 def run(case, out=None, **others):
@@ -83,11 +83,11 @@ def same_histories(one, other):
 
 @pytest.mark.parametrize("every_step", [True, False], ids=["kept every step", "kept every epoch"])
 @pytest.mark.parametrize("case", CASES)
-def test_killed_again_and_again_it_comes_to_the_same_weights(case, every_step, tmp_path, monkeypatch):
+def test_a_training_that_is_killed_several_times_gives_the_same_weights(case, every_step, tmp_path, monkeypatch):
     if every_step:
         monkeypatch.setattr(loop, "_SECONDS_BETWEEN_SAVES", -1.0)
     whole = run(case)
-    for steps in (3, 1, 6) if every_step else (7, 8, 4):  # 5 steps an epoch: amid one, and at an end
+    for steps in (3, 1, 6) if every_step else (7, 8, 4):  # an epoch has 5 steps: within one, and at its end
         with pytest.raises(Killed):
             run(case, tmp_path, progress=killed_after(steps))
     resumed = run(case, tmp_path)
@@ -97,61 +97,68 @@ def test_killed_again_and_again_it_comes_to_the_same_weights(case, every_step, t
     assert (resumed.best_epoch, resumed.stopped) == (whole.best_epoch, whole.stopped)
 
 
-def test_killed_while_it_looks_at_validation_data_it_comes_to_the_same_weights(tmp_path):
-    def tell(what, _done, _total):
-        if "evaluating validation data" in what and "epoch 2" in what:
+def test_a_training_that_is_killed_during_validation_gives_the_same_weights(tmp_path):
+    def progress(description, _done, _total):
+        if "evaluating validation data" in description and "epoch 2" in description:
             raise KeyboardInterrupt
 
     case = "moving average and validation"
     with pytest.raises(KeyboardInterrupt):
-        run(case, tmp_path, progress=tell)
+        run(case, tmp_path, progress=progress)
     assert same_weights(run(case).module, run(case, tmp_path).module)
 
 
-def test_augmented_images_are_the_same_after_a_restart(tmp_path, monkeypatch):
+def test_a_training_on_augmented_images_that_is_killed_gives_the_same_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "_SECONDS_BETWEEN_SAVES", -1.0)
     random = np.random.default_rng(0)
     data = Dataset(random.uniform(size=(30, 1, 6, 6)).astype(np.float32), np.arange(30) % 2, domain=Domain(0, 1))
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))
     plan = TrainingPlan(rate=0.1, batch=8, augmentation="crop_flip")
-    train_it = lambda **others: train(net, data, parse_method("erm"), epochs=2, plan=plan, **others)  # noqa: E731
+    trained = lambda **others: train(net, data, parse_method("erm"), epochs=2, plan=plan, **others)  # noqa: E731
     with pytest.raises(Killed):
-        train_it(out=tmp_path, progress=killed_after(3))
-    whole = train_it()
-    assert same_weights(whole.module, train_it(out=tmp_path).module)
+        trained(out=tmp_path, progress=killed_after(3))
+    whole = trained()
+    assert same_weights(whole.module, trained(out=tmp_path).module)
     plain = train(net, data, parse_method("erm"), epochs=2, plan=changed(plan, augmentation="none"))
     assert not same_weights(whole.module, plain.module)
 
 
-def test_a_finished_training_is_only_read(tmp_path):
-    first = run("attacked", tmp_path)
-    told, heard = [], []
-    again = run("attacked", tmp_path, progress=lambda *what: told.append(what), on_epoch=heard.append)
-    assert told == heard == []
+@pytest.mark.parametrize(
+    ("plan", "stopped"),
+    [
+        (PLAN, ""),
+        (changed(PLAN, patience=1, rate=1e-9), "Stopped after epoch 2 of 4: the worst group's accuracy on val"),
+    ],
+    ids=["complete", "stopped early"],
+)
+def test_a_finished_training_makes_no_step(tmp_path, plan, stopped):
+    given = {"epochs": 4, "plan": plan, "validation": blobs(20, 1), "out": tmp_path}
+    reports, epochs = [], []
+    first = train(network(), blobs(40), parse_method("fat:radius=0.1,steps=2"), **given)
+    again = train(
+        network(),
+        blobs(40),
+        parse_method("fat:radius=0.1,steps=2"),
+        **given,
+        progress=lambda *step: reports.append(step),
+        on_epoch=epochs.append,
+    )
+    assert reports == epochs == []
+    assert first.stopped.startswith(stopped)
+    assert again.stopped == first.stopped
+    assert bool(first.stopped) == bool(stopped)
     assert same_weights(first.module, again.module)
     same_histories(first, again)
 
 
-def test_a_training_that_stopped_early_is_not_continued(tmp_path):
-    plan = changed(PLAN, patience=1, rate=1e-9)
-    asked = {"epochs": 20, "plan": plan, "validation": blobs(20, 1), "out": tmp_path}
-    first = train(network(), blobs(40), parse_method("erm"), **asked)
-    assert first.stopped.startswith("Stopped after epoch 2 of 20: the worst group's accuracy on validation data")
-    heard = []
-    again = train(network(), blobs(40), parse_method("erm"), **asked, on_epoch=heard.append)
-    assert heard == []
-    assert again.stopped == first.stopped
-    assert same_weights(first.module, again.module)
-
-
-@pytest.mark.parametrize("midway", [True, False], ids=["amid an epoch", "after one"])
+@pytest.mark.parametrize("midway", [True, False], ids=["within an epoch", "after one"])
 def test_a_folder_of_another_training_is_refused(tmp_path, midway, monkeypatch):
     data = blobs(40)
-    asked = {"model": network(), "dataset": data, "method": parse_method("fat:steps=1"), "epochs": 2, "plan": PLAN}
+    given = {"model": network(), "dataset": data, "method": parse_method("fat:steps=1"), "epochs": 2, "plan": PLAN}
     monkeypatch.setattr(loop, "_SECONDS_BETWEEN_SAVES", -1.0)
     with pytest.raises(Killed):
-        train(**asked, out=tmp_path, progress=killed_after(2 if midway else 6))
+        train(**given, out=tmp_path, progress=killed_after(2 if midway else 6))
     elsewhere = Dataset(data.x, data.y, data.attributes, Domain(0, 2))
     for other in (
         {"plan": changed(PLAN, seed=1)},
@@ -164,10 +171,10 @@ def test_a_folder_of_another_training_is_refused(tmp_path, midway, monkeypatch):
         {"validation": blobs(20, 1)},
     ):
         with pytest.raises(StoreError, match="holds another training"):
-            train(**{**asked, **other}, out=tmp_path)
+            train(**{**given, **other}, out=tmp_path)
 
 
-def test_a_damaged_checkpoint_is_said_in_a_sentence(tmp_path):
+def test_a_damaged_checkpoint_is_refused(tmp_path):
     run("adam", tmp_path)
     path = tmp_path / "latest.safetensors"
     path.write_bytes(path.read_bytes()[:100])
@@ -175,15 +182,15 @@ def test_a_damaged_checkpoint_is_said_in_a_sentence(tmp_path):
         run("adam", tmp_path)
 
 
-def test_two_trainings_do_not_write_into_one_folder(tmp_path):
-    def tell(_what, _done, _total):
+def test_two_trainings_cannot_write_into_one_folder(tmp_path):
+    def progress(_description, _done, _total):
         run("adam", tmp_path)
 
     with pytest.raises(StoreError, match=r"Another process .* is writing to the run"):
-        run("adam", tmp_path, progress=tell)
+        run("adam", tmp_path, progress=progress)
 
 
-def test_a_file_in_the_way_is_said_in_a_sentence(tmp_path):
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     path = tmp_path / "file"
     path.write_text("")
     with pytest.raises(StoreError, match="is a file; a training is stored in a folder"):
@@ -201,7 +208,7 @@ run("moving average and validation", Path(sys.argv[1]), progress=slowly)
 """
 
 
-def test_a_process_that_is_killed_outright_and_started_again_comes_to_the_same_weights(tmp_path):
+def test_a_training_whose_process_is_killed_gives_the_same_weights(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PROGRAM), str(tmp_path), "slowly"], env={**os.environ}
     )

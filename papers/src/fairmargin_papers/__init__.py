@@ -1,1 +1,1 @@
-"""The papers' experiments, and what became of each of their claims here."""
+"""Experiments and closed-form results of papers on fairness and robustness, with a verdict on each claim."""

@@ -1,4 +1,4 @@
-"""The papers that can be reproduced. A further paper is a folder with a `paper.py`, and one line here."""
+"""The papers that can be reproduced. To add one, write a folder with a `paper.py`, and one line here."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ PAPERS: Mapping[str, Paper] = {paper.name: paper for paper in (TOY, NANDA, NANDA
 
 
 def paper_named(name: str) -> Paper:
-    """A paper by its short name, or an error that says which there are.
+    """Return a paper by its short name, or raise an error that lists the names.
 
     >>> paper_named("toy").title
     'Nanda’s toys'

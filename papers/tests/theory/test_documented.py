@@ -24,11 +24,7 @@ def shown(value: float, decimals: int = 4) -> str:
 
 
 def test_the_table_of_thresholds_is_what_the_closed_forms_give(page):
-    at = {
-        "fair": PAIR.fair_threshold(),
-        "natural": PAIR.natural_threshold(),
-        "robust": PAIR.robust_threshold(0.5),
-    }
+    at = {"fair": PAIR.fair_threshold(), "natural": PAIR.natural_threshold(), "robust": PAIR.robust_threshold(0.5)}
     for name, threshold in at.items():
         plus, minus = PAIR.error_by_class(threshold)
         numbers = [threshold, plus, minus, PAIR.boundary_error(threshold, 0.5), PAIR.robust_error(threshold, 0.5)]

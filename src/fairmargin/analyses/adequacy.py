@@ -4,22 +4,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, ClassVar, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
 from fairmargin.analyses.alarms import (
-    ALARMS,
-    MEANINGS,
     NO_GRADIENT,
-    REASONS,
-    THRESHOLDS,
+    SIGNS,
     Alarm,
     Kind,
     alarms_of,
     consequence,
 )
-from fairmargin.analyses.section_parts import GROUP, MANY_BANDS, SAMPLES, colours_of, count, group_cell, share
+from fairmargin.analyses.cells import SAMPLES, VERDICT, count, share, table_of
+from fairmargin.analyses.figures import MANY_BANDS, colours_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Floats, Ints, same_length
 from fairmargin.core.bound import Bound
@@ -61,7 +59,6 @@ NOT_SETTLED: Final = "not settled"
 UNDECIDED: Final = "undecided"
 NOTHING: Final = "nothing to settle"
 Settlement = Literal["settled", "not settled", "undecided", "too few samples", "nothing to settle"]
-SETTLEMENTS: Final[tuple[Settlement, ...]] = get_args(Settlement)
 
 TOLERANCE = 0.02
 FEWEST = 10  # of fewer samples a quarter could have moved unseen: 1 − 0.05^(1/10) = 26 %
@@ -75,45 +72,21 @@ NOTHING_TO_SETTLE = {
 
 @dataclass(frozen=True, slots=True)
 class GroupAdequacy:
-    """One group under a rising budget.
-
-    Parameters
-    ----------
-    size, of
-        How many of its samples were looked at, of how many.
-    distances
-        What the audit found for these samples, ascending.
-    means
-        The mean of the best distances found up to each budget.
-    means_alone
-        The mean of the distances found at each budget alone: a larger budget may end elsewhere, and farther away.
-    sigmas, sigmas_alone
-        σ against the rest, of the same two.
-    mean_change
-        The best mean over all budgets relative to the audited one, minus 1; never above 0.
-    sigma_change
-        σ of the best over all budgets minus σ of the audited budget: what the verdict rests on.
-    last_change
-        σ of the best up to the last budget minus that up to the one before.
-    verdict
-        Whether σ still moves.
-    alarms
-        Signs that the attack was misled or too weak.
-    """
+    """One group under a rising budget."""
 
     group: str
-    size: int
-    of: int
-    distances: tuple[float, ...]
-    means: tuple[Estimate, ...]
-    means_alone: tuple[float, ...]
-    sigmas: tuple[float, ...]
+    size: int  # number of its samples that were measured again
+    of: int  # number of all its samples
+    distances: tuple[float, ...]  # of the audited budget, ascending
+    means: tuple[Estimate, ...]  # mean of the best distances found up to each budget
+    means_alone: tuple[float, ...]  # of each budget alone: a larger budget may end elsewhere, and farther away
+    sigmas: tuple[float, ...]  # σ against the rest, from the best distances up to each budget
     sigmas_alone: tuple[float, ...]
-    mean_change: Estimate
-    sigma_change: Estimate
-    last_change: Estimate
-    verdict: Settlement
-    alarms: tuple[Alarm, ...]
+    mean_change: Estimate  # best mean over all budgets relative to the audited one, minus 1; never above 0
+    sigma_change: Estimate  # σ of the best over all budgets minus σ of the audited budget: the verdict rests on it
+    last_change: Estimate  # σ of the best up to the last budget minus that up to the one before
+    verdict: Settlement  # whether σ still moves
+    alarms: tuple[Alarm, ...]  # signs that the attack was misled or too weak
 
     @property
     def raised(self) -> tuple[Alarm, ...]:
@@ -123,18 +96,18 @@ class GroupAdequacy:
 
 @dataclass(frozen=True, slots=True)
 class Adequacy(GroupTable[GroupAdequacy]):
-    """Whether the gaps between groups are those of the model or of the attack.
+    """Result of `fm.adequacy`: whether the gaps between groups are those of the model or of the attack.
 
     Parameters
     ----------
     estimator
-        The estimator, as it is spelled in options.
+        Name and settings of the estimator.
     budgets
-        What each budget is called, least first; none where there is nothing to settle.
+        Names of the budgets in ascending order; empty where there is nothing to settle.
     audited
-        Which of them is the audit's.
+        Position of the budget of the audit.
     tolerance
-        By how much σ may change and still count as settled.
+        Largest change of σ that counts as settled.
     """
 
     FORMAT: ClassVar[Format] = Format(2, "adequacy", "Run `fairmargin audit` again")
@@ -158,12 +131,8 @@ class Adequacy(GroupTable[GroupAdequacy]):
 
     @property
     def title(self) -> str:
-        """Which attack was checked, and for which groups."""
+        """The partition, and the attack that was checked."""
         return f"{self.partition}: adequacy of {self.estimator or 'the attack'}"
-
-    def sentences(self) -> list[str]:
-        """Return whether the gaps have settled, every alarm, and a finding for each group."""
-        return [self.headline, *self.alarm_sentences(), *(self.finding(row) for row in self)]
 
     @property
     def headline(self) -> str:
@@ -208,7 +177,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
     def alarm_sentences(self) -> list[str]:
         """Return for every kind of alarm that was raised what it means, where, at what share, and what follows."""
         sentences = []
-        for kind in ALARMS:
+        for kind in SIGNS:
             raised = [(row, alarm) for row in self for alarm in row.raised if alarm.kind == kind]
             raised.sort(key=lambda pair: -pair[1].share.value)
             where = [
@@ -217,13 +186,31 @@ class Adequacy(GroupTable[GroupAdequacy]):
                 for row, alarm in raised
             ]
             if where:
-                what = f"{kind[0].upper()}{kind[1:]} ({MEANINGS[kind]})"
+                what = f"{kind[0].upper()}{kind[1:]} ({SIGNS[kind].meaning})"
                 sentences.append(f"{what}: {listed(where)}. {consequence(kind, len(where))}")
         return sentences
 
     def section(self) -> Section:
         """Return whether the gaps have settled, the alarms, and σ at every budget."""
-        return _section(self)
+        title = f"Was the attack strong enough? By {plain(self.partition)}"
+        if not self.groups:
+            return Section(title, about=self.estimator, answer=self.headline)
+        audited = f"audited at {self.budgets[self.audited]}, checked up to {self.budgets[-1]}"
+        return Section(
+            title=title,
+            about=" · ".join(filter(None, (self.estimator, audited))),
+            answer=self.headline,
+            findings=tuple(self.finding(row) for row in self),
+            cautions=tuple(self.alarm_sentences()),
+            tables=(_changes_table(self),),
+            figures=(budget_courses(self),),
+            further=(Section("Every alarm, raised or not", tables=(_alarms_table(self),)),),
+            explanations=(
+                Explanation(_TOPIC, _PLAINLY),
+                Explanation(_TOPIC, _READING),
+                *(Explanation(_ALARMS, _alarm_meaning(kind), kind) for kind in SIGNS),
+            ),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for other programs: also whether each alarm was raised."""
@@ -305,8 +292,8 @@ class Adequacy(GroupTable[GroupAdequacy]):
             ways.append("undo what hides the gradients, or measure with an attack that needs none (see fm.FromAttack)")
         elif verdict != TOO_FEW:
             ways.append(f"measure with {more_of(self.budgets)}, or with a stronger attack")
-        told = ", or ".join(ways)
-        return f"{told[0].upper()}{told[1:]}." if told else ""
+        advice = ", or ".join(ways)
+        return f"{advice[0].upper()}{advice[1:]}." if advice else ""
 
 
 def more_of(budgets: Sequence[str]) -> str:
@@ -327,16 +314,16 @@ def _too_few(size: int, rest: int) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """All that was measured on a sample of each group.
+    """Everything that was measured for some samples of each group.
 
     Parameters
     ----------
     runs
         Distances of the same samples, one for each budget, least budget first.
     budgets
-        What each budget is called.
+        Names of the budgets.
     audited
-        Which of them is the audit's.
+        Position of the budget of the audit.
     slopes, noise, unaided, others
         See `alarms_of`.
     """
@@ -356,11 +343,11 @@ class Evidence:
                 f"{len(self.budgets)} names."
             )
         if not 0 <= self.audited < len(self.runs):
-            raise InputError(f"`audited` must be one of 0..{len(self.runs) - 1}; given {self.audited}.")
+            raise InputError(f"must be one of 0..{len(self.runs) - 1}", field="audited", given=self.audited)
         first = self.runs[0]
         for run in (*self.runs, *self.looks.values()):
-            asked, expected = ((each.norm, each.subject, each.keep, len(each)) for each in (run, first))
-            if asked != expected:
+            given, expected = ((each.norm, each.subject, each.keep, len(each)) for each in (run, first))
+            if given != expected:
                 raise InputError(f"Budgets must be of the same samples in one norm: given {first!r} and {run!r}.")
             if not np.array_equal(run.correct, first.correct):
                 raise InputError(
@@ -374,7 +361,7 @@ class Evidence:
 
     @property
     def looks(self) -> dict[str, Distances]:
-        """What was measured beside the budgets, by name."""
+        """The measurements besides those of the budgets, by name."""
         every = {"slopes": self.slopes, "noise": self.noise, "unaided": self.unaided, "others": self.others}
         return {name: look for name, look in every.items() if look is not None}
 
@@ -411,7 +398,7 @@ def settle(
     confidence: float = 0.95,
     up_to: float = math.inf,
 ) -> Adequacy:
-    """Tell whether more steps of an attack still move the gap between groups, and for which groups alarms are raised.
+    """Decide whether more steps of an attack still move the gap between groups, and for which groups to raise alarms.
 
     What the audit reports, σ at the audited budget, is compared with the best that all budgets together found, paired
     sample by sample: every input found is an upper bound whatever the budget, so that the least is the nearest to the
@@ -427,13 +414,13 @@ def settle(
     partition
         The groups of the same samples.
     estimator
-        How the distances were measured, in words.
+        Name and settings of the estimator.
     sizes
         How many samples each group of the partition has in all, where only some of them were measured.
     tolerance
-        By how much σ may change.
+        Largest change of σ that counts as settled.
     confidence
-        Of the intervals.
+        Confidence of the intervals.
     up_to
         Distances are averaged as min(distance, up_to). Where some are `inf` and no cap is given, the largest finite
         distance that any budget found.
@@ -471,7 +458,7 @@ def settle(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
-    """What each budget found alone, and the best up to each (budgets × samples), capped; and the best of all, not."""
+    """Distances of each budget alone and the best up to each (budgets × samples), capped; the best of all, uncapped."""
 
     alone: Floats
     best: Floats
@@ -488,7 +475,7 @@ class _Found:
 
 
 def _row(i: int, of: int, found: _Found, gaps: PairedGaps, evidence: Evidence, tolerance: float) -> GroupAdequacy:
-    """Return the row of group number `i` under a rising budget; some of its `of` samples were measured again."""
+    """Return the row of group number `i`, of whose `of` samples some were measured at every budget."""
     members, at, confidence = gaps.partition.membership == i, evidence.audited, gaps.confidence
     label, size, audited = gaps.partition.labels[i], int(members.sum()), evidence.runs[evidence.audited]
     sigmas, sigmas_alone = gaps.sigmas(i, found.best), gaps.sigmas(i, found.alone)
@@ -540,13 +527,13 @@ def check_settings(tolerance: float, confidence: float, up_to: float) -> None:
     """Refuse what `settle` cannot work with, before anything is measured for it."""
     for name, value in (("tolerance", tolerance), ("confidence", confidence), ("up_to", up_to)):
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise InputError(f"`{name}` must be a number; given {value!r}.")
+            raise InputError("must be a number", field=name, given=value)
     if not 0 < tolerance < math.inf:
-        raise InputError(f"`tolerance` must be above 0, for instance 0.02; given {tolerance!r}.")
+        raise InputError("must be above 0, for instance 0.02", field="tolerance", given=tolerance)
     if not 0.5 <= confidence < 1:
-        raise InputError(f"`confidence` must lie in [0.5, 1), for instance 0.95; given {confidence!r}.")
+        raise InputError("must lie in [0.5, 1), for instance 0.95", field="confidence", given=confidence)
     if not up_to > 0:
-        raise InputError(f"`up_to` must be a radius above 0; given {up_to!r}.")
+        raise InputError("must be a radius above 0", field="up_to", given=up_to)
 
 
 # What console and report show --------------------------------------------------------------------------------------
@@ -561,7 +548,7 @@ _PLAINLY = (
 _READING = (
     "An attack finds an upper bound: with more steps it may find something nearer. If it gains more in one group than "
     "in another, the gap between them is partly the attack’s. Therefore some samples of each group, chosen by their "
-    "content, as if by lot, were measured again at other budgets. σ as audited is compared with σ of the best that all "
+    "content, were measured again at other budgets. σ as audited is compared with σ of the best that all "
     "budgets found, each sample with itself. Settled: the interval of the change lies within the tolerance; not "
     "settled: outside; undecided: neither. A larger budget alone may end farther away, in another place; the best "
     "found so far cannot."
@@ -569,28 +556,6 @@ _READING = (
 _MARKS: dict[str, Mark] = {SETTLED: GOOD, NOT_SETTLED: BAD, UNDECIDED: UNSURE, TOO_FEW: UNSURE, NOTHING: ""}
 _TOPIC = "Was the attack strong enough?"
 _ALARMS = "What the alarms mean"
-
-
-def _section(result: Adequacy) -> Section:
-    title = f"Was the attack strong enough? By {plain(result.partition)}"
-    if not result.groups:
-        return Section(title, about=result.estimator, answer=result.headline)
-    audited = f"audited at {result.budgets[result.audited]}, checked up to {result.budgets[-1]}"
-    return Section(
-        title=title,
-        about=" · ".join(filter(None, (result.estimator, audited))),
-        answer=result.headline,
-        findings=tuple(result.finding(row) for row in result),
-        cautions=tuple(result.alarm_sentences()),
-        tables=(_changes_table(result),),
-        figures=(budget_courses(result),),
-        further=(Section("Every alarm, raised or not", tables=(_alarms_table(result),)),),
-        explanations=(
-            Explanation(_TOPIC, _PLAINLY),
-            Explanation(_TOPIC, _READING),
-            *(Explanation(_ALARMS, _alarm_meaning(kind), kind) for kind in THRESHOLDS),
-        ),
-    )
 
 
 def _changes_table(result: Adequacy) -> Table:
@@ -601,31 +566,26 @@ def _changes_table(result: Adequacy) -> Table:
     def sigma_cell(sigma: float) -> Cell:
         return Cell("undefined" if math.isnan(sigma) else table_percent(sigma))
 
-    return Table(
-        columns=(
-            GROUP,
-            Column("verdict", kind="verdict"),
-            Column("σ", "audited", hidden=True),
-            Column("σ", "best", hidden=True),
+    rows = result.groups
+    columns = [
+        (VERDICT, [Cell(row.verdict) for row in rows]),
+        (Column("σ", "audited", hidden=True), [sigma_cell(row.sigmas_alone[result.audited]) for row in rows]),
+        (Column("σ", "best", hidden=True), [sigma_cell(row.sigmas[-1]) for row in rows]),
+        (
             Column("change of σ", "in points", interval=level),
-            Column("change of mean", hidden=True),
-            SAMPLES,
+            [share(row.sigma_change, signed=True, unit="") for row in rows],
+        ),
+        (Column("change of mean", hidden=True), [share(row.mean_change, signed=True) for row in rows]),
+        (SAMPLES, [count(row.size) for row in rows]),
+        (
             Column("alarms", kind="text"),
+            [Cell(", ".join(alarm.kind for alarm in row.raised) or "none") for row in rows],
         ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                Cell(row.verdict),
-                sigma_cell(row.sigmas_alone[result.audited]),
-                sigma_cell(row.sigmas[-1]),
-                share(row.sigma_change, signed=True, unit=""),
-                share(row.mean_change, signed=True),
-                count(row.size),
-                Cell(", ".join(alarm.kind for alarm in row.raised) or "none"),
-            )
-            for row in result
-        ),
-        marks=tuple(_MARKS[row.verdict] for row in result),
+    ]
+    return table_of(
+        rows,
+        columns,
+        marks=(_MARKS[row.verdict] for row in rows),
         caption=(
             f"σ at {audited}, as audited, and of the best that all budgets up to {last} found, on the samples looked "
             f"at. Below a change stands its {level}, paired, for that group alone; the tolerance is "
@@ -637,9 +597,10 @@ def _changes_table(result: Adequacy) -> Table:
 
 def _alarms_table(result: Adequacy) -> Table:
     kinds = list(dict.fromkeys(alarm.kind for row in result for alarm in row.alarms))
-    return Table(
-        columns=(GROUP, *(Column(kind) for kind in kinds)),
-        rows=tuple((group_cell(row.group), *(_alarm_cell(alarm) for alarm in row.alarms)) for row in result),
+    cells = zip(*([_alarm_cell(alarm) for alarm in row.alarms] for row in result), strict=True)
+    return table_of(
+        result.groups,
+        [(Column(kind), column) for kind, column in zip(kinds, cells, strict=True)],
         caption=(
             "Correctly classified samples that show a sign that the attack was misled or too weak, with the exact "
             "interval of the share."
@@ -656,8 +617,9 @@ def _alarm_cell(alarm: Alarm) -> Cell:
 
 
 def _alarm_meaning(kind: Kind) -> str:
-    above = "Raised by any sample" if THRESHOLDS[kind] == 0 else f"Raised above {percent(THRESHOLDS[kind])}"
-    return f"{MEANINGS[kind][0].upper()}{MEANINGS[kind][1:]}. {consequence(kind)} {above}: {REASONS[kind]}."
+    sign = SIGNS[kind]
+    above = f"Raised above {percent(sign.threshold)}" if sign.threshold else "Raised by any sample"
+    return f"{sign.meaning[0].upper()}{sign.meaning[1:]}. {consequence(kind)} {above}: {sign.reason}."
 
 
 def budget_courses(result: Adequacy) -> Courses:

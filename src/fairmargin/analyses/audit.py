@@ -1,35 +1,25 @@
-"""From distances and groups to a verdict that can be defended."""
+"""Audit of one partition: every group against the rest, with intervals, tests and a verdict."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import (
+from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, decimals_of, length, p_cell, share, table_of
+from fairmargin.analyses.explanations import (
     CURVE_READING,
     CURVES_TOPIC,
-    GROUP,
-    MARKS,
-    SAMPLES,
     SIGMA_MEANING,
     SIGMA_TOPIC,
     VARIANCE_READING,
-    VERDICT,
     bounds_explained,
-    count,
-    decimals_of,
-    group_cell,
-    length,
-    p_cell,
-    robustness_curves,
-    share,
-    sigma_intervals,
     verdicts_explained,
 )
-from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
-from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.analyses.figures import GroupWithCurve, robustness_curves, sigma_intervals
+from fairmargin.analyses.summary import ComparedGroups, bound_warning, by_sigma, cap_note, finding, summary
+from fairmargin.analyses.table import columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
@@ -37,6 +27,7 @@ from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
+from fairmargin.core.undefined import Undefined
 from fairmargin.errors import InputError
 from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits
@@ -45,7 +36,7 @@ from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
 from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.shares import binomial_interval, effective_size, fast_kolmogorov_band, kolmogorov_band
+from fairmargin.inference.shares import binomial_interval, effective_size, kolmogorov_band
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     level_text,
@@ -55,14 +46,13 @@ from fairmargin.presentation.formatting import (
     plain,
     quoted,
     radius_words,
+    several,
 )
 from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
 
-_Band = Callable[[float, float], float]  # half-width of the band of a curve, from its size and the confidence
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupResult:
+class GroupResult(GroupWithCurve):
     """One row of an audit: a group against the rest."""
 
     group: str
@@ -84,7 +74,7 @@ class GroupResult:
 
 @dataclass(frozen=True, slots=True)
 class OverallResult:
-    """The partition as a whole."""
+    """Numbers of the partition as a whole."""
 
     size: int
     accuracy: Estimate
@@ -94,12 +84,12 @@ class OverallResult:
     largest_gap: Estimate  # max - min
     worst_group: str
     worst_robustness: Estimate
-    p_equal: float  # that no group differs at all: the smallest corrected p
+    p_equal: float  # of the hypothesis that no group differs: the smallest corrected p
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AuditResult(GroupTable[GroupResult]):
-    """Everything that an audit of one partition found.
+class AuditResult(ComparedGroups[GroupResult]):
+    """Result of an audit of one partition.
 
     `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip without loss.
     """
@@ -114,25 +104,20 @@ class AuditResult(GroupTable[GroupResult]):
     subject: str
     confidence: float
     up_to: float  # the radius at which distances were capped; inf if they were not
-    cap_reason: str = ""  # why, and how many distances it cuts
+    cap_reason: str = ""  # why they were capped, and how many distances that cuts
     control: str = ""  # name of the partition held constant
     clustered: bool = False
-    method: str = ""  # how intervals and p-values were made, in words
+    method: str = ""  # how intervals and p-values were computed, as sentences
     warnings: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
-        """What was compared, by which kind of distance."""
+        """Partition, kind of distances, norm, number of samples and cap."""
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: {self.bound.words}, {self.norm}, {self.overall.size:,} samples{radius}"
 
-    def sentences(self) -> list[str]:
-        """Return the summary, a finding for each group, and what to know before quoting either."""
-        rows = by_sigma(self.groups)
-        return [*self.summary(), *(self.finding(row) for row in rows), *self.notes(), *self.warnings]
-
     def summary(self) -> list[str]:
-        """Return the headline and what else there is to say about the groups together."""
+        """Return the headline, and other sentences about all groups together."""
         sentences = summary(self, self.control)
         if not math.isnan(self.overall.p_equal):
             p_equal = p_value(self.overall.p_equal)
@@ -168,10 +153,51 @@ class AuditResult(GroupTable[GroupResult]):
 
     def section(self) -> Section:
         """Return every group against the rest, the curves, and the partition as a whole."""
-        return _section(self)
+        headline, *more = self.summary()
+        rows = by_sigma(self.groups)
+        capped = f"capped at {number(self.up_to)}" if math.isfinite(self.up_to) else ""
+        size = f"{several(self.overall.size, 'sample')} in {several(len(rows), 'group')}"
+        return Section(
+            title=f"By {plain(self.partition)}",
+            about=" · ".join(
+                filter(None, (self.bound.words, f"{self.norm} norm", size, capped and f"distances {capped}"))
+            ),
+            answer=headline,
+            sentences=tuple(more),
+            findings=tuple(self.finding(row) for row in rows),
+            cautions=self.warnings,
+            notes=tuple(self.notes()),
+            tables=(_groups_table(self, rows, capped),),
+            figures=(
+                robustness_curves(
+                    self.groups,
+                    self.norm,
+                    self.up_to,
+                    alt=f"Curves: the share still classified correctly against the perturbation radius. {headline}",
+                ),
+                sigma_intervals(
+                    self.groups,
+                    self.confidence,
+                    alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
+                ),
+            ),
+            further=(Section("The partition as a whole", tables=(_overall_table(self, capped),)),),
+            explanations=(
+                Explanation(CURVES_TOPIC, CURVE_READING),
+                Explanation(SIGMA_TOPIC, SIGMA_MEANING),
+                *verdicts_explained(),
+                *bounds_explained([self.bound]),
+            ),
+            method=self.method,
+        )
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row per group, every number in a column of its own."""
+        """Return one row per group, every number in a column of its own.
+
+        `robustness_bias_max` is the largest |Pr(d > τ | group) − Pr(d > τ | rest)| of correct samples over all radii τ
+        (Nanda 2021, Eq. 2), and `robustness_bias_radius` the smallest τ at which it is reached. Both describe these
+        samples and ignore `control`.
+        """
         return [
             {
                 "partition": self.partition,
@@ -179,17 +205,19 @@ class AuditResult(GroupTable[GroupResult]):
                 "sigma_alone_low": row.sigma_alone.low,
                 "sigma_alone_high": row.sigma_alone.high,
                 **columns_of(row, ("unreached", "p", "p_adjusted", "dropped")),
+                "robustness_bias_max": bias,
+                "robustness_bias_radius": radius,
                 "bound": row.robustness.bound.value,
                 "verdict": row.verdict,
                 "finding": self.finding(row),
                 "up_to": self.up_to,
             }
-            for row in self.groups
+            for row, (bias, radius) in zip(self.groups, _largest_biases(self), strict=True)
         ]
 
 
 def audit(distances: Distances, partition: Partition, settings: AuditSettings | None = None) -> AuditResult:
-    """Compare every group of a partition with the rest, with intervals, tests and a verdict in words.
+    """Compare every group of a partition with the rest, with intervals, tests and a verdict.
 
     Parameters
     ----------
@@ -208,15 +236,7 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
     >>> result["F"].verdict
     'less robust'
     """
-    return _audited(distances, partition, settings or AuditSettings(), kolmogorov_band)
-
-
-def audit_to_check(distances: Distances, partition: Partition, settings: AuditSettings) -> AuditResult:
-    """Return what `audit` does, with bands of curves to ten digits only, which are much faster to compute."""
-    return _audited(distances, partition, settings, fast_kolmogorov_band)
-
-
-def _audited(distances: Distances, partition: Partition, chosen: AuditSettings, band: _Band) -> AuditResult:
+    chosen = settings or AuditSettings()
     check_partition(partition)
     if not isinstance(distances, Distances):
         raise InputError(f"`distances` must be `Distances`, as `measure` returns; given a {type(distances).__name__}.")
@@ -228,7 +248,7 @@ def _audited(distances: Distances, partition: Partition, chosen: AuditSettings, 
     cluster = chosen.cluster_codes(len(values))
     means, contrasts = compare_groups(values, partition, chosen, cluster)
     cut = forced_cut([distances], partition, up_to, chosen.up_to)
-    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster, band), cut)
+    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster), cut)
     return AuditResult(
         partition=partition.name,
         groups=rows,
@@ -242,7 +262,9 @@ def _audited(distances: Distances, partition: Partition, chosen: AuditSettings, 
         control="" if chosen.control is None else chosen.control.name,
         clustered=cluster is not None,
         method=_method(chosen, contrasts),
-        warnings=(*filter(None, [cut.warning]), *warnings_of(values, partition, rows, distances.bound)),
+        warnings=tuple(
+            filter(None, (cut.warning, _weak_group(values, partition, rows), bound_warning(distances.bound, rows)))
+        ),
     )
 
 
@@ -253,19 +275,18 @@ def _rows(
     contrasts: Contrasts,
     settings: AuditSettings,
     cluster: Ints | None,
-    band: _Band,
 ) -> tuple[GroupResult, ...]:
     family = Family.of(contrasts, settings.alpha)
     adjusted = family.adjusted
     bound = distances.bound
     rows = []
     for i, (label, mask) in enumerate(partition):
-        verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
+        verdict, size = verdict_of(i, contrasts, float(adjusted[i]), settings), effective_number(mask, cluster)
         rows.append(
             GroupResult(
                 group=label,
                 size=int(mask.sum()),
-                accuracy=_accuracy(distances, mask, settings, cluster),
+                accuracy=share_of(distances.correct[mask], size, settings),
                 unreached=float(distances.unreached[mask].mean()),
                 robustness=_robustness(i, label, means, bound),
                 sigma=_sigma(i, label, contrasts, family.sigma, bound),
@@ -274,23 +295,23 @@ def _rows(
                 p=float(contrasts.p[i]),
                 p_adjusted=float(adjusted[i]),
                 verdict=verdict,
-                reason=reason_without_verdict(label, verdict, i, contrasts, settings),
+                reason=reason_without_verdict(verdict, i, contrasts, settings),
                 curve=RobustnessCurve.of(distances, mask),
-                band=band(_effective(mask, cluster), settings.confidence),
+                band=kolmogorov_band(size, settings.confidence),
                 dropped=float(contrasts.dropped[i]),
             )
         )
     return tuple(rows)
 
 
-def _accuracy(distances: Distances, mask: Bools, settings: AuditSettings, cluster: Ints | None) -> Estimate:
-    """Return the accuracy with its exact binomial interval; samples of a cluster count as copies of each other."""
-    share, size = float(distances.correct[mask].mean()), _effective(mask, cluster)
-    low, high = binomial_interval(share * size, size, settings.confidence)
-    return Estimate(share, low, high, Bound.EXACT)
+def share_of(hits: Bools, size: float, settings: AuditSettings, bound: Bound = Bound.EXACT) -> Estimate:
+    """Return the share of hits with its exact binomial interval, as if there were `size` independent samples."""
+    value = float(hits.mean())
+    return Estimate(value, *binomial_interval(value * size, size, settings.confidence), bound)
 
 
-def _effective(mask: Bools, cluster: Ints | None) -> float:
+def effective_number(mask: Bools, cluster: Ints | None) -> float:
+    """Return the effective number of independent samples: those of one cluster count as copies of each other."""
     if cluster is None:
         return float(mask.sum())
     return effective_size(np.unique(cluster[mask], return_counts=True)[1].astype(np.float64))
@@ -310,7 +331,7 @@ def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Boun
     value, ratio = float(contrasts.sigma[i]), bound / bound
     if math.isnan(value) or math.isinf(value):
         return Estimate.undefined(
-            _no_contrast(i, label, contrasts) or f"the rest of group {label!r} has robustness 0", ratio
+            no_contrast(i, label, contrasts) or f"the rest of group {label!r} has robustness 0", ratio
         )
     if min(contrasts.units[i], contrasts.rest_units[i]) < 2:
         return Estimate(value, math.nan, math.nan, ratio, f"group {label!r} or its rest has 1 sample: no interval")
@@ -321,7 +342,7 @@ def _sigma(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Boun
 
 
 def _around(value: float, low: float, high: float, scale: float = 1.0) -> tuple[float, float, float]:
-    """Return a value inside its limits, without what rounding leaves of a difference that is none (`scale` above 0)."""
+    """Return a value and limits in order; with a `scale` above 0, differences as small as rounding errors become 0."""
     if abs(value) < JUST_BEYOND_ZERO * scale:
         value, low, high = (0.0 if abs(part) < JUST_BEYOND_ZERO * scale else part for part in (value, low, high))
     if math.isnan(low) or math.isnan(high):
@@ -330,7 +351,7 @@ def _around(value: float, low: float, high: float, scale: float = 1.0) -> tuple[
 
 
 def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
-    reason = _no_contrast(i, label, contrasts)
+    reason = no_contrast(i, label, contrasts)
     if reason:
         return Estimate.undefined(reason, bound)
     value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
@@ -340,7 +361,8 @@ def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound)
     return Estimate(*_around(value, low, high, float(scale)), bound)
 
 
-def _no_contrast(i: int, label: str, contrasts: Contrasts) -> str:
+def no_contrast(i: int, label: str, contrasts: Contrasts) -> str:
+    """Return why group number `i` has no contrast with its rest; empty if it has one."""
     if contrasts.rest_units[i] == 0:
         return f"there is no sample outside group {label!r}"
     if contrasts.dropped[i] == 1:
@@ -356,14 +378,14 @@ def _overall(
     settings: AuditSettings,
     cluster: Ints | None,
 ) -> OverallResult:
-    everyone = np.ones(len(distances), dtype=np.bool_)
+    everyone = effective_number(np.ones(len(distances), dtype=np.bool_), cluster)
     bound = distances.bound
     worst = int(means.mean.argmin())
     one_is_less_robust = any(row.verdict == LESS_ROBUST for row in rows)
     worst_limits = spread.worst_limits(means, settings.confidence, one_is_less_robust=one_is_less_robust)
     return OverallResult(
         size=len(distances),
-        accuracy=_accuracy(distances, everyone, settings, cluster),
+        accuracy=share_of(distances.correct, everyone, settings),
         robustness=_mean_over_groups(means, settings, bound),
         variance=_spread(means, spread.variance, settings, bound),
         relative_variance=_spread(means, spread.relative_variance, settings, bound),
@@ -415,7 +437,7 @@ def _method(settings: AuditSettings, contrasts: Contrasts) -> str:
     )
 
 
-def reason_without_verdict(label: str, verdict: Verdict, i: int, contrasts: Contrasts, settings: AuditSettings) -> str:
+def reason_without_verdict(verdict: Verdict, i: int, contrasts: Contrasts, settings: AuditSettings) -> str:
     """Say why a group has no verdict; empty where it has one."""
     if verdict == TOO_FEW:
         own_is_small = contrasts.units[i] <= contrasts.rest_units[i]
@@ -429,29 +451,6 @@ def reason_without_verdict(label: str, verdict: Verdict, i: int, contrasts: Cont
         name = "the control" if settings.control is None else repr(settings.control.name)
         return f"{percent(contrasts.dropped[i])} of the samples lie in strata of {name} that lack one side"
     return ""
-
-
-def warnings_of(values: Floats, partition: Partition, rows: tuple[GroupResult, ...], bound: Bound) -> tuple[str, ...]:
-    """Return what a reader must know before quoting a verdict."""
-    warnings = []
-    weak = _weak_group(values, partition, rows)
-    if weak:
-        warnings.append(weak)
-    verdicts = {row.verdict for row in rows}
-    if bound is Bound.UPPER and verdicts & {LESS_ROBUST, MORE_ROBUST}:
-        warnings.append(
-            "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: "
-            "an attack that is weaker on one group could pass for unfairness. Check with a stronger attack or a "
-            "certificate."
-        )
-    if bound is Bound.LOWER and verdicts & {LESS_ROBUST, MORE_ROBUST}:
-        warnings.append(
-            "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
-            "certificate that is looser for one group could pass for unfairness. Check with an attack."
-        )
-    if bound is Bound.NEITHER:
-        warnings.append("The distances are a proxy: they bound the true distance on neither side.")
-    return tuple(warnings)
 
 
 def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, ...]) -> str:
@@ -479,88 +478,62 @@ def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, .
     )
 
 
+def _largest_biases(result: AuditResult) -> Iterator[tuple[float, float]]:
+    """Yield the largest robustness bias of every group over all radii, and the smallest radius that has it.
+
+    The bias changes only at distances of samples. Radii from the cap on are left out: distances are not known there.
+    """
+    curves = [row.curve for row in result]
+    correct = [round(row.accuracy.value * len(row.curve)) for row in result]
+    pooled = RobustnessCurve(np.concatenate([curve.values for curve in curves]))
+    radii = pooled.steps()[0]
+    radii = radii[radii < result.up_to]
+    beyond = len(pooled) * np.asarray(pooled.at(radii))
+    for row, curve, hits in zip(result, curves, correct, strict=True):
+        rest = sum(correct) - hits
+        reason = row.reason if row.verdict == NOT_COMPARABLE else ""
+        if not hits or not rest:
+            reason = f"no correct sample {'outside' if hits else 'in'} group {row.group!r}"
+        if reason:
+            yield Undefined(reason), Undefined(reason)
+            continue
+        own = len(curve) * np.asarray(curve.at(radii))
+        bias = abs(own / hits - (beyond - own) / rest)
+        largest = int(bias.argmax())
+        yield float(bias[largest]), float(radii[largest])
+
+
 # What console and report show --------------------------------------------------------------------------------------
-
-
-def _section(result: AuditResult) -> Section:
-    headline, *more = result.summary()
-    rows = by_sigma(result.groups)
-    capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
-    groups = f"{len(rows):,} group{'' if len(rows) == 1 else 's'}"
-    size = f"{result.overall.size:,} samples in {groups}"
-    return Section(
-        title=f"By {plain(result.partition)}",
-        about=" · ".join(
-            filter(None, (result.bound.words, f"{result.norm} norm", size, capped and f"distances {capped}"))
-        ),
-        answer=headline,
-        sentences=tuple(more),
-        findings=tuple(result.finding(row) for row in rows),
-        cautions=result.warnings,
-        notes=tuple(result.notes()),
-        tables=(_groups_table(result, rows, capped),),
-        figures=(
-            robustness_curves(
-                result, alt=f"Curves: the share still classified correctly against the perturbation radius. {headline}"
-            ),
-            sigma_intervals(
-                result.groups,
-                result.confidence,
-                alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
-            ),
-        ),
-        further=(Section("The partition as a whole", tables=(_overall_table(result, capped),)),),
-        explanations=(
-            Explanation(CURVES_TOPIC, CURVE_READING),
-            Explanation(SIGMA_TOPIC, SIGMA_MEANING),
-            *verdicts_explained(),
-            *bounds_explained([result.bound]),
-        ),
-        method=result.method,
-    )
 
 
 def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> Table:
     distance = decimals_of([row.robustness for row in rows] + [row.gap_to_rest for row in rows])
-    several = len(rows) > 2
-    unreached, dropped = any(row.unreached > 0 for row in rows), any(row.dropped > 0 for row in rows)
+    many = len(rows) > 2
     level = f"{level_text(result.confidence)} interval"
     columns = [
-        GROUP,
-        VERDICT,
-        Column("σ", "relative to rest", interval=level),
-        Column("p", "adjusted"),
-        Column("mean distance", capped, hidden=True),
-        Column("accuracy", hidden=True),
-        SAMPLES,
-        Column("gap to rest", hidden=True),
-        *([Column("unreached", hidden=True)] if unreached else []),
-        *([Column("left out", hidden=True)] if dropped else []),
-    ]
-    cells = [
+        (VERDICT, [Cell(row.verdict) for row in rows]),
         (
-            group_cell(row.group),
-            Cell(row.verdict),
-            share(row.sigma, signed=True, alone=row.sigma_alone if several else None),
-            p_cell(row.p_adjusted),
-            length(row.robustness, distance),
-            share(row.accuracy, signed=False),
-            count(row.size),
-            length(row.gap_to_rest, distance, signed=True),
-            *([Cell(percent(row.unreached))] if unreached else []),
-            *([Cell(percent(row.dropped))] if dropped else []),
-        )
-        for row in rows
+            Column("σ", "relative to rest", interval=level),
+            [share(row.sigma, signed=True, alone=row.sigma_alone if many else None) for row in rows],
+        ),
+        (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
+        (Column("mean distance", capped, hidden=True), [length(row.robustness, distance) for row in rows]),
+        (Column("accuracy", hidden=True), [share(row.accuracy, signed=False) for row in rows]),
+        (SAMPLES, [count(row.size) for row in rows]),
+        (Column("gap to rest", hidden=True), [length(row.gap_to_rest, distance, signed=True) for row in rows]),
     ]
+    for name, shares in (("unreached", [row.unreached for row in rows]), ("left out", [row.dropped for row in rows])):
+        if any(each > 0 for each in shares):
+            columns.append((Column(name, hidden=True), [Cell(percent(each)) for each in shares]))
     alone = " The line “alone” is the interval of σ that this group would have if no other had been looked at."
-    return Table(
-        columns=tuple(columns),
-        rows=tuple(cells),
-        marks=tuple(MARKS[row.verdict] for row in rows),
+    return table_of(
+        rows,
+        columns,
+        marks=(MARKS[row.verdict] for row in rows),
         caption=(
             f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ and "
             "of the gap hold for all groups at once, as p does: they exclude 0 exactly where the verdict is “less "
-            f"robust” or “more robust”.{alone if several else ''} Distances in {result.norm}."
+            f"robust” or “more robust”.{alone if many else ''} Distances in {result.norm}."
         ),
         label=f"Groups of {plain(result.partition)}",
     )

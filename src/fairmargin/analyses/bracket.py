@@ -1,4 +1,4 @@
-"""A lower and an upper bound of the same distances: between what limits robustness, gaps and σ certainly lie."""
+"""Bracket: limits of robustness, gaps and σ that follow from a lower and an upper bound of the same distances."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import GROUP, SAMPLES, count, group_cell
+from fairmargin.analyses.cells import SAMPLES, count, table_of
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
@@ -93,29 +93,17 @@ class BracketLimits:
 
 @dataclass(frozen=True, slots=True)
 class GroupBracket:
-    """One group between its bounds.
-
-    Parameters
-    ----------
-    robustness, gap, sigma
-        Rob(P), Rob(P) − Rob(rest) and Rob(P)/Rob(rest) − 1.
-    p, p_adjusted
-        That the population's gap has the other sign, by the bounds least in favour of a gap; corrected by Holm.
-    verdict
-        What the bounds prove.
-    reason
-        Why there is no verdict; empty where there is one.
-    """
+    """One group between its bounds."""
 
     group: str
     size: int
-    robustness: BracketLimits
-    gap: BracketLimits
-    sigma: BracketLimits
-    p: float
-    p_adjusted: float
-    verdict: Certainty
-    reason: str = ""
+    robustness: BracketLimits  # Rob(P)
+    gap: BracketLimits  # Rob(P) - Rob(rest)
+    sigma: BracketLimits  # Rob(P) / Rob(rest) - 1
+    p: float  # of the hypothesis that the population's gap has the other sign, by the bounds least in favour of a gap
+    p_adjusted: float  # corrected by Holm
+    verdict: Certainty  # what the bounds prove
+    reason: str = ""  # why there is no verdict; empty where there is one
 
     @property
     def is_certain(self) -> bool:
@@ -125,16 +113,17 @@ class GroupBracket:
 
 @dataclass(frozen=True, slots=True)
 class Bracket(GroupTable[GroupBracket]):
-    """Between what limits the robustness of every group of a partition lies.
+    """Result of `bracket`: limits between which the robustness of every group lies.
 
     Parameters
     ----------
     variance
         Limits of V_f, the variance of Rob(P) over the groups, for these samples.
     share_closed
-        Of the samples whose bounds are equal, so that their distance is known.
+        Share of the samples whose bounds are equal, so that their distance is known.
     crossed
-        Samples of a smoothed model whose certificate exceeds the attack's distance: one of both was wrong by chance.
+        Number of samples of a smoothed model whose certificate exceeds the attack's distance: one of the two was wrong
+        by chance.
     up_to
         The radius at which distances were capped: everything here holds for min(distance, up_to). `inf` if they were
         not.
@@ -160,14 +149,10 @@ class Bracket(GroupTable[GroupBracket]):
 
     @property
     def title(self) -> str:
-        """What was enclosed, in half a sentence."""
+        """Partition, norm and subject of the bracket."""
         whose = "" if self.subject == _MODEL else f", {self.subject}"
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: between a lower and an upper bound, {self.norm}{whose}{radius}"
-
-    def sentences(self) -> list[str]:
-        """Return what is certain, a finding for each group, and what to know before quoting either."""
-        return [self.headline, *(self.finding(row) for row in self.ordered()), *self.notes()]
 
     def ordered(self) -> list[GroupBracket]:
         """Return the groups, least robust first; those without σ last."""
@@ -188,7 +173,7 @@ class Bracket(GroupTable[GroupBracket]):
 
     @property
     def condition(self) -> str:
-        """What a certain statement is limited to, in parentheses; empty if to nothing."""
+        """Conditions of a certain statement in parentheses; empty if there are none."""
         whose = "" if self.subject == _MODEL else f"of the {self.subject} model, up to false certificates"
         limits = ", ".join(filter(None, (radius_of(self.up_to), whose)))
         return f" ({limits})" if limits else ""
@@ -204,10 +189,23 @@ class Bracket(GroupTable[GroupBracket]):
 
     def section(self) -> Section:
         """Return the limits of every group, for these samples and for the population."""
-        return _section(self)
+        low, high = self.variance
+        whose = "" if self.subject == _MODEL else f"of the {plain(self.subject)} model"
+        limits = f"V_f, the variance of the groups’ mean distances, lies between {number(low)} and {number(high)}."
+        return Section(
+            title=f"What is certain, by {plain(self.partition)}",
+            about=" · ".join(filter(None, (whose, f"{self.norm} norm", radius_of(self.up_to)))),
+            answer=self.headline,
+            sentences=(limits,),
+            findings=tuple(self.finding(row) for row in self.ordered()),
+            notes=tuple(self.notes()),
+            tables=(_limits_table(self),),
+            figures=(bracket_intervals(self),),
+            explanations=(Explanation("What is certain", _READING),),
+        )
 
     def finding(self, row: GroupBracket) -> str:
-        """Return what the bounds of one group prove, of which model, and up to which radius."""
+        """Return what the bounds prove of one group of which model, and up to which radius."""
         name = plain(row.group)
         if row.reason or row.verdict not in _MEANINGS:
             return f"{name}: {row.verdict} ({row.reason})."
@@ -263,10 +261,10 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, settings: 
     σ(P) ∈ [lo_P/up_rest − 1, up_P/lo_rest − 1]: no attack and no certificate, however good, can leave these limits. For
     the population that the samples were drawn from, the sampling error of each limit is added.
 
-    Guarantee: a verdict "certainly less robust" holds whatever the distances between the bounds are; about the
-    population with the settings's confidence, corrected by Holm over the groups; about these samples without any doubt
-    (of smoothing: up to the chance of false certificates). Limits for these samples are widened by what rounding can
-    change in a mean. If distances are capped, everything holds for min(r, `up_to`), and says so.
+    Guarantee: a verdict "certainly less robust" holds whatever the distances between the bounds are: about the
+    population with the confidence of the settings, corrected by Holm over the groups, and about these samples without
+    doubt (with smoothing: up to the chance of false certificates). Limits for these samples are widened by what
+    rounding can change in a mean. If distances are capped, everything holds for min(r, `up_to`), and says so.
 
     Parameters
     ----------
@@ -529,46 +527,26 @@ _MARKS: dict[str, shown.Mark] = {
 _WIDEST = 3.0  # σ of more than this is drawn as an open end
 
 
-def _section(result: Bracket) -> Section:
-    low, high = result.variance
-    whose = "" if result.subject == _MODEL else f"of the {plain(result.subject)} model"
-    limits = f"V_f, the variance of the groups’ mean distances, lies between {number(low)} and {number(high)}."
-    return Section(
-        title=f"What is certain, by {plain(result.partition)}",
-        about=" · ".join(filter(None, (whose, f"{result.norm} norm", radius_of(result.up_to)))),
-        answer=result.headline,
-        sentences=(limits,),
-        findings=tuple(result.finding(row) for row in result.ordered()),
-        notes=tuple(result.notes()),
-        tables=(_limits_table(result),),
-        figures=(bracket_intervals(result),),
-        explanations=(Explanation("What is certain", _READING),),
-    )
-
-
 def _limits_table(result: Bracket) -> Table:
     population = f"population ({level_text(result.confidence)})"
     capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
-    ordered = result.ordered()
-    return Table(
-        columns=(
-            GROUP,
+    rows = result.ordered()
+    columns = [
+        (
             Column("verdict", radius_of(result.up_to), kind="verdict"),
-            Column("σ", interval=population),
+            [Cell(row.verdict, note=row.reason) for row in rows],
+        ),
+        (Column("σ", interval=population), [_limits_cell(row.sigma, _limit_text) for row in rows]),
+        (
             Column("mean distance", capped, hidden=True),
-            SAMPLES,
+            [_limits_cell(row.robustness, _length_text) for row in rows],
         ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                Cell(row.verdict, note=row.reason),
-                _limits_cell(row.sigma, _limit_text),
-                _limits_cell(row.robustness, _length_text),
-                count(row.size),
-            )
-            for row in ordered
-        ),
-        marks=tuple(_MARKS[row.verdict] for row in ordered),
+        (SAMPLES, [count(row.size) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
+        marks=(_MARKS[row.verdict] for row in rows),
         caption=(
             "Limits for these samples; below them, with sampling error added, those for the population at "
             f"{level_text(result.confidence)} confidence, of σ for all groups at once."

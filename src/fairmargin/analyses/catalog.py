@@ -25,9 +25,3 @@ RESULTS: Catalog[type[GroupTable[Any]]] = Catalog(
         "epochs": "epochs:EpochComparison",
     },
 )
-
-
-def read_result(kind: str, text: str) -> GroupTable[Any]:
-    """Return the result of a kind that its `to_json` wrote."""
-    found: type[GroupTable[Any]] = RESULTS[kind]
-    return found.from_json(text)

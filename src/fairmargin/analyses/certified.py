@@ -6,15 +6,15 @@ for K false ones in a group. They hold for each group; to have all of them at on
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import GROUP, SAMPLES, count, decimals_for, group_cell
+from fairmargin.analyses.cells import SAMPLES, count, decimals_for, table_of
 from fairmargin.analyses.table import GroupTable
-from fairmargin.core.arrays import Floats, is_number
+from fairmargin.core.arrays import Floats, is_number, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
 from fairmargin.core.distances import Distances
@@ -22,7 +22,6 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
 from fairmargin.inference.distributions import binomial_quantile
-from fairmargin.inference.measures import capped
 from fairmargin.presentation.formatting import (
     fixed,
     level_text,
@@ -38,43 +37,21 @@ from fairmargin.presentation.section import Cell, Column, Explanation, Section, 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedMean:
-    """The mean certified radius of a group, and what is left of it if some certificates are false.
-
-    Parameters
-    ----------
-    value
-        The mean radius.
-    guaranteed
-        The mean distance of the group's samples is at least this, with the confidence that was asked for.
-    false
-        Number of certificates that may be false at that confidence.
-    size
-        How many samples the group has.
-    """
+    """The mean certified radius of a group, and what is left of it if some certificates are false."""
 
     value: float
-    guaranteed: float
-    false: int
-    size: int
+    guaranteed: float  # a lower bound of the mean distance of the group's samples, at the confidence of the call
+    false: int  # number of certificates that may be false at that confidence
+    size: int  # number of samples of the group
 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedShare:
-    """The share of a group that is certified at a radius.
-
-    Parameters
-    ----------
-    radius
-        At which.
-    value
-        The share whose certified radius is at least that, and above 0.
-    guaranteed
-        The share that truly is that far from the boundary is at least this, with the confidence that was asked for.
-    """
+    """The share of a group that is certified at a radius."""
 
     radius: float
-    value: float
-    guaranteed: float
+    value: float  # the share whose certified radius is at least that, and above 0
+    guaranteed: float  # a lower bound of the share that truly is that far from the boundary
 
 
 def false_certificates(size: int, alpha: float, confidence: float) -> int:
@@ -126,7 +103,7 @@ def certified_mean(
     values = _certified(distances, partition, alpha)
     if largest is not None and not (math.isfinite(largest) and largest >= values.max()):
         raise InputError(
-            f"`largest` must be the largest radius attainable; given {largest}, but a sample has {values.max():g}."
+            f"must be the largest radius attainable; a sample has {values.max():g}", field="largest", given=largest
         )
     result = {}
     for label, mask in partition:
@@ -159,7 +136,7 @@ def certified_accuracy(
     distances, partition, alpha, confidence
         As in `certified_mean`.
     radii
-        Where to look.
+        Radii at which to compute the shares.
 
     >>> from fairmargin.core.norm import Norm
     >>> found = Distances([0.8] * 60 + [0.0] * 40, [True] * 100, Bound.LOWER, Norm.L2, "smoothed(0.25)")
@@ -168,10 +145,10 @@ def certified_accuracy(
     """
     values = _certified(distances, partition, alpha)
     if not np.iterable(radii):
-        raise InputError(f"`radii` must hold numbers, for instance [0.25, 0.5]; given {radii!r}.")
+        raise InputError("must hold numbers, for instance [0.25, 0.5]", field="radii", given=radii)
     for radius in radii:
         if not 0 <= radius < math.inf:
-            raise InputError(f"`radii` must hold numbers that are not negative; given {radius!r}.")
+            raise InputError("must hold numbers that are not negative", field="radii", given=radius)
     result = {}
     for label, mask in partition:
         own = values[mask]
@@ -196,14 +173,20 @@ def _certified(distances: Distances, partition: Partition, alpha: float) -> Floa
             f"These distances are {distances.bound.value}, not certified: only lower bounds (such as those of "
             "`smoothing`) guarantee a distance."
         )
-    return capped(distances, partition)
+    same_length(distances=distances, partition=partition)
+    if distances.unreached.any():
+        raise InputError(
+            f"{distances.unreached.sum():,} of {len(distances):,} certified distances are infinite and have no mean. "
+            "Leave these samples out, or write the radius up to which they are certified."
+        )
+    return distances.values
 
 
 def _check(alpha: float, confidence: float) -> None:
     if not is_number(alpha) or not 0 <= alpha < 0.5:
-        raise InputError(f"`alpha` must be at least 0 and less than 0.5, as in the estimator; given {alpha!r}.")
+        raise InputError("must be at least 0 and less than 0.5, as in the estimator", field="alpha", given=alpha)
     if not is_number(confidence) or not 0 < confidence < 1:
-        raise InputError(f"`confidence` must lie between 0 and 1, for instance 0.95; given {confidence!r}.")
+        raise InputError("must lie between 0 and 1, for instance 0.95", field="confidence", given=confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,25 +195,25 @@ class CertifiedGroup:
 
     group: str
     mean: CertifiedMean
-    shares: tuple[CertifiedShare, ...]  # one a radius
+    shares: tuple[CertifiedShare, ...]  # one per radius
 
 
 @dataclass(frozen=True, slots=True)
 class Certified(GroupTable[CertifiedGroup]):
-    """What certificates that may be false say of every group.
+    """Result of `certify_groups`: what certificates that may be false guarantee of every group.
 
     Parameters
     ----------
     partition, groups
         The groups, in the order of the partition.
     radii
-        At which certified accuracy is told.
+        Radii of the certified accuracies.
     alpha
         How often one certificate may be false.
     confidence
-        With which all that is guaranteed here holds together, of all groups.
+        Confidence with which all guarantees hold together, of all groups.
     norm, subject
-        Of the distances, and whose they are.
+        Norm and subject of the distances.
     """
 
     FORMAT: ClassVar[Format] = Format(1, "guarantee", "Run `fairmargin audit` again")
@@ -248,10 +231,6 @@ class Certified(GroupTable[CertifiedGroup]):
         """What was certified, in half a sentence."""
         return f"{self.partition}: guaranteed of the {self.subject} model, {self.norm}"
 
-    def sentences(self) -> list[str]:
-        """Return who has the least guarantee, how many certificates may be false, and a finding for each group."""
-        return [self.headline, self.counting, *(self.finding(row) for row in self)]
-
     @property
     def headline(self) -> str:
         """The group with the least guaranteed mean radius, in a sentence."""
@@ -259,11 +238,11 @@ class Certified(GroupTable[CertifiedGroup]):
         least, most = rows[0], rows[-1]
         if most.mean.guaranteed == 0:
             return "For no group is any distance guaranteed."
-        said = f"{quoted(least.group)} is guaranteed a mean distance of {number(least.mean.guaranteed)}"
+        first = f"{quoted(least.group)} is guaranteed a mean distance of {number(least.mean.guaranteed)}"
         if len(rows) == 1:
-            return f"{said}."
+            return f"{first}."
         return (
-            f"{said}, the least of all groups; {quoted(most.group)} one of {number(most.mean.guaranteed)}, the most. "
+            f"{first}, the least of all groups; {quoted(most.group)} one of {number(most.mean.guaranteed)}, the most. "
             "Guarantees order nothing: who has less may be as far from the boundary."
         )
 
@@ -279,7 +258,15 @@ class Certified(GroupTable[CertifiedGroup]):
 
     def section(self) -> Section:
         """Return what is certified of every group, and what of it is guaranteed."""
-        return _section(self)
+        return Section(
+            title=f"What is guaranteed, by {plain(self.partition)}",
+            about=f"of the {plain(self.subject)} model · {self.norm} norm",
+            answer=self.headline,
+            sentences=(self.counting,),
+            findings=tuple(self.finding(row) for row in self),
+            tables=(_guarantees_table(self),),
+            explanations=(Explanation("What is guaranteed", _READING),),
+        )
 
     def finding(self, row: CertifiedGroup) -> str:
         """Return what is guaranteed of one group."""
@@ -328,9 +315,9 @@ def certify_groups(
     distances, partition, alpha
         As in `certified_mean`.
     radii
-        At which to tell certified accuracy.
+        Radii of the certified accuracies.
     confidence
-        Of all statements together.
+        Confidence of all statements together.
 
     >>> from fairmargin.core.bound import Bound
     >>> found = Distances([0.8] * 60 + [0.0] * 40, [True] * 100, Bound.LOWER, Norm.L2, "smoothed(0.25)")
@@ -366,36 +353,31 @@ _READING = (
 )
 
 
-def _section(result: Certified) -> Section:
-    return Section(
-        title=f"What is guaranteed, by {plain(result.partition)}",
-        about=f"of the {plain(result.subject)} model · {result.norm} norm",
-        answer=result.headline,
-        sentences=(result.counting,),
-        findings=tuple(result.finding(row) for row in result),
-        tables=(_guarantees_table(result),),
-        explanations=(Explanation("What is guaranteed", _READING),),
-    )
-
-
 def _guarantees_table(result: Certified) -> Table:
-    decimals = decimals_for([row.mean.value for row in result])
+    rows = result.groups
+    decimals = decimals_for([row.mean.value for row in rows])
 
-    def row_of(row: CertifiedGroup) -> tuple[Cell, ...]:
-        mean = (fixed(value, decimals, signed=False) for value in (row.mean.value, row.mean.guaranteed))
-        shares = [[table_percent(value, signed=False) for value in (s.value, s.guaranteed)] for s in row.shares]
-        cells = [Cell(value, f"≥ {least}") for value, least in (mean, *shares)]
-        return (group_cell(row.group), *cells, count(row.mean.false), count(row.mean.size))
+    def pair(found: CertifiedMean | CertifiedShare, show: Callable[[float], str]) -> Cell:
+        return Cell(show(found.value), f"≥ {show(found.guaranteed)}")
 
-    return Table(
-        columns=(
-            GROUP,
+    columns = [
+        (
             Column("mean radius", interval="guaranteed"),
-            *(Column(f"certified at {number(radius)}", hidden=True) for radius in result.radii),
-            Column("may be false", hidden=True),
-            SAMPLES,
+            [pair(row.mean, lambda value: fixed(value, decimals, signed=False)) for row in rows],
         ),
-        rows=tuple(row_of(row) for row in result),
+        *(
+            (
+                Column(f"certified at {number(radius)}", hidden=True),
+                [pair(row.shares[i], lambda value: table_percent(value, signed=False)) for row in rows],
+            )
+            for i, radius in enumerate(result.radii)
+        ),
+        (Column("may be false", hidden=True), [count(row.mean.false) for row in rows]),
+        (SAMPLES, [count(row.mean.size) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
         caption=(
             "Above, what the certificates say; below, what of it is guaranteed although some may be false: at "
             f"{level_text(result.confidence)} confidence, for all groups and radii together. Certified accuracy is the "

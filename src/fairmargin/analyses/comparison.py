@@ -1,6 +1,6 @@
-"""Compare two models on the same samples: which groups gained, and which lost.
+"""Comparison of two models on the same samples: which groups became more robust, and which less.
 
-Each sample is its own control, so that differences far smaller than the spread of the distances can be seen.
+Each sample is its own control, so that differences far smaller than the spread of the distances can be detected.
 """
 
 import math
@@ -10,24 +10,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import (
-    GROUP,
+from fairmargin.analyses.cells import (
     MARKS,
     SAMPLES,
-    SIGMA_MEANING,
-    SIGMA_TOPIC,
     VERDICT,
-    VERDICTS_TOPIC,
-    bounds_explained,
     count,
     decimals_for,
     decimals_of,
-    group_cell,
-    interval_range,
     length,
     p_cell,
     share,
+    table_of,
 )
+from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
+from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, same_length
 from fairmargin.core.bound import Bound
@@ -63,6 +59,7 @@ from fairmargin.presentation.formatting import (
     points,
     quoted,
     radius_words,
+    several,
     signed,
     table_percent,
 )
@@ -93,7 +90,7 @@ class GroupChange:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(GroupTable[GroupChange]):
-    """What changed from one model to another, group by group."""
+    """Result of `compare`: how every group changed from one model to another."""
 
     FORMAT: ClassVar[Format] = Format(1, "comparison", "Run `fairmargin compare` again")
 
@@ -114,28 +111,65 @@ class Comparison(GroupTable[GroupChange]):
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
         return f"{self.partition}: after − before, {self.norm}{radius}"
 
-    def sentences(self) -> list[str]:
-        """Return who gained and who lost, a finding for each group, and what to know before quoting one."""
-        return [self.headline, *(self.finding(row) for row in self), *self.notes()]
-
     @property
     def headline(self) -> str:
         """Which groups lost and which gained, in a sentence."""
         of = {verdict: [quoted(row.group) for row in self if row.verdict == verdict] for verdict in _MEANINGS}
-        said = [
+        changes = [
             f"{listed(names)} of {quoted(self.partition)} {'is' if len(names) == 1 else 'are'} {verdict} than before"
             for verdict in (LESS_ROBUST, MORE_ROBUST)
             if (names := of[verdict])
         ]
-        if said:
-            return f"{'; '.join(said)}."
+        if changes:
+            return f"{'; '.join(changes)}."
         if of[NO_DIFFERENCE]:
             return f"No significant change of any group of {quoted(self.partition)} was found."
         return f"No group of {quoted(self.partition)} has enough samples for a verdict."
 
     def section(self) -> Section:
         """Return the change of every group's mean distance and σ."""
-        return _section(self)
+        capped = f"distances capped at {number(self.up_to)}" if math.isfinite(self.up_to) else ""
+        about = (
+            "after − before",
+            f"{self.norm} norm",
+            f"{several(sum(row.size for row in self), 'sample')} in {several(len(self.groups), 'group')}",
+            capped,
+        )
+        return Section(
+            title=f"What changed, by {plain(self.partition)}",
+            about=" · ".join(filter(None, about)),
+            answer=self.headline,
+            findings=tuple(self.finding(row) for row in self),
+            cautions=tuple(self.notes()),
+            tables=(_changes_table(self),),
+            figures=(
+                Intervals(
+                    title="Closer or farther than before.",
+                    x_label=f"change of the mean distance ({self.norm})",
+                    ranges=tuple(
+                        interval_range(
+                            row.group,
+                            row.change,
+                            row.verdict,
+                            f"{signed(row.change.value)} ({level_text(self.confidence)} interval "
+                            f"{change_limits(row.change)})",
+                        )
+                        for row in self
+                    ),
+                    percent=False,
+                    caption=(
+                        "Left of zero: closer to the boundary than before. Bars are "
+                        f"{level_text(self.confidence)} intervals that hold for all groups at once."
+                    ),
+                    alt=f"Each group’s change of its mean distance with its interval. {self.headline}",
+                ),
+            ),
+            explanations=(
+                Explanation(SIGMA_TOPIC, SIGMA_MEANING),
+                *verdicts_explained(_MEANINGS),
+                *bounds_explained(dict.fromkeys((self.bound_before, self.bound_after))),
+            ),
+        )
 
     def notes(self) -> list[str]:
         """Return why distances were capped, and all warnings."""
@@ -146,7 +180,7 @@ class Comparison(GroupTable[GroupChange]):
         name = plain(row.group)
         if row.verdict in (TOO_FEW, NOT_COMPARABLE):
             return f"{name}: {row.verdict} ({row.reason})."
-        words = "no significant change" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than before"
+        verdict = "no significant change" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than before"
         change, sigma = row.change, row.sigma_change
         interval = f"{level_text(self.confidence)} interval for all groups at once {change_limits(change)}"
         if math.isnan(change.low):
@@ -157,7 +191,7 @@ class Comparison(GroupTable[GroupChange]):
             sigma_text = f"σ changed by {points(sigma.value)} points ({limits})"
         radius = f" This holds {radius_words(self.up_to)}." if math.isfinite(self.up_to) else ""
         return (
-            f"{name}: {words} (mean distance {signed(change.value)}, {interval}; {p_value(row.p_adjusted)}); "
+            f"{name}: {verdict} (mean distance {signed(change.value)}, {interval}; {p_value(row.p_adjusted)}); "
             f"{sigma_text}.{radius}"
         )
 
@@ -339,7 +373,7 @@ def _change(value: float, limits: Limits, i: int, bound: Bound, units: float) ->
     low, high = float(limits.low[i]), float(limits.high[i])
     if units < 2:
         return Estimate(value, math.nan, math.nan, bound, "a single sample has no interval")
-    if low == high:  # newly right samples, which were not observed, would lie at a distance that nothing tells
+    if low == high:  # samples may become right that were not observed, at a distance that is not known
         return Estimate(value, math.nan, math.nan, bound, "both models misclassify every sample: no interval")
     return Estimate(value, low, high, bound)
 
@@ -355,7 +389,7 @@ def _sigma_change(value: float, limits: Limits, i: int, bound: Bound, units: tup
 
 
 def change_limits(change: Estimate, show: Callable[[float], str] = signed) -> str:
-    """Return the interval of a change in words."""
+    """Return the interval of a change as text."""
     return limits_text(change.low, change.high, show, abs(change.value))
 
 
@@ -386,83 +420,34 @@ _MEANINGS = {
 }
 
 
-def _section(result: Comparison) -> Section:
-    size = sum(row.size for row in result)
-    capped = f"distances capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
-    about = (
-        "after − before",
-        f"{result.norm} norm",
-        f"{size:,} samples in {len(result.groups):,} group{'' if len(result.groups) == 1 else 's'}",
-        capped,
-    )
-    return Section(
-        title=f"What changed, by {plain(result.partition)}",
-        about=" · ".join(filter(None, about)),
-        answer=result.headline,
-        findings=tuple(result.finding(row) for row in result),
-        cautions=tuple(result.notes()),
-        tables=(_changes_table(result),),
-        figures=(
-            Intervals(
-                title="Closer or farther than before.",
-                x_label=f"change of the mean distance ({result.norm})",
-                ranges=tuple(
-                    interval_range(
-                        row.group,
-                        row.change,
-                        row.verdict,
-                        f"{signed(row.change.value)} ({level_text(result.confidence)} interval "
-                        f"{change_limits(row.change)})",
-                    )
-                    for row in result
-                ),
-                percent=False,
-                caption=(
-                    "Left of zero: closer to the boundary than before. Bars are "
-                    f"{level_text(result.confidence)} intervals that hold for all groups at once."
-                ),
-                alt=f"Each group’s change of its mean distance with its interval. {result.headline}",
-            ),
-        ),
-        explanations=(
-            Explanation(SIGMA_TOPIC, SIGMA_MEANING),
-            *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
-            *bounds_explained(dict.fromkeys((result.bound_before, result.bound_after))),
-        ),
-    )
-
-
 def _changes_table(result: Comparison) -> Table:
-    decimals = decimals_for([value for row in result for value in (row.before, row.after)])
-    changes = decimals_of([row.change for row in result])
+    rows = result.groups
+    decimals = decimals_for([value for row in rows for value in (row.before, row.after)])
+    changes = decimals_of([row.change for row in rows])
     level = f"{level_text(result.confidence)} interval"
-    return Table(
-        columns=(
-            GROUP,
-            VERDICT,
+    columns = [
+        (VERDICT, [Cell(row.verdict, note=row.reason) for row in rows]),
+        (
             Column("change", "of mean distance", interval=level),
-            Column("p", "adjusted"),
+            [length(row.change, changes, signed=True) for row in rows],
+        ),
+        (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
+        (
             Column("mean distance", "before → after", hidden=True),
+            [Cell(" → ".join(fixed(each, decimals, signed=False) for each in (row.before, row.after))) for row in rows],
+        ),
+        (
             Column("σ", "before → after", hidden=True),
-            Column("change of σ", "in points", hidden=True),
-            Column("p of σ", "adjusted", hidden=True),
-            SAMPLES,
+            [Cell(" → ".join(map(table_percent, (row.sigma_before, row.sigma_after)))) for row in rows],
         ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                Cell(row.verdict, note=row.reason),
-                length(row.change, changes, signed=True),
-                p_cell(row.p_adjusted),
-                Cell(" → ".join(fixed(value, decimals, signed=False) for value in (row.before, row.after))),
-                Cell(" → ".join(table_percent(value) for value in (row.sigma_before, row.sigma_after))),
-                share(row.sigma_change, signed=True, unit=""),
-                p_cell(row.sigma_p_adjusted),
-                count(row.size),
-            )
-            for row in result
-        ),
-        marks=tuple(MARKS[row.verdict] for row in result),
+        (Column("change of σ", "in points", hidden=True), [share(r.sigma_change, signed=True, unit="") for r in rows]),
+        (Column("p of σ", "adjusted", hidden=True), [p_cell(row.sigma_p_adjusted) for row in rows]),
+        (SAMPLES, [count(row.size) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
+        marks=(MARKS[row.verdict] for row in rows),
         caption=(
             f"After minus before, each sample compared with itself. Below a change stands its {level} for all groups "
             f"at once. Distances in {result.norm}."

@@ -6,12 +6,12 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from fairmargin.analyses.audit import AuditResult
-from fairmargin.analyses.section_parts import GROUP, group_cell
+from fairmargin.analyses.cells import GROUP, group_cell
 from fairmargin.analyses.table import GroupTable
 from fairmargin.core.codec import Format
 from fairmargin.errors import InputError
+from fairmargin.inference.agreement import SignAgreement, sign_agreement
 from fairmargin.inference.estimate import TOO_FEW, Estimate
-from fairmargin.inference.measures import SignAgreement, sign_agreement
 from fairmargin.presentation.formatting import limits_text, plain, signed_percent, table_percent
 from fairmargin.presentation.section import Cell, Column, Section, Table
 
@@ -28,7 +28,7 @@ class GroupOverEpochs:
 
 @dataclass(frozen=True, slots=True)
 class EpochAgreement:
-    """How far two epochs agree on the sign of σ."""
+    """Agreement of two epochs on the sign of σ."""
 
     earlier: str
     later: str
@@ -36,7 +36,7 @@ class EpochAgreement:
 
     @property
     def sentence(self) -> str:
-        """How far they agree, beside what chance would do."""
+        """The agreement beside the agreement that chance would give."""
         signs = self.found
         if not signs.groups:
             return f"Epochs {self.earlier} and {self.later}: no group has a σ at both."
@@ -81,15 +81,11 @@ class EpochComparison(GroupTable[GroupOverEpochs]):
             return "there are no groups"
         return "" if all(len(row.sigmas) == len(self.epochs) for row in self.groups) else "a σ is missing"
 
-    def sentences(self) -> list[str]:
-        """Return each group's course, and how far the epochs agree."""
-        return [*(self.finding(row) for row in self), *(each.sentence for each in self.agreements)]
-
     def finding(self, row: GroupOverEpochs) -> str:
         """Return σ of a group at each epoch."""
         pairs = zip(self.epochs, row.sigmas, strict=True)
-        said = [f"{signed_percent(s.value) if s.is_defined else 'undefined'} at epoch {name}" for name, s in pairs]
-        return f"{plain(row.group)}: σ is {', '.join(said)}."
+        values = [f"{signed_percent(s.value) if s.is_defined else 'undefined'} at epoch {name}" for name, s in pairs]
+        return f"{plain(row.group)}: σ is {', '.join(values)}."
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row per group, with three columns per epoch."""

@@ -1,4 +1,4 @@
-"""What an audit of this size can see: the smallest σ it would detect, or the samples that it would take.
+"""Power of an audit: the smallest σ that it would detect, or the number of samples that it would need.
 
 The log of 1 + σ has a standard error of √(v²/n + w²/m), where v and w are the coefficients of variation (standard
 deviation over mean) of the group's and the rest's distances, and n and m their sizes. An effect is detected with the
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import GROUP, count, group_cell
+from fairmargin.analyses.cells import count, table_of
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import same_length
 from fairmargin.core.codec import Format
@@ -25,19 +25,19 @@ from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.units import SAMPLES, UNITS, group_means, make_cells, mean_and_error2, rest_of
 from fairmargin.presentation.formatting import percent, plain, signed_percent, table_percent
-from fairmargin.presentation.section import Cell, Column, Section, Table
+from fairmargin.presentation.section import Cell, Column, Section
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPower:
-    """What can be seen of one group."""
+    """What an audit can detect of one group."""
 
     group: str
     size: int
     rest_size: int
     smallest_drop: float  # the σ below 0 nearest to 0 that would be detected
     smallest_gain: float  # the same above 0
-    samples_needed: float  # of this group in all, the rest as it is, to detect the σ asked for
+    samples_needed: float  # of this group in all, to detect the σ of the result, if the rest stays as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +64,46 @@ class Power(GroupTable[GroupPower]):
 
     @property
     def title(self) -> str:
-        """What is detected, how surely."""
+        """The groups, and the probability with which an effect is detected."""
         return f"{self.partition}: detected with probability {percent(self.chance)}"
-
-    def sentences(self) -> list[str]:
-        """Return a finding for each group."""
-        return [self.finding(row) for row in self]
 
     def section(self) -> Section:
         """Return what can be detected of every group, and how many samples it takes."""
-        return _section(self)
+
+        def needed(row: GroupPower) -> Cell:
+            if math.isnan(row.samples_needed):
+                return Cell("undefined", note=reason_of(row.samples_needed))
+            return Cell(f"{math.ceil(row.samples_needed):,}")
+
+        def effect(sigma: float) -> Cell:
+            return Cell("undefined", note=reason_of(sigma)) if math.isnan(sigma) else Cell(table_percent(sigma))
+
+        return Section(
+            title=f"What can be detected, by {plain(self.partition)}" if self.partition else "What can be detected",
+            about=f"detected with probability {percent(self.chance)}",
+            sentences=tuple(self.finding(row) for row in self if math.isnan(row.samples_needed)),
+            findings=tuple(self.finding(row) for row in self),
+            tables=(
+                table_of(
+                    self.groups,
+                    [
+                        (Column("samples"), [count(row.size) for row in self]),
+                        (Column("rest"), [count(row.rest_size) for row in self]),
+                        (Column("smallest drop", "of σ"), [effect(row.smallest_drop) for row in self]),
+                        (Column("smallest gain", "of σ"), [effect(row.smallest_gain) for row in self]),
+                        (
+                            Column("samples needed", f"for σ = {signed_percent(self.sigma)}"),
+                            [needed(row) for row in self],
+                        ),
+                    ],
+                    caption=(
+                        "The σ nearest to 0 that would be detected, below and above, and how many samples of the group "
+                        "would detect the σ asked for, its rest being as large as it is."
+                    ),
+                    label=f"Power by {plain(self.partition)}",
+                ),
+            ),
+        )
 
     def finding(self, row: GroupPower) -> str:
         """Return which σ of a group would be detected, and how many samples the one asked for takes."""
@@ -105,9 +135,9 @@ def power(
     Parameters
     ----------
     sigma
-        The effect that matters; `samples_needed` is for it.
+        The effect that matters, for which `samples_needed` is computed.
     chance
-        The probability with which it should be detected (the power).
+        The power: the probability with which this effect should be detected.
 
     >>> from fairmargin.core.bound import Bound
     >>> from fairmargin.core.norm import Norm
@@ -132,47 +162,33 @@ def power(
     cut = forced_cut([distances], partition, up_to, chosen.up_to)
     rows = []
     for i, label in enumerate(partition.labels):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variation = math.sqrt(own_error2[i] * units[i]) / own[i] if own[i] > 0 else math.nan
-            rest_variation = math.sqrt(rest_error2[i] * rest_units[i]) / rest[i] if rest[i] > 0 else math.nan
+        size, rest_size = int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES])
+        reason = f"{cut.reasons[i]}. {cut.remedy}" if cut.reasons[i] else ""
         if rest_units[i] == 0:
-            nothing = Undefined(f"there is no sample outside group {label!r}")
-            rows.append(GroupPower(label, int(moments[i, 0, SAMPLES]), 0, nothing, nothing, nothing))
+            reason = f"there is no sample outside group {label!r}"
+        if reason:
+            rows.append(GroupPower(label, size, rest_size, *[Undefined(reason)] * 3))
             continue
-        if cut.reasons[i]:
-            nothing = Undefined(f"{cut.reasons[i]}. {cut.remedy}")
-            sizes = (int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES]))
-            rows.append(GroupPower(label, *sizes, nothing, nothing, nothing))
-            continue
+        variation = math.sqrt(own_error2[i] * units[i]) / own[i] if own[i] > 0 else math.nan
+        rest_variation = math.sqrt(rest_error2[i] * rest_units[i]) / rest[i] if rest[i] > 0 else math.nan
         setting = Setting(variation, rest_variation, float(rest_units[i]), tests, chosen.confidence, chance)
-        drop = setting.smallest_drop(float(units[i]))
-        needed = setting.samples_needed(sigma)
+        drop, needed = setting.smallest_drop(float(units[i])), setting.samples_needed(sigma)
         if units[i] < chosen.smallest_group and not math.isnan(drop):
             drop = Undefined(f"fewer than {chosen.smallest_group} independent samples: an audit gives no verdict")
         if not math.isnan(needed):
-            per_unit = float(moments[i, 0, SAMPLES] / units[i])  # from clusters to samples
-            needed = max(needed, chosen.smallest_group) * per_unit
+            needed = max(needed, chosen.smallest_group) * (size / float(units[i]))  # from clusters to samples
         gain = drop if math.isnan(drop) else 1 / (1 + drop) - 1
-        sizes = (int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES]))
-        rows.append(GroupPower(label, *sizes, drop, gain, needed))
+        rows.append(GroupPower(label, size, rest_size, drop, gain, needed))
     return Power(partition.name, tuple(rows), sigma, chance, chosen.confidence)
 
 
 def planned_power(
     size: int, rest: int, *, groups: int, variation: float, sigma: float, chance: float, confidence: float
 ) -> Power:
-    """Return what an audit of one group of `size` samples would detect, before anything is measured.
+    """Return what an audit of one of several groups would detect, before anything is measured.
 
-    Parameters
-    ----------
-    size, rest
-        Number of samples in the group and in the rest.
-    groups
-        Number of groups that are tested.
-    variation
-        Standard deviation over mean of the distances, on both sides.
-    sigma, chance, confidence
-        As in `power`.
+    `size` and `rest` are the numbers of samples of the group and of the others, and `variation` is the standard
+    deviation of the distances over their mean.
     """
     setting = Setting(variation, variation, rest, 1 if groups == 2 else groups, confidence, chance)
     drop = setting.smallest_drop(size)
@@ -182,7 +198,7 @@ def planned_power(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The spread on both sides, the size of the rest, and how sure one wants to be.
+    """Spread of a group and of its rest, size of the rest, number of tests, confidence and power.
 
     >>> Setting(variation=0.8, rest_variation=0.8, rest_size=2000, tests=5).samples_needed(-0.2)
     163.0
@@ -218,7 +234,7 @@ class Setting:
     def samples_needed(self, sigma: float) -> float:
         """Return how many samples of the group detect `sigma`, the rest being as large as it is."""
         if not sigma > -1 or sigma == 0:
-            raise InputError(f"`sigma` must lie above −1 and not be 0, for instance -0.2; given {sigma!r}.")
+            raise InputError("must lie above −1 and not be 0, for instance -0.2", field="sigma", given=sigma)
         left = (math.log1p(sigma) / self._errors()) ** 2 - self.rest_variation**2 / self.rest_size
         if math.isnan(left) or math.isnan(self.variation):
             return Undefined("a side has no spread, or a mean distance of 0")
@@ -235,48 +251,3 @@ class Setting:
 
 
 # What console and report show --------------------------------------------------------------------------------------
-
-
-def _section(result: Power) -> Section:
-    def needed(row: GroupPower) -> Cell:
-        if math.isnan(row.samples_needed):
-            return Cell("undefined", note=reason_of(row.samples_needed))
-        return Cell(f"{math.ceil(row.samples_needed):,}")
-
-    def effect(sigma: float) -> Cell:
-        return Cell("undefined", note=reason_of(sigma)) if math.isnan(sigma) else Cell(table_percent(sigma))
-
-    return Section(
-        title=f"What can be detected, by {plain(result.partition)}" if result.partition else "What can be detected",
-        about=f"detected with probability {percent(result.chance)}",
-        sentences=tuple(result.finding(row) for row in result if math.isnan(row.samples_needed)),
-        findings=tuple(result.finding(row) for row in result),
-        tables=(
-            Table(
-                columns=(
-                    GROUP,
-                    Column("samples"),
-                    Column("rest"),
-                    Column("smallest drop", "of σ"),
-                    Column("smallest gain", "of σ"),
-                    Column("samples needed", f"for σ = {signed_percent(result.sigma)}"),
-                ),
-                rows=tuple(
-                    (
-                        group_cell(row.group),
-                        count(row.size),
-                        count(row.rest_size),
-                        effect(row.smallest_drop),
-                        effect(row.smallest_gain),
-                        needed(row),
-                    )
-                    for row in result
-                ),
-                caption=(
-                    "The σ nearest to 0 that would be detected, below and above, and how many samples of the group, "
-                    "its rest being as large as it is, would detect the σ asked for."
-                ),
-                label=f"Power by {plain(result.partition)}",
-            ),
-        ),
-    )

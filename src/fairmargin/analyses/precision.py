@@ -1,4 +1,4 @@
-"""Every group's mean distance and σ to a precision that was asked for, and what that saved."""
+"""Audit to a precision: mean distance and σ of every group with intervals of a requested width, and the cost."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,25 +7,19 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
-from fairmargin.analyses.section_parts import (
-    GROUP,
-    MARKS,
-    SAMPLES,
-    SIGMA_MEANING,
-    SIGMA_TOPIC,
-    VERDICT,
-    bounds_explained,
-    count,
-    decimals_of,
-    group_cell,
-    length,
-    p_cell,
-    share,
-    sigma_intervals,
-    verdicts_explained,
+from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, decimals_of, length, p_cell, share, table_of
+from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
+from fairmargin.analyses.figures import sigma_intervals
+from fairmargin.analyses.summary import (
+    ComparedGroup,
+    ComparedGroups,
+    bound_warning,
+    by_sigma,
+    cap_note,
+    finding,
+    summary,
 )
-from fairmargin.analyses.summary import by_sigma, cap_note, finding, summary
-from fairmargin.analyses.table import GroupTable, columns_of
+from fairmargin.analyses.table import columns_of
 from fairmargin.core.arrays import Floats
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
@@ -43,7 +37,7 @@ from fairmargin.inference.estimate import (
     Verdict,
 )
 from fairmargin.inference.permutation import holm, hypotheses
-from fairmargin.presentation.formatting import level_text, listed, number, percent, plain, quoted, radius_words
+from fairmargin.presentation.formatting import level_text, listed, number, percent, plain, quoted, radius_words, several
 from fairmargin.presentation.section import Cell, Column, Explanation, Section, Table
 
 POPULATION: Final = "population"
@@ -51,66 +45,26 @@ THESE_SAMPLES: Final = "these samples"
 Target = Literal["population", "these samples"]
 TARGETS: Final[tuple[Target, ...]] = (POPULATION, THESE_SAMPLES)
 _FEWEST = 30  # samples of a group, and of its rest, for a verdict: as many as a pilot needs
-_WARNINGS = {
-    Bound.UPPER: (
-        "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: an "
-        "attack that is weaker on one group could pass for unfairness. Check with --adequacy or a certificate."
-    ),
-    Bound.LOWER: (
-        "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
-        "certificate that is looser for one group could pass for unfairness. Check with an attack."
-    ),
-    Bound.NEITHER: "The distances are a proxy: they bound the true distance on neither side.",
-}
 
 
 @dataclass(frozen=True, slots=True)
-class PreciseGroup:
-    """One group's mean distance, and its σ.
-
-    Parameters
-    ----------
-    group, size
-        Its name, and how many samples it has.
-    robustness
-        Rob(P), the mean of the reference's distance, with the interval of this group alone.
-    sigma
-        Rob(P)/Rob(rest) − 1, with an interval that holds for all groups at once: it excludes 0 exactly where the
-        verdict is that the group is less or more robust.
-    sigma_alone
-        The same with the interval for this group alone. The precision asked for is that of this interval.
-    cheap_samples, reference_samples
-        How many samples the cheap estimator and the reference measured.
-    plain_samples
-        How many the reference would have to measure on its own, drawn at random, for the same error of Rob(P). More
-        than `size` if there are not so many.
-    correlation
-        Of the reference's distance with what the cheap one predicts of it.
-    met
-        Whether the interval of `sigma_alone` is as short as asked, and can be trusted to be (see `unmet`).
-    p, p_adjusted
-        That the group is as robust as its rest, alone and corrected by Holm for the number of groups; NaN where σ has
-        no interval.
-    verdict
-        What that says: one of `VERDICTS`, as in an audit.
-    unmet
-        Why `met` is not true; empty where it is.
-    """
+class PreciseGroup(ComparedGroup):
+    """One group's mean distance and σ, and what they cost."""
 
     group: str
     size: int
-    robustness: Estimate
-    sigma: Estimate
-    sigma_alone: Estimate
-    cheap_samples: int
+    robustness: Estimate  # Rob(P), the mean of the reference's distance, with the interval of this group alone
+    sigma: Estimate  # Rob(P) / Rob(rest) - 1; the interval holds for all groups at once and agrees with the verdict
+    sigma_alone: Estimate  # the same with the interval of this group alone, to which the requested precision applies
+    cheap_samples: int  # number of samples that the cheap estimator measured
     reference_samples: int
-    plain_samples: float
-    correlation: float
-    met: bool
-    p: float = math.nan
-    p_adjusted: float = math.nan
+    plain_samples: float  # random samples that the reference alone would need for the same error; may exceed `size`
+    correlation: float  # of the reference's distances with their predictions from the cheap estimator
+    met: bool  # whether the interval of `sigma_alone` is as short as requested and reliable
+    p: float = math.nan  # of the hypothesis that the group is as robust as its rest; NaN where σ has no interval
+    p_adjusted: float = math.nan  # corrected by Holm for the number of groups
     verdict: Verdict = NOT_COMPARABLE
-    unmet: str = ""
+    unmet: str = ""  # why `met` is False; empty if it is True
 
     @property
     def looked_at(self) -> int:
@@ -119,26 +73,26 @@ class PreciseGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class PrecisionResult(GroupTable[PreciseGroup]):
-    """Every group's robustness and σ to a precision, and what it took.
+class PrecisionResult(ComparedGroups[PreciseGroup]):
+    """Result of an audit to a precision, with its costs.
 
     Costs are passes through the model, forward and backward, of all samples together.
 
     Parameters
     ----------
     precision, confidence, target
-        What was asked: half the width of every group's σ (of Rob, relative to it, where there is one group), how
-        confident, and whether it is about the population or these samples.
+        The request: half the width of the interval of every group's σ (with one group of Rob, relative to it), its
+        confidence, and whether it is about the population or these samples.
     cheap
-        The cheap estimator that the pilot preferred; empty if none paid.
+        The cheap estimator that the pilot chose; empty if none reduced the cost.
     spent
-        By all estimators on all samples, the pilot and the trial of costs included.
+        Cost of all estimators on all samples, including the pilot and the trial of costs.
     plain_cost
-        Of the reference on a random part of each group that gives the same errors.
+        Cost of the reference on a random part of each group that gives the same errors.
     full_cost
-        Of the reference on every sample.
+        Cost of the reference on every sample.
     rounds
-        Of drawing samples, the pilot among them.
+        Number of rounds in which samples were drawn, including the pilot.
     """
 
     FORMAT: ClassVar[Format] = Format(2, "audit to a precision", "Run it again")
@@ -161,14 +115,14 @@ class PrecisionResult(GroupTable[PreciseGroup]):
 
     @property
     def title(self) -> str:
-        """What was asked, and of whom."""
+        """The requested precision, and what it is about."""
         radius = f", {radius_words(self.up_to)}" if math.isfinite(self.up_to) else ""
-        asked = f"σ to ±{self.precision:g} ({level_text(self.confidence)})"
-        return f"{self.partition}: {asked} for {_spelled(self.target)}{radius}"
+        precision = f"σ to ±{self.precision:g} ({level_text(self.confidence)})"
+        return f"{self.partition}: {precision} for {_spelled(self.target)}{radius}"
 
     @property
     def met(self) -> bool:
-        """Whether every group is as precise as asked."""
+        """Whether every group has the requested precision."""
         return all(row.met for row in self.groups)
 
     @property
@@ -176,13 +130,8 @@ class PrecisionResult(GroupTable[PreciseGroup]):
         """How many samples all groups have."""
         return sum(row.size for row in self.groups)
 
-    def sentences(self) -> list[str]:
-        """Return the summary, a finding for each group, what it cost, and what to know before quoting a number."""
-        findings = (self.finding(row) for row in by_sigma(self.groups))
-        return [*self.summary(), *findings, self.saving, *self.remarks(), *self.warnings()]
-
     def summary(self) -> list[str]:
-        """Return the headline and what else there is to say about the groups together."""
+        """Return the headline, and other sentences about all groups together."""
         names = [quoted(row.group) for row in self if row.robustness.value == 0]
         if not names:
             return summary(self)
@@ -197,18 +146,51 @@ class PrecisionResult(GroupTable[PreciseGroup]):
 
     @property
     def about(self) -> str:
-        """Whom the numbers are about."""
+        """What the numbers are about: the population, or the samples only."""
         if self.target == POPULATION:
             return "the population that the samples were drawn from"
-        return "these very samples, and nobody else"
+        return "these samples only"
 
     def section(self) -> Section:
         """Return every group to the precision, and what was measured for it."""
-        return _section(self)
+        headline, *more = self.summary()
+        rows = by_sigma(self.groups)
+        capped = f"capped at {number(self.up_to)}" if math.isfinite(self.up_to) else ""
+        how = f"{self.reference}, with {self.cheap}" if self.cheap else self.reference
+        size = f"{several(self.size, 'sample')} in {several(len(rows), 'group')}"
+        precision = f"to ± {precision_points(self.precision)}"
+        about = (how, self.bound.words, f"{self.norm} norm", size, precision, capped and f"distances {capped}")
+        trust = [*([_TRUST] if self.cheap else []), _POLL, _MISCLASSIFIED]
+        return Section(
+            title=f"By {plain(self.partition)}",
+            about=" · ".join(filter(None, about)),
+            answer=headline,
+            sentences=(*more, self.saving),
+            findings=tuple(self.finding(row) for row in rows),
+            cautions=tuple(self.warnings()),
+            notes=tuple(self.remarks()),
+            tables=(_groups_table(self, rows, capped),),
+            figures=(
+                sigma_intervals(
+                    self.groups,
+                    self.confidence,
+                    strip=self.precision,
+                    alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
+                ),
+            ),
+            further=(Section("What each group took", tables=(_costs_table(self, rows),)),),
+            explanations=(
+                Explanation("Why so few samples are enough", " ".join(trust)),
+                Explanation(SIGMA_TOPIC, SIGMA_MEANING),
+                *verdicts_explained(),
+                *bounds_explained([self.bound]),
+            ),
+            method=_METHOD,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for other programs, also whether the precision was reached and what that saved."""
-        return {**GroupTable.to_dict(self), "met": self.met, "saving": self.saving}
+        return {**ComparedGroups.to_dict(self), "met": self.met, "saving": self.saving}
 
     def remarks(self) -> list[str]:
         """Return every condition that a reader should know."""
@@ -216,10 +198,7 @@ class PrecisionResult(GroupTable[PreciseGroup]):
 
     def warnings(self) -> list[str]:
         """Return what a reader must know before quoting a verdict."""
-        found = any(row.verdict in (LESS_ROBUST, MORE_ROBUST) for row in self)
-        if self.bound in _WARNINGS and (found or self.bound is Bound.NEITHER):
-            return [_WARNINGS[self.bound]]
-        return []
+        return [*filter(None, [bound_warning(self.bound, self.groups)])]
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row per group, every number in a column of its own."""
@@ -241,16 +220,16 @@ class PrecisionResult(GroupTable[PreciseGroup]):
 
     @property
     def saving(self) -> str:
-        """What was saved, in a sentence."""
+        """The costs beside those of the reference alone, as a sentence."""
         reference = sum(row.reference_samples for row in self.groups)
-        words = f"{self.reference} measured {reference:,} of {self.size:,} samples"
+        text = f"{self.reference} measured {reference:,} of {self.size:,} samples"
         if self.cheap:
-            words += f", {self.cheap} {sum(row.cheap_samples for row in self.groups):,}"
+            text += f", {self.cheap} {sum(row.cheap_samples for row in self.groups):,}"
         small = (
             " Trials and filled-up tiles count: so small a pool does not pay." if self.spent > self.full_cost else ""
         )
         return (
-            f"{words}: {_times(self.plain_cost, self.spent)} the compute of a plain random part of the samples that is "
+            f"{text}: {_times(self.plain_cost, self.spent)} the compute of a plain random part of the samples that is "
             f"as precise, {_times(self.full_cost, self.spent)} that of all samples.{small}"
         )
 
@@ -262,18 +241,8 @@ def judged(
 
     Guarantee: with probability `confidence` no group at all is wrongly called less or more robust, however the groups
     depend on each other (Holm's correction), as far as each p is right; two groups against each other are one question.
-    The interval of `sigma` excludes 0 exactly where a group is called so.
-
-    Parameters
-    ----------
-    groups
-        Without verdicts; `sigma` and `sigma_alone` are the same.
-    p
-        Of each group against its rest, see `log_contrast`.
-    limits_at
-        Limits of σ at level 1 − its argument, of which p is the inverse.
-    confidence
-        A difference is one if its corrected p is below 1 − confidence.
+    The interval of `sigma` excludes 0 exactly where a group is called so. `p` tests each group against its rest, and
+    `limits_at(alpha)` are the limits of σ at level 1 − alpha that agree with it (see `log_contrast`).
     """
     seen = np.array([row.looked_at for row in groups])
     enough = np.minimum(seen, seen.sum() - seen) >= _FEWEST
@@ -316,7 +285,7 @@ def _verdict(row: PreciseGroup, adjusted: float, enough: bool, confidence: float
 
 
 def _times(other: float, spent: float) -> str:
-    """Return how this compares, in words that are right on either side of 1."""
+    """Return the ratio of two costs as text: a saving above 1, an excess below."""
     ratio = other / spent if spent > 0 else float("inf")
     return f"{ratio:.1f}× less than" if ratio >= 1 else f"{1 / ratio:.1f}× more than"
 
@@ -350,77 +319,33 @@ _CORRELATION = "The closer the correlation is to 1, the better the cheap estimat
 _MISCLASSIFIED = "Misclassified samples have distance 0 and need no search."
 
 
-def _section(result: PrecisionResult) -> Section:
-    headline, *more = result.summary()
-    rows = by_sigma(result.groups)
-    capped = f"capped at {number(result.up_to)}" if math.isfinite(result.up_to) else ""
-    how = f"{result.reference}, with {result.cheap}" if result.cheap else result.reference
-    size = f"{result.size:,} samples in {len(rows):,} group{'' if len(rows) == 1 else 's'}"
-    asked = f"to ± {precision_points(result.precision)}"
-    about = (how, result.bound.words, f"{result.norm} norm", size, asked, capped and f"distances {capped}")
-    trust = [*([_TRUST] if result.cheap else []), _POLL, _MISCLASSIFIED]
-    return Section(
-        title=f"By {plain(result.partition)}",
-        about=" · ".join(filter(None, about)),
-        answer=headline,
-        sentences=(*more, result.saving),
-        findings=tuple(result.finding(row) for row in rows),
-        cautions=tuple(result.warnings()),
-        notes=tuple(result.remarks()),
-        tables=(_groups_table(result, rows, capped),),
-        figures=(
-            sigma_intervals(
-                result.groups,
-                result.confidence,
-                strip=result.precision,
-                alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
-            ),
-        ),
-        further=(Section("What each group took", tables=(_costs_table(result, rows),)),),
-        explanations=(
-            Explanation("Why so few samples are enough", " ".join(trust)),
-            Explanation(SIGMA_TOPIC, SIGMA_MEANING),
-            *verdicts_explained(),
-            *bounds_explained([result.bound]),
-        ),
-        method=_METHOD,
-    )
-
-
 def _groups_table(result: PrecisionResult, rows: list[PreciseGroup], capped: str) -> Table:
     level, decimals = f"{level_text(result.confidence)} interval", decimals_of([row.robustness for row in rows])
     alone = (
         " The line “alone” is the interval of σ that this group would have if no other had been looked at; the "
         "precision that was asked for is that of this interval."
     )
-    cells = [
+    columns = [
+        (VERDICT, [Cell(row.verdict) for row in rows]),
         (
-            group_cell(row.group),
-            Cell(row.verdict),
-            share(row.sigma, signed=True, alone=row.sigma_alone if len(rows) > 2 else None),
-            p_cell(row.p_adjusted),
-            Cell("yes" if row.met else "no", reached(row, result)),
-            length(row.robustness, decimals),
-            count(row.size),
-            *([count(row.cheap_samples)] if result.cheap else []),
-            count(row.reference_samples),
-        )
-        for row in rows
-    ]
-    return Table(
-        columns=(
-            GROUP,
-            VERDICT,
             Column("σ", "relative to rest", interval=level),
-            Column("p", "adjusted"),
-            Column("as precise", "as asked", hidden=True, interval="reached"),
-            Column("mean distance", capped, hidden=True),
-            SAMPLES,
-            *([Column("cheap", "estimate", hidden=True)] if result.cheap else []),
-            Column("reference", "estimate", hidden=True),
+            [share(row.sigma, signed=True, alone=row.sigma_alone if len(rows) > 2 else None) for row in rows],
         ),
-        rows=tuple(cells),
-        marks=tuple(MARKS[row.verdict] for row in rows),
+        (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
+        (
+            Column("as precise", "as asked", hidden=True, interval="reached"),
+            [Cell("yes" if row.met else "no", reached(row, result)) for row in rows],
+        ),
+        (Column("mean distance", capped, hidden=True), [length(row.robustness, decimals) for row in rows]),
+        (SAMPLES, [count(row.size) for row in rows]),
+    ]
+    if result.cheap:
+        columns.append((Column("cheap", "estimate", hidden=True), [count(row.cheap_samples) for row in rows]))
+    columns.append((Column("reference", "estimate", hidden=True), [count(row.reference_samples) for row in rows]))
+    return table_of(
+        rows,
+        columns,
+        marks=(MARKS[row.verdict] for row in rows),
         caption=(
             f"Every group against the rest, least robust first. Below a value stands its {level}. Intervals of σ hold "
             "for all groups at once, as p does: they exclude 0 exactly where the verdict is “less robust” or “more "
@@ -434,37 +359,31 @@ def _costs_table(result: PrecisionResult, rows: list[PreciseGroup]) -> Table:
     def rounded(value: float, digits: int) -> Cell:
         return Cell(f"{value:,.{digits}f}" if math.isfinite(value) else "–")
 
-    cheap = bool(result.cheap)
-    return Table(
-        columns=(
-            GROUP,
-            SAMPLES,
-            *((Column("cheap", "estimate"), Column("correlation")) if cheap else ()),
-            Column("reference", "estimate"),
-            Column("reference alone", "would need"),
-        ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                count(row.size),
-                *((count(row.cheap_samples), rounded(row.correlation, 2)) if cheap else ()),
-                count(row.reference_samples),
-                rounded(row.plain_samples, 0),
-            )
-            for row in rows
-        ),
+    columns = [(SAMPLES, [count(row.size) for row in rows])]
+    if result.cheap:
+        columns += [
+            (Column("cheap", "estimate"), [count(row.cheap_samples) for row in rows]),
+            (Column("correlation"), [rounded(row.correlation, 2) for row in rows]),
+        ]
+    columns += [
+        (Column("reference", "estimate"), [count(row.reference_samples) for row in rows]),
+        (Column("reference alone", "would need"), [rounded(row.plain_samples, 0) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
         caption=(
-            f"{_CORRELATION if cheap else ''}The last column: on how many samples, drawn at random, the reference "
-            "alone would have been as precise; where that is more than the group has, it could not have been."
+            f"{_CORRELATION if result.cheap else ''}The last column: on how many samples, drawn at random, the "
+            "reference alone would have been as precise; where that is more than the group has, it could not have been."
         ),
         label=f"What each group of {plain(result.partition)} took",
     )
 
 
 def reached(row: PreciseGroup, result: PrecisionResult) -> str:
-    """Return half the width of the interval that was asked to be short, which is that of the group alone.
+    """Return half the width of the interval to which the requested precision applies, in percentage points.
 
-    In points of σ; where there is one group, of its mean, relative to it.
+    It is that of σ of the group alone; with one group that of its mean, relative to it.
     """
     estimate = row.sigma_alone if len(result.groups) > 1 else row.robustness
     half = (estimate.high - estimate.low) / 2

@@ -1,4 +1,4 @@
-"""Robust accuracy at a radius, group by group: who was wrong already, who was fooled, who withstood.
+"""Robust accuracy of every group at a radius: samples that were wrong already, that were fooled, and that withstood.
 
 An attack that finds nothing does not prove that there is nothing: robust accuracy is at most what is shown.
 """
@@ -11,18 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.analyses.section_parts import (
-    GROUP,
-    MARKS,
-    SAMPLES,
-    VERDICT,
-    VERDICTS_TOPIC,
-    count,
-    group_cell,
-    interval_range,
-    p_cell,
-    share,
-)
+from fairmargin.analyses.audit import effective_number, no_contrast, reason_without_verdict, share_of
+from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, p_cell, share, table_of
+from fairmargin.analyses.explanations import verdicts_explained
+from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
 from fairmargin.core.arrays import Bools, Floats, Ints, as_bools, same_length
 from fairmargin.core.bound import Bound
@@ -42,11 +34,8 @@ from fairmargin.inference.estimate import (
     Estimate,
     Verdict,
 )
-from fairmargin.inference.measures import error_split
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import (
-    binomial_interval,
-    effective_size,
     mean_share,
     share_contrasts,
     share_spread,
@@ -64,6 +53,7 @@ from fairmargin.presentation.formatting import (
     plain,
     points,
     quoted,
+    several,
     table_percent,
 )
 from fairmargin.presentation.section import Bars, Cell, Column, Explanation, Intervals, Section, Table
@@ -73,7 +63,7 @@ _NEAR_THE_END = 0.05  # of 0 or 1: a variance of shares has hardly any room ther
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Who was wrong already, who was fooled, and who withstood: size = wrong + fooled + withstood, exactly.
+    """Numbers of samples that were wrong already, that were fooled, and that withstood; they add up to the size.
 
     >>> counts = Counts(size=10, wrong=2, fooled=3)
     >>> counts.withstood, counts.natural_error, counts.boundary_error, counts.robust_error
@@ -125,41 +115,23 @@ class GroupUnderAttack(Counts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EveryoneUnderAttack(Counts):
-    """The partition as a whole. Variances and gaps are debiased, and their intervals can hold 0.
+    """The partition as a whole. Variances and gaps are debiased, and their intervals can hold 0."""
 
-    Parameters
-    ----------
-    natural_accuracy, robust_accuracy
-        Of all samples.
-    mean_accuracy
-        The unweighted mean of the groups' robust accuracies.
-    vcra, vca
-        The population variance over groups of robust accuracy, and of natural accuracy.
-    gap
-        Largest minus smallest robust accuracy of a group.
-    variation
-        The coefficient of variation √VCRA / mean. VCRA is forced to 0 as accuracy nears 0 or 1; this is not at 0.
-    worst_group, worst_accuracy
-        The group of least robust accuracy.
-    p_equal
-        That no group differs at all: the smallest corrected p.
-    """
-
-    natural_accuracy: Estimate
+    natural_accuracy: Estimate  # of all samples
     robust_accuracy: Estimate
-    mean_accuracy: Estimate
-    vcra: Estimate
-    vca: Estimate
-    gap: Estimate
-    variation: Estimate
-    worst_group: str
+    mean_accuracy: Estimate  # the unweighted mean of the groups' robust accuracies
+    vcra: Estimate  # the population variance over groups of robust accuracy
+    vca: Estimate  # the same of natural accuracy
+    gap: Estimate  # largest minus smallest robust accuracy of a group
+    variation: Estimate  # √VCRA / mean, which is not forced to 0 as accuracy nears 0, unlike VCRA
+    worst_group: str  # the group of least robust accuracy
     worst_accuracy: Estimate
-    p_equal: float
+    p_equal: float  # of the hypothesis that no group differs: the smallest corrected p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustAccuracy(GroupTable[GroupUnderAttack]):
-    """What an attack at a radius did to every group of a partition.
+    """Robust accuracy of every group of a partition under an attack at a radius.
 
     An attack that finds nothing does not prove that there is nothing: robust accuracy is at most what is shown, and
     its `bound` says so. `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip.
@@ -167,14 +139,14 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
     Parameters
     ----------
     radius, smallest_radius
-        Equal, unless samples have radii of their own: then the largest and the smallest.
+        The largest and the smallest radius; they differ if samples have radii of their own.
     bound
         On which side of the truth robust accuracy lies: UPPER for attacks, LOWER for certificates.
     control, clustered, method
-        As in an audit: what was held constant, whether samples were taken as clusters, how intervals were made.
+        As in an audit: the partition held constant, whether samples form clusters, how intervals were computed.
 
-    `plain_gap`, `plain_vcra` and `plain_vca` are of the observed accuracies, as papers print them; `overall` has the
-    same without what noise adds.
+    `plain_gap`, `plain_vcra` and `plain_vca` are those of the observed accuracies, as papers print them; `overall` has
+    the same numbers without the part that noise adds.
     """
 
     FORMAT: ClassVar[Format] = Format(2, "robust accuracy", "Run `fairmargin attack` again, or `fm.robust_accuracy`")
@@ -211,7 +183,7 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
 
     @property
     def title(self) -> str:
-        """What was done, to how many samples."""
+        """Partition, attack, radius and number of samples."""
         what = f"{self.partition}: {self.attack} at radius {self.radius_text} in {self.norm}"
         return f"{what}, {self.overall.size:,} samples"
 
@@ -221,11 +193,6 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
         if self.smallest_radius != self.radius:
             return f"{spelled_radius(self.smallest_radius)} to {spelled_radius(self.radius)}"
         return spelled_radius(self.radius)
-
-    def sentences(self) -> list[str]:
-        """Return what is left of everyone and of the worst group, a finding for each group, and the warnings."""
-        rows = sorted(self, key=lambda row: row.robust_accuracy.value)
-        return [self.headline, *self.summary(), *(self.finding(row) for row in rows), *self.warnings]
 
     @property
     def headline(self) -> str:
@@ -240,7 +207,7 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
         return f"The groups of {quoted(self.partition)} could not be compared."
 
     def summary(self) -> list[str]:
-        """Return what is to be said of the partition as a whole."""
+        """Return sentences about the partition as a whole."""
         whole, hedge = self.overall, at_most(self.bound)
         p = "" if math.isnan(whole.p_equal) else f" All groups equal: {p_value(whole.p_equal)}."
         # The interval of the worst group is another one than in its row.
@@ -260,7 +227,36 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
 
     def section(self) -> Section:
         """Return who was wrong already, who was fooled and who withstood, of every group and of all."""
-        return _section(self)
+        first = self.summary()[0]
+        rows = sorted(self, key=lambda row: row.robust_accuracy.value)
+        where = f"{self.attack} at radius {self.radius_text}"
+        size = f"{several(self.overall.size, 'sample')} in {several(len(rows), 'group')}"
+        return Section(
+            title=f"Under attack, by {plain(self.partition)}",
+            about=f"{where} · {self.norm} norm · {size}",
+            answer=self.headline,
+            sentences=tuple(self.summary()),
+            findings=tuple(self.finding(row) for row in rows),
+            cautions=self.warnings,
+            tables=(_groups_table(self, rows),),
+            figures=(
+                Bars(
+                    title="Wrong already, fooled, withstood.",
+                    x_label="share of the group’s samples",
+                    labels=tuple(row.group for row in rows),
+                    parts=("wrong already", "fooled", "withstood"),
+                    shares=tuple((row.natural_error, row.boundary_error, row.withstood / row.size) for row in rows),
+                    caption=f"What {where} did to every group, the one with least robust accuracy first.",
+                    alt=f"Shares of each group that were wrong already, fooled, and withstood. {first}",
+                ),
+                robust_accuracy_intervals(self),
+            ),
+            explanations=(
+                Explanation("Robust accuracy", _READING),
+                *verdicts_explained(_MEANINGS),
+            ),
+            method=self.method,
+        )
 
     @property
     def gap_text(self) -> str:
@@ -344,7 +340,7 @@ def accuracy_under_attack(
     settings
         Confidence, control, clusters and limits, as for an audit.
     attack, norm, radius
-        What was done: a name, the norm, and the radius (0.1, "4/255") or one a sample.
+        Name, norm and radius of the attack: one radius (0.1, "4/255") or one per sample.
     bound
         UPPER for attacks, which may have overlooked something; LOWER for certificates; EXACT where all is known.
 
@@ -363,14 +359,14 @@ def accuracy_under_attack(
     chosen = settings or AuditSettings()
     if math.isfinite(chosen.up_to):
         raise InputError("`up_to` caps distances, and robust accuracy at a radius has none: leave it out.")
-    error_split(correct, robust)  # says so if they contradict each other
     hits, withstood = as_bools(correct, "correct"), as_bools(robust, "robust")
+    _check_outcomes(hits, withstood)
     same_length(correct=hits, partition=partition)
     if chosen.control is not None:
         same_length(correct=hits, control=chosen.control)
     side, radii = Bound.parse(bound), as_radii(radius, len(hits))
     cluster = chosen.cluster_codes(len(hits))
-    sizes = np.array([_effective(mask, cluster) for _, mask in partition])
+    sizes = np.array([effective_number(mask, cluster) for _, mask in partition])
     contrasts = share_contrasts(withstood.astype(np.float64), partition, chosen, cluster)
     rows = _rows(hits, withstood, partition, sizes, contrasts, chosen, side)
     overall = _overall(hits, withstood, rows, sizes, chosen, side, cluster)
@@ -391,6 +387,18 @@ def accuracy_under_attack(
     )
 
 
+def _check_outcomes(hits: Bools, withstood: Bools) -> None:
+    """Raise an error if there is no sample, or if a misclassified sample is said to withstand the attack."""
+    if not same_length(correct=hits, robust=withstood):
+        raise InputError("`correct` is empty: there is no sample.")
+    bad = withstood & ~hits
+    if bad.any():
+        raise InputError(
+            f"{bad.sum():,} samples are said to withstand the attack but are misclassified without it (first at index "
+            f"{int(bad.argmax())}). `robust` must be True only where `correct` is."
+        )
+
+
 def _rows(
     hits: Bools,
     withstood: Bools,
@@ -405,20 +413,19 @@ def _rows(
     rows = []
     for i, (label, mask) in enumerate(partition):
         verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
-        robust, gap = _share(withstood[mask], sizes[i], settings, bound), _gap(i, label, contrasts, family.gap, bound)
         rows.append(
             GroupUnderAttack(
                 group=label,
                 size=int(mask.sum()),
                 wrong=int((~hits[mask]).sum()),
                 fooled=int((hits & ~withstood)[mask].sum()),
-                natural_accuracy=_share(hits[mask], sizes[i], settings, Bound.EXACT),
-                robust_accuracy=robust,
-                gap_to_rest=gap,
+                natural_accuracy=share_of(hits[mask], sizes[i], settings, Bound.EXACT),
+                robust_accuracy=share_of(withstood[mask], sizes[i], settings, bound),
+                gap_to_rest=_gap(i, label, contrasts, family.gap, bound - bound),
                 p=float(contrasts.p[i]),
                 p_adjusted=float(adjusted[i]),
                 verdict=verdict,
-                reason=_reason(verdict, i, gap, contrasts, settings),
+                reason=reason_without_verdict(verdict, i, contrasts, settings),
             )
         )
     return tuple(rows)
@@ -433,15 +440,15 @@ def _overall(
     bound: Bound,
     cluster: Ints | None,
 ) -> EveryoneUnderAttack:
-    everyone = _effective(np.ones(len(hits), dtype=np.bool_), cluster)
+    everyone = effective_number(np.ones(len(hits), dtype=np.bool_), cluster)
     natural = np.array([row.natural_accuracy.value for row in rows])
     robust = np.array([row.robust_accuracy.value for row in rows])
     return EveryoneUnderAttack(
         size=len(hits),
         wrong=int((~hits).sum()),
         fooled=int((hits & ~withstood).sum()),
-        natural_accuracy=_share(hits, everyone, settings, Bound.EXACT),
-        robust_accuracy=_share(withstood, everyone, settings, bound),
+        natural_accuracy=share_of(hits, everyone, settings, Bound.EXACT),
+        robust_accuracy=share_of(withstood, everyone, settings, bound),
         mean_accuracy=mean_share(robust, sizes, settings, bound),
         vcra=share_spread(robust, sizes, variance, settings, bound),
         vca=share_spread(natural, sizes, variance, settings, Bound.EXACT),
@@ -453,25 +460,11 @@ def _overall(
     )
 
 
-def _share(hits: Bools, size: float, settings: AuditSettings, bound: Bound) -> Estimate:
-    """Return a share with its exact binomial interval; samples of a cluster count as copies of each other."""
-    share = float(hits.mean())
-    return Estimate(share, *binomial_interval(share * size, size, settings.confidence), bound)
-
-
 def _gap(i: int, label: str, contrasts: Contrasts, limits: Limits, bound: Bound) -> Estimate:
-    value, low, high = (float(part[i]) for part in (contrasts.gap, limits.low, limits.high))
-    if contrasts.rest_units[i] == 0:
-        return Estimate.undefined(f"there is no sample outside group {label!r}", bound - bound)
-    if contrasts.dropped[i] == 1:
-        return Estimate.undefined(f"no stratum has two samples of group {label!r} and two others", bound - bound)
-    return Estimate(value, low, high, bound - bound)
-
-
-def _effective(mask: Bools, cluster: Ints | None) -> float:
-    if cluster is None:
-        return float(mask.sum())
-    return effective_size(np.unique(cluster[mask], return_counts=True)[1].astype(np.float64))
+    reason = no_contrast(i, label, contrasts)
+    if reason:
+        return Estimate.undefined(reason, bound)
+    return Estimate(float(contrasts.gap[i]), float(limits.low[i]), float(limits.high[i]), bound)
 
 
 def _method(settings: AuditSettings, contrasts: Contrasts, cluster: Ints | None) -> str:
@@ -482,18 +475,6 @@ def _method(settings: AuditSettings, contrasts: Contrasts, cluster: Ints | None)
         f"inverting a test that allows 0, with {settings.resamples:,} draws. p-values: {contrasts.way}, corrected by "
         "Holm's method over the groups."
     )
-
-
-def _reason(verdict: Verdict, i: int, gap: Estimate, contrasts: Contrasts, settings: AuditSettings) -> str:
-    """Say why a group has no verdict; empty where it has one."""
-    if verdict == TOO_FEW:
-        what = "clusters" if settings.cluster is not None else "samples"
-        few = int(min(contrasts.units[i], contrasts.rest_units[i]))
-        whose = "it has" if contrasts.units[i] <= contrasts.rest_units[i] else "its rest has"
-        return f"{whose} {few:,} {what}; {settings.smallest_group} are needed for a verdict"
-    if verdict == NOT_COMPARABLE:
-        return gap.reason or "too many samples lie in strata that lack one side"
-    return ""
 
 
 def _warnings(rows: tuple[GroupUnderAttack, ...], overall: EveryoneUnderAttack, bound: Bound) -> tuple[str, ...]:
@@ -537,69 +518,27 @@ _MEANINGS = {
 }
 
 
-def _section(result: RobustAccuracy) -> Section:
-    first = result.summary()[0]
-    rows = sorted(result, key=lambda row: row.robust_accuracy.value)
-    where = f"{result.attack} at radius {result.radius_text}"
-    size = f"{result.overall.size:,} samples in {len(rows):,} group{'' if len(rows) == 1 else 's'}"
-    return Section(
-        title=f"Under attack, by {plain(result.partition)}",
-        about=f"{where} · {result.norm} norm · {size}",
-        answer=result.headline,
-        sentences=tuple(result.summary()),
-        findings=tuple(result.finding(row) for row in rows),
-        cautions=result.warnings,
-        tables=(_groups_table(result, rows),),
-        figures=(
-            Bars(
-                title="Wrong already, fooled, withstood.",
-                x_label="share of the group’s samples",
-                labels=tuple(row.group for row in rows),
-                parts=("wrong already", "fooled", "withstood"),
-                shares=tuple((row.natural_error, row.boundary_error, row.withstood / row.size) for row in rows),
-                caption=f"What {where} did to every group, the one with least robust accuracy first.",
-                alt=f"Shares of each group that were wrong already, fooled, and withstood. {first}",
-            ),
-            robust_accuracy_intervals(result),
-        ),
-        explanations=(
-            Explanation("Robust accuracy", _READING),
-            *(Explanation(VERDICTS_TOPIC, text, verdict, MARKS[verdict]) for verdict, text in _MEANINGS.items()),
-        ),
-        method=result.method,
-    )
-
-
 def _groups_table(result: RobustAccuracy, rows: list[GroupUnderAttack]) -> Table:
     level, hedge = f"{level_text(result.confidence)} interval", at_most(result.bound).strip()
-    return Table(
-        columns=(
-            GROUP,
-            VERDICT,
-            Column("robust accuracy", hedge, interval=level),
+    errors = {"natural error": "natural_error", "+ boundary": "boundary_error", "= robust error": "robust_error"}
+    columns = [
+        (VERDICT, [Cell(row.verdict) for row in rows]),
+        (Column("robust accuracy", hedge, interval=level), [share(row.robust_accuracy, signed=False) for row in rows]),
+        (
             Column("gap to rest", "in points", hidden=True),
-            Column("p", "adjusted"),
-            Column("natural error", hidden=True),
-            Column("+ boundary", hidden=True),
-            Column("= robust error", hidden=True),
-            SAMPLES,
+            [share(row.gap_to_rest, signed=True, unit="") for row in rows],
         ),
-        rows=tuple(
-            (
-                group_cell(row.group),
-                Cell(row.verdict),
-                share(row.robust_accuracy, signed=False),
-                share(row.gap_to_rest, signed=True, unit=""),
-                p_cell(row.p_adjusted),
-                *(
-                    Cell(table_percent(error, signed=False))
-                    for error in (row.natural_error, row.boundary_error, row.robust_error)
-                ),
-                count(row.size),
-            )
-            for row in rows
+        (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),
+        *(
+            (Column(name, hidden=True), [Cell(table_percent(getattr(row, field), signed=False)) for row in rows])
+            for name, field in errors.items()
         ),
-        marks=tuple(MARKS[row.verdict] for row in rows),
+        (SAMPLES, [count(row.size) for row in rows]),
+    ]
+    return table_of(
+        rows,
+        columns,
+        marks=(MARKS[row.verdict] for row in rows),
         caption=(
             f"The group with least robust accuracy first. Below a value stands its {level}; that of the gap holds for "
             "all groups at once, as p does."

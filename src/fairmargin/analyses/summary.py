@@ -1,10 +1,12 @@
-"""Sentences that audits and audits to a precision share: whom noise or an attacker reaches first, and who differs."""
+"""Sentences that audits and audits to a precision share: the headline, a finding per group, and warnings."""
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
+from fairmargin.analyses.table import GroupTable
 from fairmargin.core.bound import Bound
+from fairmargin.core.norm import Norm
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
@@ -31,69 +33,53 @@ from fairmargin.presentation.formatting import (
 )
 
 
-class Row(Protocol):
-    """A group against its rest."""
+class ComparedGroup:
+    """Mixin without fields: a group that is compared with its rest."""
 
-    @property
-    def group(self) -> str:
-        """The name of the group."""
+    __slots__ = ()
 
-    @property
-    def sigma(self) -> Estimate:
-        """Its mean distance relative to that of its rest, minus 1."""
-
-    @property
-    def p_adjusted(self) -> float:
-        """The p-value, corrected for the number of groups."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on the group."""
+    group: str
+    sigma: Estimate
+    p_adjusted: float
+    verdict: Verdict
 
 
-class Result(Protocol):
-    """All groups of a partition against their rests."""
-
-    @property
-    def partition(self) -> str:
-        """The name of the partition."""
-
-    @property
-    def groups(self) -> Sequence[Row]:
-        """One row per group."""
-
-    @property
-    def bound(self) -> Bound:
-        """On which side of the truth the distances lie."""
-
-    @property
-    def confidence(self) -> float:
-        """The confidence of the intervals."""
-
-    @property
-    def up_to(self) -> float:
-        """The radius at which distances were capped; `inf` if they were not."""
+Row = TypeVar("Row", bound=ComparedGroup)
 
 
-_Row = TypeVar("_Row", bound=Row)
+class ComparedGroups(GroupTable[Row]):
+    """Mixin without fields: the groups of a partition, each compared with its rest by distances."""
+
+    __slots__ = ()
+
+    bound: Bound
+    norm: Norm
+    confidence: float
+    up_to: float
+
+
 _JUDGED = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE)
+_WARNINGS = {
+    Bound.EXACT: "",
+    Bound.UPPER: (
+        "The distances are upper bounds from an attack. A gap between two upper bounds orders nothing by itself: an "
+        "attack that is weaker on one group could pass for unfairness. Check with a stronger attack or a certificate."
+    ),
+    Bound.LOWER: (
+        "The distances are certified lower bounds. A gap between two lower bounds orders nothing by itself: a "
+        "certificate that is looser for one group could pass for unfairness. Check with an attack."
+    ),
+    Bound.NEITHER: "The distances are a proxy: they bound the true distance on neither side.",
+}
 
 
-def by_sigma(rows: Sequence[_Row]) -> list[_Row]:
+def by_sigma(rows: Sequence[Row]) -> list[Row]:
     """Sort groups, least robust first; those without a σ last."""
     return sorted(rows, key=lambda row: row.sigma.value if row.sigma.is_defined else math.inf)
 
 
-def finding(result: Result, row: Row, reason: str) -> str:
-    """Return a group's verdict as a sentence that names the kind of bound it rests on.
-
-    Parameters
-    ----------
-    result, row
-        A partition and one of its groups.
-    reason
-        Why there is no verdict, where there is none.
-    """
+def finding(result: ComparedGroups[Any], row: ComparedGroup, reason: str) -> str:
+    """Return a group's verdict, or the `reason` why it has none, as a sentence that names the kind of bound."""
     name = plain(row.group)
     if row.verdict not in _JUDGED:
         return f"{name}: {row.verdict} ({reason})."
@@ -110,7 +96,7 @@ def finding(result: Result, row: Row, reason: str) -> str:
 
 
 def comparison(sigma: float, bound: Bound = Bound.EXACT) -> str:
-    """Return σ in words.
+    """Return σ as a text for a sentence.
 
     >>> comparison(-0.31), comparison(0.12), comparison(-0.31, Bound.LOWER)
     ('31 % closer', '12 % farther', '31 % smaller')
@@ -122,7 +108,7 @@ def comparison(sigma: float, bound: Bound = Bound.EXACT) -> str:
 
 
 def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) -> str:
-    """Return the interval of a σ in words.
+    """Return the interval of a σ as a text for a sentence.
 
     >>> interval(Estimate(-0.31, -0.36, -0.25, Bound.NEITHER), 0.95)
     '95 % interval 25 % to 36 %'
@@ -139,8 +125,8 @@ def interval(estimate: Estimate, confidence: float, bound: Bound = Bound.EXACT) 
     return f"{level} interval {nearest} to {percent(far)}"
 
 
-def headline(result: Result, control: str = "") -> str:
-    """Return the finding of one partition in a sentence: whom noise or an attacker reaches first, if anyone.
+def headline(result: ComparedGroups[Any], control: str = "") -> str:
+    """Return the finding of one partition as a sentence: the group that noise or an attacker reaches first, if any.
 
     `control` is the name of the partition that was held constant.
     """
@@ -160,8 +146,8 @@ def headline(result: Result, control: str = "") -> str:
     return f"The groups of {quoted(result.partition)} could not be compared."
 
 
-def summary(result: Result, control: str = "") -> list[str]:
-    """Return the headline, then what else there is to say about the partition."""
+def summary(result: ComparedGroups[Any], control: str = "") -> list[str]:
+    """Return the headline, and other sentences about the partition as a whole."""
     rows = by_sigma(result.groups)
     of = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICTS}
     of[MORE_ROBUST].reverse()
@@ -185,7 +171,7 @@ def summary(result: Result, control: str = "") -> list[str]:
     return sentences
 
 
-def _first_reached(result: Result, row: Row, control: str) -> str:
+def _first_reached(result: ComparedGroups[Any], row: ComparedGroup, control: str) -> str:
     name = quoted(row.group)
     opening = {
         Bound.EXACT: f"Noise or an attacker reaches {name} first",
@@ -196,7 +182,7 @@ def _first_reached(result: Result, row: Row, control: str) -> str:
     return f"{opening}: {_distance_words(result, row, control)}."
 
 
-def _distance_words(result: Result, row: Row, control: str) -> str:
+def _distance_words(result: ComparedGroups[Any], row: ComparedGroup, control: str) -> str:
     sigma, bound = row.sigma, result.bound
     rest = f"everyone else’s at equal {quoted(control)}" if control else "everyone else’s"
     how = comparison(sigma.value, bound) if sigma.is_defined else _farther(bound)
@@ -218,14 +204,14 @@ def _farther(bound: Bound) -> str:
     return "larger" if bound is Bound.LOWER else "farther"
 
 
-def than_the_rest(row: Row, bound: Bound) -> str:
+def than_the_rest(row: ComparedGroup, bound: Bound) -> str:
     """Return how a group with a verdict compares with its rest."""
     if row.sigma.is_defined:
         return f"{comparison(row.sigma.value, bound)} than the rest"
     return f"{_farther(bound)} than the rest, {_ALL_ZERO[False]}"
 
 
-def _with_sigma(rows: Sequence[Row], bound: Bound) -> str:
+def _with_sigma(rows: Sequence[ComparedGroup], bound: Bound) -> str:
     return listed(
         [
             f"{quoted(row.group)} ({comparison(row.sigma.value, bound)})" if row.sigma.is_defined else quoted(row.group)
@@ -234,7 +220,7 @@ def _with_sigma(rows: Sequence[Row], bound: Bound) -> str:
     )
 
 
-def _undecided(rows: Sequence[Row], of_all: int) -> str:
+def _undecided(rows: Sequence[ComparedGroup], of_all: int) -> str:
     which = f"For {len(rows)} of {of_all} groups the difference could be chance"
     ends = [abs(end) for row in rows for end in (row.sigma.low, row.sigma.high)]
     if all(map(math.isnan, ends)):
@@ -244,7 +230,7 @@ def _undecided(rows: Sequence[Row], of_all: int) -> str:
 
 
 def cap_note(up_to: float, reason: str = "") -> str:
-    """Say what it means that distances were capped; empty if they were not."""
+    """Explain what it means that distances were capped; empty if they were not."""
     if math.isinf(up_to):
         return ""
     why = f" Why: {reason.rstrip('.')}." if reason else ""
@@ -252,3 +238,9 @@ def cap_note(up_to: float, reason: str = "") -> str:
         f"Distances are capped at {number(up_to)}: means are of min(distance, {number(up_to)}), and differences beyond "
         f"that radius are not seen.{why}"
     )
+
+
+def bound_warning(bound: Bound, rows: Sequence[ComparedGroup]) -> str:
+    """Return what a reader must know of the kind of bound before quoting a verdict; empty if nothing."""
+    found = any(row.verdict in (LESS_ROBUST, MORE_ROBUST) for row in rows)
+    return _WARNINGS[bound] if found or bound is Bound.NEITHER else ""

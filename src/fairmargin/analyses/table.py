@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVa
 from fairmargin.core import codec
 from fairmargin.errors import InputError
 from fairmargin.inference.estimate import Estimate
+from fairmargin.presentation.html import section_html
 from fairmargin.presentation.section import Section
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ Row = TypeVar("Row", bound=GroupRow)
 
 
 class GroupTable(ABC, Generic[Row]):
-    """Behaviour of a frozen dataclass with a `partition` and a tuple of `groups`. It has no fields of its own.
+    """Mixin without fields for results: frozen dataclasses with `FORMAT`, `partition` and a tuple of `groups`.
 
-    A result declares `groups` again with the type of its rows, from which it is read back.
+    A result declares the type of its rows again in `groups`: the JSON codec reads it from there. In a notebook a result
+    shows the sentences and tables of its section.
     """
 
     __slots__ = ()
@@ -42,10 +44,6 @@ class GroupTable(ABC, Generic[Row]):
         """What the result is about, in half a sentence."""
 
     @abstractmethod
-    def sentences(self) -> list[str]:
-        """Return everything that a reader should know, as sentences that are computed from the numbers."""
-
-    @abstractmethod
     def section(self) -> Section:
         """Return what console and report show: sentences, tables and the data of figures."""
 
@@ -56,6 +54,12 @@ class GroupTable(ABC, Generic[Row]):
     @abstractmethod
     def records(self) -> list[dict[str, Any]]:
         """Return the rows of `to_frame`, every number in a column of its own."""
+
+    def sentences(self) -> list[str]:
+        """Return everything that a reader should know: the sentences of the section, each once."""
+        shown = self.section()
+        sentences = (shown.answer, *shown.sentences, *shown.findings, *shown.notes, *shown.cautions)
+        return list(dict.fromkeys(filter(None, sentences)))
 
     def contradiction(self) -> str:
         """Return why this cannot be what was written; empty if it can."""
@@ -97,7 +101,7 @@ class GroupTable(ABC, Generic[Row]):
         return "\n".join([self.title, *(f"  {sentence}" for sentence in self.sentences())])
 
     def _repr_html_(self) -> str:
-        return self.to_frame().to_html(index=False)
+        return section_html(self.section())
 
 
 def columns_of(row: Any, names: tuple[str, ...]) -> Mapping[str, Any]:

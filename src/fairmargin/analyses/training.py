@@ -1,4 +1,4 @@
-"""The course of a training: what each epoch came to, and which of them was the best."""
+"""Course of a training: loss and accuracy of every epoch, and the best epoch."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class EpochRow:
 
 @dataclass(frozen=True, slots=True)
 class TrainingCourse(GroupTable[EpochRow]):
-    """What every epoch of a training came to.
+    """Loss and accuracy of every epoch of a training.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class TrainingCourse(GroupTable[EpochRow]):
     best
         The epoch with the best worst group on validation data; empty without such data.
     watched
-        The attack on validation data, in words; empty for none.
+        Name of the attack on validation data; empty if there was none.
     stopped
         Why the training ended before its last epoch; empty if it did not.
     classes
@@ -63,7 +63,7 @@ class TrainingCourse(GroupTable[EpochRow]):
 
     @property
     def title(self) -> str:
-        """What the accuracies are of."""
+        """The data of the accuracies."""
         return f"Accuracy, on validation data attacked by {self.watched}" if self.watched else "Accuracy"
 
     def contradiction(self) -> str:
@@ -71,20 +71,16 @@ class TrainingCourse(GroupTable[EpochRow]):
         known = [row.group for row in self.groups]
         return f"there is no epoch {self.best!r}" if self.best and self.best not in known else ""
 
-    def sentences(self) -> list[str]:
-        """Return what each epoch came to, and why the training stopped."""
-        return [*(self.finding(row) for row in self), *filter(None, [self.stopped])]
-
     def finding(self, row: EpochRow) -> str:
-        """Return what an epoch came to."""
-        said = f"Epoch {plain(row.group)}: loss {row.loss:.4f}, accuracy {percent(row.accuracy)}, of the worst group "
-        said += f"({quoted(row.worst_group)}) {percent(row.worst_accuracy)}"
-        for words, share, worst in (
+        """Return loss and accuracy of an epoch as a sentence."""
+        text = f"Epoch {plain(row.group)}: loss {row.loss:.4f}, accuracy {percent(row.accuracy)}, of the worst group "
+        text += f"({quoted(row.worst_group)}) {percent(row.worst_accuracy)}"
+        for where, share, worst in (
             ("on validation data", row.natural, row.worst_natural),
             ("there under attack", row.robust, row.worst_robust),
         ):
-            said += "" if math.isnan(share) else f"; {words} {percent(share)}, worst group {percent(worst)}"
-        return said + "."
+            text += "" if math.isnan(share) else f"; {where} {percent(share)}, worst group {percent(worst)}"
+        return text + "."
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row per epoch; `last` and `best` say which of them these were."""

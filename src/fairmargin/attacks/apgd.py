@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,9 +17,7 @@ from fairmargin.attacks.losses import (
     margin,
     margin_towards,
 )
-from fairmargin.attacks.protocol import accepted_norm
-from fairmargin.attacks.survivors import Survivors, run_attack
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.attacks.survivors import BallAttack, Survivors
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count
 from fairmargin.errors import InputError
@@ -42,7 +38,7 @@ _FIRST_CHECK, _SHORTER, _SHORTEST = 22, 3, 6
 
 
 @dataclass(frozen=True)
-class APGD:
+class APGD(BallAttack):
     """Projected gradient ascent with momentum, whose step size adapts to each sample.
 
     z = project(x + η steepest(∇ℓ(x))), x ← project(x + ¾(z − x) + ¼(x − x_before)), beginning with η = 2ε. After .22,
@@ -77,6 +73,7 @@ class APGD:
     F. Croce, M. Hein, "Reliable evaluation of adversarial robustness with an ensemble of diverse parameter-free
     attacks", ICML 2020.
 
+    >>> import numpy as np
     >>> x, y, keys = np.array([[0.0, 0.0]]), np.array([0]), np.array([7], dtype=np.uint64)
     >>> found = APGD(norm="l2")(([3.0, 4.0], -5.0), x, y, radius=1.01, keys=keys)
     >>> bool(np.linalg.norm(found) <= 1.01), bool(found @ [3.0, 4.0] > 5.0)
@@ -89,12 +86,8 @@ class APGD:
     loss: str = "cross_entropy"
     targets: int = 0
 
-    needs: ClassVar[str] = "gradient"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        super().__post_init__()
         check_count(self, steps=self.steps, restarts=self.restarts)
         if self.loss not in _LOSSES:
             raise InputError(f"must be one of {', '.join(_LOSSES)}", field="loss", given=self.loss, of="APGD")
@@ -108,9 +101,10 @@ class APGD:
                     of="APGD",
                 )
 
-    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """Return the best input found for each sample. The sample's key determines its random starts."""
-        return run_attack(self, model, x, y, radius, keys, loss=_LOSSES[self.loss], search=self.search)
+    @property
+    def objective(self) -> Loss:
+        """Loss that orders inputs that are not misclassified."""
+        return _LOSSES[self.loss]
 
     def search(self, survivors: Survivors) -> None:
         """Run all targets, and all restarts of each, on the remaining samples."""
@@ -143,9 +137,7 @@ def _ascend(survivors: Survivors, stream: int, target: int, loss: Towards, steps
     for turns in _rounds(steps):
         rows = (samples.x[which], samples.y[which], survivors.radius[which], rival)
         state = AscentState(*by_tiles(network, continue_tile(turns), *rows, *state))
-        found = torch.nonzero(torch.isfinite(state.adversarial_margin))[:, 0]
-        keep = torch.ones(len(which), dtype=torch.bool, device=which.device)
-        keep[found] = ~survivors.offer(which[found], state.adversarial[found])
+        keep = survivors.offer_some(which, torch.isfinite(state.adversarial_margin), state.adversarial)
         which, rival, state = which[keep], rival[keep], AscentState(*(part[keep] for part in state))
         if not len(which):
             return

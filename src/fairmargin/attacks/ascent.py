@@ -1,7 +1,6 @@
 """Projected gradient ascent on a loss inside a ball, as a function of tensors and as the search of an attack."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -9,7 +8,6 @@ from torch import Tensor
 from fairmargin.attacks.losses import Loss
 from fairmargin.attacks.survivors import Survivors
 from fairmargin.errors import ModelError
-from fairmargin.models.network import Network
 from fairmargin.perturbation.balls import Ball
 from fairmargin.perturbation.margins import gradient_of, lead
 from fairmargin.perturbation.tiles import by_tiles
@@ -89,9 +87,7 @@ def search_by_ascent(survivors: Survivors, begin: Tensor, *, step: float, steps:
         x, adversarial, margin, best, best_loss = _ascend_round(
             survivors, which, x, best, best_loss, step, count, loss or survivors.loss
         )
-        found = torch.nonzero(torch.isfinite(margin))[:, 0]
-        keep = torch.ones(len(which), dtype=torch.bool, device=which.device)
-        keep[found] = ~survivors.offer(which[found], adversarial[found])
+        keep = survivors.offer_some(which, torch.isfinite(margin), adversarial)
         which, x, best, best_loss = which[keep], x[keep], best[keep], best_loss[keep]
         done += count
     keep = ~survivors.offer(which, x)
@@ -112,66 +108,34 @@ def random_starts(survivors: Survivors, stream: int) -> Tensor:
     return begin
 
 
-@dataclass(slots=True, eq=False)
-class _Path:
-    """Best inputs on the paths of a tile, according to the scores from which gradients are computed.
-
-    Parameters
-    ----------
-    network, loss, y
-        Model, loss to maximise, and positions of the classes.
-    adversarial, margin
-        The misclassified input with the smallest margin, and that margin; `inf` if no input was misclassified.
-    best, best_loss
-        The input with the largest loss, and its loss.
-    """
-
-    network: Network
-    loss: Loss
-    y: Tensor
-    adversarial: Tensor
-    margin: Tensor
-    best: Tensor
-    best_loss: Tensor
-
-    def evaluate(self, x: Tensor) -> Tensor:
-        """Return the loss at x, and update the best inputs."""
-        scores = self.network.scores(x)
-        values = self.loss(scores, self.y)
-        self._update(x.detach(), scores.detach(), values.detach())
-        return values
-
-    def _update(self, x: Tensor, scores: Tensor, values: Tensor) -> None:
-        sound = torch.isfinite(scores).all(dim=1)
-        margin = lead(scores, self.y)
-        lower = sound & (scores.argmax(dim=1) != self.y) & (margin < self.margin)
-        higher = sound & (values > self.best_loss)
-        self.adversarial = torch.where(lower[:, None], x, self.adversarial)
-        self.margin = torch.where(lower, margin, self.margin)
-        self.best = torch.where(higher[:, None], x, self.best)
-        self.best_loss = torch.where(higher, values, self.best_loss)
-
-
 def _ascend_round(
-    survivors: Survivors,
-    which: Tensor,
-    x: Tensor,
-    best: Tensor,
-    best_loss: Tensor,
-    step: float,
-    steps: int,
-    loss: Loss,
+    survivors: Survivors, which: Tensor, x: Tensor, best: Tensor, best_loss: Tensor, step: float, steps: int, loss: Loss
 ) -> tuple[Tensor, ...]:
-    """Take some steps; return the last point, the best misclassified input, its margin, and the best input so far."""
+    """Take some steps of the samples `which`.
+
+    Returns the last point; the misclassified input with the smallest margin, and that margin, `inf` if there is none;
+    the input with the largest loss, and that loss.
+    """
+    network, samples = survivors.network, survivors.samples
 
     def ascend_tile(
         x: Tensor, center: Tensor, y: Tensor, radius: Tensor, best: Tensor, best_loss: Tensor
     ) -> tuple[Tensor, ...]:
-        path = _Path(survivors.network, loss, y, center, torch.full_like(best_loss, torch.inf), best, best_loss)
-        x = ascend(path.evaluate, x, ball=survivors.ball(center, radius), step=step * radius, steps=steps)
-        return x, path.adversarial, path.margin, path.best, path.best_loss
+        adversarial, margin = center, torch.full_like(best_loss, torch.inf)
 
-    samples = survivors.samples
-    return by_tiles(
-        survivors.network, ascend_tile, x, samples.x[which], samples.y[which], survivors.radius[which], best, best_loss
-    )
+        def evaluate(at: Tensor) -> Tensor:
+            nonlocal adversarial, margin, best, best_loss
+            scores = network.scores(at)
+            values = loss(scores, y)
+            here, seen, height = at.detach(), scores.detach(), values.detach()
+            sound, ahead = torch.isfinite(seen).all(dim=1), lead(seen, y)
+            lower, higher = sound & (seen.argmax(dim=1) != y) & (ahead < margin), sound & (height > best_loss)
+            adversarial, margin = torch.where(lower[:, None], here, adversarial), torch.where(lower, ahead, margin)
+            best, best_loss = torch.where(higher[:, None], here, best), torch.where(higher, height, best_loss)
+            return values
+
+        x = ascend(evaluate, x, ball=survivors.ball(center, radius), step=step * radius, steps=steps)
+        return x, adversarial, margin, best, best_loss
+
+    rows = samples.x[which], samples.y[which], survivors.radius[which]
+    return by_tiles(network, ascend_tile, x, *rows, best, best_loss)

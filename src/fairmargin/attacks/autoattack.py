@@ -2,25 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from fairmargin.attacks.apgd import APGD
-from fairmargin.attacks.losses import margin
-from fairmargin.attacks.protocol import accepted_norm
+from fairmargin.attacks.losses import Loss, margin
 from fairmargin.attacks.square import Square
-from fairmargin.attacks.survivors import Survivors, run_attack
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.attacks.survivors import BallAttack, Survivors
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import Started, check_count
 from fairmargin.distances.plumb.estimator import Plumb
 
 
 @dataclass(frozen=True)
-class AutoAttack:
+class AutoAttack(BallAttack):
     """APGD on the cross-entropy, targeted APGD, a minimum-norm search, and Square, one after the other.
 
     These attacks fail for different reasons, and the last one needs no gradient. A sample is misclassified if and only
@@ -51,6 +46,7 @@ class AutoAttack:
     F. Croce, M. Hein, "Reliable evaluation of adversarial robustness with an ensemble of diverse parameter-free
     attacks", ICML 2020.
 
+    >>> import numpy as np
     >>> x, y, keys = np.array([[0.0, 0.0]]), np.array([0]), np.array([7], dtype=np.uint64)
     >>> found = AutoAttack(norm="l2")(([3.0, 4.0], -5.0), x, y, radius=1.001, keys=keys)
     >>> bool(np.linalg.norm(found) <= 1.001), bool(found @ [3.0, 4.0] > 5.0)
@@ -63,17 +59,14 @@ class AutoAttack:
     targets: int = 9
     queries: int = 5000
 
-    needs: ClassVar[str] = "gradient"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        super().__post_init__()
         check_count(self, steps=self.steps, restarts=self.restarts, targets=self.targets, queries=self.queries)
 
-    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """Return the best input found for each sample. The sample's key determines random starts and squares."""
-        return run_attack(self, model, x, y, radius, keys, loss=margin, search=self.search)
+    @property
+    def objective(self) -> Loss:
+        """Loss that orders inputs that are not misclassified."""
+        return margin
 
     def search(self, survivors: Survivors) -> None:
         """Run the four attacks, each on the samples that remain."""

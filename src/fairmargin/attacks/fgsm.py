@@ -1,21 +1,15 @@
 """FGSM: a single gradient step of the length of the radius."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
-import numpy.typing as npt
 
 from fairmargin.attacks.ascent import random_starts, search_by_ascent
-from fairmargin.attacks.losses import log_odds
-from fairmargin.attacks.protocol import accepted_norm
-from fairmargin.attacks.survivors import Survivors, run_attack
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.attacks.losses import Loss, log_odds
+from fairmargin.attacks.survivors import BallAttack, Survivors
 from fairmargin.core.norm import Norm
 
 
 @dataclass(frozen=True)
-class FGSM:
+class FGSM(BallAttack):
     """Single step x + ε sign(∇ℓ(x)) that increases the cross-entropy ℓ, inside the domain.
 
     In L2 the step is ε ∇ℓ/‖∇ℓ‖. The gradient is that of the log-odds, which has the same direction and does not
@@ -37,6 +31,7 @@ class FGSM:
     I. J. Goodfellow, J. Shlens, C. Szegedy, "Explaining and harnessing adversarial examples", ICLR 2015. Random start:
     X. Ma, Z. Wang, W. Liu, "On the tradeoff between robustness and fairness", NeurIPS 2022.
 
+    >>> import numpy as np
     >>> x, y, keys = np.array([[0.0, 0.0]]), np.array([0]), np.array([7], dtype=np.uint64)
     >>> FGSM()(([3.0, 4.0], -5.0), x, y, radius=1.0, keys=keys).tolist()
     [[1.0, 1.0]]
@@ -45,16 +40,10 @@ class FGSM:
     norm: Norm = Norm.LINF
     random_start: bool = False
 
-    needs: ClassVar[str] = "gradient"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
-
-    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """Return the best input found for each sample. The sample's key determines its random start."""
-        return run_attack(self, model, x, y, radius, keys, loss=log_odds, search=self.search)
+    @property
+    def objective(self) -> Loss:
+        """Loss that orders inputs that are not misclassified."""
+        return log_odds
 
     def search(self, survivors: Survivors) -> None:
         """Take one step for each remaining sample."""

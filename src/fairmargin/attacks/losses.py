@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from fairmargin.distances.gradient_search import positive
 from fairmargin.distances.searches.ddn import rivals_ahead
 from fairmargin.errors import InputError
 from fairmargin.perturbation.margins import lead
@@ -99,7 +100,7 @@ def difference_ratio(scores: Tensor, y: Tensor) -> Tensor:
     if scores.shape[1] < _FEWEST:
         return margin(scores, y)
     top = scores.topk(3, dim=1).values
-    return margin(scores, y) / _safe(top[:, 0] - top[:, 2])
+    return margin(scores, y) / positive(top[:, 0] - top[:, 2])
 
 
 def difference_ratio_towards(scores: Tensor, y: Tensor, rival: Tensor) -> Tensor:
@@ -114,7 +115,7 @@ def difference_ratio_towards(scores: Tensor, y: Tensor, rival: Tensor) -> Tensor
     if scores.shape[1] < _FEWEST_TOWARDS:
         return ahead
     top = scores.topk(4, dim=1).values
-    return ahead / _safe(top[:, 0] - (top[:, 2] + top[:, 3]) / 2)
+    return ahead / positive(top[:, 0] - (top[:, 2] + top[:, 3]) / 2)
 
 
 def margin_towards(scores: Tensor, y: Tensor, rival: Tensor) -> Tensor:
@@ -126,12 +127,7 @@ def margin_towards(scores: Tensor, y: Tensor, rival: Tensor) -> Tensor:
     return (scores.gather(1, rival[:, None]) - scores.gather(1, y[:, None]))[:, 0]
 
 
-def _safe(width: Tensor) -> Tensor:
-    # The width is 0 if the largest scores are equal.
-    return torch.where(width > 0, width, 1.0)
-
-
-# Losses that attacks can be asked to maximise. "cross_entropy" uses the log-odds, which give the same steps.
+# Losses that attacks can maximise. "cross_entropy" uses the log-odds, which give the same steps.
 LOSSES: Mapping[str, Loss] = {"cross_entropy": log_odds, "margin": margin, "clipped_margin": clipped_margin}
 
 

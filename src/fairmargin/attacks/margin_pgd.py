@@ -2,23 +2,18 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
-
-import numpy as np
-import numpy.typing as npt
 
 from fairmargin.attacks.ascent import search_by_ascent
 from fairmargin.attacks.losses import Loss, clipped_margin
 from fairmargin.attacks.pgd import check_restarts, initial_points
-from fairmargin.attacks.protocol import accepted_norm, check_share_of_radius
-from fairmargin.attacks.survivors import Survivors, run_attack
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.attacks.protocol import check_share_of_radius
+from fairmargin.attacks.survivors import BallAttack, Survivors
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count, check_size
 
 
 @dataclass(frozen=True)
-class MarginPGD:
+class MarginPGD(BallAttack):
     """PGD that maximises −max(f_y − max over k ≠ y of f_k + confidence, 0), often called "C&W" at a fixed radius.
 
     Unlike the attack of Carlini and Wagner, it does not search for the nearest misclassified input. The estimator
@@ -49,6 +44,7 @@ class MarginPGD:
     attack at a fixed radius with these settings X. Ma, Z. Wang, W. Liu, "On the tradeoff between robustness and
     fairness", NeurIPS 2022.
 
+    >>> import numpy as np
     >>> x, y, keys = np.array([[0.0, 0.0]]), np.array([0]), np.array([7], dtype=np.uint64)
     >>> found = MarginPGD()(([3.0, 4.0], -5.0), x, y, radius=0.75, keys=keys)
     >>> bool(np.abs(found).max() <= 0.75), bool(found @ [3.0, 4.0] > 5.0)
@@ -62,21 +58,17 @@ class MarginPGD:
     random_start: bool = True
     confidence: float = 50.0
 
-    needs: ClassVar[str] = "gradient"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        super().__post_init__()
         check_count(self, steps=self.steps, restarts=self.restarts)
         check_share_of_radius(self, step=self.step)
         check_size(self, confidence=self.confidence)
         check_restarts(self, self.restarts, self.random_start)
 
-    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """Return the best input found for each sample. The sample's key determines its random starts."""
-        loss: Loss = partial(clipped_margin, confidence=self.confidence)
-        return run_attack(self, model, x, y, radius, keys, loss=loss, search=self.search)
+    @property
+    def objective(self) -> Loss:
+        """Loss that orders inputs that are not misclassified."""
+        return partial(clipped_margin, confidence=self.confidence)
 
     def search(self, survivors: Survivors) -> None:
         """Run all restarts on the remaining samples."""

@@ -67,6 +67,7 @@ def check_radius(domain: Domain, norm: Norm, radius: float, features: int) -> No
 
 
 def _as_samples(attack: Attack, returned: Any, begin: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the result of an attack as an array, or refuse what has another shape or type."""
     expected = f"`{type(attack).__name__}` must return samples of shape {begin.shape}"
     if not hasattr(returned, "shape"):
         raise InputError(f"{expected} as one array; it returned a {type(returned).__name__}.")
@@ -102,6 +103,7 @@ def _checked(
 
 
 def _refuse(attack: Attack, bad: Any, indices: Ints, what: str) -> None:
+    """Raise an error that names the first sample marked by `bad`, if there is one."""
     if bad.any():
         raise InputError(
             f"`{type(attack).__name__}` {what.format(indices[bad.argmax()])} ({bad.sum():,} of {len(bad):,} attacked "

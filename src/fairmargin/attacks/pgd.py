@@ -2,24 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
 from fairmargin.attacks.ascent import random_starts, search_by_ascent
-from fairmargin.attacks.losses import loss_named
-from fairmargin.attacks.protocol import accepted_norm, check_share_of_radius
-from fairmargin.attacks.survivors import Survivors, run_attack
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.attacks.losses import Loss, loss_named
+from fairmargin.attacks.protocol import check_share_of_radius
+from fairmargin.attacks.survivors import BallAttack, Survivors
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count
 from fairmargin.errors import InputError
 
 
 @dataclass(frozen=True)
-class PGD:
+class PGD(BallAttack):
     """Steps x ← project(x + step·ε·steepest(∇ℓ(x))) that increase a loss ℓ, from one or more starts.
 
     The direction of a step is sign(∇ℓ) in L∞ and ∇ℓ/‖∇ℓ‖ in L2. All misclassified inputs on a path count, not only the
@@ -50,6 +46,7 @@ class PGD:
     A. Madry, A. Makelov, L. Schmidt, D. Tsipras, A. Vladu, "Towards deep learning models resistant to adversarial
     attacks", ICLR 2018.
 
+    >>> import numpy as np
     >>> x, y, keys = np.array([[0.0, 0.0]]), np.array([0]), np.array([7], dtype=np.uint64)
     >>> found = PGD(norm="l2")(([3.0, 4.0], -5.0), x, y, radius=1.01, keys=keys)
     >>> bool(np.linalg.norm(found) <= 1.01), bool(found @ [3.0, 4.0] > 5.0)
@@ -63,20 +60,17 @@ class PGD:
     random_start: bool = True
     loss: str = "cross_entropy"
 
-    needs: ClassVar[str] = "gradient"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        super().__post_init__()
         check_count(self, steps=self.steps, restarts=self.restarts)
         check_share_of_radius(self, step=self.step)
         check_restarts(self, self.restarts, self.random_start)
         loss_named(self, self.loss)
 
-    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """Return the best input found for each sample. The sample's key determines its random starts."""
-        return run_attack(self, model, x, y, radius, keys, loss=loss_named(self, self.loss), search=self.search)
+    @property
+    def objective(self) -> Loss:
+        """Loss that orders inputs that are not misclassified."""
+        return loss_named(self, self.loss)
 
     def search(self, survivors: Survivors) -> None:
         """Run all restarts on the remaining samples."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.core.arrays import Ints, Keys, is_number
 from fairmargin.core.norm import Norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.protocol import Classifier
@@ -102,7 +102,7 @@ def _takes_radius(attack: Attack) -> bool:
 def check_share_of_radius(attack: object, **given: float) -> None:
     """Raise an error for step lengths that are not positive fractions of the radius."""
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        if not is_number(value) or not 0 < value < math.inf:
             raise InputError(
                 "must be a positive fraction of the radius, such as 0.25",
                 field=name,

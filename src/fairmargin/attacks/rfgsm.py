@@ -1,17 +1,12 @@
 """R+FGSM: a random step followed by gradient steps, in the two variants known by this name."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
 from fairmargin.attacks.ascent import search_by_ascent
-from fairmargin.attacks.losses import log_odds
-from fairmargin.attacks.protocol import accepted_norm
-from fairmargin.attacks.survivors import Survivors, run_attack
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.attacks.losses import Loss, log_odds
+from fairmargin.attacks.survivors import BallAttack, Survivors
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import check_count, check_share
 from fairmargin.errors import InputError
@@ -21,7 +16,7 @@ _STARTS = {"tramer": 0.5, "projected": 0.25}
 
 
 @dataclass(frozen=True)
-class RFGSM:
+class RFGSM(BallAttack):
     """Random step x′ = x + α sign(N(0, I)), followed by steps that increase the cross-entropy ℓ.
 
     The published variant ("tramer") takes one step of the remaining radius, x′ + (ε − α) sign(∇ℓ(x′)). The variant of
@@ -48,6 +43,7 @@ class RFGSM:
     and defenses", ICLR 2018. Projected: H. Kim, "Torchattacks: a PyTorch repository for adversarial attacks",
     arXiv:2010.01950.
 
+    >>> import numpy as np
     >>> x, y, keys = np.array([[0.0, 0.0]]), np.array([0]), np.array([7], dtype=np.uint64)
     >>> found = RFGSM(variant="projected")(([3.0, 4.0], -5.0), x, y, radius=0.75, keys=keys)
     >>> bool(np.abs(found).max() <= 0.75), bool(found @ [3.0, 4.0] > 5.0)
@@ -59,21 +55,18 @@ class RFGSM:
     start: float | None = None
     steps: int = 10
 
-    needs: ClassVar[str] = "gradient"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        super().__post_init__()
         if self.variant not in _STARTS:
             raise InputError(f"must be one of {', '.join(_STARTS)}", field="variant", given=self.variant, of="RFGSM")
         check_count(self, steps=self.steps)
         if self.start is not None:
             check_share(self, start=self.start)
 
-    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """Return the best input found for each sample. The sample's key determines its random step."""
-        return run_attack(self, model, x, y, radius, keys, loss=log_odds, search=self.search)
+    @property
+    def objective(self) -> Loss:
+        """Loss that orders inputs that are not misclassified."""
+        return log_odds
 
     def search(self, survivors: Survivors) -> None:
         """Take the random step and the gradient steps for the remaining samples."""

@@ -4,19 +4,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from fairmargin.attacks.losses import margin
-from fairmargin.attacks.protocol import accepted_norm
-from fairmargin.attacks.survivors import Survivors, run_attack
-from fairmargin.core.arrays import Ints, Keys
+from fairmargin.attacks.losses import Loss, margin
+from fairmargin.attacks.survivors import BallAttack, Survivors
+from fairmargin.core.arrays import is_number
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import check_count
+from fairmargin.distances.gradient_search import check_count, positive
 from fairmargin.errors import InputError
 from fairmargin.perturbation.balls import Ball
 from fairmargin.perturbation.lengths import in_units, norm_of
@@ -47,32 +44,132 @@ class Moves(NamedTuple):
     emptied: Tensor
 
 
-class Windows(Protocol):
-    """Protocol of the ways to change samples of one shape. Random numbers are arguments, so that keys can seed them."""
+@dataclass(frozen=True, slots=True)
+class Squares:
+    """Squares of an image, at the same position in all channels, with a separate sign for each channel."""
 
-    @property
-    def channels(self) -> int:
-        """Number of parts of a sample that get separate signs."""
+    channels: int
+    height: int
+    width: int
 
     @property
     def numbers(self) -> int:
-        """Number of uniform random numbers that a query needs."""
+        """Number of random numbers of a query: two positions, the orientation of the pattern, and the signs."""
+        return 5 + self.channels
 
     def first_signs(self, draws: Tensor) -> Tensor:
-        """Return the initial signs of the features in L∞, from one random number of either sign per feature."""
+        """Return the initial signs in L∞: vertical stripes of one pixel width."""
+        columns = self._image(draws)[:, :, :1].sign()
+        return columns.expand(-1, -1, self.height, -1).flatten(1)
 
     def first_direction(self, draws: Tensor) -> Tensor:
-        """Return the initial direction in L2, from one random number of either sign per feature."""
+        """Return the initial direction in L2: a grid of adjacent patterns."""
+        side = max(1, min(self.height, self.width) // _GRID)
+        rows, columns = (torch.arange(size, device=draws.device) for size in (self.height, self.width))
+        signs = self._image(draws).sign()[:, :, rows // side][..., columns // side]
+        grid = _pattern(side).to(draws)[rows % side][:, columns % side]
+        return (signs * grid).flatten(1)
 
     def signs(self, numbers: Tensor, share: float) -> Moves:
-        """Return a query in L∞ that changes about this fraction of the features."""
+        """Return a query in L∞ that changes a square at a random position, about this fraction of the features."""
+        side = min(max(1, round(math.sqrt(share * self.height * self.width))), self.height, self.width)
+        taken = self._square(numbers[:, 0], numbers[:, 1], side)[0]
+        return Moves(taken, self._channel_signs(numbers).expand(-1, -1, self.height * self.width), taken)
 
     def directions(self, numbers: Tensor, share: float) -> Moves:
-        """Return a query in L2 that changes about this fraction of the features."""
+        """Return a query in L2 that adds a pattern to one square and takes its length from another."""
+        side = max(_NARROWEST, round(math.sqrt(share * self.height * self.width)))
+        side = min(side + 1 - side % 2, self.height, self.width)
+        taken, row, column = self._square(numbers[:, 0], numbers[:, 1], side)
+        emptied = self._square(numbers[:, 2], numbers[:, 3], side)[0]
+        flat = _pattern(side).to(numbers)
+        upright = flat.T[row[:, :, None], column[:, None, :]]
+        pattern = torch.where((numbers[:, 4] > 0.5)[:, None, None], flat[row[:, :, None], column[:, None, :]], upright)
+        pattern = torch.where(taken, pattern.flatten(1)[:, None], 0.0) * self._channel_signs(numbers)
+        return Moves(taken, pattern, emptied)
+
+    def _square(self, down: Tensor, right: Tensor, side: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the mask of a square, and the row and column inside of it for each row and column of the image."""
+        inside = []
+        for number, size in ((down, self.height), (right, self.width)):
+            first = (number * (size - side + 1)).long().clamp(max=size - side)
+            inside.append(torch.arange(size, device=number.device) - first[:, None])
+        row, column = inside
+        hit = [(each >= 0) & (each < side) for each in inside]
+        taken = (hit[0][:, :, None] & hit[1][:, None, :]).flatten(1)[:, None]
+        return taken, row.clamp(0, side - 1), column.clamp(0, side - 1)
+
+    def _channel_signs(self, numbers: Tensor) -> Tensor:
+        """Return a sign for each channel."""
+        return torch.where(numbers[:, 5:] < 0.5, -1.0, 1.0).to(numbers)[:, :, None]
+
+    def _image(self, draws: Tensor) -> Tensor:
+        """Return one number per feature in the shape of an image."""
+        features = self.channels * self.height * self.width
+        return draws[:, :features].reshape(-1, self.channels, self.height, self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Random columns of a table, each with its own sign or value, because tables have no adjacent features."""
+
+    features: int
+    channels: ClassVar[int] = 1
+
+    @property
+    def numbers(self) -> int:
+        """Number of random numbers of a query: per column, two for the choice of columns and one for its value."""
+        return 3 * self.features
+
+    def first_signs(self, draws: Tensor) -> Tensor:
+        """Return the initial signs in L∞: one random sign for each column."""
+        return draws[:, : self.features].sign()
+
+    def first_direction(self, draws: Tensor) -> Tensor:
+        """Return the initial direction in L2, which is random."""
+        return draws[:, : self.features]
+
+    def signs(self, numbers: Tensor, share: float) -> Moves:
+        """Return a query in L∞ that changes random columns, each with its own sign."""
+        taken = self._chosen(numbers[:, : self.features], max(1, round(share * self.features)))
+        values = numbers[:, 2 * self.features :]
+        return Moves(taken, torch.where(values < 0.5, -1.0, 1.0).to(numbers)[:, None], taken)
+
+    def directions(self, numbers: Tensor, share: float) -> Moves:
+        """Return a query in L2 that adds a random direction to some columns and takes its length from others."""
+        # At least two columns, because a query on a single column could not change the sign of its perturbation.
+        count = min(max(2, round(share * self.features)), self.features)
+        taken = self._chosen(numbers[:, : self.features], count)
+        emptied = self._chosen(numbers[:, self.features : 2 * self.features], count)
+        values = torch.where(taken, 2 * numbers[:, None, 2 * self.features :] - 1, 0.0)
+        size = values.square().sum(dim=2, keepdim=True).sqrt()
+        return Moves(taken, values / positive(size), emptied)
+
+    def _chosen(self, numbers: Tensor, count: int) -> Tensor:
+        """Return the mask of the columns with the smallest numbers."""
+        limit = numbers.kthvalue(count, dim=1).values
+        return (numbers <= limit[:, None])[:, None]
+
+
+Windows = Squares | Columns
+"""The features that a query changes. Random numbers are arguments of all methods, so that keys can seed them."""
+
+
+def windows_for(shape: tuple[int, ...]) -> Windows:
+    """Return squares for images, (channels, height, width) or (height, width), and columns for samples of other shapes.
+
+    >>> windows_for((3, 8, 8))
+    Squares(channels=3, height=8, width=8)
+    >>> windows_for((10,))
+    Columns(features=10)
+    """
+    if len(shape) in (2, 3):
+        return Squares(*(1, *shape)[-3:])
+    return Columns(math.prod(shape))
 
 
 @dataclass(frozen=True)
-class Square:
+class Square(BallAttack):
     """Random search that changes squares of an image and keeps a change if it decreases the margin.
 
     In L∞ a random square is set to x + ε or x − ε in each channel. In L2 a pattern with a positive and a negative peak
@@ -103,6 +200,7 @@ class Square:
     M. Andriushchenko, F. Croce, N. Flammarion, M. Hein, "Square Attack: a query-efficient black-box adversarial attack
     via random search", ECCV 2020; the defaults are those of AutoAttack (F. Croce, M. Hein, ICML 2020).
 
+    >>> import numpy as np
     >>> x, y, keys = np.array([[0.0, 0.0]]), np.array([0]), np.array([7], dtype=np.uint64)
     >>> Square(queries=50)(([3.0, 4.0], -5.0), x, y, radius=0.75, keys=keys).tolist()
     [[0.75, 0.75]]
@@ -114,18 +212,17 @@ class Square:
     restarts: int = 1
 
     needs: ClassVar[str] = "predict"
-    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+        super().__post_init__()
         check_count(self, queries=self.queries, restarts=self.restarts)
-        if isinstance(self.share, bool) or not isinstance(self.share, (int, float)) or not 0 < self.share <= 1:
+        if not is_number(self.share) or not 0 < self.share <= 1:
             raise InputError("must be more than 0 and at most 1", field="share", given=self.share, of="Square")
 
-    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
-        """Return the best input found for each sample. The sample's key determines its random squares."""
-        return run_attack(self, model, x, y, radius, keys, loss=margin, search=self.search)
+    @property
+    def objective(self) -> Loss:
+        """Loss that orders inputs that are not misclassified."""
+        return margin
 
     def search(self, survivors: Survivors) -> None:
         """Run all restarts on the remaining samples."""
@@ -141,7 +238,9 @@ class Square:
         first = partial(_begin, survivors, windows)
         best, best_margin = by_tiles(network, first, *rows, survivors.draws(which, stream))
         for part in _rounds(self.queries, windows):
-            which, best, best_margin = _keep_unfooled(survivors, which, best, best_margin)
+            # At margin 0 the scores are equal, and the other class can be predicted.
+            keep = survivors.offer_some(which, best_margin >= 0, best)
+            which, best, best_margin = which[keep], best[keep], best_margin[keep]
             if not len(which):
                 return
             shares = [share_at(number, self.queries, self.share) for number in part]
@@ -158,16 +257,6 @@ def _rounds(queries: int, windows: Windows) -> Iterator[range]:
     while done < queries:
         yield range(done, min(done + min(done, most), queries))
         done += min(done, most)
-
-
-def _keep_unfooled(
-    survivors: Survivors, which: Tensor, best: Tensor, best_margin: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Offer the inputs that may be misclassified and return the samples for which they are not."""
-    found = torch.nonzero(best_margin >= 0)[:, 0]  # at 0 the scores are equal, and the other class can be predicted
-    keep = torch.ones(len(which), dtype=torch.bool, device=which.device)
-    keep[found] = ~survivors.offer(which[found], best[found])
-    return which[keep], best[keep], best_margin[keep]
 
 
 def _begin(
@@ -250,130 +339,14 @@ def _redistributed(delta: Tensor, moves: Moves, free: Tensor) -> Tensor:
 
 
 def _squared_length(delta: Tensor, where: Tensor) -> Tensor:
+    """Return the squared L2 length of the features in the mask, in each channel."""
     return torch.where(where, delta, 0.0).square().sum(dim=2, keepdim=True)
 
 
 def _unit(rows: Tensor) -> Tensor:
     """Scale rows to L2 length 1 along the last dimension. Rows of length 0 do not change."""
     size = norm_of(rows.reshape(-1, rows.shape[-1]), Norm.L2).reshape(*rows.shape[:-1], 1)
-    return rows / torch.where(size > 0, size, 1.0)
-
-
-def windows_for(shape: tuple[int, ...]) -> Windows:
-    """Return squares for images, (channels, height, width) or (height, width), and columns for samples of other shapes.
-
-    >>> windows_for((3, 8, 8))
-    Squares(channels=3, height=8, width=8)
-    >>> windows_for((10,))
-    Columns(features=10)
-    """
-    if len(shape) in (2, 3):
-        return Squares(*(1, *shape)[-3:])
-    return Columns(math.prod(shape))
-
-
-@dataclass(frozen=True, slots=True)
-class Squares:
-    """Squares of an image, at the same position in all channels, with a separate sign for each channel."""
-
-    channels: int
-    height: int
-    width: int
-
-    @property
-    def numbers(self) -> int:
-        """Number of random numbers of a query: two positions, the orientation of the pattern, and the signs."""
-        return 5 + self.channels
-
-    def first_signs(self, draws: Tensor) -> Tensor:
-        """Return vertical stripes of one pixel width."""
-        columns = self._image(draws)[:, :, :1].sign()
-        return columns.expand(-1, -1, self.height, -1).flatten(1)
-
-    def first_direction(self, draws: Tensor) -> Tensor:
-        """Return a grid of adjacent patterns."""
-        side = max(1, min(self.height, self.width) // _GRID)
-        rows, columns = (torch.arange(size, device=draws.device) for size in (self.height, self.width))
-        signs = self._image(draws).sign()[:, :, rows // side][..., columns // side]
-        grid = _pattern(side).to(draws)[rows % side][:, columns % side]
-        return (signs * grid).flatten(1)
-
-    def signs(self, numbers: Tensor, share: float) -> Moves:
-        """Return a query that changes a square at a random position."""
-        side = min(max(1, round(math.sqrt(share * self.height * self.width))), self.height, self.width)
-        taken = self._square(numbers[:, 0], numbers[:, 1], side)[0]
-        return Moves(taken, self._channel_signs(numbers).expand(-1, -1, self.height * self.width), taken)
-
-    def directions(self, numbers: Tensor, share: float) -> Moves:
-        """Return a query that adds a pattern to one square and takes its length from another."""
-        side = max(_NARROWEST, round(math.sqrt(share * self.height * self.width)))
-        side = min(side + 1 - side % 2, self.height, self.width)
-        taken, row, column = self._square(numbers[:, 0], numbers[:, 1], side)
-        emptied = self._square(numbers[:, 2], numbers[:, 3], side)[0]
-        flat = _pattern(side).to(numbers)
-        upright = flat.T[row[:, :, None], column[:, None, :]]
-        pattern = torch.where((numbers[:, 4] > 0.5)[:, None, None], flat[row[:, :, None], column[:, None, :]], upright)
-        pattern = torch.where(taken, pattern.flatten(1)[:, None], 0.0) * self._channel_signs(numbers)
-        return Moves(taken, pattern, emptied)
-
-    def _square(self, down: Tensor, right: Tensor, side: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the mask of a square, and the row and column inside of it for each row and column of the image."""
-        inside = []
-        for number, size in ((down, self.height), (right, self.width)):
-            first = (number * (size - side + 1)).long().clamp(max=size - side)
-            inside.append(torch.arange(size, device=number.device) - first[:, None])
-        row, column = inside
-        hit = [(each >= 0) & (each < side) for each in inside]
-        taken = (hit[0][:, :, None] & hit[1][:, None, :]).flatten(1)[:, None]
-        return taken, row.clamp(0, side - 1), column.clamp(0, side - 1)
-
-    def _channel_signs(self, numbers: Tensor) -> Tensor:
-        return torch.where(numbers[:, 5:] < 0.5, -1.0, 1.0).to(numbers)[:, :, None]
-
-    def _image(self, draws: Tensor) -> Tensor:
-        features = self.channels * self.height * self.width
-        return draws[:, :features].reshape(-1, self.channels, self.height, self.width)
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Random columns of a table, each with its own sign or value, because tables have no adjacent features."""
-
-    features: int
-    channels: ClassVar[int] = 1
-
-    @property
-    def numbers(self) -> int:
-        """Number of random numbers of a query: per column, two for the choice of columns and one for its value."""
-        return 3 * self.features
-
-    def first_signs(self, draws: Tensor) -> Tensor:
-        """Return random signs."""
-        return draws[:, : self.features].sign()
-
-    def first_direction(self, draws: Tensor) -> Tensor:
-        """Return a random direction."""
-        return draws[:, : self.features]
-
-    def signs(self, numbers: Tensor, share: float) -> Moves:
-        """Return a query that changes random columns, each with its own sign."""
-        taken = self._chosen(numbers[:, : self.features], max(1, round(share * self.features)))
-        values = numbers[:, 2 * self.features :]
-        return Moves(taken, torch.where(values < 0.5, -1.0, 1.0).to(numbers)[:, None], taken)
-
-    def directions(self, numbers: Tensor, share: float) -> Moves:
-        """Return a query that adds a random direction to some columns and takes its length from others."""
-        # At least two columns, because a query on a single column could not change the sign of its perturbation.
-        count = min(max(2, round(share * self.features)), self.features)
-        taken = self._chosen(numbers[:, : self.features], count)
-        emptied = self._chosen(numbers[:, self.features : 2 * self.features], count)
-        values = torch.where(taken, 2 * numbers[:, None, 2 * self.features :] - 1, 0.0)
-        size = values.square().sum(dim=2, keepdim=True).sqrt()
-        return Moves(taken, values / torch.where(size > 0, size, 1.0), emptied)
-
-    def _chosen(self, numbers: Tensor, count: int) -> Tensor:
-        limit = numbers.kthvalue(count, dim=1).values
-        return (numbers <= limit[:, None])[:, None]
+    return rows / positive(size)
 
 
 @cache

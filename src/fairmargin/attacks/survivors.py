@@ -1,9 +1,9 @@
 """Samples of an attack and the best input found for each. Every input is verified with the original model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fairmargin.attacks.losses import Loss
-from fairmargin.attacks.protocol import Attack, check_attack
+from fairmargin.attacks.protocol import Attack, accepted_norm, check_attack
 from fairmargin.core.arrays import Floats, Ints, Keys, same_length
 from fairmargin.core.domain import Domain
 from fairmargin.core.norm import Norm
@@ -111,6 +111,13 @@ class Survivors:
         self.fooled[which] = fooled
         return fooled
 
+    def offer_some(self, which: Tensor, chosen: Tensor, candidates: Tensor) -> Tensor:
+        """Offer the candidates of the chosen samples and return which samples are not misclassified now."""
+        at = torch.nonzero(chosen)[:, 0]
+        keep = torch.ones(len(which), dtype=torch.bool, device=which.device)
+        keep[at] = ~self.offer(which[at], candidates[at])
+        return keep
+
     def draws(self, which: Tensor, stream: int) -> Tensor:
         """Return the random numbers from which `Ball.random_start` computes points, by key and stream."""
         extra = 0 if self.norm is Norm.LINF else 2
@@ -128,6 +135,7 @@ class Survivors:
         return torch.as_tensor(rows, device=which.device)
 
     def _generators(self, which: Tensor, stream: int, part: int = 0) -> Iterator[np.random.Generator]:
+        """Yield the random generator of each sample."""
         for key in self.keys[which].tolist():
             yield np.random.Generator(np.random.Philox(key=[key % 2**64, _STREAMS + stream], counter=[0, 0, 0, part]))
 
@@ -137,6 +145,7 @@ class Survivors:
         return np.asarray(torch.where(moved, self.best.double(), self.exact).cpu().numpy())
 
     def _judge(self, x: Tensor, exact: Tensor, radius: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the inputs moved into their balls, whether each is misclassified, and their losses."""
         moved = Ball.around(exact, self.norm, radius, *self.box).admissible(x)
         scores = self.network.plain(moved)
         # Far from the data the scores can overflow; such an input does not count.
@@ -145,53 +154,54 @@ class Survivors:
         return moved, (scores.argmax(dim=1) != y) & sound, loss
 
 
-def run_attack(
-    attack: Attack,
-    model: Any,
-    x: Any,
-    y: Ints,
-    radius: Any,
-    keys: Keys,
-    *,
-    loss: Loss,
-    search: Callable[[Survivors], None],
-) -> npt.NDArray[np.floating[Any]]:
-    """Check the arguments of an attack, run its search on groups of samples, and return the best inputs.
+class BallAttack:
+    """Base class of attacks that offer inputs to `Survivors`: subclasses define `objective` and `search`."""
 
-    Guarantee: every input lies inside the domain's box and within the radius of the sample as given by the user,
-    measured in double precision. Immutable features do not change.
+    needs: ClassVar[str] = "gradient"
+    norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
+    revision: ClassVar[int] = 1
 
-    Parameters
-    ----------
-    attack, model, x, y, radius, keys
-        Attack, and the arguments of `Attack.__call__`.
-    loss
-        Loss that orders inputs that are not misclassified.
-    search
-        Search algorithm, which offers inputs to the `Survivors` that it is given.
-    """
-    classifier = as_classifier(model)
-    check_attack(classifier, attack)
-    samples = np.asarray(in_model_order(classifier, x))
-    classes = _checked(samples, y, keys, len(classifier.classes))
-    radii = as_radii(radius, len(samples))
-    if not len(samples):
-        return samples.astype(np.float64)
-    if isinstance(classifier, TorchClassifier):
-        classifier = classifier.looked_at(samples)
-    check_inside(classifier.domain, as_rows(samples))
-    found = np.empty(samples.shape)
-    with open_network(classifier, attack, tuple(samples.shape[1:])) as network:
-        for first in range(0, len(samples), _AT_ONCE):
-            part = slice(first, first + _AT_ONCE)
-            survivors = Survivors.of(
-                network, classifier.domain, attack.norm, loss, samples[part], classes[part], radii[part], keys[part]
-            )
-            check_scores_decide(classifier, samples[part], survivors.samples.scores)
-            search(survivors)
-            found[part] = survivors.best_inputs().reshape(samples[part].shape)
-        wide = network.dtype is torch.float64 or samples.dtype.itemsize > 4
-    return found if wide else found.astype(np.float32)
+    norm: Norm
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
+
+    @property
+    def objective(self) -> Loss:
+        """Loss that orders inputs that are not misclassified."""
+        raise NotImplementedError
+
+    def search(self, survivors: Survivors) -> None:
+        """Offer inputs for the remaining samples."""
+        raise NotImplementedError
+
+    def __call__(self, model: Any, x: Any, y: Ints, *, radius: Any, keys: Keys) -> npt.NDArray[np.floating[Any]]:
+        """Return the best input found for each sample. The sample's key determines its random numbers.
+
+        Guarantee: every input lies inside the domain's box and within the radius of the sample as given by the user,
+        measured in double precision. Immutable features do not change.
+        """
+        classifier = as_classifier(model)
+        check_attack(classifier, self)
+        samples = np.asarray(in_model_order(classifier, x))
+        classes = _checked(samples, y, keys, len(classifier.classes))
+        radii = as_radii(radius, len(samples))
+        if not len(samples):
+            return samples.astype(np.float64)
+        if isinstance(classifier, TorchClassifier):
+            classifier = classifier.with_outputs_for(samples)
+        check_inside(classifier.domain, as_rows(samples))
+        found = np.empty(samples.shape)
+        with open_network(classifier, self, tuple(samples.shape[1:])) as network:
+            for first in range(0, len(samples), _AT_ONCE):
+                part = slice(first, first + _AT_ONCE)
+                given = samples[part], classes[part], radii[part], keys[part]
+                survivors = Survivors.of(network, classifier.domain, self.norm, self.objective, *given)
+                check_scores_decide(classifier, samples[part], survivors.samples.scores)
+                self.search(survivors)
+                found[part] = survivors.best_inputs().reshape(samples[part].shape)
+            wide = network.dtype is torch.float64 or samples.dtype.itemsize > 4
+        return found if wide else found.astype(np.float32)
 
 
 def _checked(x: npt.NDArray[Any], y: Any, keys: Any, classes: int) -> Ints:
@@ -230,6 +240,7 @@ def open_network(model: Classifier, attack: Attack, shape: tuple[int, ...]) -> I
 
 
 def _network_of_scores(model: Any, attack: Attack, shape: tuple[int, ...]) -> Network:
+    """Return a network without gradients that evaluates the method `scores` of a model."""
     name, kind = type(attack).__name__, type(model).__name__
     if not callable(getattr(model, "scores", None)):
         raise ModelError(

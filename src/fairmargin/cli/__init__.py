@@ -1,6 +1,6 @@
-"""The command line: each command is one file that reads options, calls a stage and shows what came out.
+"""The command line: each command is one file that reads options, calls the package and shows the result.
 
-Commands import the rooms they need when they run: `fairmargin --help` answers at once.
+Commands import other packages when they run, so that `fairmargin --help` starts quickly.
 """
 
 import signal
@@ -12,8 +12,8 @@ __all__ = ["main"]
 def main() -> None:
     """Run the `fairmargin` command.
 
-    Ctrl-C while the commands are imported, or when all is done, ends the process at once: nothing could be lost, and a
-    traceback would help nobody. In between it raises KeyboardInterrupt, which the commands answer.
+    Ctrl-C while the commands are imported, or at exit, ends the process without a traceback, since nothing can be lost.
+    In between it raises KeyboardInterrupt, which the commands handle.
     """
     ours = threading.current_thread() is threading.main_thread()
     ours = ours and signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a background job ignores Ctrl-C

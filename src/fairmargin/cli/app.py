@@ -1,4 +1,4 @@
-"""The `fairmargin` command: its commands, and the one way in which all of them fail or stop."""
+"""The `fairmargin` command: its subcommands, and how errors and interruptions are shown."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -8,7 +8,6 @@ import typer.main
 from typer.core import TyperGroup
 
 from fairmargin.cli.commands import command_lines, load_command
-from fairmargin.cli.spelling import option_name
 from fairmargin.errors import FairmarginError, InputError, exits_refused
 from fairmargin.version import __version__
 
@@ -17,16 +16,16 @@ INTERRUPTED = 130
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Return whether Ctrl-C was pressed; while a C library is imported it arrives as cause of an ImportError."""
+    """Return whether Ctrl-C was pressed; during the import of a C library it is the cause of an ImportError."""
     return error is not None and (
         isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
     )
 
 
 class _Commands(TyperGroup):
-    """Imports commands when they are needed; prints an error as one sentence, and says at Ctrl-C what is kept."""
+    """Group that imports commands when they are needed, and prints errors and interruptions as one sentence."""
 
-    listed: Mapping[str, str] | None = None  # while help is written, the lines of the commands
+    listed: Mapping[str, str] | None = None  # the lines of the commands while the help is written
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(command_lines() if self.listed is None else self.listed)
@@ -45,7 +44,7 @@ class _Commands(TyperGroup):
         self.listed = None
 
     def invoke(self, ctx: Any) -> Any:
-        from fairmargin.cli.console import errors, shown
+        from fairmargin.cli.console import errors, option_name, shown
 
         try:
             with exits_refused():
@@ -69,7 +68,7 @@ def _as_command(name: str, function: Callable[..., Any], line: str | None = None
 
 
 def _nothing() -> None:
-    """Stand in for a command whose module need not be imported to list it."""
+    """Do nothing; stands for commands whose module is not imported for the list of commands."""
 
 
 app = typer.Typer(

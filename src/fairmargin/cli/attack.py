@@ -1,8 +1,7 @@
 """`fairmargin attack`: robust accuracy at fixed radii, by group."""
 
-from fairmargin.cli.console import show_run
+from fairmargin.cli.execution import execute
 from fairmargin.cli.options import Engine, Json, Out, Plan, Quiet, command
-from fairmargin.cli.plan import show_plan
 from fairmargin.study.options import AttackOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.study import RunOptions, Study
 
@@ -35,5 +34,4 @@ def attack(
     --group sex --attack apgd --attack square --radius 2/255 --radius 4/255 --out run
     """
     study = Study(data=data, model=model, groups=groups, attack=attack, **dict(general))
-    show = show_plan if plan else show_run
-    show(study, out, engine, json_=json_, quiet=quiet)
+    execute(study, out, engine, plan=plan, json_=json_, quiet=quiet)

@@ -1,8 +1,7 @@
 """`fairmargin audit`: measure, compare, report."""
 
-from fairmargin.cli.console import show_run
+from fairmargin.cli.execution import execute
 from fairmargin.cli.options import Engine, Json, Out, Plan, Quiet, command
-from fairmargin.cli.plan import show_plan
 from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ImportOptions, ModelOptions
 from fairmargin.study.study import RunOptions, Study
 
@@ -47,5 +46,4 @@ def audit(
     fairmargin audit --model train.py:model --data people.csv --label hired --group race --control hired --out run
     """
     study = Study(data=data, model=model, imported=imported, groups=groups, audit=audit, **dict(general))
-    show = show_plan if plan else show_run
-    show(study, out, engine, json_=json_, quiet=quiet)
+    execute(study, out, engine, plan=plan, json_=json_, quiet=quiet)

@@ -1,4 +1,4 @@
-"""`fairmargin data`: what is known of a dataset, where its files belong, and what is in them."""
+"""`fairmargin data`: describe a dataset, its files and its samples."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from fairmargin.cli.console import output, print_json, progress, shown
+from fairmargin.cli.console import output, print_json, shown
 from fairmargin.cli.listing import What, show
 from fairmargin.cli.options import Json
+from fairmargin.cli.progress import progress
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
 
@@ -84,31 +85,31 @@ def _card(name: str) -> "Card":
 
 
 def _downloaded(name: str, card: "Card", root: Path | None, *, quiet: bool) -> Path | None:
-    """Return where the files now are; None for a dataset that needs none."""
+    """Return the folder of the downloaded files; None for a dataset without files."""
     if not card.files:
         return root
     from fairmargin.data.fetch.download import download
     from fairmargin.data.fetch.sources import data_folder
 
     folder = data_folder(name) if root is None else root
-    with progress(quiet) as tell:
-        download(card, folder, tell)
+    with progress(quiet) as report:
+        download(card, folder, report)
     return folder
 
 
 def _loaded(
     name: str, card: "Card", root: Path | None, split: str, task: str | None, *, quiet: bool
 ) -> "tuple[Dataset | None, str]":
-    """Return the dataset, or the sentence that says which file to put where."""
+    """Return the dataset, or a sentence that names the missing files and their place."""
     from fairmargin.data.card import checked_request
     from fairmargin.data.catalog import load
     from fairmargin.data.fetch.sources import data_folder
 
-    checked_request(name, card, split, root, task, None, None)  # a wrong word is wrong, files or not
+    checked_request(name, card, split, root, task, None, None)  # refuses wrong options even without the files
     at_hand = root is not None or not card.files or _holds_files(data_folder(name))
     try:
-        with progress(quiet) as tell:
-            return load(name, root=root, split=split, task=task, progress=tell), ""
+        with progress(quiet) as report:
+            return load(name, root=root, split=split, task=task, progress=report), ""
     except InputError as error:
         if at_hand:  # then something is wrong with them
             raise
@@ -116,7 +117,7 @@ def _loaded(
 
 
 def _holds_files(folder: Path) -> bool:
-    """Return whether there is anything but what a download that was cut off leaves behind."""
+    """Return whether the folder holds files other than those of an interrupted download."""
     return folder.is_dir() and any(not f.name.startswith(".") and f.suffix != ".part" for f in folder.iterdir())
 
 
@@ -153,7 +154,7 @@ def _grid(rows: "tuple[tuple[str, str], ...]") -> Table:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for what, text in rows:
-        # Line by line: a line break of ours is meant, one in a text from data is not.
+        # Line by line: only line breaks of this module are kept, those in texts from data are escaped.
         grid.add_row(shown(what), "\n".join(map(shown, text.split("\n"))))
     return grid
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fairmargin.cli.console import carry_out, print_json, run_json
+from fairmargin.cli.console import print_json
+from fairmargin.cli.execution import carry_out, run_json, show_outcome
 from fairmargin.cli.options import Json, Quiet
 
 
@@ -25,7 +26,11 @@ def demo(
     """
     from fairmargin.runner.demo import demo_study, network_study
 
-    linear = carry_out(demo_study(out), out, "serial", quiet=quiet or json_)
-    network = carry_out(network_study(out / "cnn"), out / "cnn", "serial", quiet=quiet or json_)
+    shown = {}
+    for folder, study_in in ((out, demo_study), (out / "cnn", network_study)):
+        found = carry_out(study_in(folder), folder, "serial", quiet=quiet or json_)
+        if not (quiet or json_):
+            show_outcome(folder, *found)
+        shown[folder] = run_json(folder, *found)
     if json_:
-        print_json({**run_json(out, *linear), "cnn": run_json(out / "cnn", *network)})
+        print_json({**shown[out], "cnn": shown[out / "cnn"]})

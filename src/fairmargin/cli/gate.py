@@ -75,8 +75,7 @@ def gate(
         named = [n for n in conditions.columns_in(condition, rows) if n not in ("group", "partition", "estimator")]
         for row in found.matching:
             values = ", ".join(f"{name} = {_short(row[name])}" for name in named)
-            about = ", ".join(_about(row))
-            where = f"{row['partition']}={row['group']}" + (f" ({about})" if about else "")
+            where = f"{row['partition']}={row['group']}" + (f" ({about})" if (about := _about(row)) else "")
             output.print(f"[red]fails[/] {shown(where)}: {shown(values)}. {shown(row['finding'])}")
         if not found.matching and not undecided:
             output.print(f"[green]passes[/]: no group of {len(rows)} meets {shown(condition)}")
@@ -92,16 +91,12 @@ def gate(
         raise typer.Exit(2)
 
 
-def _about(row: Mapping[Any, Any]) -> list[str]:
-    """Return what a row is about besides its group: the model in a study of several, the estimator, and the epoch."""
-    values = {name: value for name, value in row.items() if isinstance(value, str) or value == value}
-    said = [values.get(name) for name in ("data", "model", "method")]
-    said += [
-        f"seed {values['seed']:.0f}" if "seed" in values else None,
-        values.get("estimator") or values.get("attack"),
-    ]
-    said += [f"radius {values['radius']:.4g}" if values.get("radius") else None]
-    return [str(each) for each in (*said, f"epoch {values['epoch']}" if values.get("epoch") else None) if each]
+def _about(row: Mapping[str, Any]) -> str:
+    """Return what a row is about in addition to its group: model, estimator or attack, and epoch."""
+    from fairmargin.study.record import About
+
+    known = {name: row.get(name) for name in About.model_fields if name != "partition"}
+    return str(About.model_construct(**{name: value for name, value in known.items() if value is not None}))
 
 
 def _kind(record: "RunRecord") -> str:

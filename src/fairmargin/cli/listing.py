@@ -1,4 +1,4 @@
-"""`fairmargin list`: what there is."""
+"""`fairmargin list`: list the entries of the catalogs."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -64,7 +64,7 @@ def _options(entry: Any) -> str:
 
 
 def _catalog(kind: What) -> dict[str, str]:
-    # Imported one by one: a catalog that nobody asked for is not loaded.
+    # Imported one by one, so that only the requested catalogs are loaded.
     if kind is What.norms:
         from fairmargin.core.norm import Norm
 

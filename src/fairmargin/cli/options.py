@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
-from fairmargin.cli.spelling import option_name
+from fairmargin.cli.console import option_name
 from fairmargin.core.options import OnCommandLine, Options
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no table.")]
@@ -27,8 +27,6 @@ Plan = Annotated[
     bool, typer.Option("--plan", help="Only estimate passes, time, memory and disk, from a trial on a few samples.")
 ]
 Engine = Annotated[str, typer.Option(help="Where tasks run: serial, or processes:workers=2. The numbers are the same.")]
-
-Confidence = Annotated[float, typer.Option(help="Confidence of the intervals.")]
 
 _Result = TypeVar("_Result")
 _METAVARS: Mapping[Any, str] = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
@@ -64,9 +62,7 @@ def shown_fields(model: type[Options]) -> Iterator[tuple[str, FieldInfo]]:
     """Yield the fields of a model that are options of the command line, its own before those that it inherits."""
     kinds = model.__mro__
     for name, info in sorted(model.model_fields.items(), key=lambda item: kinds.index(_declaring(item[0], model))):
-        how = _how(info)
-        simple = isinstance(info.annotation, type) and issubclass(info.annotation, Options)
-        if not how.hidden and not simple:
+        if not _how(info).hidden:
             yield name, info
 
 

@@ -1,4 +1,4 @@
-"""`fairmargin power`: what an audit can see, before or after it is made."""
+"""`fairmargin power`: the differences that an audit can detect, before or after it is made."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

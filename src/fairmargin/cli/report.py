@@ -1,4 +1,4 @@
-"""`fairmargin report`: the page of a run, written again."""
+"""`fairmargin report`: write the page of a run again."""
 
 from pathlib import Path
 from typing import Annotated

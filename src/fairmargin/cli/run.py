@@ -1,13 +1,12 @@
-"""`fairmargin run`: a study in a file."""
+"""`fairmargin run`: carry out a study in a file."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fairmargin.cli.console import show_run
+from fairmargin.cli.execution import execute
 from fairmargin.cli.options import Engine, Json, Plan, Quiet
-from fairmargin.cli.plan import show_plan
 from fairmargin.errors import InputError
 
 
@@ -56,8 +55,7 @@ def run(
 
     asked = read_study(study)
     folder = out or Path(f"{study.stem}-run")
-    show = show_plan if plan else show_run
     try:
-        show(asked, folder, engine, json_=json_, quiet=quiet)
+        execute(asked, folder, engine, plan=plan, json_=json_, quiet=quiet)
     except InputError as error:  # fields are keys of the file here, not options
         raise type(error)(str(error)) from None

@@ -1,16 +1,14 @@
 """`fairmargin train`: train a network by a method that makes it fair, robust, or both."""
 
+import math
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from fairmargin.cli.console import command_line, counted, errors, output, print_json, show_record, shown
+from fairmargin.cli.console import counted, errors, output, print_json, show_record, shown
+from fairmargin.cli.execution import carry_out, exit_if_failed, run_json, show_plan
 from fairmargin.cli.options import Engine, Json, Out, Plan, Quiet, command
-from fairmargin.cli.plan import show_plan
-from fairmargin.cli.training_console import show_epoch, training_progress
+from fairmargin.cli.progress import training_progress
 from fairmargin.study.options import AuditOptions, DataOptions, EpochOptions, GroupOptions, ModelOptions, TrainOptions
 from fairmargin.study.study import RunOptions, Study
 
@@ -19,7 +17,8 @@ if TYPE_CHECKING:
     from fairmargin.study.record import RunRecord
     from fairmargin.training.loop.history import Epoch
 
-DIVERGED = 1
+# Options of the data that are not those of the audited data, or that `audit_arguments` sets in another way.
+_OF_TRAINING_DATA = ("data", "root", "split", "task", "size", "class_names", "per_group", "by", "training_data")
 
 
 @command
@@ -68,48 +67,38 @@ def train(
     if plan:
         show_plan(study, out, engine, json_=json_, quiet=quiet)
         return
-    trained_now = []
+    trained_now: list[Epoch] = []
+    silently = quiet or json_
 
     def on_epoch(epoch: "Epoch") -> None:
         trained_now.append(epoch)
-        if not (quiet or json_):
-            show_epoch(epoch, train.epochs)
+        if not silently:
+            _show_epoch(epoch, train.epochs)
 
-    if train.settings_sentence and not (quiet or json_):
+    if train.settings_sentence and not silently:
         errors.print(shown(train.settings_sentence), soft_wrap=True)
-    record = _carried_out(study, out, engine, on_epoch, quiet=quiet or json_)
+    record, measure = carry_out(study, out, engine, quiet=silently, bars=training_progress, on_epoch=on_epoch)
     ((_, course),) = record.of_kind("training")
     if json_:
-        print_json(_as_json(record, course, out) | {"trained_now": len(trained_now)})
+        print_json(_as_json(run_json(out, record, measure), record, course, out) | {"trained_now": len(trained_now)})
     elif not quiet:
         _show(record, course, out, len(trained_now))
-    if record.failures:
-        if quiet or json_:
-            errors.print(shown(course.stopped), soft_wrap=True)
-        raise typer.Exit(DIVERGED)
+    exit_if_failed(record)
 
 
-def _carried_out(
-    study: Study, out: Path, engine: str, on_epoch: "Callable[[Epoch], None]", *, quiet: bool
-) -> "RunRecord":
-    from fairmargin.engine.catalog import parse_engine
-    from fairmargin.report.page import write_report
-    from fairmargin.runner.run import run
-    from fairmargin.study.run_folder import RunFolder
-
-    folder = RunFolder(out)
-    with training_progress(quiet) as listeners:
-        record, _ = run(
-            study,
-            folder,
-            parse_engine(engine),
-            command=command_line(),
-            progress=listeners.progress,
-            on_step=listeners.on_step,
-            on_epoch=on_epoch,
-        )
-    write_report(folder.report, record)
-    return record
+def _show_epoch(epoch: "Epoch", epochs: int) -> None:
+    """Print one line about a finished epoch on standard error."""
+    said = [
+        f"epoch {epoch.epoch:>{len(str(epochs))}} of {epochs}",
+        f"loss {epoch.loss:.4f}",
+        f"accuracy {epoch.accuracy:.1%}",
+        f"worst group {epoch.worst_accuracy:.1%} ({epoch.worst_group})",
+    ]
+    if not math.isnan(epoch.natural):
+        said.append(f"validation {epoch.natural:.1%}, worst {epoch.worst_natural:.1%}")
+    if not math.isnan(epoch.robust):
+        said.append(f"attacked {epoch.robust:.1%}, worst {epoch.worst_robust:.1%}")
+    errors.print(shown(", ".join(said) + f", {epoch.seconds:.1f} s"), soft_wrap=True)
 
 
 def _show(record: "RunRecord", course: "TrainingCourse", out: Path, trained_now: int) -> None:
@@ -132,17 +121,13 @@ def _show(record: "RunRecord", course: "TrainingCourse", out: Path, trained_now:
     output.print(f"Audit them: [bold]{shown(shlex.join(audit))}[/]", soft_wrap=True)
 
 
-def _as_json(record: "RunRecord", course: "TrainingCourse", out: Path) -> dict[str, Any]:
-    """Return a training as plain values."""
-    from fairmargin.study.export import as_json
+def _as_json(content: dict[str, Any], record: "RunRecord", course: "TrainingCourse", out: Path) -> dict[str, Any]:
+    """Return the plain values of a run that is a training."""
     from fairmargin.training.loop.checkpoints import FINAL
 
     assert record.study.train is not None
-    content = as_json(record)
     (found,) = content.pop("training")
     return {
-        "run": str(out),
-        "report": str(out / "report.html"),
         "weights": str(out / FINAL),
         "best_epoch": int(course.best or 0),
         "stopped": course.stopped,
@@ -166,9 +151,10 @@ def audit_arguments(study: Study, out: Path, classes: tuple[str, ...] = ()) -> l
         found += ["--data", data.data, *_given("--root", data.root), "--split", "test", *_given("--task", data.task)]
     else:
         on = study.epochs.audit_on
-        found += ["--data", on if on and on != "validation" else "TEST_DATA", *_given("--label", data.label)]
-        for name in ("features", "scale", "bounds", "labels", "image_column"):
-            found += _given("--" + name.replace("_", "-"), getattr(data, name))
+        found += ["--data", on if on and on != "validation" else "TEST_DATA"]
+        for name in DataOptions.model_fields:
+            if name not in _OF_TRAINING_DATA:
+                found += _given("--" + name.replace("_", "-"), getattr(data, name))
         # Always: the audited data may lack a class, and the outputs would be taken for others.
         found += _given("--class-names", data.class_names or classes)
     found += _given("--size", data.size)

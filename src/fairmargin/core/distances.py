@@ -175,32 +175,30 @@ def concatenate(parts: Sequence[Distances]) -> Distances:
 def _check(values: Floats, correct: Bools) -> None:
     if len(values) == 0:
         raise InputError("`values` is empty: there is no sample to audit.")
-    bad = np.isnan(values)
-    if bad.any():
-        where = int(bad.argmax())
-        raise InputError(
-            f"`values` holds NaN in {bad.sum():,} of {len(values):,} samples (first at index {where}). "
-            "Write `inf` where no misclassified input was found."
-        )
-    bad = values < 0
-    if bad.any():
-        where = int(bad.argmax())
-        raise InputError(
-            f"`values` holds negative distances, first {values[where]:g} at index {where}. "
-            "If these are signed margins, pass 0 where the sample is misclassified."
-        )
-    bad = np.isfinite(values) & (values > _LARGEST)
-    if bad.any():
-        where = int(bad.argmax())
-        raise InputError(
-            f"`values` holds {values[where]:g} at index {where}: too large to be averaged. Write `inf` where no "
-            "misclassified input was found, or measure in another unit."
-        )
-    bad = ~correct & (values != 0)
-    if bad.any():
-        where = int(bad.argmax())
-        raise InputError(
-            f"{bad.sum():,} misclassified samples have a distance above 0 (first {values[where]:g} at index {where}). "
-            "A misclassified sample has distance 0; to measure every sample's distance to the boundary, pass the "
-            "model's own predictions as labels."
-        )
+    problems = (
+        (
+            np.isnan(values),
+            "`values` holds NaN in {count:,} of {size:,} samples (first at index {where}). Write `inf` where no "
+            "misclassified input was found.",
+        ),
+        (
+            values < 0,
+            "`values` holds negative distances, first {value:g} at index {where}. If these are signed margins, pass 0 "
+            "where the sample is misclassified.",
+        ),
+        (
+            np.isfinite(values) & (values > _LARGEST),
+            "`values` holds {value:g} at index {where}: too large to be averaged. Write `inf` where no misclassified "
+            "input was found, or measure in another unit.",
+        ),
+        (
+            ~correct & (values != 0),
+            "{count:,} misclassified samples have a distance above 0 (first {value:g} at index {where}). A "
+            "misclassified sample has distance 0; to measure every sample's distance to the boundary, pass the model's "
+            "own predictions as labels.",
+        ),
+    )
+    for bad, problem in problems:
+        if bad.any():
+            where = int(bad.argmax())
+            raise InputError(problem.format(count=bad.sum(), size=len(values), where=where, value=values[where]))

@@ -6,12 +6,11 @@ creates the command-line option, and `fairmargin.study.study` reads and writes t
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from fairmargin.core.radius import parse_radius
+from fairmargin.core.radius import as_number, parse_radius
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import NOT_GIVEN, InputError
 
@@ -87,7 +86,7 @@ def _listed(value: Any) -> Any:
 
 def _numbers(value: Any) -> Any:
     try:
-        return tuple(float(Fraction(part)) if "/" in str(part) else float(part) for part in _texts(value))
+        return tuple(as_number(part) for part in _texts(value))
     except (ValueError, TypeError, ZeroDivisionError):
         raise InputError("must be numbers separated by commas, as in 0.485,0.456,0.406") from None
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fairmargin.core.progress import Progress
+from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
 from fairmargin.errors import InputError
@@ -101,12 +101,7 @@ class Request:
     root: Path | None = None
     task: str = ""
     size: int | None = None
-    progress: Progress | None = None
-
-    def report(self, what: str, done: int, total: int) -> None:
-        """Report progress if `progress` was given."""
-        if self.progress is not None:
-            self.progress(what, done, total)
+    progress: Progress = silent
 
 
 Loader = Callable[[Request], Dataset]
@@ -135,8 +130,14 @@ def checked_request(
         raise InputError(what)
     if size is not None and not card.sized:
         raise InputError(f"Dataset {name!r} has no images that could be resized; given size {size}. Leave it out.")
-    if size is not None and not 1 <= size <= 4096:
-        raise InputError(f"`size`, the width and height of images in pixels, must be 1 to 4,096; given {size}.")
+    check_size(size)
     if root is not None and not Path(root).exists():
         raise InputError(f"There is no file or folder {root} (root of {name}; looked in {Path.cwd()}). Check the path.")
-    return Request(split, None if root is None else Path(root), task or next(iter(card.tasks), ""), size, progress)
+    found = None if root is None else Path(root)
+    return Request(split, found, task or next(iter(card.tasks), ""), size, progress or silent)
+
+
+def check_size(size: int | None) -> None:
+    """Refuse an invalid width and height of images; None keeps their size."""
+    if size is not None and not 1 <= size <= 4096:
+        raise InputError(f"`size`, the width and height of images in pixels, must be 1 to 4,096; given {size}.")

@@ -1,7 +1,7 @@
 """The dataset: samples with labels and attributes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -107,15 +107,12 @@ class Dataset:
     def take(self, which: npt.ArrayLike) -> "Dataset":
         """Select samples by a mask or by indices; only these are loaded."""
         chosen = _positions(which, len(self))
-        return Dataset(
+        return replace(
+            self,
             x=take_rows(self.x, chosen),
             y=self.y[chosen],
             attributes={name: column[chosen] for name, column in self.attributes.items()},
-            domain=self.domain,
-            name=self.name,
-            feature_names=self.feature_names,
-            notes=self.notes,
-            class_names=self.class_names,
+            fingerprint="",
         )
 
     def sample(self, per_group: int = 100, by: str = "class", seed: int = 0) -> "Dataset":
@@ -149,20 +146,7 @@ class Dataset:
             f"seed {seed}. Group sizes differ from those of the data, so that numbers over all groups describe this "
             "sample, not the whole data."
         )
-        return self.take(chosen)._with_note(note)
-
-    def _with_note(self, note: str) -> "Dataset":
-        return Dataset(
-            self.x,
-            self.y,
-            self.attributes,
-            self.domain,
-            self.name,
-            self.fingerprint,
-            self.feature_names,
-            (*self.notes, note),
-            self.class_names,
-        )
+        return replace(self.take(chosen), notes=(*self.notes, note))
 
     def __repr__(self) -> str:
         attributes = ", ".join(self.attributes) or "none"

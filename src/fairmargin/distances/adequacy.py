@@ -1,5 +1,6 @@
 """Attack adequacy: measure some samples of each group with rising budgets, and check for signs of masked gradients."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,16 +13,15 @@ from fairmargin.analyses.adequacy import TOLERANCE, Adequacy, Evidence, check_se
 from fairmargin.core.arrays import Ints, Keys, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances, concatenate
-from fairmargin.core.keys import sample_keys
-from fairmargin.core.partition import Partition
-from fairmargin.core.progress import Count
+from fairmargin.core.keys import check_seed, sample_keys
+from fairmargin.core.partition import Partition, check_partition
+from fairmargin.core.progress import Count, silent
 from fairmargin.data.samples import as_samples, take_rows
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.measure import check_estimator, check_samples, measure, shard_size, with_references
+from fairmargin.distances.measure import check_samples, measure, model_for, shard_size, with_references
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.layers.linear_network import served
 from fairmargin.models.protocol import Differentiable, encode_labels, in_model_order
 
 PER_GROUP = 64
@@ -110,27 +110,31 @@ def adequacy(
     """
     classifier = as_classifier(model)
     samples, labels = _samples(in_model_order(classifier, x)), _labels(y)
-    check_estimator(served(classifier, getattr(estimator, "needs", ""), tuple(samples.shape[1:])), estimator)
-    _check_settings(partition, per_group, seed)
+    model_for(classifier, estimator, tuple(samples.shape[1:]))  # refuses what the model cannot serve
+    check_partition(partition)
+    _check_per_group(per_group)
+    check_seed(seed)
     check_settings(tolerance, confidence, up_to)
     same_length(x=samples, y=labels, partition=partition)
-    ladder: Budgets | None = None
     if budgets is not None:
-        ladder = _given(estimator, budgets)
-    elif has_budget(estimator):
-        ladder = rising(estimator)
+        ladder: Budgets | None = _given(estimator, budgets)
+    else:
+        ladder = rising(estimator) if has_budget(estimator) else None
     positions = encode_labels(classifier, labels)
     chosen = chosen_of(content_keys(samples, positions, seed), partition, per_group)
-    samples_chosen, labels_chosen, known = take_rows(samples, chosen), labels[chosen], positions[chosen]
-    classifier = check_samples(classifier, samples_chosen, labels_chosen).model
-    count = _Count(len(ladder.names) + 3 if ladder else 1, progress if callable(progress) else None)
-    bars = False if callable(progress) else progress
+    own, own_labels, classes = take_rows(samples, chosen), labels[chosen], positions[chosen]
+    classifier = check_samples(classifier, own, own_labels).model
+    total, finished = len(ladder.names) + 3 if ladder else 1, itertools.count(1)
+    report, bars = (progress, False) if callable(progress) else (silent, progress)
+
+    def count(measured: Distances) -> Distances:
+        """Report one more finished measurement."""
+        report(next(finished), total)
+        return measured
 
     def at(each: DistanceEstimator) -> Distances:
         """Measure the chosen samples with one estimator."""
-        found = measure(
-            classifier, samples_chosen, labels_chosen, each, seed=seed, references=references, progress=bars
-        )
+        found = measure(classifier, own, own_labels, each, seed=seed, references=references, progress=bars)
         return count(found)
 
     audited = at(estimator)
@@ -145,14 +149,14 @@ def adequacy(
 
         norm, size = estimator.norm, shard_size(classifier, math.prod(samples.shape[1:]), len(chosen))
         shards = [slice(start, start + size) for start in range(0, len(chosen), size)]
-        slopes = [measure_slopes(classifier, norm, samples_chosen[s], known[s]) for s in shards]
-        noise = [measure_noise(classifier, norm, samples_chosen[s], known[s], audited.values[s], seed) for s in shards]
+        slopes = [measure_slopes(classifier, norm, own[s], classes[s]) for s in shards]
+        noise = [measure_noise(classifier, norm, own[s], classes[s], audited.values[s], seed) for s in shards]
         alone = with_references(classifier, without_references(tuple(samples.shape[1:])), estimator)
         evidence = replace(
             evidence,
             slopes=count(concatenate(slopes)),
             noise=count(concatenate(noise)),
-            unaided=count(measure(alone, samples_chosen, labels_chosen, estimator, seed=seed, progress=bars)),
+            unaided=count(measure(alone, own, own_labels, estimator, seed=seed, progress=bars)),
         )
     return settle(
         evidence,
@@ -179,8 +183,8 @@ def rising(estimator: DistanceEstimator, factors: Sequence[float] = FACTORS) -> 
         )
     several: dict[DistanceEstimator, str] = {}
     for factor in factors:
-        raised = _raised(estimator, factor)
-        several.setdefault(raised, _name(raised, factor))
+        raised, name = _raised(estimator, factor)
+        several.setdefault(raised, name)
     estimators = tuple(several)
     return Budgets(estimators, tuple(several.values()), estimators.index(estimator))
 
@@ -199,7 +203,7 @@ def chosen_of(keys: Keys, partition: Partition, per_group: int = PER_GROUP) -> I
     >>> chosen_of(np.array([5, 3, 9, 1], dtype=np.uint64), Partition.by("sex", ["F", "F", "F", "M"]), 2).tolist()
     [0, 1, 3]
     """
-    _check_whole("per_group", per_group, 1)
+    _check_per_group(per_group)
     same_length(samples=keys, partition=partition)
     parts = []
     for _, members in partition:
@@ -219,23 +223,16 @@ def content_keys(x: Any, positions: Ints, seed: int = 0, progress: Count | None 
     return np.concatenate(keys)
 
 
-def _raised(estimator: DistanceEstimator, factor: float) -> DistanceEstimator:
-    """Return the estimator with its steps multiplied by `factor`."""
+def _raised(estimator: DistanceEstimator, factor: float) -> tuple[DistanceEstimator, str]:
+    """Return the estimator with its steps multiplied by `factor`, and the name of that budget."""
     if isinstance(estimator, Tightest):
-        return Tightest(*(_raised(member, factor) for member in estimator.estimators))
-    steps = getattr(estimator, "steps", None)
-    if not isinstance(steps, int):
-        return estimator
-    raised: DistanceEstimator = replace(estimator, steps=max(1, round(steps * factor)))  # type: ignore[type-var]
-    return raised
-
-
-def _name(estimator: DistanceEstimator, factor: float) -> str:
-    """Return the name of a budget."""
-    if isinstance(estimator, Tightest):
-        return f"{factor:g}× the steps"
-    steps = getattr(estimator, "steps", 0)
-    return f"{steps:,} step{'' if steps == 1 else 's'}"
+        members = (_raised(member, factor)[0] for member in estimator.estimators)
+        return Tightest(*members), f"{factor:g}× the steps"
+    if not has_budget(estimator):
+        return estimator, ""
+    steps = max(1, round(estimator.steps * factor))  # type: ignore[attr-defined]
+    raised: DistanceEstimator = replace(estimator, steps=steps)  # type: ignore[type-var]
+    return raised, f"{steps:,} step{'' if steps == 1 else 's'}"
 
 
 def _given(estimator: DistanceEstimator, budgets: Sequence[DistanceEstimator]) -> Budgets:
@@ -252,22 +249,10 @@ def _given(estimator: DistanceEstimator, budgets: Sequence[DistanceEstimator]) -
     return Budgets(several, tuple(f"budget {i}" for i in range(1, len(several) + 1)), several.index(estimator))
 
 
-def _check_settings(partition: Partition, per_group: int, seed: int) -> None:
-    """Refuse invalid settings before anything is measured."""
-    if not isinstance(partition, Partition):
-        raise InputError(
-            f"`partition` must be a `Partition`, for instance `Partition.by('sex', column)`; given a "
-            f"{type(partition).__name__}."
-        )
-    _check_whole("per_group", per_group, 1)
-    _check_whole("seed", seed)
-
-
-def _check_whole(name: str, value: int, least: float = -math.inf) -> None:
-    """Refuse a value that is not a whole number of at least `least`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        at_least = f", at least {least}" if math.isfinite(least) else ""
-        raise InputError(f"`{name}` must be a whole number{at_least}; given {value!r}.")
+def _check_per_group(per_group: int) -> None:
+    """Refuse a number of samples that is not a whole number of at least 1."""
+    if not isinstance(per_group, Integral) or isinstance(per_group, bool) or per_group < 1:
+        raise InputError("must be a whole number, at least 1", field="per_group", given=per_group)
 
 
 def _samples(x: Any) -> Any:
@@ -287,16 +272,3 @@ def _labels(y: Any) -> Any:
     if labels.ndim != 1:
         raise InputError(f"`y` must hold one label per sample; given {y!r}.")
     return labels
-
-
-class _Count:
-    """Counts finished measurements and reports them."""
-
-    def __init__(self, total: int, progress: Count | None) -> None:
-        self.done, self.total, self.progress = 0, total, progress
-
-    def __call__(self, measured: Distances) -> Distances:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(self.done, self.total)
-        return measured

@@ -67,24 +67,22 @@ class ExactLinear:
 
     def __call__(self, model: LinearClassifier | Kept, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Return exact distances. Nothing is random, so `keys` is not read."""
-        if isinstance(model, Kept):
-            return self._leaving(model, x).distances
-        rows = as_rows(in_model_order(model, x))
-        check_inside(model.domain, rows)
-        scores = model.scores(rows)
-        values, _ = self._nearest(model, rows, scores, y)
-        return Distances(values, scores.argmax(axis=1) == y, Bound.EXACT, self.norm)
+        return self._leaving(model, x).distances if isinstance(model, Kept) else self._measured(model, x, y)[0]
 
     def find(self, model: LinearClassifier | Kept, x: Any, y: Ints, *, keys: Keys) -> Found:
         """Return the exact distances and the nearest points of the boundary; slightly beyond, the class differs."""
         if isinstance(model, Kept):
             return self._leaving(model, x)
+        found, rows, scores, rival = self._measured(model, x, y)
+        return Found(found, self._points(model, rows, scores, y, found.values, rival))
+
+    def _measured(self, model: LinearClassifier, x: Any, y: Ints) -> tuple[Distances, Floats, Floats, Ints]:
+        """Return the distances, the samples as rows, their scores and the nearest rival of each."""
         rows = as_rows(in_model_order(model, x))
         check_inside(model.domain, rows)
         scores = model.scores(rows)
         values, rival = self._nearest(model, rows, scores, y)
-        points = self._points(model, rows, scores, y, values, rival)
-        return Found(Distances(values, scores.argmax(axis=1) == y, Bound.EXACT, self.norm), points)
+        return Distances(values, scores.argmax(axis=1) == y, Bound.EXACT, self.norm), rows, scores, rival
 
     def closest(self, model: LinearClassifier, x: Any, y: Ints) -> Floats:
         """Return the nearest point of the boundary for each sample, in the shape of `x`, features in the model's order.

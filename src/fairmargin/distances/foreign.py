@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import started
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.protocol import Found, Search, accepted_norm
 from fairmargin.errors import FairmarginError, InputError
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
@@ -70,30 +69,25 @@ def call_of(attack: Any, *, arrays: bool) -> Call:
     """Return a function that calls the attack; refuse anything that cannot be called."""
     if isinstance(attack, type):
         raise InputError(f"`attack` must be an attack, not the class `{attack.__name__}`. Create one first.")
-    for recognise, call in _CALLS:
-        if recognise(attack):
-            return partial(call, attack)
+    if is_foolbox(attack):
+        return partial(_of_foolbox, attack)
+    if _is_of("art", attack) and hasattr(attack, "generate"):
+        return lambda given: (attack.generate(x=given.x.cpu().numpy(), y=given.y.cpu().numpy()),)
+    if _takes_a_model(attack):
+        return lambda given: (attack(AsModule(given.network), given.x, given.y),)
     if not callable(attack):
         raise InputError(
             f"`attack` must be an attack of foolbox, ART or torchattacks, a function `(model, x, y)` as in adv-lib, or "
             f"a function `(x, y)`; given {attack!r}."
         )
-    return partial(_by_arrays if arrays else _by_tensors, attack)
+    if arrays:
+        return lambda given: (attack(given.x.cpu().numpy(), given.y.cpu().numpy()),)
+    return lambda given: (attack(given.x, given.y),)
 
 
 def is_foolbox(attack: object) -> bool:
     """Return whether it is an attack of foolbox."""
     return _is_of("foolbox", attack)
-
-
-def is_fixed_epsilon(attack: object) -> bool:
-    """Return whether it is an attack of foolbox that needs a radius."""
-    return is_foolbox(attack) and any(base.__name__ == "FixedEpsilonAttack" for base in type(attack).__mro__)
-
-
-def is_given_the_model(attack: object) -> bool:
-    """Return whether the attack works on the measured model; others were made with a model of their own."""
-    return is_foolbox(attack) or (not _is_of("art", attack) and _takes_a_model(attack))
 
 
 @contextmanager
@@ -126,6 +120,7 @@ def _takes_a_model(attack: Any) -> bool:
 
 
 def _of_foolbox(attack: Any, given: Arguments) -> tuple[object, ...]:
+    """Run an attack of foolbox, once or for each radius."""
     from foolbox.models.pytorch import PyTorchModel
 
     network = given.network
@@ -136,32 +131,8 @@ def _of_foolbox(attack: Any, given: Arguments) -> tuple[object, ...]:
     return tuple(clipped) if given.epsilons is not None else (clipped,)
 
 
-def _of_art(attack: Any, given: Arguments) -> tuple[object, ...]:
-    return (attack.generate(x=given.x.cpu().numpy(), y=given.y.cpu().numpy()),)
-
-
-def _with_model(attack: Any, given: Arguments) -> tuple[object, ...]:
-    return (attack(AsModule(given.network), given.x, given.y),)
-
-
-def _by_tensors(attack: Any, given: Arguments) -> tuple[object, ...]:
-    return (attack(given.x, given.y),)
-
-
-def _by_arrays(attack: Any, given: Arguments) -> tuple[object, ...]:
-    return (attack(given.x.cpu().numpy(), given.y.cpu().numpy()),)
-
-
-# Tried in order; any other callable is given samples and labels.
-_CALLS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Arguments], tuple[object, ...]]], ...] = (
-    (is_foolbox, _of_foolbox),
-    (lambda attack: _is_of("art", attack) and hasattr(attack, "generate"), _of_art),
-    (_takes_a_model, _with_model),
-)
-
-
 @dataclass(frozen=True)
-class FromAttack:
+class FromAttack(Search):
     """Distance to what an attack of another library, or a function of yours, finds.
 
     The result is clipped to the domain, immutable features are reset to their own values, and the model itself
@@ -223,7 +194,8 @@ class FromAttack:
                 "`epsilons` are for attacks of foolbox; others have their own radius. Make one `FromAttack` per radius "
                 "and join them with `Tightest`."
             )
-        if self.epsilons is None and is_fixed_epsilon(self.attack):
+        fixed = any(base.__name__ == "FixedEpsilonAttack" for base in type(self.attack).__mro__)
+        if self.epsilons is None and fixed and is_foolbox(self.attack):
             raise InputError(
                 f"`{type(self.attack).__name__}` works at a fixed radius: give `epsilons`, for instance (0.5, 1, 2)."
             )
@@ -231,14 +203,10 @@ class FromAttack:
     @property
     def keeps_several(self) -> bool:
         """Whether the attack is given the measured model; one that holds its own only knows a sample's class."""
-        return is_given_the_model(self.attack)
-
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds; global random numbers are seeded with the key of the first sample of a tile."""
-        return self.find(model, x, y, keys=keys).distances
+        return is_foolbox(self.attack) or (not _is_of("art", self.attack) and _takes_a_model(self.attack))
 
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Return the distances and the inputs found."""
+        """Return the distances and the inputs found; the key of a tile's first sample seeds global random numbers."""
         shape = tuple(x.shape[1:])
         call = call_of(self.attack, arrays=self.arrays)
         with model.network(shape) as network:

@@ -13,7 +13,7 @@ from fairmargin.core.arrays import Ints, Keys, is_number
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.protocol import Found
+from fairmargin.distances.protocol import Found, Search
 from fairmargin.errors import InputError
 from fairmargin.models.network import Network, finite
 from fairmargin.models.protocol import Differentiable
@@ -138,28 +138,32 @@ class Best:
         self.farthest = torch.maximum(self.farthest, distance)
 
 
-Descend = Callable[[Network, Tensor, Tensor, Tensor], Best]
-"""A search for the samples of one tile: from network, samples, classes and keys to the best rows found."""
+class TileSearch(Search):
+    """Base class of searches that treat the samples of one tile in `descend`."""
 
+    norm: Norm
 
-def search(model: Differentiable, x: Any, y: Ints, keys: Keys, norm: Norm, descend: Descend) -> Found:
-    """Run a search for all correctly classified samples, tile by tile, and let the plain model confirm the result."""
+    def descend(self, network: Network, start: Tensor, y: Tensor, keys: Tensor) -> Best:
+        """Return the best rows found for samples, classes and keys of one tile."""
+        raise NotImplementedError
 
-    def descended(start: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        best = descend(network, start, y, keys)
-        return best.point, best.distance, best.farthest
+    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """Search for all correctly classified samples, and let the plain model confirm the result."""
 
-    with model.network(tuple(x.shape[1:])) as network:
-        begun = started(network, x, y)
-        closest, which = Closest.of(network, begun.x, begun.y, norm, begun.scores), begun.correct_at
-        farthest = torch.zeros_like(closest.distance)
-        if len(which):
-            point, distance, far = by_tiles(
-                network, descended, begun.x[which], begun.y[which], key_rows(keys, begun)[which]
-            )
-            farthest[which] = far.double()
-            conclude(closest, which, point, torch.isfinite(distance))
-        return begun.found(closest, tried=farthest)
+        def descended(start: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            best = self.descend(network, start, y, keys)
+            return best.point, best.distance, best.farthest
+
+        with model.network(tuple(x.shape[1:])) as network:
+            begun = started(network, x, y)
+            closest, which = Closest.of(network, begun.x, begun.y, self.norm, begun.scores), begun.correct_at
+            farthest = torch.zeros_like(closest.distance)
+            if len(which):
+                rows = begun.x[which], begun.y[which], key_rows(keys, begun)[which]
+                point, distance, far = by_tiles(network, descended, *rows)
+                farthest[which] = far.double()
+                conclude(closest, which, point, torch.isfinite(distance))
+            return begun.found(closest, tried=farthest)
 
 
 def conclude(closest: Closest, which: Tensor, point: Tensor, met: Tensor) -> None:
@@ -175,6 +179,16 @@ def key_rows(keys: Keys, begun: Started) -> Tensor:
     return torch.as_tensor(np.array(keys, dtype=np.uint64).view(np.int64), device=begun.y.device)
 
 
+def positive(numbers: Tensor) -> Tensor:
+    """Return the numbers, with 1 instead of those that are not positive, to divide by."""
+    return torch.where(numbers > 0, numbers, 1.0)
+
+
+def distance_to_plane(margin: Tensor, slope: Tensor) -> Tensor:
+    """Return margin / slope, the distance of a linearised boundary; `inf` where the slope is 0."""
+    return torch.where(slope > 0, margin / positive(slope), torch.inf)
+
+
 def unit(network: Network, gain: Tensor, keys: Tensor, turn: int) -> Tensor:
     """Return each gain at Euclidean length 1; where it is 0, a random direction drawn from key and turn."""
     size = norm_of(gain, Norm.L2)
@@ -185,7 +199,7 @@ def unit(network: Network, gain: Tensor, keys: Tensor, turn: int) -> Tensor:
             source = np.random.Generator(np.random.Philox(key=[int(keys[i]) % 2**64, turn]))
             gain[i] = torch.as_tensor(source.standard_normal(gain.shape[1])).to(gain) * (network.scale != 0)
         size = norm_of(gain, Norm.L2)
-    return gain / torch.where(size > 0, size, 1.0)[:, None]
+    return gain / positive(size)[:, None]
 
 
 def farthest_corner(network: Network, start: Tensor, norm: Norm) -> Tensor:
@@ -213,10 +227,10 @@ def cosine(step: int, steps: int, first: float, last: float) -> float:
 def check_count(estimator: object, **given: int) -> None:
     """Refuse counts that are not whole numbers of at least 1."""
     for name, value in given.items():
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise InputError("must be a whole number", field=name, given=value, of=type(estimator).__name__)
-        if value < 1:
-            raise InputError("must be at least 1", field=name, given=value, of=type(estimator).__name__)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or value < 1:
+            problem = "must be at least 1" if whole else "must be a whole number"
+            raise InputError(problem, field=name, given=value, of=type(estimator).__name__)
 
 
 def check_size(estimator: object, **given: float) -> None:

@@ -14,7 +14,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import farthest_corner, placed, started
+from fairmargin.distances.gradient_search import distance_to_plane, farthest_corner, placed, positive, started
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
 from fairmargin.models.references import References
@@ -46,8 +46,8 @@ def measure_slopes(model: Differentiable, norm: Norm, x: Any, y_positions: Ints)
         def way(rows: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor]:
             ((margin, gain),) = slopes(network, rows, y, rivals)
             slope = norm_of(gain.double(), norm.dual)
-            there = margin.double().clamp(min=0) / torch.where(slope > 0, slope, 1.0)
-            return (torch.where((slope > 0) & torch.isfinite(slope) & (there < _ENDLESS), there, torch.inf),)
+            there = distance_to_plane(margin.double().clamp(min=0), slope)
+            return (torch.where(torch.isfinite(slope) & (there < _ENDLESS), there, torch.inf),)
 
         if len(chosen):
             rivals = rivals_of(begun.scores, begun.y, 1)[chosen]
@@ -91,7 +91,7 @@ def measure_noise(
 
                 def moved(rows: Tensor, way: Tensor, radius: Tensor, share: float = share) -> tuple[Tensor]:
                     size = norm_of(way, norm)
-                    step = (share * radius).to(way.dtype) / torch.where(size > 0, size, 1.0)
+                    step = (share * radius).to(way.dtype) / positive(size)
                     return (placed(network, rows, way * step[:, None]),)
 
                 (candidates,) = by_tiles(network, moved, start, ways, radius)

@@ -144,8 +144,7 @@ def prepared(
     original = as_classifier(model)
     named = in_model_order(original, x)
     samples = named if hasattr(named, "shape") else _array(named)
-    classifier = served(original, getattr(estimator, "needs", ""), tuple(samples.shape[1:]))
-    check_estimator(classifier, estimator)
+    classifier = model_for(original, estimator, tuple(samples.shape[1:]))
     kept = kept_positions(classifier, keep)
     check_keep(estimator, kept)
     checked = check_samples(classifier, samples, y)
@@ -200,6 +199,25 @@ def with_references(model: Classifier, references: References | None, estimator:
     if references is None or estimator.needs != "gradient" or not isinstance(model, Differentiable):
         return model
     return Referenced(model, references)
+
+
+def model_for(model: Classifier, estimator: DistanceEstimator, shape: tuple[int, ...], name: str = "") -> Classifier:
+    """Return the model in the form that an estimator works on; refuse a model that lacks what the estimator needs.
+
+    An estimator of linear models is given an affine network as a linear classifier.
+
+    Parameters
+    ----------
+    model, estimator
+        The model and the estimator.
+    shape
+        Shape of one sample.
+    name
+        How the user spelled the estimator, if not by its class.
+    """
+    found = served(model, getattr(estimator, "needs", ""), shape)
+    check_estimator(found, estimator, name)
+    return found
 
 
 def check_estimator(model: Classifier, estimator: DistanceEstimator, name: str = "") -> None:
@@ -302,6 +320,7 @@ def _free_memory() -> int:
 
 
 def _array(x: Any) -> Any:
+    """Return samples without a shape as an array, or refuse them."""
     try:
         return np.asarray(x)
     except ValueError as error:

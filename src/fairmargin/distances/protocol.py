@@ -68,6 +68,18 @@ class Finder(DistanceEstimator, Protocol):
         """Return the distances and the inputs, found by the same search as in the call."""
 
 
+class Search:
+    """Base class of estimators that find inputs: calling one returns the distances of `find`."""
+
+    def find(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Found:
+        """Return the distances and the inputs found."""
+        raise NotImplementedError
+
+    def __call__(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Distances:
+        """Return the distances of the inputs found."""
+        return self.find(model, x, y, keys=keys).distances
+
+
 def finder(estimator: DistanceEstimator) -> Finder:
     """Return the estimator if it finds inputs; otherwise raise an error that says why it does not."""
     for member in getattr(estimator, "estimators", ()):  # of `Tightest`

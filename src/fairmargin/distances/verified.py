@@ -125,16 +125,8 @@ class Verified:
 class _Proof:
     """The lower bounds of a network's leads at a given radius.
 
-    Parameters
-    ----------
-    layers
-        The layers of the model as they were read.
-    network, norm
-        The model and the norm of the region.
-    wide
-        Maximum number of values of a layer that are bounded by backward passes.
-    kept
-        Positions of several classes to keep; empty for each sample's own class.
+    `wide` is the maximum number of values of a layer that are bounded by backward passes; `kept` holds the positions of
+    several classes to keep, and is empty for each sample's own class.
     """
 
     layers: Layers

@@ -1,12 +1,12 @@
-"""Bootstrap-t intervals that cover for skewed distances with an atom at 0.
+"""Bootstrap-t intervals for skewed distances, many of which can be 0.
 
-Units are drawn with replacement inside each cell; the rest of a group is a random mix of the other groups, as in a
-sample from the population. Each resample is studentised by its own standard error. Where the bootstrap's quantiles are
-shorter than Student's with degrees of freedom from the kurtosis, the longer ones hold: for small groups the bootstrap-t
-alone is too short. `tests/inference/test_coverage.py` and `docs/inference.md` show what this achieves.
+Units are drawn with replacement inside each cell. The rest of a group is a random mix of the other groups, as in a
+sample from the population. Each resample is studentised by its own standard error. Each quantile of the bootstrap is at
+least as far out as that of Student's t with degrees of freedom from the kurtosis, because for small groups bootstrap-t
+intervals alone are too short. `tests/inference/test_coverage.py` and `docs/inference.md` show the coverage.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -28,21 +28,21 @@ from fairmargin.inference.units import (
     unit_columns,
 )
 
-_DRAWS_AT_ONCE = 2_000_000  # bounds memory: 16 MB of indices a thread
+_DRAWS_AT_ONCE = 2_000_000  # limits the memory of a thread to 16 MB of indices
 _SUMS_AT_ONCE = 4_000_000
-_FEWEST = 100  # resamples from which quantiles are taken
+_FEWEST = 100  # minimum number of resamples for quantiles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resampled:
-    """Studentised deviations of every resample, each of shape (resamples, groups), and the resampled means."""
+    """Resampled means of the groups and studentised deviations of logarithms, each of shape (resamples, groups)."""
 
     mean: Floats
     log_mean_t: Floats
-    log_own_t: Floats  # of the group's mean in the common mix
+    log_own_t: Floats  # for the group's mean in the common mix of strata
     log_rest_t: Floats
     log_ratio_t: Floats
-    log_overall_t: Floats  # of the unweighted mean of the groups' means, shape (resamples, 1)
+    log_overall_t: Floats  # for the unweighted mean of the groups' means, of shape (resamples, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,11 +52,16 @@ class Limits:
     low: Floats
     high: Floats
 
+    def transformed(self, function: Callable[[Floats], Floats]) -> "Limits":
+        """Return the limits of an increasing function of the quantity, such as `np.exp`."""
+        with np.errstate(over="ignore"):
+            return Limits(np.asarray(function(self.low)), np.asarray(function(self.high)))
+
 
 def resampled_moments(cells: Cells, resamples: int, seed: int) -> Iterator[Floats]:
-    """Yield chunks (resamples, groups, strata, 6): the six sums of units drawn with replacement inside each cell.
+    """Yield the six sums of units drawn with replacement inside each cell, in chunks (resamples, groups, strata, 6).
 
-    Every cell has its own random stream, so that threads do not change a number.
+    Every cell has its own random stream, so that the result does not depend on the number of threads.
     """
     count = len(cells.starts) - 1
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(count)]
@@ -93,7 +98,7 @@ def _draw(cells: Cells, cell: int, resamples: int, stream: np.random.Generator) 
 
 
 def resample(cells: Cells, mix: Floats, observed: Sides, *, resamples: int, seed: int) -> Resampled:
-    """Return the studentised deviations of `resamples` bootstrap resamples from what was observed."""
+    """Return the studentised deviations of bootstrap resamples from the observed values."""
     plain, _ = group_means(cells.moments())
     sizes = cells.moments()[..., UNITS]
     mixer = np.random.default_rng([seed, 1])
@@ -129,10 +134,7 @@ def log_overall_t(mean: Floats, error2: Floats, observed: Floats) -> Floats:
 
 
 def bootstrap_p(t: Floats, deviations: Floats) -> Floats:
-    """Return the two-sided p-value of each group's studentised estimate `t`: the inverse of `interval`'s bootstrap.
-
-    0 where too few resamples could be studentised to say anything.
-    """
+    """Return the two-sided bootstrap p-value of each group's studentised estimate `t`; 0 with too few resamples."""
     p = np.zeros(len(t))
     for g in np.flatnonzero(~np.isnan(t)):
         column = deviations[~np.isnan(deviations[:, g]), g]
@@ -143,9 +145,9 @@ def bootstrap_p(t: Floats, deviations: Floats) -> Floats:
 
 
 def _rest_in_random_mix(moments: Floats, sizes: Floats, mixer: np.random.Generator) -> Floats:
-    """Return the rest's sums when the sizes of the other groups vary as in a sample from the population.
+    """Return the sums of each rest, with sizes of the other groups that vary as in a sample from the population.
 
-    Poisson weights for the groups, scaled back to the observed number of units; with one other group they cancel.
+    The groups get Poisson weights, which are scaled to the observed number of units. With one other group they cancel.
     """
     if moments.shape[-3] == 2:
         return rest_of(moments)
@@ -157,10 +159,10 @@ def _rest_in_random_mix(moments: Floats, sizes: Floats, mixer: np.random.Generat
 
 
 def interval(value: Floats, error: Floats, deviations: Floats, freedom: Floats, confidence: float) -> Limits:
-    """Return [value − t_high·error, value − t_low·error], each t the wider of the bootstrap's and Student's.
+    """Return the limits value − t·error, where t is the outer one of the quantiles of the bootstrap and of Student's t.
 
-    `deviations` has shape (resamples, groups). Resamples that could not be studentised (no spread at all) count as
-    infinitely far on the side where they fell, or are left out when they did not move.
+    `deviations` has shape (resamples, groups). A resample without any spread has an infinite deviation, or is left out
+    (NaN) if it equals the observed value.
     """
     tail = (1 - confidence) / 2
     student = student_quantile(1 - tail, freedom)
@@ -169,18 +171,18 @@ def interval(value: Floats, error: Floats, deviations: Floats, freedom: Floats, 
     low_t, high_t = -student, student.copy()
     for g in np.flatnonzero(known >= _FEWEST):
         column = ordered[: known[g], g]
-        # An order statistic, not an interpolation: quantiles may be infinite.
+        # Order statistics are not interpolated, because quantiles can be infinite.
         first = int(np.floor(tail * (len(column) + 1))) - 1
         low_t[g] = min(low_t[g], column[max(first, 0)])
         high_t[g] = max(high_t[g], column[len(column) - 1 - max(first, 0)])
     with np.errstate(invalid="ignore"):
-        # Without any spread, quantiles may be infinite: the limits are the value itself.
+        # Without any spread the limits are the value itself, also if quantiles are infinite.
         below, above = (np.where(error == 0, 0.0, t * error) for t in (high_t, low_t))
         return Limits(value - below, value - above)
 
 
 def mean_limits(cells: Cells, drawn: Resampled, confidence: float) -> Limits:
-    """Return limits of Rob(P), made on the log scale, where they cannot fall below 0; for one stratum only."""
+    """Return limits of Rob(P) for one stratum. They are computed on the log scale, so that they are not below 0."""
     mean, error2 = group_means(cells.moments())
     freedom, _ = kurtosis_freedom(cells, np.ones((cells.groups, 1)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -190,7 +192,7 @@ def mean_limits(cells: Cells, drawn: Resampled, confidence: float) -> Limits:
 def gap_and_sigma_limits(
     cells: Cells, mix: Floats, observed: Sides, drawn: Resampled, confidence: float
 ) -> tuple[Limits, Limits]:
-    """Return limits of Rob(P) − Rob(rest), and of σ on the scale of ln(1 + σ), where they stay above −1."""
+    """Return limits of Rob(P) − Rob(rest), and of σ, which are computed for ln(1 + σ) and hence above −1."""
     own_freedom, rest_freedom = kurtosis_freedom(cells, mix)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         own = _positive_limits(observed.own, observed.own_error2, drawn.log_own_t, own_freedom, confidence)
@@ -198,14 +200,13 @@ def gap_and_sigma_limits(
         own2, rest2 = observed.own_error2 / observed.own**2, observed.rest_error2 / observed.rest**2
     freedom = combined_freedom(own2, own_freedom, rest2, rest_freedom)
     log = interval(observed.log_ratio, observed.log_ratio_error, drawn.log_ratio_t, freedom, confidence)
-    with np.errstate(over="ignore"):
-        return gap_from_sides(observed, own, rest), Limits(np.expm1(log.low), np.expm1(log.high))
+    return gap_from_sides(observed, own, rest), log.transformed(np.expm1)
 
 
 def gap_from_sides(observed: Sides, own: Limits, rest: Limits) -> Limits:
-    """Combine the limits of both means to limits of their difference (Zou and Donner 2008).
+    """Combine the limits of two means to limits of their difference (Zou and Donner 2008).
 
-    Each side's limits are made on the log scale, so that the skewness of a small side is not lost in the difference.
+    The limits of each side are computed on the log scale, so that they reflect the skewness of a small side.
     """
     return Limits(
         observed.gap - np.hypot(observed.own - own.low, rest.high - observed.rest),
@@ -214,7 +215,7 @@ def gap_from_sides(observed: Sides, own: Limits, rest: Limits) -> Limits:
 
 
 def _positive_limits(mean: Floats, error2: Floats, log_t: Floats, freedom: Floats, confidence: float) -> Limits:
-    """Return limits of a mean that is not negative; a mean of 0 shows no spread and keeps limits of 0."""
-    log = interval(np.log(mean), np.sqrt(error2) / mean, log_t, freedom, confidence)
+    """Return limits of a mean that is not negative; the limits of a mean of 0 without spread are 0."""
     zero = (mean == 0) & (error2 == 0)
-    return Limits(np.where(zero, 0.0, np.exp(log.low)), np.where(zero, 0.0, np.exp(log.high)))
+    limits = interval(np.log(mean), np.sqrt(error2) / mean, log_t, freedom, confidence).transformed(np.exp)
+    return Limits(np.where(zero, 0.0, limits.low), np.where(zero, 0.0, limits.high))

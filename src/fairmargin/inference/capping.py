@@ -1,7 +1,7 @@
-"""Decide whether groups can be compared when all distances are capped at one radius.
+"""The common radius at which all distances are capped, and whether groups can still be compared.
 
-Unreached samples force a common cap: the shortest search that failed, see `common_cap`. One short search can thereby
-make nearly all distances equal, and a comparison of them would be one of caps.
+Unreached samples force a common cap, which is the shortest search that failed (see `common_cap`). One short search can
+make nearly all distances equal; then a comparison of groups means nothing.
 """
 
 import math
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_CUT = 0.2  # share of the finite distances above 0 that a forced cap may cut on either side of a comparison
 
 _Row = TypeVar("_Row", bound="DataclassInstance")
-# What a capped mean still says of one group alone. Every other number of a row compares groups.
+# Fields that describe one group alone. All other numbers of a row compare groups.
 _ALONE = (
     "accuracy", "robustness", "unreached", "band", "dropped", "before", "after", "plain_samples", "correlation"
 )  # fmt: skip
@@ -33,16 +33,16 @@ _ALONE = (
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a cap does to a comparison of groups.
+    """Effect of a cap on the comparison of groups.
 
     Parameters
     ----------
     up_to
-        The radius at which all distances are capped; `inf` if they are not.
+        Radius at which all distances are capped; `inf` if they are not.
     reasons
-        One per group: why it cannot be compared; empty if it can.
+        For each group, why it cannot be compared; empty if it can.
     remedy
-        What to do about it; empty if every group can be compared.
+        Advice for the user; empty if every group can be compared.
     """
 
     up_to: float
@@ -51,7 +51,7 @@ class Cut:
 
     @property
     def warning(self) -> str:
-        """The reason and the remedy for the partition as a whole; empty if every group can be compared."""
+        """Reason and remedy for the partition as a whole; empty if every group can be compared."""
         if not any(self.reasons):
             return ""
         count = f"{sum(map(bool, self.reasons)):,} of {len(self.reasons):,} groups cannot be compared"
@@ -61,25 +61,24 @@ class Cut:
         )
 
 
-def forced_cut(several: Sequence[Distances], partition: Partition, cap: float, asked: float) -> Cut:
-    """Find the groups of whose finite distances, or of whose rest's, a forced cap cuts more than 20 %.
+def forced_cut(several: Sequence[Distances], partition: Partition, cap: float, requested: float) -> Cut:
+    """Find the groups that cannot be compared because a forced cap cuts more than 20 % of the distances.
 
-    The share is of the finite distances above 0: those of misclassified samples are 0 and can never be cut, so that
-    they would hide a cap that makes all others equal. It is taken on both sides of each comparison, so that a small
-    group whose distances are all cut is noticed too.
+    Only finite distances above 0 count, because those of misclassified samples are 0 and are never cut. A group and its
+    rest are checked separately, so that a small group whose distances are all cut is found too.
 
     Parameters
     ----------
     several
-        The distances that are compared: of one audit, or before and after.
+        Distances that are compared: those of one audit, or those of two models.
     partition
         The groups.
     cap
-        The radius at which all distances are capped.
-    asked
-        The radius that the user asked for; `inf` if none. A radius that was asked for is never objected to.
+        Radius at which all distances are capped.
+    requested
+        Radius that the user requested, which is always accepted; `inf` if the cap is forced by unreached samples.
     """
-    if math.isfinite(asked) or math.isinf(cap):
+    if math.isfinite(requested) or math.isinf(cap):
         return Cut(cap, ("",) * len(partition.labels))
     found = [_found(distances) for distances in several]
     shares = np.array([_shares(each, partition, cap) for each in found]).max(axis=0)
@@ -90,16 +89,16 @@ def forced_cut(several: Sequence[Distances], partition: Partition, cap: float, a
 
 
 def within_cap(rows: tuple[_Row, ...], cut: Cut) -> tuple[_Row, ...]:
-    """Withhold the verdict of each group of whose distances the cap cuts too much.
+    """Replace the verdict of each group that cannot be compared by "not comparable".
 
-    Such a group is "not comparable", and every number in its row that compares groups is undefined.
+    Every number in its row that compares groups becomes undefined.
     """
     pairs = zip(rows, cut.reasons, strict=True)
     return tuple(_without(row, reason, cut) if reason else row for row, reason in pairs)
 
 
 def without_spread(overall: _Row, cut: Cut) -> _Row:
-    """Replace what compares all groups with each other if one of them cannot be compared."""
+    """Replace numbers that compare all groups by undefined ones if a group cannot be compared."""
     if not any(cut.reasons):
         return overall
     values = {field.name: getattr(overall, field.name) for field in fields(overall) if field.name not in _ALONE}
@@ -109,7 +108,7 @@ def without_spread(overall: _Row, cut: Cut) -> _Row:
 
 
 def cut_words(distances: Distances, cap: float, what: str = "") -> str:
-    """Say how many of the finite distances above 0 a cap cuts; empty if none."""
+    """Return how many of the finite distances above 0 a cap cuts, as a part of a sentence; empty if none."""
     found = _found(distances)
     cut, known = int((found > cap).sum()), int((~np.isnan(found)).sum())
     beyond = f"{cap:.4g}, {what}" if what else f"{cap:.4g}"
@@ -138,7 +137,7 @@ def _found(distances: Distances) -> Floats:
 
 
 def _shares(found: Floats, partition: Partition, cap: float) -> list[tuple[float, float]]:
-    """Return the share that the cap cuts of every group's and its rest's distances."""
+    """Return the share of the distances of every group, and of its rest, that the cap cuts."""
     return [(_share(found[own], cap), _share(found[~own], cap)) for _, own in partition]
 
 
@@ -178,18 +177,18 @@ def _remedy(several: Sequence[Distances], enough: float) -> str:
 
 
 def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
-    """Return the radius at which every distance is capped, and why: the user's, or one forced by unreached samples.
+    """Return the radius at which every distance is capped, requested or forced by unreached samples, and why.
 
-    Unreached samples are known only to lie beyond what was tried. The cap is the smaller of the largest distance found
-    and the shortest search that failed, so that min(r, cap) is known for everyone. Whether such a cap leaves enough to
-    compare, `forced_cut` says.
+    The distance of an unreached sample is only known to be greater than the radius of the search. The forced cap is the
+    smaller of the largest distance found and the shortest search that failed, so that min(r, cap) is known for every
+    sample. `forced_cut` decides whether groups can still be compared.
     """
     missing = distances.unreached
     if not missing.any():
         return up_to, cut_words(distances, up_to, "the radius asked for")
     share = f"{missing.sum():,} of {len(missing):,} samples ({percent(float(missing.mean()))}) have no finite distance"
     searched = np.empty(0) if distances.tried is None else distances.tried[missing]
-    shortest = float(searched[searched > 0].min(initial=np.inf))  # NaN: not recorded
+    shortest = float(searched[searched > 0].min(initial=np.inf))  # NaN if not recorded
     if math.isfinite(up_to):
         known = "" if up_to <= shortest else f", although the search for them looked only as far as {shortest:.4g}"
         cut = cut_words(distances, up_to)

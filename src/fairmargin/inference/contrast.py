@@ -1,7 +1,4 @@
-"""A group against its rest: what is known of each, the verdict, and intervals that hold for all groups at once.
-
-Corrected p-values and simultaneous intervals never disagree.
-"""
+"""Comparison of each group with its rest: verdicts, corrected p-values, and simultaneous intervals that agree."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,31 +13,30 @@ from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
 
-LimitsAt = Callable[[float], Limits]  # limits at level 1 − α, for an α not above the settings's
+LimitsAt = Callable[[float], Limits]  # limits at level 1 − α, for an α not greater than that of the settings
 
-MOST_DROPPED = 0.2  # share of samples in strata without a counterpart, above which groups are not comparable
+MOST_DROPPED = 0.2  # largest share of samples in strata without a counterpart for which groups are comparable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupMeans:
-    """Rob(P) of every group, with what is needed for statements about all groups at once."""
+    """Rob(P) of every group with its limits, and what simultaneous statements need."""
 
     mean: Floats
     error2: Floats
     limits: Limits
     resampled: Floats  # (resamples, groups)
-    units: Floats  # independent samples or clusters of each group
+    units: Floats  # number of independent samples or clusters of each group
     log_means: Studentised  # ln Rob(P) of every group
-    log_overall: Studentised  # log of the unweighted mean over the groups with two units or more, one entry
-    log_overall_t: Floats  # its studentised bootstrap deviations, (resamples, 1)
+    log_overall: Studentised  # logarithm of the unweighted mean over the groups with two units or more, one entry
+    log_overall_t: Floats  # its studentised bootstrap deviations, of shape (resamples, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contrasts:
-    """Every group against its rest. `gap_at` and `sigma_at` give limits at other levels, for all groups at once."""
+    """Comparison of every group with its rest. `gap_at` and `sigma_at` give limits at other levels."""
 
     gap: Floats
-    gap_limits: Limits
     gap_at: LimitsAt
     sigma: Floats
     sigma_limits: Limits
@@ -49,28 +45,28 @@ class Contrasts:
     units: Floats
     rest_units: Floats
     p: Floats  # NaN where nothing was tested
-    way: str  # how the test was made, in words
+    way: str  # description of the test
 
 
 def raw_p(permuted: Floats, closed_form: Floats, bootstrapped: Floats, tested: Bools, alpha: float) -> Floats:
-    """Return the p-value of each group before correction: the largest of three tests, NaN where nothing was tested.
+    """Return the p-value of each group before correction, the largest of three tests; NaN where nothing was tested.
 
-    The permutation test is exact when groups are exchangeable, but rejects too often when a small, skewed group has the
-    same mean as a rest of another shape; the closed form allows for that. The bootstrap counts only where it does not
-    reject at `alpha`, since its resamples do not reach smaller levels: a group whose own interval contains 0 is never
-    significant.
+    The permutation test is exact if groups are exchangeable, but rejects too often if a small, skewed group has the
+    same mean as a rest of another shape; the closed form accounts for that. The bootstrap counts only where it does not
+    reject at `alpha`, because the number of resamples limits how small its p-values can be. A group whose own interval
+    contains 0 is therefore never significant.
     """
     largest = np.fmax(np.fmax(permuted, closed_form), np.where(bootstrapped >= alpha, bootstrapped, 0.0))
     return np.where(tested, largest, np.nan)
 
 
 def outer(one: Limits, other: Limits) -> Limits:
-    """Return the outer limits of two intervals; NaN gives way."""
+    """Return the outer limits of two intervals, ignoring NaN."""
     return Limits(np.fmin(one.low, other.low), np.fmax(one.high, other.high))
 
 
 def is_testable(units: Floats, rest_units: Floats, dropped: Floats, settings: AuditSettings) -> Bools:
-    """Return whether both sides are large enough, and comparable."""
+    """Return which groups can be tested: both sides have enough units, and few samples lack a counterpart."""
     large = (units >= settings.smallest_group) & (rest_units >= settings.smallest_group)
     return np.asarray(large & (dropped <= MOST_DROPPED))
 
@@ -86,23 +82,23 @@ def simultaneous_limits(
 ) -> Limits:
     """Return Bonferroni limits that exclude 0 exactly where Holm's corrected p-value is below `alpha`.
 
-    Holm's step-down correction rejects at least as often as Bonferroni's. Where it rejects, the side of the interval
-    that faces 0 ends just beyond 0 at the latest. Where it does not reject although the Bonferroni interval excludes 0,
-    because another test decided the p-value or because the group was not tested (NaN), the interval is extended to 0.
+    Holm's step-down correction rejects at least as often as Bonferroni's. If it rejects, the interval ends just before
+    0. If it does not reject although the Bonferroni interval excludes 0, because another test decided the p-value or
+    because the group was not tested (NaN), the interval is extended to 0.
 
-    p-values are corrected for the tested groups only, but a group without a test has an interval too, which can miss
-    the truth. Its level allows for all intervals.
+    p-values are corrected for the number of tested groups. The level of the intervals of other groups is corrected for
+    the number of all intervals.
 
     Parameters
     ----------
     limits_at
-        Limits at level 1 − its argument.
+        Function that returns limits at level 1 − its argument.
     value
-        Estimates whose sign a rejection confirms.
+        Estimates, whose sign is significant where the p-value is below `alpha`.
     adjusted
-        p-values corrected by Holm's method, NaN where nothing was tested.
+        p-values corrected by Holm's method; NaN where nothing was tested.
     hypotheses, intervals
-        How many questions the tested groups are, and how many all groups are.
+        Number of hypotheses that the tested groups stand for, and that all groups stand for.
     """
     limits, untested = limits_at(alpha / max(hypotheses, 1)), np.isnan(adjusted)
     if untested.any():
@@ -115,13 +111,13 @@ def simultaneous_limits(
         beyond = JUST_BEYOND_ZERO * np.minimum(np.abs(value), 1.0)
         low = np.where(rejected & (value > 0), np.fmax(low, beyond), low)
         high = np.where(rejected & (value < 0), np.fmin(high, -beyond), high)
-        # Rounding must not put a value outside of its own interval.
+        # Rounding must not put a value outside of its interval.
         return Limits(np.minimum(low, value), np.maximum(high, value))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """Corrected p-values of all groups against their rests, and the intervals that agree with them."""
+    """Corrected p-values of all groups, and the simultaneous intervals that agree with them."""
 
     adjusted: Floats  # by Holm's method; NaN where nothing was tested
     sigma: Limits
@@ -129,7 +125,7 @@ class Family:
 
     @classmethod
     def of(cls, contrasts: Contrasts, alpha: float) -> "Family":
-        """Correct the p-values of contrasts and make their simultaneous intervals."""
+        """Correct the p-values of contrasts, and compute their simultaneous intervals."""
         tested = ~np.isnan(contrasts.p)
         count, everyone = hypotheses(tested), hypotheses(np.ones_like(tested))
         adjusted = holm(contrasts.p, count)
@@ -141,7 +137,7 @@ class Family:
 
 
 def verdict_of(i: int, contrasts: Contrasts, adjusted: float, settings: AuditSettings) -> Verdict:
-    """Return one of the five verdicts, for group number `i`."""
+    """Return the verdict on group number `i`, given its corrected p-value."""
     if contrasts.rest_units[i] == 0:
         return NOT_COMPARABLE
     if min(contrasts.units[i], contrasts.rest_units[i]) < settings.smallest_group:

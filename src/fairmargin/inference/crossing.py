@@ -1,8 +1,8 @@
-"""Groups compared when clusters span groups or strata, such as one person's photographs at several ages.
+"""Comparison of groups when clusters span groups or strata, such as photographs of one person at several ages.
 
-Such clusters cannot be dealt out to groups. They are resampled whole, and standard errors come from each cluster's
-influence on a mean. The test flips the sign of whole clusters' contributions to the gap, which is the permutation test
-of paired data when every cluster is in both groups.
+Such clusters cannot be permuted between groups. They are resampled whole, and standard errors are computed from the
+influence of each cluster on a mean. The test flips the sign of each cluster's contribution to the gap. If every cluster
+is in both groups, this is the permutation test of paired data.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ import numpy as np
 from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.partition import Partition
 from fairmargin.inference import hall
-from fairmargin.inference.bootstrap import Limits, bootstrap_p, interval
+from fairmargin.inference.bootstrap import bootstrap_p, interval
 from fairmargin.inference.contrast import Contrasts, GroupMeans, is_testable, outer, raw_p
 from fairmargin.inference.hall import Studentised
 from fairmargin.inference.permutation import PermutationTest, hypotheses, permutations_needed, sequential_test
@@ -25,13 +25,13 @@ _WEIGHTS_AT_ONCE = 4_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterSums:
-    """What each cluster holds in each cell: samples and totals, (clusters, groups, strata)."""
+    """Number of samples and sum of values of each cluster in each cell, of shape (clusters, groups, strata)."""
 
     samples: Floats
     total: Floats
 
     def means(self, weights: Floats, mix: Floats) -> tuple[Floats, Floats]:
-        """Mean of each group and of its rest in the common mix, for weights of shape (draws, clusters)."""
+        """Return the means of each group and of its rest in the common mix, for weights of shape (draws, clusters)."""
         shape = (len(weights), *self.samples.shape[1:])
         samples, total = ((weights @ part.reshape(len(part), -1)).reshape(shape) for part in (self.samples, self.total))
         everyone, sum_of_all = samples.sum(axis=1, keepdims=True), total.sum(axis=1, keepdims=True)
@@ -40,7 +40,7 @@ class ClusterSums:
         return np.where(mix > 0, mix * own, 0).sum(-1), np.where(mix > 0, mix * rest, 0).sum(-1)
 
     def influence(self, mix: Floats) -> tuple[Floats, Floats]:
-        """Return what each cluster adds to the deviations of own and rest mean, both of shape (clusters, groups)."""
+        """Return the influence of each cluster on the means of group and rest, both of shape (clusters, groups)."""
         sides = []
         for samples, total in ((self.samples, self.total), (_others(self.samples), _others(self.total))):
             size = samples.sum(axis=0)
@@ -51,7 +51,7 @@ class ClusterSums:
         return sides[0], sides[1]
 
     def moments(self) -> Floats:
-        """Return units and samples of each cell, laid out as the six sums; the other four are not needed here."""
+        """Return units, samples and totals of each cell in the layout of the six sums; the other sums stay 0."""
         out = np.zeros((*self.samples.shape[1:], 6))
         out[..., UNITS], out[..., SAMPLES] = (self.samples > 0).sum(axis=0), self.samples.sum(axis=0)
         out[..., TOTAL] = self.total.sum(axis=0)
@@ -59,7 +59,7 @@ class ClusterSums:
 
 
 def cluster_sums(values: Floats, groups: Partition, control: Partition | None, cluster: Ints) -> ClusterSums:
-    """Sum the values per cluster and cell."""
+    """Count the samples and sum the values of each cluster in each cell."""
     strata = 1 if control is None else len(control.labels)
     stratum = 0 if control is None else control.membership
     shape = (int(cluster.max()) + 1, len(groups.labels), strata)
@@ -71,7 +71,7 @@ def cluster_sums(values: Floats, groups: Partition, control: Partition | None, c
 
 
 def means(sums: ClusterSums, settings: AuditSettings) -> GroupMeans:
-    """Rob(P) of every group; `sums` has one stratum."""
+    """Return Rob(P) of every group; `sums` must have one stratum."""
     clusters, groups = sums.samples.shape[:2]
     mix = np.ones((groups, 1))
     mean = sums.means(np.ones((1, clusters)), mix)[0][0]
@@ -94,7 +94,7 @@ def means(sums: ClusterSums, settings: AuditSettings) -> GroupMeans:
     return GroupMeans(
         mean=mean,
         error2=error2,
-        limits=Limits(np.exp(log.low), np.exp(log.high)),
+        limits=log.transformed(np.exp),
         resampled=np.concatenate(resampled),
         units=units,
         log_means=_log_mean(mean, influence),
@@ -104,16 +104,13 @@ def means(sums: ClusterSums, settings: AuditSettings) -> GroupMeans:
 
 
 def _log_mean(mean: Floats, influence: Floats) -> Studentised:
-    """Studentise the logarithm of means whose clusters have the given influences."""
-    none, one = np.zeros_like(mean), np.ones((1, len(influence)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own2 = spread_of(one, influence, influence)[0] / mean**2
-        third = (influence**3).sum(axis=0) / mean**3
-        return hall.log_ratio(np.log(mean), own2, none, none, third, freedom_of(influence))
+    """Studentise the logarithm of means, given the influences of clusters."""
+    error2 = spread_of(np.ones((1, len(influence))), influence, influence)[0]
+    return hall.log_mean(mean, error2, (influence**3).sum(axis=0), freedom_of(influence))
 
 
 def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
-    """Compare every group with its rest, where clusters may lie on both sides."""
+    """Compare every group with its rest, if clusters can lie on both sides."""
     clusters = len(sums.samples)
     common = common_mix(sums.moments())
     one = np.ones((1, clusters))
@@ -141,21 +138,15 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
     difference = influence[0] - influence[1]
     gap_studentised = hall.mean(own - rest, gap_error, (difference**3).sum(axis=0), freedom_of(difference))
     ratio = _log_ratio(own, rest, influence)
-    sigma_limits = Limits(np.expm1(log.low), np.expm1(log.high))
-
-    def sigma_at(alpha: float) -> Limits:
-        wider = ratio.limits(alpha)
-        return outer(sigma_limits, Limits(np.expm1(wider.low), np.expm1(wider.high)))
-
+    sigma_limits = log.transformed(np.expm1)
     with np.errstate(divide="ignore", invalid="ignore"):
         bootstrapped = bootstrap_p(log_ratio / log_error, np.concatenate(log_t))
     return Contrasts(
         gap=own - rest,
-        gap_limits=gap,
         gap_at=lambda alpha: outer(gap, gap_studentised.limits(alpha)),
         sigma=sigma,
         sigma_limits=sigma_limits,
-        sigma_at=sigma_at,
+        sigma_at=lambda alpha: outer(sigma_limits, ratio.limits(alpha).transformed(np.expm1)),
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,
@@ -165,7 +156,7 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
 
 
 def _log_ratio(own: Floats, rest: Floats, influence: tuple[Floats, Floats]) -> Studentised:
-    """Studentise ln(own / rest) where clusters may have an influence on both sides."""
+    """Studentise ln(own / rest), if clusters can have an influence on both sides."""
     left, right = influence
     one = np.ones((1, len(left)))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -178,7 +169,7 @@ def _log_ratio(own: Floats, rest: Floats, influence: tuple[Floats, Floats]) -> S
 
 
 def _flip_test(sums: ClusterSums, mix: Floats, tested: Bools, settings: AuditSettings) -> PermutationTest:
-    """Flip the sign of each cluster's contribution to the gap, measured from the stratum's pooled mean."""
+    """Test the gap by flipping the sign of each cluster's contribution, centred at the pooled mean of the stratum."""
     with np.errstate(divide="ignore", invalid="ignore"):
         pooled = sums.total.sum(axis=(0, 1)) / sums.samples.sum(axis=(0, 1))
         centred = np.where(sums.samples > 0, sums.total - pooled * sums.samples, 0.0)
@@ -199,7 +190,7 @@ def _flip_test(sums: ClusterSums, mix: Floats, tested: Bools, settings: AuditSet
 
 
 def resampled_weights(clusters: int, settings: AuditSettings) -> Iterator[Floats]:
-    """Return how often each cluster is drawn, in chunks of (draws, clusters)."""
+    """Yield how often each cluster is drawn in each resample, in chunks of shape (draws, clusters)."""
     stream = np.random.default_rng([settings.seed, 5])
     step = max(1, _WEIGHTS_AT_ONCE // clusters)
     for start in range(0, settings.resamples, step):
@@ -209,13 +200,10 @@ def resampled_weights(clusters: int, settings: AuditSettings) -> Iterator[Floats
 
 
 def _errors(weights: Floats, influence: tuple[Floats, Floats], own: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    """Return standard errors of own − rest and of ln(own / rest) for each draw."""
+    """Return the standard errors of own − rest and of ln(own / rest) for each resample."""
     left, right = influence
-    own2, rest2, shared = (
-        spread_of(weights, left, left),
-        spread_of(weights, right, right),
-        spread_of(weights, left, right),
-    )
+    pairs = (left, left), (right, right), (left, right)
+    own2, rest2, shared = (spread_of(weights, *pair) for pair in pairs)
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.sqrt(np.maximum(own2 + rest2 - 2 * shared, 0))
         log = np.sqrt(np.maximum(own2 / own**2 + rest2 / rest**2 - 2 * shared / (own * rest), 0))
@@ -223,14 +211,14 @@ def _errors(weights: Floats, influence: tuple[Floats, Floats], own: Floats, rest
 
 
 def spread_of(weights: Floats, left: Floats, right: Floats) -> Floats:
-    """Return the (co)variance of two sums of influences under weights (draws, clusters): (draws, groups)."""
+    """Return the covariance of two sums of influences for weights (draws, clusters), of shape (draws, groups)."""
     count = weights.shape[1]
     product = weights @ (left * right) - (weights @ left) * (weights @ right) / count
     return np.asarray(product * count / (count - 1)) if count > 1 else np.full_like(product, np.nan)
 
 
 def freedom_of(influence: Floats) -> Floats:
-    """Return degrees of freedom from the kurtosis of the clusters' influences; see `units.kurtosis_freedom`."""
+    """Return the degrees of freedom from the kurtosis of the clusters' influences; see `units.kurtosis_freedom`."""
     count = (influence != 0).sum(axis=0).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = (influence**4).sum(axis=0) / (influence**2).sum(axis=0) ** 2 - (count - 3) / (count * (count - 1))
@@ -239,5 +227,5 @@ def freedom_of(influence: Floats) -> Floats:
 
 
 def _others(part: Floats) -> Floats:
-    """Sum an array of shape (clusters, groups, strata) over all groups but each."""
+    """Return, for each group, the sum over all other groups of an array (clusters, groups, strata)."""
     return np.asarray(part.sum(axis=1, keepdims=True) - part)

@@ -1,6 +1,7 @@
-"""Quantiles and tails of the distributions in use.
+"""Quantiles and tail probabilities of distributions.
 
-`scipy.stats` has all of them, but its import takes longer than everything that `fairmargin gate` computes.
+`scipy.stats` has all of them, but its import takes longer than a complete call of `fairmargin gate`, and its quantile
+of Kolmogorov's statistic takes seconds for large samples.
 """
 
 import math
@@ -12,8 +13,8 @@ from scipy import special
 from fairmargin.core.arrays import Floats
 
 _EXACT_SIZE = 140  # up to this size the distribution of Kolmogorov's statistic is computed exactly
-_ONE_SIDED = 4.0  # n x² above which the chance of a deviation to both sides is below 1e-13
-_STEPS = 50
+_ONE_SIDED = 4.0  # n x² above which deviations to both sides have a probability below 1e-13
+_STEPS = 50  # maximum number of steps of the secant method
 
 
 def student_quantile(probability: float | Floats, freedom: float | Floats) -> Floats:
@@ -27,7 +28,7 @@ def student_quantile(probability: float | Floats, freedom: float | Floats) -> Fl
 
 
 def student_tail(t: Floats, freedom: float | Floats) -> Floats:
-    """Return the chance that Student's t exceeds `t`."""
+    """Return the probability that Student's t exceeds `t`."""
     return np.asarray(special.stdtr(freedom, -t))
 
 
@@ -54,18 +55,14 @@ def binomial_quantile(probability: float, size: int, share: float) -> int:
 
 
 def hypergeometric_tails(ones: int, population: int, successes: int, draws: int) -> tuple[float, float]:
-    """Return the chances of at most and of at least `ones` successes in draws without replacement.
+    """Return the probabilities of at most and of at least `ones` successes in draws without replacement.
 
     >>> [round(chance, 4) for chance in hypergeometric_tails(1, population=10, successes=4, draws=3)]
     [0.6667, 0.8333]
     """
     k = np.arange(max(0, draws + successes - population), min(draws, successes) + 1, dtype=float)
-    log_chance = (
-        _log_choose(successes, k)
-        + _log_choose(population - successes, draws - k)
-        - _log_choose(population, np.array(float(draws)))
-    )
-    chance = np.exp(log_chance)
+    ways = _log_choose(successes, k) + _log_choose(population - successes, draws - k)
+    chance = np.exp(ways - _log_choose(population, np.array(float(draws))))
     return min(1.0, float(chance[k <= ones].sum())), min(1.0, float(chance[k >= ones].sum()))
 
 
@@ -75,10 +72,10 @@ def _log_choose(n: int, k: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def kolmogorov_quantile(probability: float, size: int) -> float:
-    """Return the quantile of Kolmogorov's statistic, the largest distance between an empirical curve and the true one.
+    """Return the quantile of Kolmogorov's statistic, the largest distance between the empirical and the true curve.
 
-    The statistic of `size` independent samples, for a continuous distribution. The closed forms at both ends and the
-    choice between methods follow Simard and L'Ecuyer (2011), "Computing the two-sided Kolmogorov–Smirnov distribution".
+    It is for `size` independent samples of a continuous distribution. The closed forms at both ends and the choice
+    between methods follow Simard and L'Ecuyer (2011), "Computing the two-sided Kolmogorov–Smirnov distribution".
 
     >>> round(kolmogorov_quantile(0.95, 10), 4)
     0.4092

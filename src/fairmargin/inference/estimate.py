@@ -1,4 +1,4 @@
-"""Numbers with intervals, and the words for verdicts."""
+"""Numbers with confidence intervals, and the texts of verdicts."""
 
 import math
 from dataclasses import dataclass
@@ -15,14 +15,15 @@ NOT_COMPARABLE: Final = "not comparable"
 Verdict = Literal["less robust", "more robust", "no significant difference", "too few samples", "not comparable"]
 VERDICTS: Final[tuple[Verdict, ...]] = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE)
 
-_ROUNDING = 1e-9  # limits of a group without spread differ from its mean by rounding
+_ROUNDING = 1e-9  # the limits of a group without spread differ from its mean by rounding errors
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with its confidence interval and the direction of its measurement error.
+    """Number with its confidence interval and the direction of its measurement error.
 
-    The interval speaks of sampling; `bound` of the estimator. NaN means undefined, and `reason` says why.
+    The interval covers the error of sampling only; `bound` describes the error of the estimator of distances. NaN means
+    that the number is undefined, and `reason` states why.
     """
 
     value: float
@@ -33,11 +34,11 @@ class Estimate:
 
     @classmethod
     def undefined(cls, reason: str, bound: Bound) -> "Estimate":
-        """Return an estimate of something that does not exist here."""
+        """Return an estimate without a value, for the given reason."""
         return cls(math.nan, math.nan, math.nan, bound, reason)
 
     def contradiction(self) -> str:
-        """Return why no analysis can have made this; empty if one can."""
+        """Return why the numbers contradict each other, so that they are damaged; empty if they do not."""
         numbers = (self.value, self.low, self.high)
         slack = _ROUNDING * max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
         if self.value < self.low - slack or self.value > self.high + slack or self.low > self.high + slack:
@@ -46,7 +47,7 @@ class Estimate:
 
     @property
     def is_defined(self) -> bool:
-        """Whether there is a value at all."""
+        """Whether the value is not NaN."""
         return not math.isnan(self.value)
 
     def __str__(self) -> str:

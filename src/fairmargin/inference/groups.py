@@ -1,7 +1,7 @@
-"""Compare every group of a partition with its rest, by the method that suits the clusters.
+"""Compare every group of a partition with its rest.
 
-The usual and fast case, in which every independent unit lies in one group and one stratum, is worked out here; clusters
-that span groups are left to `crossing`.
+This module treats the usual case, in which every independent unit lies in one group and one stratum; `crossing` treats
+clusters that span groups or strata.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ from fairmargin.inference.units import (
 
 
 def draw(cells: Cells, settings: AuditSettings) -> Resampled:
-    """Draw the resamples from which both means and contrasts take their limits."""
+    """Draw the bootstrap resamples that the limits of means and contrasts are computed from."""
     moments = cells.moments()
     mix = common_mix(moments).mix
     observed = two_sides(moments, rest_of(moments), mix)
@@ -46,7 +46,7 @@ def draw(cells: Cells, settings: AuditSettings) -> Resampled:
 
 
 def means(cells: Cells, drawn: Resampled, settings: AuditSettings) -> GroupMeans:
-    """Return Rob(P) of every group; `cells` has one stratum."""
+    """Return Rob(P) of every group; `cells` must have one stratum."""
     moments = cells.moments()
     mean, error2 = group_means(moments)
     alone = np.ones((cells.groups, 1))
@@ -57,21 +57,14 @@ def means(cells: Cells, drawn: Resampled, settings: AuditSettings) -> GroupMeans
         limits=mean_limits(cells, drawn, settings.confidence),
         resampled=drawn.mean,
         units=moments[:, 0, UNITS],
-        log_means=log_mean(mean, error2, third, freedom),
+        log_means=hall.log_mean(mean, error2, third, freedom),
         log_overall=log_overall(mean, error2, third, freedom),
         log_overall_t=drawn.log_overall_t,
     )
 
 
-def log_mean(mean: Floats, error2: Floats, third: Floats, freedom: Floats) -> Studentised:
-    """Studentise the logarithm of a mean with a given squared error and third cumulant."""
-    none = np.zeros_like(mean)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return hall.log_ratio(np.log(mean), error2 / mean**2, none, none, third / mean**3, freedom)
-
-
 def log_overall(mean: Floats, error2: Floats, third: Floats, freedom: Floats) -> Studentised:
-    """Studentise the logarithm of the unweighted mean of the groups whose error is known."""
+    """Studentise the logarithm of the unweighted mean over the groups whose error is known."""
     known = ~np.isnan(error2)
     mean, error2, third, freedom = (part[known] for part in (mean, error2, third, freedom))
     groups = max(len(mean), 1)
@@ -79,7 +72,7 @@ def log_overall(mean: Floats, error2: Floats, third: Floats, freedom: Floats) ->
     with np.errstate(divide="ignore", invalid="ignore"):
         joint = np.where(total > 0, total**2 / np.sum(error2**2 / freedom), np.inf)
     parts = (mean.sum() / groups, total / groups**2, third.sum() / groups**3, joint)
-    return log_mean(*(np.array([float(part)]) for part in parts))
+    return hall.log_mean(*(np.array([float(part)]) for part in parts))
 
 
 def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contrasts:
@@ -94,15 +87,8 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     test = permutation_test(cells, common.mix, tested, alpha=settings.alpha, seed=settings.seed)
     own_log, rest_log, ratio = _studentised(cells, common.mix, observed)
 
-    def sigma_at(alpha: float) -> Limits:
-        log = ratio.limits(alpha)
-        with np.errstate(over="ignore"):
-            return outer(sigma_limits, Limits(np.expm1(log.low), np.expm1(log.high)))
-
     def gap_at(alpha: float) -> Limits:
-        own, others = (side.limits(alpha) for side in (own_log, rest_log))
-        with np.errstate(over="ignore"):
-            sides = [Limits(np.exp(side.low), np.exp(side.high)) for side in (own, others)]
+        sides = (side.limits(alpha).transformed(np.exp) for side in (own_log, rest_log))
         return outer(gap_limits, gap_from_sides(observed, *sides))
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,11 +98,10 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     where = "inside strata" if cells.strata > 1 else "between groups"
     return Contrasts(
         gap=observed.gap,
-        gap_limits=gap_limits,
         gap_at=gap_at,
         sigma=sigma,
         sigma_limits=sigma_limits,
-        sigma_at=sigma_at,
+        sigma_at=lambda alpha: outer(sigma_limits, ratio.limits(alpha).transformed(np.expm1)),
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,
@@ -126,11 +111,11 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
 
 
 def _studentised(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentised, Studentised, Studentised]:
-    """Return the log of each group's mean, of its rest's mean, and of their ratio, each with its bias and skewness."""
+    """Studentise the logarithms of each group's mean, of its rest's mean, and of their ratio."""
     third, rest_third = third_cumulants(cells, mix)
     freedom, rest_freedom = kurtosis_freedom(cells, mix)
-    own = log_mean(observed.own, observed.own_error2, third, freedom)
-    rest = log_mean(observed.rest, observed.rest_error2, rest_third, rest_freedom)
+    own = hall.log_mean(observed.own, observed.own_error2, third, freedom)
+    rest = hall.log_mean(observed.rest, observed.rest_error2, rest_third, rest_freedom)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = hall.log_ratio(
             observed.log_ratio,
@@ -146,7 +131,7 @@ def _studentised(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentise
 def compare_groups(
     values: Floats, partition: Partition, settings: AuditSettings, cluster: Ints | None
 ) -> tuple[GroupMeans, Contrasts]:
-    """Return each group's mean, and each group against its rest, by the method that suits the clusters."""
+    """Return the mean of each group and its comparison with the rest, by the method that suits the clusters."""
     plain = make_cells(values, partition, None, cluster)
     cells = plain if settings.control is None else make_cells(values, partition, settings.control, cluster)
     drawn = None if plain is None else draw(plain, settings)

@@ -1,10 +1,10 @@
 """Confidence limits and p-values in closed form for skewed statistics.
 
-A studentised estimate T = (estimate − truth) / standard error of skewed data has a bias and a skewness that shrink only
-with the square root of the sample size. Hall's monotone cubic transformation removes both (P. Hall, "On the removal of
-skewness by transformation", 1992); the result is compared with Student's t. In each tail the limit is at least as far
-from the estimate as Student's own. Limits and p-values are exact inverses of each other: p is below α exactly where the
-limits at level 1 − α exclude 0. No random numbers are needed.
+For skewed data, a studentised estimate T = (estimate − truth) / standard error has a bias and a skewness that shrink
+only with the square root of the sample size. Hall's monotone cubic transformation removes both (P. Hall, "On the
+removal of skewness by transformation", 1992), and the result is compared with Student's t. Each limit is at least as
+far from the estimate as that of Student's t without the transformation. Limits and p-values are exact inverses of each
+other: p is below α exactly where the limits at level 1 − α exclude 0. No random numbers are needed.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from fairmargin.core.arrays import Floats
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.distributions import student_quantile, student_tail
 
-_ALMOST_LINEAR = 1e-9  # below this curvature the transformation is a shift
+_ALMOST_LINEAR = 1e-9  # with a smaller curvature the transformation is treated as a shift
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Studentised:
-    """Estimates with what is known about the distribution of (estimate − truth) / error, one entry per group."""
+    """Estimates with cumulants of (estimate − truth) / error, one entry per group."""
 
     value: Floats
     error: Floats
@@ -41,7 +41,7 @@ class Studentised:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(self.value == 0, 0.0, self.value / self.error)
             transformed = self._transformed(t)
-        # The tail that decides is the one between the estimate and 0, and there the less extreme statistic counts.
+        # The tail on the side of 0 decides, and in it the less extreme of the two statistics.
         extreme = np.where(t > 0, np.minimum(t, transformed), np.minimum(-t, -transformed))
         return np.asarray(np.minimum(2 * student_tail(np.maximum(extreme, 0.0), self.freedom), 1.0))
 
@@ -63,6 +63,13 @@ class Studentised:
         return -skewness / 6, -bias + skewness / 6
 
 
+def log_mean(mean: Floats, error2: Floats, third: Floats, freedom: Floats) -> Studentised:
+    """Studentise the logarithm of a mean, given its squared error, third cumulant and degrees of freedom."""
+    none = np.zeros_like(mean)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return log_ratio(np.log(mean), error2 / mean**2, none, none, third / mean**3, freedom)
+
+
 def log_ratio(
     value: Floats, own2: Floats, rest2: Floats, shared: Floats, third: Floats, freedom: Floats
 ) -> Studentised:
@@ -75,13 +82,11 @@ def log_ratio(
     own2, rest2
         Squared relative standard errors of both means.
     shared
-        Their relative covariance; 0 for independent sides.
+        Relative covariance of both means; 0 for independent sides.
     third
         Third cumulant of the linearised log ratio: the sum of cubes of the units' relative influences.
     freedom
         Degrees of freedom of the squared error.
-
-    With `rest2` = `shared` = 0 this is the logarithm of one mean.
     """
     error2 = own2 + rest2 - 2 * shared
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,15 +1,14 @@
-"""Each sample against itself: how means and σ change between two models, or between two budgets of an attack.
+"""Changes of means and of σ when the same samples are measured for two models, or with two budgets of an attack.
 
-**Two models.** In a group of n samples, a share of about 3/n that is newly wrong, or newly right, often does not show
-at all, while the small change of all the others does. The spread therefore includes two samples that were not
-observed: one at the mean distance before that is wrong after, and one that is wrong before and at the mean distance
-after. They do not change the estimate.
+**Two models.** If a share of 3/n of a group becomes misclassified, or becomes correct, a random draw of n samples often
+contains none of these samples, and the variance of the change is then far too small. The variance therefore includes
+two samples that were not observed: one at the mean distance before and misclassified after, and one misclassified
+before and at the mean distance after. They do not change the estimate.
 
-Two statistics are studentised by Hall's method (`hall`): the difference, and the logarithm of the ratio. In each
-tail the more cautious of the two decides. Limits and p-values are exact inverses of each other and need no random
-numbers.
+Two statistics are studentised by Hall's method (`hall`): the difference, and the logarithm of the ratio. In each tail,
+the more cautious of the two decides. Limits and p-values are exact inverses of each other and need no random numbers.
 
-**Two budgets.** The change of σ is linearised in the groups' means, and its interval is Student's, see `PairedGaps`.
+**Two budgets.** The change of σ is linearised in the groups' means, and its interval uses Student's t (`PairedGaps`).
 """
 
 import math
@@ -28,13 +27,13 @@ from fairmargin.inference.distributions import student_quantile
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.units import combined_freedom
 
-_UNOBSERVED = 4  # last rows of all influences: newly wrong and newly right in the group, and in its rest
+_UNOBSERVED = 4  # number of unobserved samples, the last rows of all influences: two in the group, two in its rest
 _ROUNDING = 1e-12  # relative size below which a change is a rounding error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairedChange:
-    """After − before of a positive quantity, one entry per group; NaN where it is undefined."""
+    """Change of a positive quantity, one entry per group; NaN where it is undefined."""
 
     before: Floats
     after: Floats
@@ -43,20 +42,20 @@ class PairedChange:
 
     @property
     def value(self) -> Floats:
-        """The value after minus the value before."""
+        """Value after minus value before."""
         return self.difference.value
 
     @property
     def scale(self) -> Floats:
-        """Size of the quantity itself, 1 where it is 0."""
+        """Sum of both values, or 1 where it is 0."""
         size = self.before + self.after
         return np.where(size > 0, size, 1.0)
 
     def limits(self, alpha: float) -> Limits:
-        """Return limits at level 1 − `alpha`: in each tail the outer ones of both statistics."""
+        """Return limits at level 1 − `alpha`, the outer ones of both statistics."""
         plain, log = self.difference.limits(alpha), self.log_ratio.limits(alpha)
         with np.errstate(invalid="ignore", over="ignore"):
-            # after − before = 2·√(after·before)·sinh(ln(after / before) / 2), which swapping the models negates.
+            # after − before = 2·√(after·before)·sinh(ln(after / before) / 2), which is antisymmetric in the models.
             low, high = (2 * np.sqrt(self.before * self.after) * np.sinh(limit / 2) for limit in (log.low, log.high))
         return Limits(np.fmin(plain.low, low), np.fmax(plain.high, high))
 
@@ -67,7 +66,7 @@ class PairedChange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Side:
-    """Means of the groups, or of their rests, before and after, with what each unit adds to them."""
+    """Means of the groups, or of their rests, before and after, with the influence of each unit on them."""
 
     before: Floats
     after: Floats
@@ -121,7 +120,7 @@ def _side(old: ClusterSums, new: ClusterSums, which: int) -> _Side:
         unbiased = np.where(units > 1, np.sqrt(units / (units - 1)), math.nan)
         before, after = (sums.means(one, mix)[which][0] for sums in (old, new))
         to_before, to_after = (unbiased * sums.influence(mix)[which] for sums in (old, new))
-        # A group that both models always misclassify does not tell how far a sample would lie: all samples do.
+        # If both models misclassify the whole group, the mean over all samples replaces its mean distance.
         lost = (before == 0) & (after == 0)
         lost_before, lost_after = (
             np.where(lost, sums.total.sum() / sums.samples.sum(), mean) / units
@@ -159,10 +158,10 @@ def _studentised_logarithm(terms: Sequence[tuple[int, Floats, Floats]]) -> hall.
 
 
 def _freedom(influence: Floats) -> Floats:
-    """Return degrees of freedom of the squared error: half of what the kurtosis of the observed units gives.
+    """Return the degrees of freedom of the squared error: half of those from the kurtosis of the observed units.
 
-    The kurtosis of 40 samples with a heavy tail is far too small: without halving, a lognormal ratio of width 1 gives
-    7 % false alarms in groups of 40 and 300. The samples that were not observed count with the kurtosis that they have.
+    The kurtosis of 40 samples of a heavy-tailed distribution is far too small. Without the half, a lognormal ratio of
+    width 1 gives 7 % false alarms in groups of 40 and 300. Unobserved samples count with their own kurtosis.
     """
     observed, unobserved = influence[:-_UNOBSERVED], influence[-_UNOBSERVED:]
     squares, fourths = (unobserved**2).sum(axis=0), (unobserved**4).sum(axis=0)
@@ -178,7 +177,7 @@ def _dot(left: Floats, right: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairedGaps:
-    """Every group against its rest, made up of the others by their `weights` (groups × groups)."""
+    """Comparison of every group with its rest, a mean of the other groups with `weights` of shape (groups, groups)."""
 
     partition: Partition
     weights: Floats
@@ -189,7 +188,7 @@ class PairedGaps:
         return tuple(own / rest - 1 if rest > 0 else math.nan for own, rest in (self._sides(i, run) for run in runs))
 
     def change(self, i: int, before: Floats, after: Floats) -> Estimate:
-        """Return how far σ moved, with its paired interval."""
+        """Return the change of σ of group number `i` with its paired interval."""
         (own, rest), (own_after, rest_after) = self._sides(i, before), self._sides(i, after)
         if not (rest > 0 and rest_after > 0):
             why = (
@@ -215,7 +214,7 @@ class PairedGaps:
 
 
 def relative_change(before: Floats, after: Floats, confidence: float) -> Estimate:
-    """Return how far the mean moved, relative to what it was."""
+    """Return the change of the mean, divided by the mean before."""
     mean = float(before.mean())
     if mean == 0:
         return Estimate.undefined("every sample is misclassified", Bound.NEITHER)
@@ -224,7 +223,7 @@ def relative_change(before: Floats, after: Floats, confidence: float) -> Estimat
 
 
 def mean_of(values: Floats, confidence: float) -> Estimate:
-    """Return the mean of upper bounds with its interval, which does not reach below 0."""
+    """Return the mean of upper bounds of distances with its interval, which is cut at 0."""
     if len(values) < 2:
         return Estimate(float(values.mean()), math.nan, math.nan, Bound.UPPER, "one sample has no spread")
     found = _interval(float(values.mean()), [values], confidence)
@@ -232,7 +231,7 @@ def mean_of(values: Floats, confidence: float) -> Estimate:
 
 
 def rest_weights(sizes: Ints) -> Floats:
-    """Return how much each other group (column) weighs in the rest of a group (row): by its size.
+    """Return the weight of each group (column) in the rest of each group (row), which is proportional to its size.
 
     >>> rest_weights(np.array([10, 30, 10])).tolist()
     [[0.0, 0.75, 0.25], [0.5, 0.0, 0.5], [0.25, 0.75, 0.0]]
@@ -243,8 +242,10 @@ def rest_weights(sizes: Ints) -> Floats:
 
 
 def _interval(value: float, parts: Sequence[Floats], confidence: float) -> Estimate:
-    """Return a statistic with its interval, from the influences of independent parts, with Satterthwaite's freedom."""
-    # Of a single sample the spread is not known: its whole influence stands for it.
+    """Return a statistic with its interval, from the influences of samples in independent groups.
+
+    The degrees of freedom follow Satterthwaite. The spread of a single sample is unknown; its influence replaces it.
+    """
     variances = [float(part.var(ddof=1) if len(part) > 1 else part[0] ** 2) / len(part) for part in parts]
     total = sum(variances)
     if total == 0:

@@ -1,9 +1,9 @@
 """Permutation tests of differences between groups.
 
-The statistic is studentised, since the raw difference of means raises false alarms (35 % instead of 5 %) when the
-groups' variances differ. Permutations stop early for groups that are clearly unremarkable (Besag and Clifford 1991,
-which keeps P(p ≤ α) ≤ α exactly) and go on for the others until the smallest p-value after Holm's correction can fall
-well below α.
+The statistic is studentised, because the raw difference of means gives 35 % instead of 5 % false alarms if the groups'
+variances differ. Permutations stop early for groups that are clearly not significant (Besag and Clifford 1991, which
+keeps P(p ≤ α) ≤ α exactly). For the others there are enough permutations that the smallest possible p-value after
+Holm's correction lies well below α.
 """
 
 import math
@@ -29,9 +29,9 @@ from fairmargin.inference.units import (
     unit_columns,
 )
 
-_ENOUGH_EXCEEDANCES = 100  # a p-value is then known within 10 % of itself
+_ENOUGH_EXCEEDANCES = 100  # with these, a p-value has a relative error of 10 %
 _VALUES_AT_ONCE = 1_000_000
-_WORK = 4e8  # permuted values in all, beyond what the correction needs
+_WORK = 4e8  # maximum number of permuted values, unless the correction needs more
 
 
 Statistics = Callable[[Ints, int, np.random.Generator], Floats]  # (groups, rows, stream) -> (rows, groups)
@@ -39,21 +39,20 @@ Statistics = Callable[[Ints, int, np.random.Generator], Floats]  # (groups, rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PermutationTest:
-    """p of each group against its rest, NaN where not tested; permutations looked at, and the most allowed."""
+    """p-value of each group (NaN where not tested), and the maximum number of permutations."""
 
     p: Floats
-    permutations: int
     most: int
 
 
 def permutations_needed(hypotheses: int, alpha: float, units: int) -> int:
-    """Return how many permutations make the smallest corrected p at most α/2; up to 9,999 where that is cheap."""
+    """Return the number of permutations for a smallest corrected p of at most α/2, and up to 9,999 if that is cheap."""
     needed = math.ceil(2 * hypotheses / alpha)
     return max(999, needed, min(9_999, int(_WORK / max(units, 1)))) | 1
 
 
 def holm(p: Floats, hypotheses: int | None = None) -> Floats:
-    """Correct p-values by Holm's step-down method; NaN stays NaN and does not count.
+    """Correct p-values by Holm's step-down method. NaN stays NaN and does not count as a hypothesis.
 
     >>> holm(np.array([0.01, 0.04, 0.03])).tolist()
     [0.03, 0.06, 0.06]
@@ -67,20 +66,20 @@ def holm(p: Floats, hypotheses: int | None = None) -> Floats:
 
 
 def studentised(sides: Sides) -> Floats:
-    """Return gap / standard error; infinite where two constants differ, 0 where they agree."""
+    """Return |gap| / standard error. Without spread, it is 0 where both sides are equal and infinite elsewhere."""
     gap, error = sides.gap, sides.gap_error
     exact = np.where(np.abs(gap) > 1e-12 * (np.abs(sides.own) + np.abs(sides.rest)), np.inf, 0.0)
     return np.divide(np.abs(gap), error, out=exact, where=error > 0)
 
 
 def permutation_test(cells: Cells, mix: Floats, tested: Bools, *, alpha: float, seed: int) -> PermutationTest:
-    """Deal the units out to the groups anew inside each stratum, and count gaps as large as the observed one."""
+    """Test each group against its rest by permuting the units between the groups inside each stratum."""
     moments = cells.moments()
     everyone = moments.sum(axis=0)
 
     def statistics(groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
-        dealt = _deal(cells, groups, rows, stream)
-        return studentised(two_sides(dealt, everyone - dealt, mix[groups]))
+        permuted = _permute(cells, groups, rows, stream)
+        return studentised(two_sides(permuted, everyone - permuted, mix[groups]))
 
     observed = studentised(two_sides(moments, everyone - moments, mix))
     most = permutations_needed(hypotheses(tested), alpha, len(cells.total))
@@ -88,19 +87,19 @@ def permutation_test(cells: Cells, mix: Floats, tested: Bools, *, alpha: float, 
 
 
 def hypotheses(tested: Bools) -> int:
-    """Return how many questions are asked: two groups against each other are one."""
+    """Return the number of hypotheses: two groups, each compared with the other, are a single hypothesis."""
     return 1 if len(tested) == 2 else int(tested.sum())
 
 
 def sequential_test(
     observed: Floats, statistics: Statistics, tested: Bools, *, most: int, units: int, seed: int
 ) -> PermutationTest:
-    """Return Besag and Clifford's sequential p-values: only groups that are still open are looked at again.
+    """Return Besag and Clifford's sequential p-values. Only undecided groups are permuted further.
 
-    p = h/L where the h-th statistic at least as large as observed is the L-th; (1 + exceedances)/(1 + most) if it never
-    comes.
+    If the h-th exceedance (a statistic at least as large as the observed one) comes with permutation number L, then
+    p = h/L. If it does not come, p = (1 + exceedances)/(1 + permutations).
     """
-    bar = observed - 1e-9 * np.where(np.isfinite(observed), np.abs(observed), 0.0)  # equal up to rounding is equal
+    bar = observed - 1e-9 * np.where(np.isfinite(observed), np.abs(observed), 0.0)  # values equal up to rounding count
     stream = np.random.default_rng([seed, 2])
     exceeded = np.zeros(len(bar), dtype=np.int64)
     p = np.full(len(bar), np.nan)
@@ -115,11 +114,11 @@ def sequential_test(
         exceeded[open_groups] = running[-1]
         open_groups, done, rows = open_groups[~reached], done + rows, 1000
     p[open_groups] = (1 + exceeded[open_groups]) / (1 + done)
-    return PermutationTest(p, done, most)
+    return PermutationTest(p, most)
 
 
-def _deal(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
-    """Deal units out by chance to some of the groups; return their sums, of shape (rows, groups, strata, 6)."""
+def _permute(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
+    """Assign units to some of the groups at random; return the six sums, of shape (rows, groups, strata, 6)."""
     single = cells.are_single
     out = np.zeros((rows, len(groups), cells.strata, 6))
     for stratum in range(cells.strata):
@@ -129,9 +128,9 @@ def _deal(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) ->
             continue
         ends = np.append(0, np.cumsum(sizes))
         if single:
-            dealt = _draw_without_replacement(cells.total[begin:end], int(ends[-1]), rows, stream)
-            out[:, :, stratum, TOTAL] = out[:, :, stratum, CROSS] = sum_by_cell(dealt[..., None], ends)[..., 0]
-            out[:, :, stratum, TOTAL2] = sum_by_cell((dealt**2)[..., None], ends)[..., 0]
+            drawn = _draw_without_replacement(cells.total[begin:end], int(ends[-1]), rows, stream)
+            out[:, :, stratum, TOTAL] = out[:, :, stratum, CROSS] = sum_by_cell(drawn[..., None], ends)[..., 0]
+            out[:, :, stratum, TOTAL2] = sum_by_cell((drawn**2)[..., None], ends)[..., 0]
             out[:, :, stratum, UNITS] = out[:, :, stratum, SAMPLES] = out[:, :, stratum, SAMPLES2] = sizes
         else:
             order = _draw_without_replacement(np.arange(begin, end), int(ends[-1]), rows, stream)
@@ -143,7 +142,7 @@ def _deal(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) ->
 def _draw_without_replacement(
     source: npt.NDArray[Any], take: int, rows: int, stream: np.random.Generator
 ) -> npt.NDArray[Any]:
-    """Draw `take` of the source's entries in random order, `rows` times."""
+    """Draw `take` entries of `source` in random order, `rows` times."""
     if take > len(source) // 8:
         return stream.permuted(np.broadcast_to(source, (rows, len(source))), axis=1)[:, :take]
     return np.stack([source[stream.choice(len(source), take, replace=False)] for _ in range(rows)])

@@ -1,57 +1,45 @@
 """Settings of a comparison of groups, declared once for Python, the command line and study files."""
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.options import Number, Options, Whole
 from fairmargin.core.partition import MISSING, Partition, label_text
 from fairmargin.errors import InputError
 
+_ALLOWED: dict[str, tuple[Callable[[float], bool], str]] = {
+    "confidence": (lambda value: 0.5 <= value < 1, "must lie in [0.5, 1), for instance 0.95"),
+    "up_to": (lambda value: value > 0, "must be a radius above 0"),
+    "smallest_group": (lambda value: value >= 2, "must be at least 2: one sample has no spread"),
+    "resamples": (lambda value: value >= 200, "must be at least 200, for a quantile of 2.5 %"),
+}
+
 
 class CompareOptions(Options):
-    """Numbers that decide how groups are compared."""
+    """Options of a comparison of groups that are numbers."""
 
     panel: ClassVar[str] = "Comparing"
 
     confidence: Number = 0.95
     """Confidence of every interval; 1 − confidence is the level of the tests."""
     up_to: Number = math.inf
-    """Average min(distance, up_to)."""
+    """Radius at which distances are capped: means are those of min(distance, up_to)."""
     smallest_group: Whole = 30
     """Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples"."""
     resamples: Whole = 2_000
     """Number of bootstrap resamples and of permutations."""
 
-    @field_validator("confidence")
+    @field_validator("confidence", "up_to", "smallest_group", "resamples")
     @classmethod
-    def _check_confidence(cls, value: float) -> float:
-        if not 0.5 <= value < 1:
-            raise InputError("must lie in [0.5, 1), for instance 0.95")
-        return value
-
-    @field_validator("up_to")
-    @classmethod
-    def _check_up_to(cls, value: float) -> float:
-        if not value > 0:
-            raise InputError("must be a radius above 0")
-        return value
-
-    @field_validator("smallest_group")
-    @classmethod
-    def _check_smallest_group(cls, value: int) -> int:
-        if value < 2:
-            raise InputError("must be at least 2: one sample has no spread")
-        return value
-
-    @field_validator("resamples")
-    @classmethod
-    def _check_resamples(cls, value: int) -> int:
-        if value < 200:
-            raise InputError("must be at least 200, for a quantile of 2.5 %")
+    def _check(cls, value: float, info: ValidationInfo) -> float:
+        is_allowed, expected = _ALLOWED[str(info.field_name)]
+        if not is_allowed(value):
+            raise InputError(expected)
         return value
 
 
@@ -63,18 +51,18 @@ class AuditSettings(CompareOptions):
     confidence
         Confidence of every interval; 1 − confidence is the level of the tests.
     up_to
-        Average min(distance, up_to).
+        Radius at which distances are capped: means are those of min(distance, up_to).
     smallest_group
         Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples".
     resamples
         Number of bootstrap resamples and of permutations.
     control
-        A second partition, usually the class: groups are compared inside its strata and standardised to a common mix.
+        A second partition, usually by class. Groups are compared inside its strata, with a common mix of strata.
     cluster
-        An id per sample, where samples are not independent (the same person twice): clusters are resampled and permuted
-        whole.
+        One id per sample if samples are not independent, for instance the person of a photograph. Clusters are
+        resampled and permuted whole.
     seed
-        The same seed gives the same numbers.
+        Seed of the random numbers.
 
     >>> AuditSettings(confidence=0.75).alpha
     0.25
@@ -100,7 +88,7 @@ class AuditSettings(CompareOptions):
         return 1 - self.confidence
 
     def cluster_codes(self, samples: int) -> Ints | None:
-        """Return the clusters as numbers 0, 1, …; a sample whose id is missing is a cluster of its own."""
+        """Return the clusters as numbers 0, 1, …; each sample without an id is a cluster of its own."""
         if self.cluster is None:
             return None
         ids = self.cluster.tolist() if hasattr(self.cluster, "tolist") else list(self.cluster)

@@ -1,4 +1,4 @@
-"""Shares of groups: exact intervals, each share against that of its rest, and how much shares differ over groups."""
+"""Shares of groups, such as accuracies: intervals, comparisons with the rest, and their spread over groups."""
 
 import math
 
@@ -26,7 +26,7 @@ from fairmargin.inference.units import SAMPLES, TOTAL, UNITS, common_mix, make_c
 
 
 def binomial_interval(hits: float, size: float, confidence: float) -> tuple[float, float]:
-    """Return Clopper and Pearson's exact interval of a share; counts may be fractional (an effective size).
+    """Return Clopper and Pearson's exact interval of a share. Counts can be fractional (effective sizes).
 
     >>> [round(limit, 4) for limit in binomial_interval(8, 10, 0.95)]
     [0.4439, 0.9748]
@@ -38,35 +38,28 @@ def binomial_interval(hits: float, size: float, confidence: float) -> tuple[floa
 
 
 def kolmogorov_band(size: float, confidence: float) -> float:
-    """Return the half-width of the band around an empirical curve of `size` samples that holds the true curve.
+    """Return the half-width of a confidence band that contains the true curve, for a curve of `size` samples.
 
-    The exact distribution of Kolmogorov's statistic; conservative where the curve has jumps.
+    It follows from the exact distribution of Kolmogorov's statistic, and is conservative if the curve has jumps.
 
     >>> round(kolmogorov_band(100, 0.95), 4)
     0.134
     """
-    from scipy import stats  # takes longer to import than a gate to decide
-
-    return min(1.0, float(stats.kstwo.ppf(confidence, max(int(size), 1))))
-
-
-def fast_kolmogorov_band(size: float, confidence: float) -> float:
-    """Return `kolmogorov_band` to ten digits, without importing scipy.stats: enough to check a stored one."""
     return min(1.0, kolmogorov_quantile(confidence, max(int(size), 1)))
 
 
 def effective_size(samples_per_unit: Floats) -> float:
-    """Return how many independent samples clusters are worth if samples of a cluster are equal: (Σn)² / Σn²."""
+    """Return (Σn)² / Σn², the number of independent samples that clusters of equal samples correspond to."""
     return float(samples_per_unit.sum() ** 2 / np.square(samples_per_unit).sum())
 
 
 def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings, cluster: Ints | None) -> Contrasts:
-    """Return each group's share of ones minus that of its rest, with limits and p-values.
+    """Return the share of ones of each group minus that of its rest, with limits and p-values.
 
     Independent samples that are 0 or 1 with the same probability are exchangeable, so that the permutation test is
-    exact at any size and needs no guard. Limits combine the exact limits of both sides by squares (Newcombe 1998,
-    there with Wilson's limits), stratum by stratum: they stay honest where a side is all 0 or all 1 and a standard
-    error would be 0. Clusters have sums of many values, and are left to the machinery of the audit.
+    exact at any size. In each stratum, the distances of the exact limits from the shares of both sides are combined by
+    squares (Newcombe 1998, there with Wilson's limits). These limits are also valid if a side is all 0 or all 1, where
+    the standard error is 0. Clusters are compared as in an audit of distances.
     """
     if cluster is not None:
         return compare_groups(hits, partition, settings, cluster)[1]
@@ -80,7 +73,7 @@ def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings,
     tested = is_testable(units, rest_units, common.dropped, settings)
     if cells.strata == 1:
         p = np.where(tested, _every_permutation(moments[:, 0]), np.nan)
-        way = "Fisher's exact test, over every way of dealing the samples out to the groups, both tails alike"
+        way = "Fisher's exact test over all assignments of the samples to the groups, both tails alike"
     else:
         test = permutation_test(cells, common.mix, tested, alpha=settings.alpha, seed=settings.seed)
         p = test.p
@@ -92,7 +85,6 @@ def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings,
 
     return Contrasts(
         gap=sides.gap,
-        gap_limits=gap_at(settings.alpha),
         gap_at=gap_at,
         sigma=unknown.low,
         sigma_limits=unknown,
@@ -106,10 +98,10 @@ def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings,
 
 
 def _every_permutation(moments: Floats) -> Floats:
-    """Return p of each group: twice the chance of a count of ones as extreme as observed, if samples are dealt out.
+    """Return the p-value of each group: twice the probability of a count of ones as extreme as the observed one.
 
-    A group's number of ones is then hypergeometric, so that nothing need be drawn. Not studentised: values of 0 and 1
-    with equal means have equal variances too, and a group without a single 0 would seem infinitely surprising.
+    Under permutations the count is hypergeometric. It is not studentised: values of 0 and 1 with equal means have equal
+    variances too, and the studentised statistic of a group without a single 0 would be infinite.
     """
     p = np.full(len(moments), np.nan)
     everyone = moments.sum(axis=0)
@@ -136,14 +128,14 @@ def _gap_limits(gap: Floats, moments: Floats, rest: Floats, mix: Floats, confide
 
 
 def _reach(sums: Floats, confidence: float) -> tuple[float, float]:
-    """Return how far a share lies from its exact lower limit, and from its exact upper limit."""
+    """Return the distances of a share from its exact lower and upper limit."""
     hits, size = float(sums[TOTAL]), float(sums[SAMPLES])
     low, high = binomial_interval(hits, size, confidence)
     return hits / size - low, high - hits / size
 
 
 def variation(shares: Floats) -> Floats:
-    """Return √variance / mean over the groups; 0 where all are 0."""
+    """Return the coefficient of variation over the groups; 0 if all shares are 0."""
     return np.sqrt(np.nan_to_num(relative_variance(shares)))
 
 
@@ -152,13 +144,13 @@ def share_spread(
 ) -> Estimate:
     """Return the variance, the coefficient of variation or the largest gap of the groups' true shares.
 
-    The interval inverts a test with binomial counts, so that nothing is assumed normal and 0 can lie in it. Variances
-    are debiased by what noise adds to them; the gap is median-unbiased.
+    The interval inverts a test with binomial counts: it assumes no normal distribution, and can contain 0. Variances
+    are debiased by the variance of the noise; the gap is median-unbiased.
 
     Parameters
     ----------
     shares, sizes
-        Of each group; sizes may be effective sizes of clusters.
+        Share and number of samples of each group; sizes can be effective sizes of clusters.
     statistic
         `variance`, `variation` or `largest_gap`.
 
@@ -174,19 +166,19 @@ def share_spread(
     counts = np.maximum(np.rint(sizes), 1).astype(np.int64)
 
     def simulate(truth: Floats) -> Floats:
-        stream = np.random.default_rng([settings.seed, 5])  # the same for every hypothesis: limits vary smoothly
+        stream = np.random.default_rng([settings.seed, 5])  # equal for all hypotheses, so that limits vary smoothly
         return np.asarray(stream.binomial(counts, np.clip(truth, 0, 1), (settings.resamples, len(counts))) / counts)
 
-    # One success and one failure added: shares of 0 and 1 are not known without error.
+    # One success and one failure are added, because shares of 0 and 1 are not known without error either.
     smoothed = (shares * counts + 1) / (counts + 2)
     noise = np.sqrt(smoothed * (1 - smoothed) / counts)
 
     def of_shares(means: Floats) -> Floats:
-        return statistic(np.clip(means, 0, 1))  # a hypothesis of far larger differences leaves [0, 1]
+        return statistic(np.clip(means, 0, 1))  # hypotheses of very large differences lie outside of [0, 1]
 
     value, low, high = spread_interval(shares, noise, simulate, of_shares, settings.confidence)
-    # Shares end at 0 and 1, so that the variation can fall again while differences grow.
-    low, high = sorted(0.0 if limit < 1e-12 else limit for limit in (low, high))  # less is what rounding leaves
+    # As shares are clipped at 0 and 1, the variation can decrease while the hypothetical differences grow.
+    low, high = sorted(0.0 if limit < 1e-12 else limit for limit in (low, high))  # smaller ones are rounding errors
     if statistic is not largest_gap:
         plain = debiased_variance(shares, shares * (1 - shares) / np.maximum(counts - 1, 1))
         value = plain if statistic is variance else math.sqrt(plain) / float(shares.mean())
@@ -194,7 +186,7 @@ def share_spread(
 
 
 def mean_share(shares: Floats, sizes: Floats, settings: AuditSettings, bound: Bound) -> Estimate:
-    """Return the unweighted mean of the groups' shares; exact limits of the groups combined by squares."""
+    """Return the unweighted mean of the groups' shares, with the exact limits of the groups combined by squares."""
     limits = _limits(shares, sizes, settings.confidence)
     value = float(shares.mean())
     below, above = (math.sqrt(float(np.square(shares - each).sum())) / len(shares) for each in limits)
@@ -204,8 +196,8 @@ def mean_share(shares: Floats, sizes: Floats, settings: AuditSettings, bound: Bo
 def worst_share(shares: Floats, sizes: Floats, settings: AuditSettings, bound: Bound) -> Estimate:
     """Return the smallest share.
 
-    Below: the smallest of the groups' lower limits (only the limit of the truly worst group can fail). Above: the
-    smallest of upper limits that hold for all groups at once (Bonferroni), since any can fail.
+    The lower limit is the smallest of the groups' lower limits, because only that of the truly worst group can fail.
+    The upper limit is the smallest of simultaneous upper limits (Bonferroni), because each of them can fail.
     """
     low, _ = _limits(shares, sizes, settings.confidence)
     _, high = _limits(shares, sizes, 1 - settings.alpha / len(shares))

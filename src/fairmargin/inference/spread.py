@@ -1,11 +1,11 @@
-"""Intervals for variances and extremes over groups, which sampling noise alone makes positive.
+"""Intervals for variances and extremes over groups, which are positive even if groups differ by sampling noise only.
 
-A plain bootstrap of a variance, of max − min or of the worst group excludes a true 0 always: it adds noise to numbers
-that already hold noise. Here a test is inverted instead. For a hypothesis "the groups differ as observed, c times
-as much" (c = 0: not at all) the statistic's distribution is simulated; the interval holds every c that the observed
-statistic does not contradict. It can start at 0, and does whenever equality of the groups cannot be ruled out.
+A plain bootstrap of a variance or of max − min always excludes a true 0, because it adds noise to numbers that already
+contain noise. Here a test is inverted instead. For the hypothesis that the true differences are c times the observed
+ones, the distribution of the statistic is simulated; the interval contains every c that the observed statistic does not
+reject. It starts at 0 (c = 0) whenever equality of the groups cannot be rejected.
 
-`variance_range` bounds the variance of numbers of which each is only known to lie in an interval.
+`variance_range` bounds the variance of numbers that are known up to intervals.
 """
 
 import math
@@ -17,9 +17,9 @@ from fairmargin.core.arrays import Floats
 from fairmargin.inference.bootstrap import Limits, interval
 from fairmargin.inference.contrast import GroupMeans, outer
 
-Statistic = Callable[[Floats], Floats]  # of (…, groups), over the last axis
+Statistic = Callable[[Floats], Floats]  # (…, groups) -> (…)
 
-_FARTHEST = 1e6  # times what was observed, or the noise if that is larger
+_FARTHEST = 1e6  # largest c
 _HALVINGS = 40
 
 
@@ -40,7 +40,7 @@ def largest_gap(means: Floats) -> Floats:
 
 
 def debiased_variance(means: Floats, error2: Floats) -> float:
-    """Return the variance over groups less what their squared standard errors add to it on average; never below 0."""
+    """Return the variance over groups minus the expected contribution of their standard errors, and at least 0."""
     groups = len(means)
     return max(0.0, float(np.var(means) - (groups - 1) / groups * np.mean(error2)))
 
@@ -53,13 +53,15 @@ def spread_interval(
     Parameters
     ----------
     means
-        The observed means, one per group.
+        Observed means of the groups.
     noise
         Their standard errors.
     simulate
-        Draws observed means, shape (draws, groups), when the true means are the ones given.
+        Function that draws observed means of shape (draws, groups), given the true means.
     statistic
-        Zero when all means are equal, growing with their differences.
+        Statistic that is 0 if all means are equal and grows with their differences.
+    confidence
+        Confidence of the limits.
     """
     center = means.mean()
     seen = float(statistic(means))
@@ -68,28 +70,28 @@ def spread_interval(
     def true_means(c: float) -> Floats:
         return np.asarray(center + c * direction)
 
-    def chance_of_less(c: float, bar: float) -> float:
+    def probability_below(c: float, bar: float) -> float:
         drawn = statistic(simulate(true_means(c)))
-        # Ties count half: the statistic of small counts is coarse.
+        # Ties count half, because the statistic of small counts has few values.
         return float(np.mean(drawn < bar) + 0.5 * np.mean(drawn == bar))
 
     def solve(level: float, bar: float) -> float:
-        """Return the c at which a statistic below the bar has that chance; 0 if its chance is smaller everywhere."""
-        if chance_of_less(0.0, bar) <= level:
+        """Return the c for which the statistic is below the bar with probability `level`; 0 if there is none."""
+        if probability_below(0.0, bar) <= level:
             return 0.0
         low, high = 0.0, 1.0
-        while chance_of_less(high, bar) > level and high < _FARTHEST:
+        while probability_below(high, bar) > level and high < _FARTHEST:
             low, high = high, 2 * high
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            low, high = (middle, high) if chance_of_less(middle, bar) > level else (low, middle)
+            low, high = (middle, high) if probability_below(middle, bar) > level else (low, middle)
             if high - low < 1e-4 * high:
                 break
         return high
 
     tail = (1 - confidence) / 2
-    # Groups that agree better than chance would have it do not prove that they are equal: the upper limit is never
-    # below what an ordinary sample of equal groups would give.
+    # Groups can agree by chance more closely than equal groups usually do. The upper limit is therefore at least
+    # that of a typical sample of equal groups.
     usual = float(np.median(statistic(simulate(true_means(0.0)))))
     c_low, c_middle, c_high = solve(1 - tail, seen), solve(0.5, seen), solve(tail, max(seen, usual))
     value, low, high = (float(statistic(true_means(c))) for c in (c_middle, c_low, c_high))
@@ -97,9 +99,9 @@ def spread_interval(
 
 
 def _direction(differences: Floats, noise: Floats) -> Floats:
-    """Return how the groups differ in the hypotheses: as observed, but at least as much as the noise.
+    """Return the differences of the groups for c = 1: the observed ones, scaled to at least the size of the noise.
 
-    Observed differences that are exactly 0 point nowhere; then neighbours are pulled apart by their noise.
+    If all observed differences are 0, the noise of the groups with alternating signs replaces them.
     """
     size, expected = math.sqrt(np.mean(differences**2)), math.sqrt(np.mean(noise**2))
     if size <= 1e-9 * expected:
@@ -109,38 +111,36 @@ def _direction(differences: Floats, noise: Floats) -> Floats:
 
 
 def shifted_errors(resampled: Floats, means: Floats, sizes: Floats) -> Callable[[Floats], Floats]:
-    """Return a simulator that adds the bootstrap's deviations to given true means, widened by √(n/(n−1))."""
+    """Return a function that adds the deviations of the bootstrap, times √(n/(n−1)), to given true means."""
     inflate = np.sqrt(sizes / np.maximum(sizes - 1, 1))
     deviations = (resampled - means) * inflate
-    # A resample of clusters that lost a whole group has no mean for it.
+    # A resample of clusters can lack a whole group, which then has no mean.
     deviations = deviations[np.isfinite(deviations).all(axis=1)]
     return lambda truth: truth + deviations
 
 
 def overall_limits(means: GroupMeans, confidence: float) -> Limits:
-    """Return limits of the unweighted mean over the groups: the outer ones of the bootstrap-t and of Hall's method.
+    """Return limits of the unweighted mean over the groups, the outer ones of bootstrap-t and Hall's method.
 
-    Both work on the log scale. Groups with one unit are left out.
+    Both are computed on the log scale. Groups with one unit are left out.
     """
     log = means.log_overall
     limits = outer(
         interval(log.value, log.error, means.log_overall_t, log.freedom, confidence), log.limits(1 - confidence)
     )
-    with np.errstate(over="ignore"):
-        return Limits(np.exp(limits.low), np.exp(limits.high))
+    return limits.transformed(np.exp)
 
 
 def worst_limits(means: GroupMeans, confidence: float, *, one_is_less_robust: bool) -> tuple[float, float]:
     """Return limits of the smallest true mean of a group.
 
-    Below: the smallest of the groups' lower limits, since only the limit of the truly worst group can fail. Above: the
-    smallest of upper limits that hold for all groups at once (Bonferroni). Of many groups, the one whose samples happen
-    to lack their far tail has the smallest limit, and its own spread does not show that. So unless a group is
-    significantly less robust than its rest, the limit is not below that of the mean over all groups, which the smallest
-    mean never exceeds.
+    The lower limit is the smallest of the groups' lower limits, because only that of the truly worst group can fail.
+    The upper limit is the smallest of simultaneous upper limits (Bonferroni). Among many groups, the smallest limit
+    belongs to a group whose samples happen to lack the far tail, which their spread does not show. Unless a group is
+    significantly less robust than its rest, the upper limit is therefore at least that of the mean over all groups.
     """
     above = means.log_means.limits((1 - confidence) / len(means.mean))
-    # A group whose samples all lie at 0, or that has one sample, bounds nothing from above.
+    # A group with one sample, or whose distances are all 0, gives no upper limit.
     with np.errstate(over="ignore"):
         high = np.fmax(np.exp(above.high), means.limits.high)
     smallest = float(np.where((means.mean > 0) & np.isfinite(high), high, np.inf).min())
@@ -149,20 +149,20 @@ def worst_limits(means: GroupMeans, confidence: float, *, one_is_less_robust: bo
     return float(np.where(np.isnan(means.limits.low), 0.0, means.limits.low).min()), smallest
 
 
-EXACT_UP_TO = 16  # groups; beyond, 2^k corners are too many
+EXACT_UP_TO = 16  # number of groups k up to which all 2^k corners are tried
 _BOX_HALVINGS = 200
 _EPS = float(np.finfo(np.float64).eps)
 
 
 def variance_range(low: Floats, high: Floats) -> tuple[float, float]:
-    """Return limits of the population variance of numbers r with low ≤ r ≤ high.
+    """Return the smallest and the largest population variance of numbers r with low ≤ r ≤ high.
 
-    Guarantee: no r of the box has a variance outside the limits. Both limits are attained, except that the upper one is
-    only a bound if there are more than 16 numbers. Rounding errors are bounded and added on the safe side.
+    Guarantee: no r in the box has a variance outside the limits. Both limits are attained, except that the upper one is
+    only a bound for more than 16 numbers. Rounding errors are bounded and added on the safe side.
 
-    The least variance is a convex problem. The largest is attained at a corner, since a variance is convex; to find
-    that corner is NP-hard (the partition problem), so that all corners are tried for few numbers, see `upper_bound` for
-    many.
+    The smallest variance is a convex problem. The largest variance is attained at a corner, because a variance is
+    convex. Finding the corner is NP-hard (the partition problem), so that all corners are tried for few numbers, and
+    `upper_bound` is used for many.
 
     >>> least, largest = variance_range(np.array([1.0, 3.0]), np.array([2.0, 4.0]))
     >>> round(least, 9), round(largest, 9)
@@ -186,13 +186,12 @@ def largest_at_corners(low: Floats, high: Floats) -> float:
 
 
 def upper_bound(low: Floats, high: Floats) -> float:
-    """Return a number that the variance exceeds nowhere in the box, up to rounding.
+    """Return an upper bound of the variance in the box, up to rounding.
 
-    var(r) = min over t of mean (r − t)², so that max over r of var(r) ≤ mean over i of max over r_i of (r_i − t)² for
-    *every* t. That is convex in t, and the best t is found by halving; an inexact t gives a valid, larger bound. The
-    best one is at most k/(k − 1) times the largest variance: at the best t, numbers whose both ends are equally far
-    from t can be drawn at random so that their mean is t on average, and the variance of that mean is at most 1/k of
-    the bound.
+    As var(r) = min over t of mean (r − t)², max over r of var(r) ≤ mean over i of max over r_i of (r_i − t)² for
+    *every* t. This bound is convex in t, and the best t is found by bisection; an inexact t gives a valid, larger
+    bound. The best bound is at most k/(k − 1) times the largest variance: at the best t, numbers whose two ends are
+    equally far from t can be drawn at random with mean t, and the variance of their mean is at most 1/k of the bound.
     """
     low, high = low - low.min(), high - low.min()
     middle, half = (low + high) / 2, (high - low) / 2
@@ -210,9 +209,9 @@ def upper_bound(low: Floats, high: Floats) -> float:
 def _least(low: Floats, high: Floats) -> float:
     """Return a lower bound of the variance, exact up to rounding.
 
-    var(r) = min over t of mean (r − t)², so that the best r are the numbers of the intervals nearest to a common t,
-    where the pulls of all intervals cancel. As t is not exact, the tangent plane of the variance at that r is
-    minimised over the box: a convex function lies above its tangents.
+    As var(r) = min over t of mean (r − t)², the best r are the points of the intervals nearest to a common t, which is
+    their own mean. As t is not exact, the tangent plane of the variance at this r is minimised over the box; a convex
+    function lies above its tangents.
     """
     if low.max() <= high.min():
         return 0.0  # one number lies in all intervals

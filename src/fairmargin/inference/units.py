@@ -1,10 +1,11 @@
-"""The independent units of an audit, and what a group's mean and its standard error are made of.
+"""Independent units of an audit, and the sums from which means and standard errors of groups are computed.
 
-A unit is a sample, or a cluster of samples (the same person twice). Each carries how many samples it holds and the sum
-of their distances; a cell is a group inside a stratum of the control. Six sums per cell are enough for means and
-standard errors, for the data as they are and for every resample and permutation of them.
+A unit is a sample, or a cluster of samples (such as photographs of one person). It has a number of samples and the sum
+of their distances. A cell is a group inside a stratum of the control. Six sums per cell determine means and standard
+errors, for the data themselves and for every resample and permutation of them.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,13 +19,13 @@ UNITS, SAMPLES, TOTAL, TOTAL2, CROSS, SAMPLES2 = range(6)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Units sorted by stratum, then group, so that a cell and a stratum are each one slice."""
+    """Units sorted by stratum and then by group, so that every cell and every stratum is a slice."""
 
     groups: int
     strata: int
     samples: Floats  # per unit
     total: Floats  # per unit
-    starts: Ints  # of each of the groups * strata cells, and the end
+    starts: Ints  # first unit of each of the groups * strata cells, and the end
 
     @property
     def are_single(self) -> bool:
@@ -43,7 +44,7 @@ class Cells:
 
 
 def make_cells(values: Floats, groups: Partition, control: Partition | None, cluster: Ints | None) -> Cells | None:
-    """Return the cells of an audit; None if a cluster spans two cells, so that clusters cannot be dealt out."""
+    """Return the cells of an audit; None if a cluster spans two cells, so that clusters cannot be permuted."""
     strata = 1 if control is None else len(control.labels)
     cell = groups.membership + (0 if control is None else control.membership * len(groups.labels))
     samples: Floats = np.ones(len(values))
@@ -62,7 +63,7 @@ def make_cells(values: Floats, groups: Partition, control: Partition | None, clu
 
 
 def unit_columns(total: Floats, samples: Floats) -> Floats:
-    """Return what each unit adds to the six sums, shape (…, units, 6)."""
+    """Return the contribution of each unit to the six sums, of shape (…, units, 6)."""
     return np.stack([np.ones_like(total), samples, total, total**2, total * samples, samples**2], axis=-1)
 
 
@@ -76,7 +77,7 @@ def sum_by_cell(columns: Floats, starts: Ints) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sides:
-    """A group and its rest: means and squared standard errors, each of shape (…, groups)."""
+    """Means and squared standard errors of each group and of its rest, each of shape (…, groups)."""
 
     own: Floats
     own_error2: Floats
@@ -107,15 +108,15 @@ class Sides:
 
 
 def mean_and_error2(moments: Floats) -> tuple[Floats, Floats]:
-    """Return the mean of the samples, and its squared standard error; units are independent.
+    """Return the mean of the samples and its squared standard error, for m independent units.
 
-    mean = Σ total / Σ samples;  error² = m/(m−1) · Σ (total − mean·samples)² / (Σ samples)², m units.
+    mean = Σ total / Σ samples;  error² = m/(m−1) · Σ (total − mean·samples)² / (Σ samples)².
     """
     units, samples, total, total2, cross, samples2 = np.moveaxis(moments, -1, 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = total / samples
         squares = np.maximum(total2 - 2 * mean * cross + mean**2 * samples2, 0.0)
-        # What is left of rounding must not pass for a spread.
+        # Rounding errors are not a spread.
         squares = np.where(squares <= 1e-12 * np.abs(total2), 0.0, squares)
         error2 = units / (units - 1) * squares / samples**2
     return mean, np.where(units > 1, error2, np.nan)
@@ -142,7 +143,7 @@ def rest_of(moments: Floats) -> Floats:
 
 
 def sum_of_others(values: Floats, axis: int) -> Floats:
-    """Sum over all entries along an axis but each, without subtracting: a tiny rest of a huge group stays exact.
+    """Return, for each entry along an axis, the sum of the others. Nothing is subtracted, so that small sums are exact.
 
     >>> sum_of_others(np.array([1e17, 1.0, 2.0]), axis=0).tolist()
     [3.0, 1e+17, 1e+17]
@@ -156,17 +157,17 @@ def sum_of_others(values: Floats, axis: int) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonMix:
-    """How strata are weighted for each group, and what had to be left out."""
+    """Weights of the strata for each group, and the share of samples that are left out."""
 
-    mix: Floats  # (groups, strata), rows sum to 1, or to 0 where nothing is comparable
-    dropped: Floats  # (groups,): share of samples in strata where one side is lacking
+    mix: Floats  # (groups, strata); rows sum to 1, or to 0 if no stratum can be compared
+    dropped: Floats  # (groups,): share of samples in strata where one side is missing
 
 
 def common_mix(moments: Floats) -> CommonMix:
-    """Return weights by the overall mix of the strata where both sides have two units or more.
+    """Return weights proportional to the sizes of the strata in which both sides have two units or more.
 
-    Among several strata, a side of one unit has no spread of its own and counts as lacking. The dropped share is the
-    larger of the share of all samples and of the group's own samples.
+    If there is a single stratum, one unit suffices. The dropped share is the larger one of the share of all samples and
+    of the share of the group's samples.
     """
     least = 2 if moments.shape[-2] > 1 else 1
     samples, units = moments[..., SAMPLES], moments[..., UNITS]
@@ -181,35 +182,42 @@ def common_mix(moments: Floats) -> CommonMix:
 
 
 def kurtosis_freedom(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
-    """Return degrees of freedom of each side's squared standard error, from the kurtosis of its units.
+    """Return the degrees of freedom of each side's squared standard error, from the kurtosis of its units.
 
-    Var(s²)/σ⁴ = κ/m − (m−3)/(m(m−1)); a χ² with f degrees has 2/f. Heavy tails make s² far less certain than m − 1
-    degrees say, which is what makes plain intervals too short. Strata combine as in Welch–Satterthwaite.
+    Var(s²)/σ⁴ = κ/m − (m−3)/(m(m−1)), and it is 2/f for a χ² with f degrees of freedom. With heavy tails f is much
+    smaller than m − 1, which is why plain intervals are too short. Strata are combined as by Welch and Satterthwaite.
     """
-    moments = cells.moments()
-    powers = np.stack([cells.total**k * cells.samples ** (4 - k) for k in range(5)], axis=-1)
-    by_cell = sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, 5).swapaxes(0, 1)
+    moments, by_cell = cells.moments(), _power_sums(cells, 4)
     return _freedom(moments, by_cell, mix), _freedom(rest_of(moments), rest_of(by_cell), mix)
 
 
 def third_cumulants(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
     """Return the third cumulant of each group's mean and of its rest's mean in the common mix of strata."""
-    # It does not depend on the origin; sums of cubes are most exact around the mean.
+    # It does not depend on the origin. Sums of cubes have the smallest rounding errors around the mean.
     centred = replace(cells, total=cells.total - cells.total.sum() / cells.samples.sum() * cells.samples)
-    moments = centred.moments()
-    powers = np.stack([centred.total**k * centred.samples ** (3 - k) for k in range(4)], axis=-1)
-    by_cell = sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, 4).swapaxes(0, 1)
+    moments, by_cell = centred.moments(), _power_sums(centred, 3)
     return _third(moments, by_cell, mix), _third(rest_of(moments), rest_of(by_cell), mix)
+
+
+def _power_sums(cells: Cells, order: int) -> Floats:
+    """Return Σ total^k · samples^(order − k) of each cell for k = 0 … order, of shape (groups, strata, order + 1)."""
+    powers = np.stack([cells.total**k * cells.samples ** (order - k) for k in range(order + 1)], axis=-1)
+    return sum_by_cell(powers, cells.starts).reshape(cells.strata, cells.groups, order + 1).swapaxes(0, 1)
+
+
+def _central_sum(mean: Floats, powers: Floats) -> Floats:
+    """Return Σ (total − mean·samples)^order of each cell from its power sums."""
+    order = powers.shape[-1] - 1
+    shift = (-mean)[..., None] ** np.arange(order, -1, -1)
+    return np.asarray((np.array([math.comb(order, k) for k in range(order + 1)]) * shift * powers).sum(-1))
 
 
 def _third(moments: Floats, powers: Floats, mix: Floats) -> Floats:
     units, samples = moments[..., UNITS], moments[..., SAMPLES]
     mean, _ = mean_and_error2(moments)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Σ (total − mean·samples)³, expanded; the factor makes it unbiased.
-        shift = (-mean)[..., None] ** np.arange(3, -1, -1)
-        third = (np.array([1, 3, 3, 1]) * shift * powers).sum(-1) / samples**3
-        third = mix**3 * third * units**2 / ((units - 1) * (units - 2))
+        third = _central_sum(mean, powers) / samples**3
+        third = mix**3 * third * units**2 / ((units - 1) * (units - 2))  # unbiased
     return np.asarray(np.where((mix > 0) & (units > 2), third, 0.0).sum(-1))
 
 
@@ -217,9 +225,7 @@ def _freedom(moments: Floats, powers: Floats, mix: Floats) -> Floats:
     units, samples = moments[..., UNITS], moments[..., SAMPLES]
     mean, error2 = mean_and_error2(moments)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Σ (total − mean·samples)⁴, expanded.
-        shift = (-mean)[..., None] ** np.arange(4, -1, -1)
-        fourth = (np.array([1, 4, 6, 4, 1]) * shift * powers).sum(-1)
+        fourth = _central_sum(mean, powers)
         second = error2 * samples**2 * (units - 1) / units  # Σ (total − mean·samples)²
         spread = fourth / second**2 - (units - 3) / (units * (units - 1))
         each = np.clip(2 / spread, 2.0, np.maximum(units - 1, 2.0))

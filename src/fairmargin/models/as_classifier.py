@@ -98,7 +98,7 @@ def _domain(domain: Domain | None, bounds: tuple[Any, Any] | None) -> Domain | N
     if domain is not None:
         raise InputError("Give `bounds` or `domain`, not both: `bounds=(low, high)` is short for `Domain(low, high)`.")
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
-        raise InputError(f"`bounds` must be a pair (low, high), such as (0, 1); given {bounds!r}.")
+        raise InputError("must be a pair (low, high), such as (0, 1)", field="bounds", given=bounds)
     return Domain(*bounds)
 
 

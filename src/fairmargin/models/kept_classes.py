@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.core.arrays import Ints
-from fairmargin.core.domain import Domain
 from fairmargin.errors import InputError
-from fairmargin.models.protocol import Classifier, encode_labels
+from fairmargin.models.protocol import Classifier, Wrapper, encode_labels
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
+class Kept(Wrapper):
     """A classifier with the set A of classes to keep merged into class 0, followed by the other classes.
 
     The score of class 0 is the best score in A, so that its margin is the best score in A minus the best score outside.
@@ -56,21 +55,6 @@ class Kept:
         """The labels of A as one tuple, followed by the other labels."""
         labels = self.model.classes
         return tuple(labels[place] for place in self.kept), *(labels[place] for place in self.others)
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the original classifier."""
-        return self.model.domain
-
-    @property
-    def offers(self) -> frozenset[str]:
-        """The capabilities of the original classifier; its weights and layers are those of `model`."""
-        return self.model.offers
-
-    @property
-    def tile(self) -> int:
-        """The fixed batch size of the original classifier."""
-        return self.model.tile
 
     def predict(self, x: Any) -> Ints:
         """Predict 0 for samples whose class is in A, else the position of their class among the others, plus 1."""
@@ -154,13 +138,15 @@ def kept_positions(model: Classifier, keep: Any) -> tuple[int, ...]:
     )
     if not len(labels):
         raise InputError(
-            "`keep` names no class. Give the classes that the prediction should stay in, or leave it out so that each "
-            "sample keeps its own class."
+            "names no class. Give the classes that the prediction should stay in, or leave it out so that each sample "
+            "keeps its own class",
+            field="keep",
         )
     positions = tuple(sorted(set(encode_labels(model, labels, "keep").tolist())))
     if len(positions) == len(model.classes):
         raise InputError(
-            f"`keep` names all {len(model.classes)} classes of the model, so no prediction could leave them. Leave out "
-            "at least one."
+            f"names all {len(model.classes)} classes of the model, so no prediction could leave them. Leave out at "
+            "least one",
+            field="keep",
         )
     return positions

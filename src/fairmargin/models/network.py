@@ -3,9 +3,12 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError
@@ -68,6 +71,25 @@ def finite(scores: Tensor) -> Tensor:
             "The model's scores hold NaN or infinity. Are its weights damaged, or its inputs not scaled as in training?"
         )
     return scores
+
+
+def padded(rows: Tensor, size: int) -> Tensor:
+    """Return a tile of this size: the rows, followed by copies of the last one."""
+    return torch.cat([rows, rows[-1:].expand(size - len(rows), *rows.shape[1:])]) if len(rows) < size else rows
+
+
+def rows_of(network: Network, x: npt.NDArray[Any]) -> Tensor:
+    """Convert samples to rows with the device and the floating-point type of a network."""
+    kind = np.float64 if network.dtype is torch.float64 else np.float32
+    with np.errstate(over="ignore"):  # numbers too large for float32 become infinity, which shows in the scores
+        held = np.array(x, dtype=kind)
+    return torch.as_tensor(held, device=network.device).to(network.dtype).flatten(1)
+
+
+def example_of(model: nn.Module) -> Tensor:
+    """Return a parameter or buffer with the device and the floating-point type that inputs of the model must have."""
+    tensors = (*model.parameters(), *model.buffers())
+    return next((tensor for tensor in tensors if tensor.is_floating_point()), torch.empty(0))
 
 
 def space(

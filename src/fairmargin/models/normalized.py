@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from fairmargin.errors import ModelError
+from fairmargin.models.network import example_of as _example_of
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -91,11 +92,3 @@ def _numbers(values: Any, name: str) -> Tensor:
     if not len(numbers) or not torch.isfinite(numbers).all():
         raise ModelError(f"`{name}` of a normalisation must hold finite numbers; given {values!r}.")
     return numbers.detach().clone()
-
-
-def _example_of(model: nn.Module) -> Tensor:
-    """Return a tensor with the device and the floating-point type of the model."""
-    for tensor in (*model.parameters(), *model.buffers()):
-        if tensor.is_floating_point():
-            return tensor
-    return torch.empty(0)

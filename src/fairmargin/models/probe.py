@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fairmargin.models.network import Network
-    from fairmargin.models.torch_model import TorchClassifier
 
 Numbers = npt.NDArray[Any]
 Evaluate = Callable[[Numbers], Numbers]  # from samples to one row of comparable scores each, or to one label
@@ -32,8 +31,6 @@ _ALONE = 4  # samples that are also evaluated one by one
 # root of the precision is far above such differences, and far below real dependencies on the batch.
 _PRECISION = float(np.finfo(np.float32).eps)
 _COARSE = 4e-4  # precision for batches of other sizes, since networks may use half precision internally
-_FAINT = 100  # multiple of the distance between samples: a gradient that predicts a boundary further away is too small
-_NEAR = 1e-3  # distance to 0 or 1 that is typical for probabilities of a certain network
 _REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, AssertionError)
 
 
@@ -76,15 +73,16 @@ def probed(model: Classifier, x: Any) -> Probed:
     if not _is_network(model):
         _check_predictions(model, samples)
         return Probed(model)
+    from fairmargin.models.output_notes import notes_on_outputs
     from fairmargin.models.torch_model import TorchClassifier
 
     if not isinstance(model, TorchClassifier):
         _check_network(model, samples)  # type: ignore[arg-type]
         _check_predictions(model, samples)
         return Probed(model)
-    known = model.looked_at(samples)
+    known = model.with_outputs_for(samples)
     _check_network(known, samples)  # predictions are computed from the same scores
-    return Probed(known, *_notes_on_outputs(known, x, samples))
+    return Probed(known, *notes_on_outputs(known, x, samples))
 
 
 def _spread(x: Any) -> Numbers:
@@ -101,22 +99,22 @@ def _check_network(model: Differentiable, x: Numbers) -> None:
     """Check the scores that a search follows, in full tiles of rows, as in a measurement."""
     import torch
 
-    from fairmargin.models.network import finite
+    from fairmargin.models.network import finite, padded, rows_of
 
     shape, comparable = x.shape[1:], _comparable(model)
     with model.network(shape) as network:
-        rows = _rows_of(network, x)
-        tile = _filled(rows[: network.tile], network.tile)
+        rows = rows_of(network, x)
+        tile = padded(rows[: network.tile], network.tile)
         _check_tensor_unchanged(network, tile)
         finite(network.plain(tile))
 
         def evaluate(samples: Numbers) -> Numbers:
             batch = torch.as_tensor(samples.copy(), device=network.device).to(network.dtype)
-            tiles = [_filled(part, network.tile) for part in torch.split(batch, network.tile)]
+            tiles = [padded(part, network.tile) for part in torch.split(batch, network.tile)]
             return np.concatenate([comparable(network.plain(tile)) for tile in tiles])[: len(samples)]
 
         precision = float(torch.finfo(network.dtype).eps)
-        # By way of numpy in double precision, which holds every number of a network exactly.
+        # Through numpy in double precision, which represents every number of a network exactly.
         flat, moved = (each.double().cpu().numpy() for each in (rows, _inside(network, 0.75 * rows)))
         first = evaluate(flat)
         _check_again(first, evaluate(flat), precision)
@@ -147,24 +145,8 @@ def _comparable(model: Any) -> Callable[["Tensor"], Numbers]:
     return comparable
 
 
-def _rows_of(network: "Network", x: Numbers) -> "Tensor":
-    import torch
-
-    kind = np.float64 if network.dtype is torch.float64 else np.float32
-    with np.errstate(over="ignore"):  # numbers too large for float32 become infinity, which shows in the scores
-        held = np.array(x, dtype=kind)
-    return torch.as_tensor(held, device=network.device).to(network.dtype).flatten(1)
-
-
 def _inside(network: "Network", rows: "Tensor") -> "Tensor":
     return rows.clamp(network.low, network.high)
-
-
-def _filled(rows: "Tensor", size: int) -> "Tensor":
-    """Fill a tile with copies of the rows by repeating the last row."""
-    import torch
-
-    return torch.cat([rows, rows[-1:].expand(size - len(rows), -1)])
 
 
 def _other_sizes(model: Any, shape: tuple[int, ...], rows: "Tensor") -> Iterator[Batch]:
@@ -186,30 +168,9 @@ def _other_sizes(model: Any, shape: tuple[int, ...], rows: "Tensor") -> Iterator
 def _check_predictions(model: Classifier, x: Numbers) -> None:
     """Check the predictions of a model, and its scores if it has any."""
     scored = _scored(model, x)
-    for call in filter(None, (model.predict, scored)):
-        given = x.copy()
-        answers = call(given)
-        if not hasattr(answers, "shape"):
-            raise ModelError(
-                f"`{type(model).__name__}.predict` must return an array of class positions; it returned a "
-                f"`{type(answers).__name__}`. Return `np.asarray(…)` of it."
-            )
-        answers = np.asarray(answers)
-        changed = given != x
-        if changed.any():
-            most = np.abs(given[changed].astype(np.float64) - x[changed].astype(np.float64)).max()
-            raise _in_place(int(changed.sum()), changed.size, float(most), "x = x.copy()")
-        if call is not scored and answers.shape != (len(x),):
-            raise ModelError(
-                f"`{type(model).__name__}.predict` must return one class position for each of {len(x)} samples; it "
-                f"returned shape {answers.shape}."
-            )
-        strange = answers[~np.isin(answers, np.arange(len(model.classes)))] if call is not scored else answers[:0]
-        if strange.size:
-            raise ModelError(
-                f"`{type(model).__name__}.predict` must return class positions from 0 to {len(model.classes) - 1}; it "
-                f"returned {strange.tolist()[0]!r}. Return the position of each label in `classes`."
-            )
+    _check_positions(model, _outputs_unless_modified(model.predict, x), len(x))
+    if scored is not None:
+        _outputs_unless_modified(scored, x)
 
     def evaluate(samples: Numbers) -> Numbers:
         given = np.array(samples, dtype=x.dtype)  # a contiguous copy, since samples can be a view
@@ -218,6 +179,38 @@ def _check_predictions(model: Classifier, x: Numbers) -> None:
     first = evaluate(x)
     _check_again(first, evaluate(x), _PRECISION)
     _check_batches(first, _batches(x, None, evaluate), _PRECISION)
+
+
+def _outputs_unless_modified(call: Evaluate, x: Numbers) -> Any:
+    """Return the outputs for a copy of the samples, which must not be modified."""
+    given = x.copy()
+    answers = call(given)
+    changed = given != x
+    if changed.any():
+        most = np.abs(given[changed].astype(np.float64) - x[changed].astype(np.float64)).max()
+        raise _in_place(int(changed.sum()), changed.size, float(most), "x = x.copy()")
+    return answers
+
+
+def _check_positions(model: Classifier, answers: Any, count: int) -> None:
+    """Check that predictions are one class position per sample."""
+    name = f"`{type(model).__name__}.predict`"
+    if not hasattr(answers, "shape"):
+        raise ModelError(
+            f"{name} must return an array of class positions; it returned a `{type(answers).__name__}`. Return "
+            "`np.asarray(…)` of it."
+        )
+    positions = np.asarray(answers)
+    if positions.shape != (count,):
+        raise ModelError(
+            f"{name} must return one class position for each of {count} samples; it returned shape {positions.shape}."
+        )
+    strange = positions[~np.isin(positions, np.arange(len(model.classes)))]
+    if strange.size:
+        raise ModelError(
+            f"{name} must return class positions from 0 to {len(model.classes) - 1}; it returned "
+            f"{strange.tolist()[0]!r}. Return the position of each label in `classes`."
+        )
 
 
 def _scored(model: Any, x: Numbers) -> Evaluate | None:
@@ -315,86 +308,3 @@ def _in_place(changed: int, total: int, most: float, remedy: str) -> ModelError:
         f"to {most:.2g}, so that other inputs than the samples would be measured. Let it work on a copy, by starting "
         f"with `{remedy}`."
     )
-
-
-def _notes_on_outputs(model: "TorchClassifier", x: Any, samples: Numbers) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return notes and warnings about the outputs of a network: probabilities, or scores without gradients."""
-    outputs = model.outputs
-    faint = _warning_about_gradients(model, samples) or _warning_about_range(model, samples)
-    if outputs is None or not (outputs.layer or outputs.searched_as_log_odds):
-        return faint, faint
-    if outputs.layer:
-        name = type(model.module.get_submodule(outputs.layer)).__name__
-        note = f"Searches leave out the network's final {name} layer; decisions are those of the whole network."
-        ties = model.tied(x)
-        if not ties:
-            return (note, *faint), faint
-        tied = (
-            f"{note} For {ties:,} of {len(x):,} samples several sigmoids are exactly 1 in the network's precision, so "
-            "that the first of these classes is predicted. Their distances may be too large. Let the network "
-            "return its scores before the sigmoid."
-        )
-        return (tied, *faint), (tied, *faint)
-    note, count = "The network returns probabilities; searches use their log-odds.", model.saturated(x)
-    if not count:
-        return (note, *faint), faint
-    warning = (
-        f"{note} For {count:,} of {len(x):,} samples the probabilities are exactly 0 or 1 in the network's precision: "
-        "their gradient is 0, and their distances may be far too large. Let the network return its scores before the "
-        "softmax or sigmoid."
-    )
-    return (warning,), (warning,)
-
-
-def _warning_about_gradients(model: "TorchClassifier", x: Numbers) -> tuple[str, ...]:
-    """Return a warning if the scores hardly change with the input, for instance because they are saturated."""
-    count = _faint_slopes(model, x)
-    if not count:
-        return ()
-    return (
-        f"For {count} of {len(x)} probed samples the gradient of the scores is zero, or so small that it predicts a "
-        f"boundary more than {_FAINT} times as far away as the samples are from each other: searches by gradients may "
-        "find distances that are far too large, or none. If the network ends with a softmax, a sigmoid, a clamp or a "
-        "logarithm of these, let it return its scores before that.",
-    )
-
-
-def _warning_about_range(model: "TorchClassifier", x: Numbers) -> tuple[str, ...]:
-    """Return a warning if scores look like one probability per class although the last operation is not a sigmoid."""
-    if model.outputs is None or model.outputs.kind != "scores":
-        return ()
-    with model.network(x.shape[1:]) as network:
-        scores = network.plain(_filled(_rows_of(network, x)[: network.tile], network.tile))
-    if not (scores.min() >= 0 and scores.max() <= 1 and scores.min() < _NEAR and scores.max() > 1 - _NEAR):
-        return ()
-    return (
-        "All scores of the probed samples are between 0 and 1, and some are near both. If they are probabilities, such "
-        "as one sigmoid per class, distances may be far too large: let the network return its scores before the "
-        "sigmoid.",
-    )
-
-
-def _faint_slopes(model: "TorchClassifier", x: Numbers) -> int:
-    """Return the number of samples for which the gradient of the margin is too small to locate the boundary."""
-    import torch
-
-    count = 0
-    with model.network(x.shape[1:]) as network:
-        rows = _rows_of(network, x)
-        moving = torch.where(network.scale > 0, 1 / network.scale, 0.0)
-        apart = float(((rows.amax(dim=0) - rows.amin(dim=0)) * moving).double().norm()) or float("inf")
-        for part in torch.split(rows, network.tile):
-            with torch.enable_grad():
-                tile = _filled(part, network.tile).clone().requires_grad_(True)
-                best = network.scores(tile).topk(2, dim=1).values
-                lead = best[:, 0] - best[:, 1]
-                if not lead.requires_grad:
-                    return 0  # estimators that need gradients raise an error
-                try:
-                    (slope,) = torch.autograd.grad(lead.sum(), tile, materialize_grads=True)
-                except (RuntimeError, NotImplementedError, TypeError, ValueError):
-                    return 0
-            steep = (slope * network.scale).double().norm(dim=1)
-            found = (steep > 0) & (lead.detach().double() <= _FAINT * apart * steep)
-            count += int((~found)[: len(part)].sum())
-    return count

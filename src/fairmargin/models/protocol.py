@@ -50,6 +50,37 @@ class Classifier(Protocol):
         """Compute a hash of everything that determines predictions and domain, for store keys."""
 
 
+class Wrapper:
+    """Base class of classifiers that change one aspect of the classifier in their field `model`."""
+
+    __slots__ = ()
+    model: Classifier
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The label values of the original classifier."""
+        return self.model.classes
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the original classifier."""
+        return self.model.domain
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """The capabilities of the original classifier."""
+        return self.model.offers
+
+    @property
+    def tile(self) -> int:
+        """The fixed batch size of the original classifier."""
+        return self.model.tile
+
+    def predict(self, x: Any) -> Ints:
+        """Predict the position of the class of each sample."""
+        return self.model.predict(x)
+
+
 @runtime_checkable
 class Differentiable(Classifier, Protocol):
     """Interface of a classifier that offers "gradient"."""

@@ -14,7 +14,7 @@ from fairmargin.core.arrays import Ints, read_only
 from fairmargin.core.domain import Domain
 from fairmargin.core.keys import sample_keys
 from fairmargin.errors import InputError
-from fairmargin.models.protocol import Differentiable
+from fairmargin.models.protocol import Differentiable, Wrapper
 
 if TYPE_CHECKING:
     from fairmargin.models.network import Network
@@ -27,8 +27,8 @@ _NUMBERS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Referenced:
-    """A classifier whose network has references: a search that finds nothing goes towards one of them.
+class Referenced(Wrapper):
+    """A classifier whose network has references: a search that finds nothing follows the way to one of them.
 
     Predictions, domain and tile are those of the original classifier. The fingerprint also covers the references, since
     distances can depend on them.
@@ -51,39 +51,19 @@ class Referenced:
     references: References
 
     @property
-    def classes(self) -> tuple[Any, ...]:
-        """The label values of the original classifier."""
-        return self.model.classes
-
-    @property
-    def domain(self) -> Domain:
-        """The domain of the original classifier."""
-        return self.model.domain
-
-    @property
     def offers(self) -> frozenset[str]:
         """The capabilities of the model, predictions and gradients: only searches with gradients use references."""
         return frozenset({"predict", "gradient"})
 
-    @property
-    def tile(self) -> int:
-        """The fixed batch size of the original classifier."""
-        return self.model.tile
-
-    def predict(self, x: Any) -> Ints:
-        """Predict the position of the class of each sample."""
-        return self.model.predict(x)
-
     @contextmanager
     def network(self, shape: tuple[int, ...]) -> "Iterator[Network]":
         """Open the network of the original classifier, with the references as rows."""
-        import torch
+        from fairmargin.models.network import rows_of
 
         with self.model.network(shape) as network:
-            kind = np.float64 if network.dtype is torch.float64 else np.float32
-            rows = torch.tensor(self.references.reshape(len(self.references), -1).astype(kind), device=network.device)
             # Rounding to the precision of the model can exceed a bound.
-            yield replace(network, references=rows.to(network.dtype).clamp(network.low, network.high))
+            rows = rows_of(network, self.references).clamp(network.low, network.high)
+            yield replace(network, references=rows)
 
     def fingerprint(self) -> str:
         """Compute a hash of the fingerprint of the original classifier and of the references."""
@@ -102,28 +82,33 @@ def as_references(references: Any, shape: tuple[int, ...], domain: Domain) -> Re
     From more than 256 samples, 256 are selected by a hash of their content, independent of their order.
     """
     if isinstance(references, (str, bytes)) or not (hasattr(references, "shape") or hasattr(references, "__len__")):
-        raise InputError(f"`references` must hold samples, as `x` does; given {references!r}.")
+        raise InputError("must hold samples, as `x` does", field="references", given=references)
     if len(references) == 0:
-        raise InputError("`references` is empty. Give at least one sample, as in `x`, or leave it out.")
+        raise InputError("is empty. Give at least one sample, as in `x`, or leave it out", field="references")
     try:
         given = references if hasattr(references, "shape") else np.asarray(references)
         few = len(given.shape) > 1 and 0 < given.shape[0] <= _MOST
         samples = np.asarray(given if few else drawn(given, None, _MOST))
         samples = samples.astype(np.float32 if samples.dtype == np.float32 else np.float64)
+    except InputError:
+        raise
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"`references` must hold numbers, one row per sample: {error}.") from None
+        raise InputError(f"must hold numbers, one row per sample: {error}", field="references") from None
     if samples.shape[1:] != shape:
         raise InputError(
-            f"`references` must be samples of the same shape as in `x`, {shape}; their shape is {samples.shape[1:]}."
+            f"must be samples of the same shape as in `x`, {shape}; their shape is {samples.shape[1:]}",
+            field="references",
         )
     bad = np.flatnonzero(~np.isfinite(samples).reshape(len(samples), -1).all(axis=1))
     if bad.size:
-        raise InputError(f"`references` holds NaN or infinity in {bad.size:,} of {len(samples):,} samples. Drop them.")
+        problem = f"holds NaN or infinity in {bad.size:,} of {len(samples):,} samples. Drop them"
+        raise InputError(problem, field="references")
     outside = np.flatnonzero(~domain.contains(samples))
     if outside.size:
         raise InputError(
-            f"`references` is outside the domain in {outside.size:,} of {len(samples):,} samples (such as "
-            f"{samples[outside[0]].ravel()[:3]}…, in {domain!r}). Scale them in the same way as `x`."
+            f"is outside the domain in {outside.size:,} of {len(samples):,} samples (such as "
+            f"{samples[outside[0]].ravel()[:3]}…, in {domain!r}). Scale them in the same way as `x`",
+            field="references",
         )
     return read_only(samples)
 
@@ -149,7 +134,7 @@ def drawn(x: Any, y: Ints | None, most: int = DRAWN, progress: Callable[[int, in
     """
     shape = tuple(np.shape(x) if not hasattr(x, "shape") else x.shape)
     if len(shape) < 2 or not shape[0]:
-        raise InputError(f"`references` must hold at least one sample, one row each; its shape is {shape}.")
+        raise InputError(f"must hold at least one sample, one row each; its shape is {shape}", field="references")
     labels = np.zeros(shape[0], dtype=np.int64) if y is None else y
     at_once, keys = max(1, _NUMBERS_AT_ONCE // max(1, math.prod(shape[1:]))), []
     for start in range(0, shape[0], at_once):

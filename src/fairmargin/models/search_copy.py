@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from fairmargin.errors import ModelError
+from fairmargin.errors import ModelError, reason_of
 
 _AGREEMENT = 1e-3  # relative to the largest score: a copy with a larger difference computes something else
 # Exact types only, because a subclass may compute something else.
@@ -178,8 +178,7 @@ def folded(module: nn.Module) -> fx.GraphModule:
     try:
         graph = fx.symbolic_trace(module)
     except Exception as error:  # tracing runs the user's forward with proxies, which can raise anything
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
-        raise ModelError(f"its steps cannot be traced ({reason})") from None
+        raise ModelError(f"its steps cannot be traced ({reason_of(error)})") from None
     calls = Counter(id(graph.get_submodule(str(n.target))) for n in graph.graph.nodes if n.op == "call_module")
     read = {str(node.target).rpartition(".")[0] for node in graph.graph.nodes if node.op == "get_attr"}
     count = 0

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.domain import Domain
-from fairmargin.errors import FairmarginError, InputError, ModelError, exits_refused
+from fairmargin.errors import FairmarginError, InputError, ModelError, exits_refused, reason_of
 from fairmargin.models.module_fingerprint import module_fingerprint
-from fairmargin.models.network import TILE, Network, finite, space
+from fairmargin.models.network import TILE, Network, example_of, finite, padded, space
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.outputs import Outputs, Returned, TwoColumns, is_single, outputs_of, without_layer
 from fairmargin.models.protocol import as_classes, as_rows
@@ -49,7 +49,7 @@ class TorchClassifier:
     tile
         Fixed batch size; the last batch is padded.
     outputs
-        How to convert the outputs of the module to scores; None until `looked_at` has determined it.
+        How to convert the outputs of the module to scores; None until `with_outputs_for` has determined it.
     """
 
     module: nn.Module
@@ -71,17 +71,17 @@ class TorchClassifier:
     @property
     def device(self) -> torch.device:
         """The device of the module's parameters."""
-        return _numbers_of(self.module).device
+        return example_of(self.module).device
 
     @property
     def dtype(self) -> torch.dtype:
         """The floating-point type of the module's parameters."""
-        return _numbers_of(self.module).dtype
+        return example_of(self.module).dtype
 
     def predict(self, x: Any) -> Ints:
         """Predict the position of the largest score of each sample; ties go to the first class."""
         if self.outputs is None and len(self.classes) == 2 and len(x):
-            return self.looked_at(x).predict(x)
+            return self.with_outputs_for(x).predict(x)
         out = np.empty(len(x), dtype=np.int64)
         with self.network(tuple(np.shape(x)[1:])) as network:
             for start in range(0, len(x), self.tile):
@@ -90,7 +90,7 @@ class TorchClassifier:
                 out[start : start + count] = scores.argmax(dim=1)[:count].cpu().numpy()
         return out
 
-    def looked_at(self, x: Any) -> "TorchClassifier":
+    def with_outputs_for(self, x: Any) -> "TorchClassifier":
         """Return the classifier with `outputs` determined from the outputs for the first of these samples."""
         if self.outputs is not None:
             return self
@@ -189,7 +189,7 @@ class TorchClassifier:
         if outputs.kind is Returned.SIGMOIDS:
             return self.module  # if several sigmoids round to 1, the largest logit does not decide
         whole = self._searched()
-        return TwoColumns(whole, _numbers_of(whole)).eval() if outputs.single else whole
+        return TwoColumns(whole, example_of(whole)).eval() if outputs.single else whole
 
     def _searched(self) -> nn.Module:
         """Return the module without a final Softmax or Sigmoid layer."""
@@ -213,8 +213,8 @@ class TorchClassifier:
 
     def _tile(self, x: Any, start: int) -> Tensor:
         """Convert up to one tile of samples to rows with the module's device and type; the last row is repeated."""
-        rows = torch.as_tensor(as_rows(x, start)).to(self.device, self.dtype)
-        return torch.cat([rows, rows[-1:].expand(self.tile - len(rows), -1)])
+        # A copy, because the module could modify it in place.
+        return padded(torch.tensor(as_rows(x, start), device=self.device, dtype=self.dtype), self.tile)
 
     def _answers(self, module: nn.Module, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
         def answer(rows: Tensor) -> Tensor:
@@ -232,11 +232,10 @@ class TorchClassifier:
         except FairmarginError:
             raise
         except Exception as error:  # a user's module can raise anything
-            first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
-            first = f"{type(error).__name__}: {first}" if isinstance(error, LookupError) else first
+            kind = f"{type(error).__name__}: " if isinstance(error, LookupError) else ""
             raise ModelError(
-                f"The model cannot take {count} samples of shape {shape} ({first}). Is that the shape it was made "
-                "for? Images are (channels, height, width)."
+                f"The model cannot take {count} samples of shape {shape} ({kind}{reason_of(error)}). Is that the shape "
+                "it was made for? Images are (channels, height, width)."
             ) from error
 
     def _checked(self, out: object, count: int) -> Tensor:
@@ -260,9 +259,7 @@ class TorchClassifier:
         if out.shape in ((count,), (count, 1)):
             hint = "One number per sample is for two classes."
             if self.outputs is None and len(self.classes) == 2:
-                hint = (
-                    "Call `looked_at(x)` first, as `fm.measure` does, to determine if it is a logit or a probability."
-                )
+                hint = "Call `with_outputs_for(x)` first, as `fm.measure` does, to tell a logit from a probability."
         if out.dim() > 2:
             hint = "Is a pooling or flattening layer missing before the last layer?"
         raise ModelError(f"The model returns shape {tuple(out.shape)} for {count} samples; {expected}. {hint}")
@@ -302,7 +299,7 @@ def from_torch(
     TorchClassifier(Linear, 3 classes, 9 parameters, Domain(low=0, high=1, scale=1))
     """
     if tile < 1:
-        raise InputError(f"`tile` must be at least 1; given {tile}.")
+        raise InputError("must be at least 1", field="tile", given=tile)
     labels = range(max(2, _outputs_of(module))) if classes is None else classes  # one output means two classes
     names = as_classes(labels, len(labels) if hasattr(labels, "__len__") else 0)
     if len(names) < 2:
@@ -330,13 +327,13 @@ def _on_device(module: nn.Module, device: str | torch.device | None) -> nn.Modul
     """Return the module if it is on the device, else a copy on the device."""
     try:
         target = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        here = _numbers_of(module).device
+        here = example_of(module).device
         if here.type == target.type and target.index in (None, here.index):
             return module
         return copy.deepcopy(module).to(target)
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0].partition(":")[0].rstrip(".")
-        raise InputError(f"`device` cannot be {device!r} here ({reason}). Use 'cpu', or leave it out.") from None
+        reason = reason_of(error).partition(":")[0].rstrip(".")
+        raise InputError(f"cannot be {device!r} here ({reason}). Use 'cpu', or leave it out", field="device") from None
 
 
 @contextmanager
@@ -357,14 +354,6 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
                 part.training = mode
             for parameter, required in gradients:
                 parameter.requires_grad_(required)
-
-
-def _numbers_of(module: nn.Module) -> Tensor:
-    """Return a parameter or buffer with the device and the floating-point type that inputs must have."""
-    for tensor in (*module.parameters(), *module.buffers()):
-        if tensor.is_floating_point():
-            return tensor
-    return torch.empty(0)
 
 
 def _outputs_of(module: nn.Module) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from fairmargin.errors import ModelError
+from fairmargin.errors import ModelError, reason_of
 from fairmargin.models.network import Network
 
 
@@ -53,9 +53,8 @@ def gradient_of(values: Tensor, x: Tensor, *, again: bool = False) -> Tensor:
     try:
         (gradient,) = torch.autograd.grad(values.sum(), x, retain_graph=again, materialize_grads=True)
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
-        first = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
         raise ModelError(
-            f"The model's scores cannot be differentiated ({first}). Check whether it changes tensors in "
+            f"The model's scores cannot be differentiated ({reason_of(error)}). Check whether it changes tensors in "
             "place or uses a function without a backward pass. Correct that, or choose an estimator that needs "
             "predictions only."
         ) from error

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fairmargin.models.network import Network
+from fairmargin.models.network import Network, padded
 
 
 def by_tiles(network: Network, function: Callable[..., tuple[Tensor, ...]], *rows: Tensor) -> tuple[Tensor, ...]:
@@ -36,12 +36,6 @@ def by_tiles(network: Network, function: Callable[..., tuple[Tensor, ...]], *row
     """
     count, parts = len(rows[0]), []
     for start in range(0, count, network.tile):
-        tile = [_padded(row[start : start + network.tile], network.tile) for row in rows]
+        tile = [padded(row[start : start + network.tile], network.tile) for row in rows]
         parts.append([result[: count - start] for result in function(*tile)])
     return tuple(torch.cat(results) for results in zip(*parts, strict=True))
-
-
-def _padded(rows: Tensor, size: int) -> Tensor:
-    if len(rows) == size:
-        return rows
-    return torch.cat([rows, rows[-1:].expand(size - len(rows), *rows.shape[1:])])

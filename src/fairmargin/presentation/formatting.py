@@ -54,6 +54,15 @@ def listed(items: Sequence[str], at_most: int = _NAMES_AT_MOST) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+def several(number: int, noun: str) -> str:
+    """Format a number with its noun.
+
+    >>> several(1, "seed"), several(1200, "pair")
+    ('1 seed', '1,200 pairs')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def percent(share: float, *, signed: bool = False) -> str:
     """Format a share in percent with two significant digits.
 
@@ -192,7 +201,7 @@ def limit_text(limit: float, show: Callable[[float], str], size: float = 1.0) ->
 
 
 def limits_text(low: float, high: float, show: Callable[[float], str], size: float = 1.0) -> str:
-    """Format an interval.
+    """Format the ends of an interval for a sentence, or say that there is none.
 
     >>> limits_text(-0.3, -0.1, percent), limits_text(-0.3, math.nan, percent)
     ('−30 % to −10 %', 'no interval')

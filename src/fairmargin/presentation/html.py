@@ -7,20 +7,21 @@ from fairmargin.presentation.section import Cell, Section, Table
 
 
 def section_html(section: Section) -> str:
-    """Return the heading, sentences, notes and tables of a section.
+    """Return the heading, sentences, notes and tables of a section, without what the report folds.
 
     >>> section_html(Section("By <sex>", answer="F & M differ."))
     '<h3>By &lt;sex&gt;</h3><p>F &amp; M differ.</p>'
     """
-    said = (section.about, section.answer, *section.sentences, *section.cautions, *section.notes)
-    sentences = "".join(f"<p>{_text(sentence)}</p>" for sentence in said if sentence)
+    texts = (section.about, section.answer, *section.sentences, *section.cautions, *section.notes)
+    sentences = "".join(f"<p>{_text(sentence)}</p>" for sentence in texts if sentence)
     return f"<h3>{_text(section.title)}</h3>{sentences}{''.join(map(_table, section.tables))}"
 
 
 def _table(table: Table) -> str:
     head = "".join(f"<th>{_lines(column.name, column.detail)}</th>" for column in table.columns)
     rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    caption = f"<p>{_text(table.caption)}</p>" if table.caption else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{caption}"
 
 
 def _cell(cell: Cell) -> str:

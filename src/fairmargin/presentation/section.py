@@ -17,138 +17,79 @@ Mark = Literal["less", "more", "same", "unsure", "missing", "good", "bad", ""]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value of a table as formatted text.
+    """A value of a table as formatted text."""
 
-    Parameters
-    ----------
-    text
-        The value; "undefined" where there is none.
-    interval
-        Its interval, or a second number that belongs to it.
-    note
-        What else belongs to it, such as the reason why it is undefined. The console leaves it out.
-    mark
-        What the note means for the group, which chooses its colour.
-    """
-
-    text: str
-    interval: str = ""
-    note: str = ""
-    mark: Mark = ""
+    text: str  # the value; "undefined" where there is none
+    interval: str = ""  # its interval, or a second number that belongs to it
+    note: str = ""  # other text, such as the reason why it is undefined; the console leaves it out
+    mark: Mark = ""  # what the note means for the group, which chooses its colour
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table.
 
-    Parameters
-    ----------
-    name
-        Heading.
-    detail
-        Second line of the heading, such as a unit.
-    kind
-        Texts are aligned to the left and may be wrapped, numbers to the right; a verdict is coloured by the row's mark.
-    hidden
-        Whether a console without room for all columns may leave it out; the last such column goes first. The report
-        shows every column.
-    interval
-        Heading of the column in which the console shows the intervals of the cells; empty if only the report does.
+    Texts are aligned to the left and may be wrapped, numbers to the right; a verdict is coloured by the row's mark. A
+    console without space for all columns leaves out hidden ones, the last first; the report shows every column.
     """
 
     name: str
-    detail: str = ""
+    detail: str = ""  # second line of the heading, such as a unit
     kind: Literal["text", "number", "verdict"] = "number"
     hidden: bool = False
-    interval: str = ""
+    interval: str = ""  # heading of the intervals, which the console shows in a column; empty if only the report does
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of formatted texts; the first column names the row.
-
-    Parameters
-    ----------
-    columns
-        The columns.
-    rows
-        One cell per column in each row.
-    marks
-        The mark of each row's verdict; empty if there are no verdicts.
-    caption
-        How to read the numbers.
-    label
-        What the table is about, for screen readers.
-    """
+    """Rows of formatted texts; the first column names the row."""
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    marks: tuple[Mark, ...] = ()
-    caption: str = ""
-    label: str = ""
+    rows: tuple[tuple[Cell, ...], ...]  # one cell per column in each row
+    marks: tuple[Mark, ...] = ()  # of the verdict of each row; empty if there are no verdicts
+    caption: str = ""  # how to read the numbers
+    label: str = ""  # what the table is about, for screen readers
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a figure.
-
-    Parameters
-    ----------
-    label
-        Name of the group.
-    x, y
-        Corners of a step function, or points that are joined.
-    place
-        Position of the group in its partition, which chooses the colour; -1 for all samples together.
-    band
-        Half-width of the band around the line; NaN if none is drawn.
-    low, high
-        Ends of an interval at every point; empty if there are none.
-    alone
-        Other values at the same points, drawn as a dotted line; empty if there are none.
-    colour
-        Of many groups, only the least and the most robust have a colour and the others are grey.
-    """
+    """A line of a figure. Of many groups, only the least and the most robust have a colour and the others are grey."""
 
     label: str
-    x: tuple[float, ...]
+    x: tuple[float, ...]  # corners of a step function, or points that are joined
     y: tuple[float, ...]
-    place: int = -1
-    band: float = math.nan
-    low: tuple[float, ...] = ()
+    place: int = -1  # position of the group in its partition, which chooses the colour; -1 for all samples together
+    band: float = math.nan  # half-width of the band around the line; NaN if none is drawn
+    low: tuple[float, ...] = ()  # ends of an interval at every point; empty if there are none
     high: tuple[float, ...] = ()
-    alone: tuple[float, ...] = ()
+    alone: tuple[float, ...] = ()  # other values at the same points, drawn as a dotted line; empty if there are none
     colour: Literal["own", "least", "most", "grey"] = "own"
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Step functions over a radius, in the order of the legend.
-
-    `end` is where the axis ends, and `cap` the radius at which distances were capped. `alt` describes the figure for
-    readers who do not see it.
-    """
+    """Step functions over a radius, in the order of the legend."""
 
     title: str
     x_label: str
     y_label: str
     lines: tuple[Line, ...]
-    end: float
-    cap: float = math.inf
+    end: float  # of the axis
+    cap: float = math.inf  # the radius at which distances were capped
     caption: str = ""
-    alt: str = ""
+    alt: str = ""  # description for readers who do not see the figure
 
 
 @dataclass(frozen=True, slots=True)
 class Courses:
-    """Values of every group at named points, such as budgets; `chosen` is the position of the one that counts."""
+    """Values of every group at named points, such as budgets."""
 
     title: str
     x_label: str
     y_label: str
-    ticks: tuple[str, ...]
+    ticks: tuple[str, ...]  # names of the points
     lines: tuple[Line, ...]
-    chosen: int
+    chosen: int  # position of the point that counts
     chosen_label: str
     caption: str = ""
     alt: str = ""
@@ -156,108 +97,58 @@ class Courses:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A value with its interval, or limits between which an unknown value lies.
-
-    Parameters
-    ----------
-    label
-        Name of the group.
-    value
-        NaN if it is not known, or undefined.
-    low, high
-        Ends of the interval; NaN where there is none.
-    outer_low, outer_high
-        Ends of a wider interval, drawn thinner; NaN if there is none.
-    mark, verdict
-        What is found, which chooses colour and shape.
-    text
-        What is shown when the mouse rests on it.
-    reason
-        Why there is nothing to draw.
-    """
+    """A value with its interval, or limits between which an unknown value lies."""
 
     label: str
-    value: float
-    low: float
+    value: float  # NaN if it is not known, or undefined
+    low: float  # ends of the interval; NaN where there is none
     high: float
-    outer_low: float = math.nan
+    outer_low: float = math.nan  # ends of a wider interval, drawn thinner; NaN if there is none
     outer_high: float = math.nan
-    mark: Mark = ""
+    mark: Mark = ""  # mark and verdict choose colour and shape
     verdict: str = ""
-    text: str = ""
-    reason: str = ""
+    text: str = ""  # shown under the pointer
+    reason: str = ""  # why there is nothing to draw
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Values with intervals, one row per group.
-
-    Parameters
-    ----------
-    title, x_label, caption, alt
-        As of `Curves`.
-    ranges
-        One per group, from top to bottom.
-    reference
-        Where a line is drawn; NaN for none.
-    strip
-        Half-width of a grey strip around the reference; 0 for none.
-    widest
-        The axis ends here; wider intervals run out of the figure.
-    percent
-        Whether the axis is in percent.
-    """
+    """Values with intervals, one row per group from top to bottom."""
 
     title: str
     x_label: str
     ranges: tuple[Range, ...]
-    reference: float = 0.0
-    strip: float = 0.0
-    widest: float = math.inf
-    percent: bool = True
+    reference: float = 0.0  # where a line is drawn; NaN for none
+    strip: float = 0.0  # half-width of a grey strip around the reference; 0 for none
+    widest: float = math.inf  # the axis ends here; wider intervals run out of the figure
+    percent: bool = True  # whether the axis is in percent
     caption: str = ""
     alt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Shares of each group that add up to 1, one row per group: shares[group][part]."""
+    """Shares of each group that add up to 1, one row per group."""
 
     title: str
     x_label: str
     labels: tuple[str, ...]
     parts: tuple[str, ...]
-    shares: tuple[tuple[float, ...], ...]
+    shares: tuple[tuple[float, ...], ...]  # shares[group][part]
     caption: str = ""
     alt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Shares of every row and column as colours that diverge from 0.
-
-    Parameters
-    ----------
-    title, caption, alt
-        As of `Curves`.
-    label
-        What the values are, beside the scale of colours.
-    rows
-        Names of the rows, from top to bottom.
-    columns
-        Name and second line of each column.
-    values
-        values[row][column]; NaN where it is undefined.
-    texts
-        What is shown when the mouse rests on a value: texts[row][column].
-    """
+    """Shares of every row and column as colours that diverge from 0."""
 
     title: str
-    label: str
-    rows: tuple[str, ...]
-    columns: tuple[tuple[str, str], ...]
-    values: tuple[tuple[float, ...], ...]
-    texts: tuple[tuple[str, ...], ...]
+    label: str  # what the values are, beside the scale of colours
+    rows: tuple[str, ...]  # names from top to bottom
+    columns: tuple[tuple[str, str], ...]  # name and second line of each column
+    values: tuple[tuple[float, ...], ...]  # values[row][column]; NaN where it is undefined
+    texts: tuple[tuple[str, ...], ...]  # texts[row][column], shown under the pointer
     caption: str = ""
     alt: str = ""
 
@@ -277,43 +168,17 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page and of the console's output.
-
-    Parameters
-    ----------
-    title
-        Heading.
-    about
-        What was measured, how, and of how many samples; stands below the heading.
-    answer
-        What was found, in one sentence.
-    sentences
-        What else was found of all groups together.
-    findings
-        What was found of each group, one sentence each; folded on the page.
-    cautions
-        What a reader must know before relying on the answer.
-    notes
-        Conditions under which the numbers hold.
-    tables, figures
-        The numbers. The console prints tables only.
-    further
-        Sections that the page folds and the console leaves out.
-    explanations
-        How to read all this.
-    method
-        How intervals and p-values were made.
-    """
+    """A part of the page and of the console's output. The console prints neither figures nor further sections."""
 
     title: str
-    about: str = ""
-    answer: str = ""
-    sentences: tuple[str, ...] = ()
-    findings: tuple[str, ...] = ()
-    cautions: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    about: str = ""  # what was measured, how, and of how many samples; stands below the heading
+    answer: str = ""  # what was found, in one sentence
+    sentences: tuple[str, ...] = ()  # what else was found of all groups together
+    findings: tuple[str, ...] = ()  # one sentence per group; folded on the page
+    cautions: tuple[str, ...] = ()  # what a reader must know before relying on the answer
+    notes: tuple[str, ...] = ()  # conditions under which the numbers hold
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
-    further: tuple["Section", ...] = ()
-    explanations: tuple[Explanation, ...] = ()
-    method: str = ""
+    further: tuple["Section", ...] = ()  # sections that the page folds
+    explanations: tuple[Explanation, ...] = ()  # how to read all this
+    method: str = ""  # how intervals and p-values were computed

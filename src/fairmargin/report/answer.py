@@ -1,4 +1,4 @@
-"""The answer of a page: what several results found together, in sentences for people who build no models."""
+"""The answer of a page: what several results found together, in sentences for readers who build no models."""
 
 import math
 from collections.abc import Sequence
@@ -6,17 +6,13 @@ from typing import Any
 
 from fairmargin.analyses.adequacy import NOT_SETTLED, SETTLED, UNDECIDED, Adequacy, more_of
 from fairmargin.analyses.alarms import ANOTHER_IS_NEARER
-from fairmargin.analyses.audit import AuditResult, GroupResult
 from fairmargin.analyses.bracket import CERTAINLY_LESS, Bracket
-from fairmargin.analyses.precision import PreciseGroup, PrecisionResult, precision_points
+from fairmargin.analyses.precision import PrecisionResult, precision_points
 from fairmargin.analyses.robust_accuracy import RobustAccuracy
-from fairmargin.analyses.summary import than_the_rest
+from fairmargin.analyses.summary import ComparedGroup, ComparedGroups, than_the_rest
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
 from fairmargin.presentation.formatting import at_most, listed, plain, quoted, radius_of, table_percent
-
-Result = AuditResult | PrecisionResult  # both have groups with σ, p and a verdict
-Row = GroupResult | PreciseGroup
 
 _QUALIFIER = {
     Bound.EXACT: "",
@@ -32,7 +28,7 @@ def answer_of(results: Sequence[Any]) -> str:
     Audits are answered together, with what brackets and adequacy say about them; every other result gives the answer of
     its section.
     """
-    audits = [each for each in results if isinstance(each, AuditResult | PrecisionResult)]
+    audits = [each for each in results if isinstance(each, ComparedGroups)]
     attacked = [each for each in results if isinstance(each, RobustAccuracy)]
     if attacked and not audits:
         return attacks_answer(attacked)
@@ -41,14 +37,14 @@ def answer_of(results: Sequence[Any]) -> str:
     precise = [each for each in audits if isinstance(each, PrecisionResult)]
     brackets = [each for each in results if isinstance(each, Bracket)]
     checked = [each for each in results if isinstance(each, Adequacy)]
-    said = [
+    parts = [
         audits_answer(audits),
         extent(precise) if precise else "",
         certainty(brackets) if brackets else "",
         strength(checked) if checked else "",
         attacks_answer(attacked, "Under attack, ") if attacked else "",
     ]
-    return " ".join(filter(None, said))
+    return " ".join(filter(None, parts))
 
 
 def attacks_answer(results: Sequence[RobustAccuracy], opening: str = "") -> str:
@@ -60,11 +56,11 @@ def attacks_answer(results: Sequence[RobustAccuracy], opening: str = "") -> str:
         if row.verdict == LESS_ROBUST
     )
     judged = any(row.verdict in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE) for result in results for row in result)
-    said = "no group could be compared with the rest."
+    finding = "no group could be compared with the rest."
     if fewer:
-        said = f"fewer samples of {listed(list(fewer))} withstand than of the rest{_QUALIFIER[results[0].bound]}."
+        finding = f"fewer samples of {listed(list(fewer))} withstand than of the rest{_QUALIFIER[results[0].bound]}."
     elif judged:
-        said = "no significant difference between groups was found. That is no proof of equality."
+        finding = "no significant difference between groups was found. That is no proof of equality."
     start = opening or ("No: under attack, " if fewer else "Under attack, ")
     least: dict[str, float] = {}
     for result in results:
@@ -73,23 +69,23 @@ def attacks_answer(results: Sequence[RobustAccuracy], opening: str = "") -> str:
         least[where] = min(least.get(where, value), value)
     hedge = at_most(results[0].bound)
     left = listed([f"{table_percent(value, signed=False)} at {where}" for where, value in least.items()])
-    return f"{start}{said} Robust accuracy is {hedge}{left}."
+    return f"{start}{finding} Robust accuracy is {hedge}{left}."
 
 
 def extent(results: Sequence[PrecisionResult]) -> str:
-    """Return how precise the answer is, in a sentence."""
+    """Return how precise the answer is, as a sentence."""
     rows = [row for result in results for row in result]
     short = sum(not row.met for row in rows)
-    asked = f"± {precision_points(results[0].precision)}"
+    precision = f"± {precision_points(results[0].precision)}"
     what = "differences from the rest" if len(rows) > len(results) else "mean distances"
     if not short:
-        return f"All {what} are known to {asked}, from a thorough look at a random part of the samples."
+        return f"All {what} are known to {precision}, from a thorough look at a random part of the samples."
     which = f"{short:,} of {len(rows):,} groups" if short < len(rows) else "all groups"
-    return f"The {what} were to be known to {asked}; for {which} they are known less precisely."
+    return f"The {what} were to be known to {precision}; for {which} they are known less precisely."
 
 
 def certainty(brackets: Sequence[Bracket]) -> str:
-    """Return what is certain, of which model and up to which radius, in a sentence; empty if nothing is."""
+    """Return which groups are certainly easier to fool, with all conditions, as a sentence; empty if there are none."""
     worst = [(row, bracket) for bracket in brackets for row in bracket if row.verdict == CERTAINLY_LESS]
     if not worst:
         return ""
@@ -97,7 +93,7 @@ def certainty(brackets: Sequence[Bracket]) -> str:
     return f"Certain, whatever the attack: {names} {'is' if len(worst) == 1 else 'are'} easier to fool."
 
 
-def audits_answer(results: Sequence[Result]) -> str:
+def audits_answer(results: Sequence[ComparedGroups[Any]]) -> str:
     """Return the finding over all audits of a page, in a paragraph."""
     names = list(dict.fromkeys(result.partition for result in results))
     unequal = {name: _strongest([r for r in results if r.partition == name]) for name in names}
@@ -130,7 +126,7 @@ def audits_answer(results: Sequence[Result]) -> str:
     return " ".join([*sentences, *_radii(results), *disagreements(results)])
 
 
-def _radii(results: Sequence[Result]) -> tuple[str, ...]:
+def _radii(results: Sequence[ComparedGroups[Any]]) -> tuple[str, ...]:
     """Name the radius up to which the answer holds, if distances were capped; per partition where they differ."""
     judged = [r for r in results if any(row.verdict in (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE) for row in r)]
     names = {radius_of(r.up_to): [quoted(o.partition) for o in judged if o.up_to == r.up_to] for r in judged}
@@ -143,7 +139,7 @@ def _radii(results: Sequence[Result]) -> tuple[str, ...]:
     return (f"This holds only {where}: differences beyond it are not seen.",)
 
 
-def disagreements(results: Sequence[Result]) -> tuple[str, ...]:
+def disagreements(results: Sequence[ComparedGroups[Any]]) -> tuple[str, ...]:
     """Return groups that one estimator finds less and another more robust than the rest, a sentence per partition."""
     sentences = []
     for name in dict.fromkeys(result.partition for result in results):
@@ -156,8 +152,8 @@ def disagreements(results: Sequence[Result]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _strongest(results: Sequence[Result]) -> tuple[Result, Row] | None:
-    """Return the most telling significant group: a less robust one before a more robust one, the best bound first."""
+def _strongest(results: Sequence[ComparedGroups[Any]]) -> tuple[ComparedGroups[Any], ComparedGroup] | None:
+    """Return the main significant group: less robust ones first, then by the best bound, then by the largest σ."""
     rank = {Bound.EXACT: 0, Bound.UPPER: 1, Bound.LOWER: 1, Bound.NEITHER: 2}
     found = [
         (
@@ -177,12 +173,12 @@ def _strongest(results: Sequence[Result]) -> tuple[Result, Row] | None:
     return results[i], row
 
 
-def _was_judged(results: Sequence[Result], partition: str) -> bool:
+def _was_judged(results: Sequence[ComparedGroups[Any]], partition: str) -> bool:
     return any(row.verdict == NO_DIFFERENCE for result in results if result.partition == partition for row in result)
 
 
 def strength(found: Sequence[Adequacy]) -> str:
-    """Return what attack adequacy adds to a page's answer; empty where nothing was checked that could be too weak."""
+    """Return what checks of attacks add to a page's answer; empty if no attack was checked."""
     checked = [adequacy for adequacy in found if adequacy.groups]
     moving = _partitions([a for a in checked if a.verdict == NOT_SETTLED])
     unsure = _partitions([a for a in checked if a.verdict == UNDECIDED and not a.no_gap])

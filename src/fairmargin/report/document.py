@@ -1,4 +1,4 @@
-"""A self-contained HTML page from a template: styles, scripts and the policy that lets no other script run."""
+"""A self-contained HTML page: template, styles, scripts and the policy that lets no other script run."""
 
 import base64
 from collections.abc import Mapping
@@ -13,10 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from fairmargin.analyses.section_parts import MARKS, SIGMA_MEANING, VERDICT_MEANINGS
 from fairmargin.errors import harmless_json, visible
-from fairmargin.inference.estimate import VERDICTS
-from fairmargin.presentation import formatting
 from fairmargin.presentation.section import BAD, GOOD, LESS, MISSING, MORE, SAME, UNSURE, Mark
 from fairmargin.version import __version__
 
@@ -30,7 +27,7 @@ SYMBOLS: dict[Mark, str] = {
     BAD: "✗",
     "": "",
 }
-"""Symbols of marks, so that a verdict is not told by its colour alone."""
+"""Symbols of marks, so that a verdict does not depend on its colour alone."""
 
 ETHICS = (
     "This page shows whom an attacker would reach first. That helps whoever protects people, and whoever harms them: "
@@ -51,17 +48,17 @@ class PageDetails:
     title
         The page's title.
     command
-        What was run.
+        Command line of the run.
     created
-        When, as an ISO timestamp.
+        Date and time as an ISO timestamp.
     model, data, estimator
-        What was measured, on what, and how, in a few words each.
+        Short descriptions of the model, the samples and the estimator.
     seed
         The seed of everything random.
     versions
         Package names and their versions.
     notes
-        Whatever else a reader should know.
+        Other sentences for the reader.
     """
 
     title: str = "Robustness audit"
@@ -75,15 +72,13 @@ class PageDetails:
     notes: tuple[str, ...] = ()
 
 
-def document(template: str, provenance: PageDetails, content: Mapping[str, Any]) -> str:
+def document(provenance: PageDetails, content: Mapping[str, Any]) -> str:
     """Return a page that needs nothing but itself: no server, no network, no other file.
 
     Every text that comes from data is escaped, and the page's policy lets no script run but its own two, by hash.
 
     Parameters
     ----------
-    template
-        The file of this folder that extends `base.html`.
     provenance
         Where the numbers come from.
     content
@@ -92,14 +87,11 @@ def document(template: str, provenance: PageDetails, content: Mapping[str, Any])
     plotly, script = _inline(get_plotlyjs()), _inline(_asset("page.js"))
     return (
         _environment()
-        .get_template(template)
+        .get_template("page.html")
         .render(
             content,
             provenance=provenance,
-            verdicts=[(v, MARKS[v], VERDICT_MEANINGS[v]) for v in VERDICTS],
             symbols=SYMBOLS,
-            formatting=formatting,
-            sigma_meaning=SIGMA_MEANING,
             ethics=ETHICS,
             version=__version__,
             policy=f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "

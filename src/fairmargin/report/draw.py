@@ -1,5 +1,6 @@
-"""Turn the data of figures into plotly's figures."""
+"""Draw the data of figures with plotly, all in one style."""
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, assert_never
@@ -8,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from fairmargin.core.arrays import Floats
-from fairmargin.presentation.formatting import fixed, shorten
+from fairmargin.presentation.formatting import fixed, plain, shorten
 from fairmargin.presentation.section import (
     BAD,
     GOOD,
@@ -27,9 +28,12 @@ from fairmargin.presentation.section import (
     Matrix,
     Range,
 )
-from fairmargin.report.drawing import FAINT, distinct, escape, lay_out
 
-# Okabe and Ito's colours, which colour-blind people tell apart; their yellow is too pale for a line on white.
+_FAINT = "#E6E6E6"
+_INK = "#222222"
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_LABEL_WIDTH = 22
+# Okabe and Ito's colours, which colour-blind people can distinguish; their yellow is too pale for a line on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _DASHES = ("solid", "dash")  # the second round of colours is dashed
 GREY = "#BBBBBB"
@@ -49,7 +53,7 @@ MARKS: dict[Mark, tuple[str, str]] = {
 _PARTS = ("#999999", "#D55E00", "#56B4E9")
 _ROW_HEIGHT = 30
 
-# From orange over white to blue, which colour-blind people tell apart; verdicts have the same two colours.
+# From orange over white to blue, which colour-blind people can distinguish; verdicts have the same two colours.
 _DIVERGING = ((0.0, "#BF5000"), (0.25, "#F2C6A5"), (0.5, "#FFFFFF"), (0.75, "#A9CCE6"), (1.0, "#0A639C"))
 _UNDEFINED = "#EDEDED"
 _STRONGEST, _FAINTEST = 1.0, 0.25  # the colours of a matrix end at its largest value, but between these two
@@ -109,7 +113,7 @@ def _curves(given: Curves) -> go.Figure:
     if np.isfinite(given.cap) and given.cap <= given.end:
         figure.add_vline(given.cap, line={"color": "#888888", "width": 1, "dash": "dash"})
         _note(figure, "cap", given.cap, xanchor="right", xshift=-3)
-    lay_out(figure, height=440)
+    _lay_out(figure, height=440)
     figure.update_layout(legend={"traceorder": "normal", "itemwidth": 30, "valign": "top"})
     figure.update_xaxes(title_text=given.x_label, range=[0, given.end], rangemode="nonnegative")
     figure.update_yaxes(title_text=given.y_label, range=[0, 1.01], tickformat=".0%", dtick=0.2)
@@ -120,7 +124,7 @@ def _labels(lines: Sequence[Line]) -> dict[int, str]:
     """Return one label per group by its place, escaped; its size is not shortened away."""
     groups = sorted((line for line in lines if line.place >= 0), key=lambda line: line.place)
     names = [line.label.rpartition(" (n = ") for line in groups]
-    short = distinct([name or label for name, _, label in names])
+    short = _distinct([name or label for name, _, label in names])
     sizes = [f" (n = {size}" if name else "" for name, _, size in names]
     return {line.place: f"{text}{size}" for line, text, size in zip(groups, short, sizes, strict=True)}
 
@@ -177,7 +181,7 @@ def _courses(given: Courses) -> go.Figure:
         figure.add_trace(_course(line, names, name, label, colour, dash))
         figure.data[-1].showlegend = bright or first
         first = first and bright
-    lay_out(figure, height=360)
+    _lay_out(figure, height=360)
     figure.add_vline(given.chosen, line={"color": "#888888", "width": 1, "dash": "dash"}, layer="below")
     _note(figure, given.chosen_label, given.chosen, xanchor="left", xshift=3)
     figure.update_layout(legend={"traceorder": "normal", "itemwidth": 30, "valign": "top"})
@@ -235,9 +239,9 @@ def _intervals(given: Intervals) -> go.Figure:
             _add_limits(figure, i, each, given.widest)
         elif not np.isfinite(each.value):
             _say_why(figure, i, each.reason)
-    lay_out(figure, height=(130 if len(figure.data) and figure.data[0].name else 100) + _ROW_HEIGHT * len(rows))
+    _lay_out(figure, height=(130 if len(figure.data) and figure.data[0].name else 100) + _ROW_HEIGHT * len(rows))
     if given.strip:
-        strip = {"fillcolor": FAINT, "opacity": 0.6, "line_width": 0, "layer": "below"}
+        strip = {"fillcolor": _FAINT, "opacity": 0.6, "line_width": 0, "layer": "below"}
         figure.add_vrect(given.reference - given.strip, given.reference + given.strip, **strip)
     if np.isfinite(given.reference):
         figure.add_vline(given.reference, line={"color": "#444444", "width": 1}, layer="below")
@@ -246,9 +250,9 @@ def _intervals(given: Intervals) -> go.Figure:
         figure.update_layout(margin={"t": 44, "b": 56}, showlegend=True)
     else:
         figure.update_layout(showlegend=False)
-    figure.update_xaxes(title_text=escape(given.x_label), range=_view(given), gridcolor=FAINT, showgrid=True, nticks=8)
+    figure.update_xaxes(title_text=escape(given.x_label), range=_view(given), gridcolor=_FAINT, showgrid=True, nticks=8)
     figure.update_xaxes(tickformat=".0%" if given.percent else "~g")
-    _name_rows(figure, distinct([each.label for each in rows]))
+    _name_rows(figure, _distinct([each.label for each in rows]))
     return figure
 
 
@@ -329,7 +333,7 @@ def _say_why(figure: go.Figure, row: int, reason: str) -> None:
 
 
 def _bars(given: Bars) -> go.Figure:
-    figure, labels = go.Figure(), distinct(given.labels)
+    figure, labels = go.Figure(), _distinct(given.labels)
     for i, part in enumerate(given.parts):
         figure.add_trace(
             go.Bar(
@@ -342,7 +346,7 @@ def _bars(given: Bars) -> go.Figure:
                 hovertemplate=f"%{{customdata}}<br>{escape(part)}: %{{x:.1%}}<extra></extra>",
             )
         )
-    lay_out(figure, height=130 + _ROW_HEIGHT * len(labels))
+    _lay_out(figure, height=130 + _ROW_HEIGHT * len(labels))
     figure.update_layout(barmode="stack", bargap=0.35)
     figure.update_layout(
         showlegend=True,
@@ -389,7 +393,7 @@ def _matrix(given: Matrix) -> go.Figure:
         )
     )
     height = _ROW_HEIGHT if len(given.rows) <= _MANY_ROWS else _LOW_ROW_HEIGHT
-    lay_out(figure, height=(170 if many else 100) + max(height * len(given.rows), 110))
+    _lay_out(figure, height=(170 if many else 100) + max(height * len(given.rows), 110))
     figure.update_layout(plot_bgcolor=_UNDEFINED)
     between = " · " if many else "<br>"
     names = [between.join(escape(shorten(part, _COLUMN_WIDTH)) for part in column if part) for column in given.columns]
@@ -397,7 +401,7 @@ def _matrix(given: Matrix) -> go.Figure:
     angles = {"tickangle": -60} if many else {"autotickangles": [0, -60]}
     figure.update_xaxes(tickmode="array", tickvals=list(range(len(names))), ticktext=names, **angles)
     figure.update_xaxes(showgrid=False, ticks="", showline=False)
-    _name_rows(figure, distinct(given.rows))
+    _name_rows(figure, _distinct(given.rows))
     figure.update_yaxes(range=[len(given.rows) - 0.5, -0.5], tickfont={"size": 13 if height == _ROW_HEIGHT else 10})
     return figure
 
@@ -425,3 +429,54 @@ def _name_rows(figure: go.Figure, labels: Sequence[str]) -> None:
 def _note(figure: go.Figure, text: str, x: float, *, xanchor: str, xshift: int) -> None:
     place: dict[str, Any] = {"x": x, "y": 1.0, "yref": "paper", "xanchor": xanchor, "yanchor": "top", "xshift": xshift}
     figure.add_annotation(text=escape(text), **place, showarrow=False, font={"size": 11, "color": "#666666"})
+
+
+def _lay_out(figure: go.Figure, height: int) -> None:
+    """Apply the style of all figures."""
+    axis: dict[str, Any] = {
+        "showline": True,
+        "linecolor": "#999999",
+        "linewidth": 1,
+        "ticks": "outside",
+        "tickcolor": "#999999",
+        "ticklen": 4,
+        "gridcolor": _FAINT,
+        "zeroline": False,
+        "title": {"standoff": 10, "font": {"size": 13}},
+        "automargin": True,
+    }
+    figure.update_layout(
+        template=go.layout.Template(),
+        height=height,
+        autosize=True,
+        font={"family": _FONT, "size": 13, "color": _INK},
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        margin={"l": 64, "r": 16, "t": 16, "b": 56},
+        hovermode="closest",
+        hoverlabel={"font": {"family": _FONT, "size": 13}, "align": "left"},
+        dragmode="zoom",
+        xaxis=axis,
+        yaxis=axis,
+    )
+
+
+def _distinct(groups: Sequence[str]) -> list[str]:
+    """Return escaped names; shortened ones that have become equal are numbered."""
+    seen: dict[str, int] = {}
+    labels = []
+    for group in groups:
+        text = escape(shorten(plain(group), _LABEL_WIDTH))
+        seen[text] = seen.get(text, 0) + 1
+        labels.append(text if seen[text] == 1 else f"{text} [{seen[text]}]")
+    return labels
+
+
+def escape(text: str) -> str:
+    """Escape a text for plotly, so that no tag, entity or template in a name takes effect.
+
+    >>> escape("<i>%{x}</i> & co")
+    '&lt;i&gt;%&#123;x}&lt;/i&gt; &amp; co'
+    """
+    shown = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([%$])\{", r"\1&#123;", shown)

@@ -8,9 +8,9 @@ from fairmargin.analyses import bracket as brackets
 from fairmargin.analyses import robust_accuracy as robust
 from fairmargin.analyses.adequacy import Adequacy, budget_courses
 from fairmargin.analyses.audit import AuditResult
+from fairmargin.analyses.figures import robustness_curves
+from fairmargin.analyses.figures import sigma_intervals as intervals_of
 from fairmargin.analyses.precision import PrecisionResult
-from fairmargin.analyses.section_parts import robustness_curves
-from fairmargin.analyses.section_parts import sigma_intervals as intervals_of
 from fairmargin.errors import InputError
 from fairmargin.report.draw import draw
 
@@ -31,7 +31,8 @@ def curves(result: AuditResult, *, everyone: bool = True) -> go.Figure:
     everyone
         Whether to draw the curve of all samples together, as a dotted reference.
     """
-    return draw(robustness_curves(_checked(result, AuditResult, "curves", "audit"), everyone=everyone))
+    found = _checked(result, AuditResult, "curves", "audit")
+    return draw(robustness_curves(found.groups, found.norm, found.up_to, everyone=everyone))
 
 
 def sigma_intervals(result: AuditResult) -> go.Figure:
@@ -51,8 +52,8 @@ def sigma_intervals(result: AuditResult) -> go.Figure:
 def precise_intervals(result: PrecisionResult) -> go.Figure:
     """Draw σ of every group with its interval, as `sigma_intervals` does, from an audit to a precision.
 
-    The intervals hold for all groups at once. The grey strip around 0 is as wide as the interval of a group alone was
-    asked to be.
+    The intervals hold for all groups at once. The grey strip around 0 is as wide as the requested
+    interval of a group alone.
 
     Parameters
     ----------

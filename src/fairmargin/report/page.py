@@ -56,21 +56,7 @@ def write_page(
     provenance: PageDetails | None = None,
     answer: str = "",
 ) -> Path:
-    """Write a page of sections to a file, whole or not at all.
-
-    Parameters
-    ----------
-    path
-        Where to write.
-    title
-        Heading of the page.
-    sections
-        In the order of the page.
-    provenance
-        Where the numbers come from; what is left out the page leaves out.
-    answer
-        What the page found, which stands at its top; the answers of its sections if left out.
-    """
+    """Write a page of sections to a file, whole or not at all; its `answer` is by default those of the sections."""
     atomic_write_text(path, render(title, sections, provenance=provenance, answer=answer))
     return Path(path)
 
@@ -84,15 +70,15 @@ def render(title: str, sections: Sequence[Section], *, provenance: PageDetails |
     """
     if not sections:
         raise InputError("A report needs at least one result; given none.")
-    said = answer or " ".join(dict.fromkeys(section.answer for section in sections if section.answer))
+    found = answer or " ".join(dict.fromkeys(section.answer for section in sections if section.answer))
     content = {
-        "answer": said,
+        "answer": found,
         "sections": sections,
         "topics": _topics(sections),
         "methods": list(dict.fromkeys(section.method for section in sections if section.method)),
         "figure": lambda data: embed(draw(data)),
     }
-    return document("page.html", replace(provenance or PageDetails(), title=title), content)
+    return document(replace(provenance or PageDetails(), title=title), content)
 
 
 def _as_results(what: Any) -> list[GroupTable[Any]]:

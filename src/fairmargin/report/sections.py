@@ -6,7 +6,7 @@ from typing import Any
 
 from fairmargin.analyses.adequacy import NOTHING_TO_SETTLE
 from fairmargin.analyses.bracket import Bracket
-from fairmargin.analyses.networks import sections_over_networks
+from fairmargin.analyses.networks.sections import sections_over_networks
 from fairmargin.analyses.robust_accuracy import attacks_together
 from fairmargin.core.bound import Bound
 from fairmargin.presentation.formatting import plain
@@ -38,7 +38,7 @@ def titled(result: Any, about: About) -> Section:
     """Return the section of a result, which also names what was measured."""
     section: Section = result.section()
     between = "between " if isinstance(result, Bracket) and about.estimator else ""
-    said = [about.model, about.data, f"{between}{about.estimator}"]
+    said = [about.data, about.model, about.method, f"{between}{about.estimator}"]
     said += [f"seed {about.seed}"] if about.seed is not None else []
     said += [f"epoch {about.epoch}"] if about.epoch else []
     shown = [plain(each) for each in said if each]
@@ -47,7 +47,7 @@ def titled(result: Any, about: About) -> Section:
 
 
 def unchecked(record: RunRecord) -> Section | None:
-    """Return what is to be said of the attacks whose strength was not checked; None if there are none."""
+    """Return a section on the attacks whose strength was not checked; None if there are none."""
     if record.study.grid is not None:
         return None
     checked = {stored.about.estimator for stored, _ in record.of_kind("adequacy")}

@@ -1,4 +1,4 @@
-"""Check whether attacks were strong enough: some samples of each group, measured again at other budgets."""
+"""Check whether attacks were strong enough: measure some samples of each group again with other budgets."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,16 +14,14 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.data.dataset import Dataset
 from fairmargin.distances.adequacy import chosen_of, content_keys, has_budget, rising
 from fairmargin.distances.combine import tightest
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Task
 from fairmargin.inference.capping import forced_cut
 from fairmargin.models.protocol import Differentiable
-from fairmargin.models.references import References
-from fairmargin.runner.cases import Case
-from fairmargin.runner.measurer import Measured, Measurer, ShardPlan, Slice, plans_of, shards_of
+from fairmargin.runner.cases import Case, Subject
+from fairmargin.runner.measurer import Measured, Measurer, ShardPlan, estimator_plans, shards_of
 from fairmargin.study.options import AuditOptions
 from fairmargin.study.record import StoredResult
 
@@ -48,8 +46,8 @@ def adequacy_of_case(
                 yield _stored(case, name, partition, measured[name]), result
         elif estimator is not None and has_budget(estimator):
             some = some or _chosen_rows(options, case, measure)
-            evidence = _evidence(case, name, estimator, known.take(some.chosen), some, measure)
-            evidence = replace(evidence, others=_beside(name, every, some.chosen))
+            evidence = _evidence(name, estimator, known.take(some.chosen), some.subject, measure)
+            evidence = replace(evidence, others=_by_others(name, every, some.chosen))
             for partition, own in zip(case.partitions, some.of_each, strict=True):
                 at = np.searchsorted(some.chosen, own)
                 cap = usable_cap(known, partition, caps[name, partition.name], options.up_to)
@@ -75,8 +73,8 @@ def _stored(case: Case, name: str, partition: Partition, measured: Measured) -> 
     return StoredResult(kind="adequacy", about=about, shards=(measured.keys,), key=key)
 
 
-def _beside(name: str, every: Mapping[str, Distances], chosen: Ints) -> Distances | None:
-    """Return the least that the other attacks of the run found in the same norm; None if there is none."""
+def _by_others(name: str, every: Mapping[str, Distances], chosen: Ints) -> Distances | None:
+    """Return the smallest distances that the other attacks of the run found in the same norm; None without others."""
     own = every[name]
     others = [
         known.take(chosen)
@@ -88,66 +86,61 @@ def _beside(name: str, every: Mapping[str, Distances], chosen: Ints) -> Distance
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Some:
-    """The rows that are looked at, and which of them serve each partition, by ascending position among all."""
+    """The rows that are measured again, and those of each partition, by ascending position among all samples."""
 
     chosen: Ints
     of_each: tuple[Ints, ...]
-    dataset: Dataset
-    positions: Ints
+    subject: Subject
 
 
 def _chosen_rows(options: AuditOptions, case: Case, measure: Measurer) -> _Some:
-    _, dataset, positions = case.measured
+    subject = case.measured
     keys = content_keys(
-        dataset.x,
-        positions,
+        subject.dataset.x,
+        subject.positions,
         case.seed,
         lambda done, total: measure.progress("choosing samples to check the attack on", done, total),
     )
-    # The least keys of each group: samples that serve one partition tend to serve the others too.
+    # The samples with the smallest keys of each group: those chosen for one partition are often chosen for others.
     of_each = tuple(chosen_of(keys, partition, options.adequacy_samples) for partition in case.partitions)
     chosen = np.unique(np.concatenate(of_each))
-    return _Some(chosen, of_each, dataset.take(chosen), positions[chosen])
+    return _Some(chosen, of_each, subject.take(chosen))
 
 
 def _evidence(
-    case: Case, name: str, estimator: DistanceEstimator, audited: Distances, some: _Some, measure: Measurer
+    name: str, estimator: DistanceEstimator, audited: Distances, subject: Subject, measure: Measurer
 ) -> Evidence:
-    """Return all that is measured of the chosen rows, in one go; the audited budget is not measured again."""
-    model, _, _ = case.measured
+    """Return all measurements of the chosen rows; the audited budget is not measured again."""
     ladder = rising(estimator)
-
-    def plans(each: DistanceEstimator, references: References | None) -> list[ShardPlan]:
-        return plans_of(model, some.dataset, some.positions, each, case.seed, references)
-
-    requests = {str(i): plans(each, case.references) for i, each in enumerate(ladder.estimators) if each != estimator}
-    # Slopes and noise are looked at in the model itself: of another subject they say nothing.
-    if isinstance(model, Differentiable) and audited.subject == "model":
+    others = {str(i): each for i, each in enumerate(ladder.estimators) if each != estimator}
+    requests = {number: estimator_plans(subject, each) for number, each in others.items()}
+    # Gradients and noise are checked on the model itself: they say nothing about another subject.
+    if isinstance(subject.model, Differentiable) and audited.subject == "model":
         from fairmargin.distances.masking import without_references
 
-        nowhere = without_references(tuple(map(int, some.dataset.x.shape[1:])))
-        requests["unaided"] = plans(estimator, nowhere)
-        requests["slopes"] = [_look(model, some, estimator.norm, None, case.seed)]
-        requests["noise"] = [_look(model, some, estimator.norm, audited.values, case.seed)]
+        alone = replace(subject, references=without_references(subject.shape))
+        requests["unaided"] = estimator_plans(alone, estimator)
+        requests["slopes"] = [_look(subject, estimator.norm, None)]
+        requests["noise"] = [_look(subject, estimator.norm, audited.values)]
     found = measure.carry_out(list(requests.values()), f"checking {name}")
     named = {key: each.distances for key, each in zip(requests, found, strict=True)}
     runs = tuple(named.pop(str(i), audited) for i in range(len(ladder.estimators)))
     return Evidence(runs, ladder.names, ladder.audited, **named)
 
 
-def _look(model: Differentiable, some: _Some, norm: Norm, attacked: Floats | None, seed: int) -> ShardPlan:
-    """Plan to look at slopes; or, given what an attack found, at what noise finds."""
+def _look(subject: Subject, norm: Norm, attacked: Floats | None) -> ShardPlan:
+    """Return the tasks that measure slopes; or, given what an attack found, what noise finds."""
     from fairmargin.distances.masking import REVISION, measure_noise, measure_slopes
 
-    what = "slopes" if attacked is None else "noise"
+    model, what = subject.model, "slopes" if attacked is None else "noise"
     parts: dict[str, Any] = {"model": model.fingerprint(), "look": what, "revision": REVISION, "norm": norm.value}
     if attacked is not None:
         parts["attacked"] = sha256(np.ascontiguousarray(attacked, dtype="<f8").tobytes()).hexdigest()
     tasks: list[Task[Distances]] = []
-    for start, stop, key in shards_of(model, some.dataset, seed, parts):
-        here, positions = Slice(some.dataset.x, start, stop), some.positions[start:stop]
+    for samples, positions, key in shards_of(subject, parts):
         if attacked is None:
-            tasks.append(Task(key, measure_slopes, (model, norm, here, positions)))
+            tasks.append(Task(key, measure_slopes, (model, norm, samples, positions)))
         else:
-            tasks.append(Task(key, measure_noise, (model, norm, here, positions, attacked[start:stop], seed)))
-    return ShardPlan(tuple(tasks), {"look": what, "norm": norm.value, "seed": seed})
+            known = attacked[samples.start : samples.stop]
+            tasks.append(Task(key, measure_noise, (model, norm, samples, positions, known, subject.seed)))
+    return ShardPlan(tuple(tasks), {"look": what, "norm": norm.value, "seed": subject.seed})

@@ -10,7 +10,7 @@ from fairmargin.attacks.protocol import Attack, check_attack
 from fairmargin.attacks.robust_accuracy import spelled, unseen_classes
 from fairmargin.distances.combine import tightest
 from fairmargin.errors import InputError
-from fairmargin.runner.cases import Case
+from fairmargin.runner.cases import Case, Subject
 from fairmargin.runner.measurer import Measured, Measurer
 from fairmargin.study.options import AttackOptions
 from fairmargin.study.record import StoredResult
@@ -21,11 +21,11 @@ DEFAULT = "pgd"
 def attack_case(options: AttackOptions, case: Case, measure: Measurer) -> Iterator[tuple[StoredResult, Any]]:
     """Yield the robust accuracy of groups under every attack at every radius, and under all attacks together.
 
-    Of several attacks in one norm, what they leave together is added: a sample is robust if it withstands all.
+    For several attacks in one norm, their combination is added: a sample is robust if it withstands all of them.
     """
-    attacks = attacks_of(options, case)
-    classifier, _, positions = case.measured
-    measure.note(*unseen_classes(classifier.classes, positions, "the samples"))
+    attacks = attacks_of(options)
+    subject = case.measured
+    measure.note(*unseen_classes(subject.model.classes, subject.positions, "the samples"))
     outcomes = {
         (name, radius): measure.attack(case, attack, radius, name)
         for name, attack in attacks.items()
@@ -52,26 +52,25 @@ def attack_case(options: AttackOptions, case: Case, measure: Measurer) -> Iterat
     )
 
 
-def attacks_of(options: AttackOptions, case: Case) -> dict[str, Attack]:
-    """Return the attacks by their spelling; pgd if none was named.
-
-    What the model cannot serve, or the domain cannot hold, is refused.
-    """
+def attacks_of(options: AttackOptions) -> dict[str, Attack]:
+    """Return the attacks by their spelling; pgd if none was named."""
     if not options.radius:
         raise InputError(
             "is missing: how far may the attack go? For images in [0, 1] for instance 4/255", field="radius"
         )
-    found = {spelled(attack): attack for attack in map(parse_attack, options.attack or (DEFAULT,))}
-    classifier, dataset, _ = case.measured
-    for name, attack in found.items():
-        check_attack(classifier, attack, name)
+    return {spelled(attack): attack for attack in map(parse_attack, options.attack or (DEFAULT,))}
+
+
+def check_attacks(options: AttackOptions, subject: Subject) -> None:
+    """Refuse attacks that the model cannot serve, and radii larger than the domain."""
+    for name, attack in attacks_of(options).items():
+        check_attack(subject.model, attack, name)
         for radius in options.radius:
-            check_radius(classifier.domain, attack.norm, radius, math.prod(dataset.x.shape[1:]))
-    return found
+            check_radius(subject.model.domain, attack.norm, radius, math.prod(subject.shape))
 
 
 def _together(outcomes: Mapping[tuple[str, float], Measured], measure: Measurer) -> dict[tuple[str, float], Measured]:
-    """Return what several attacks of one norm and radius leave together."""
+    """Return the combination of all attacks with the same norm and radius."""
     alike: dict[tuple[Any, float], list[str]] = {}
     for (name, radius), found in outcomes.items():
         alike.setdefault((found.distances.norm, radius), []).append(name)

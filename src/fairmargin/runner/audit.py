@@ -13,7 +13,6 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.combine import tightest
-from fairmargin.distances.measure import check_estimator
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.distances.smoothing.estimator import Smoothing
 from fairmargin.inference.settings import AuditSettings
@@ -24,7 +23,7 @@ from fairmargin.study.record import About, StoredResult
 
 _NOBODY = About()
 ELSEWHERE = "measured elsewhere"
-_SIGMAS = (0.0, 0.5, 1.0, 2.0, 3.0)  # radii at which certified accuracy is reported, in units of the noise
+_SIGMAS = (0.0, 0.5, 1.0, 2.0, 3.0)  # radii at which certified accuracy is reported, in multiples of the noise
 
 Found = tuple[StoredResult, Any]
 
@@ -36,8 +35,6 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
     """
     estimators = estimators_of(options, case)
     measure.note(*(getattr(estimator, "caution", "") for estimator in estimators.values()))
-    if searches(estimators):
-        case = case.with_references(measure.progress)
     if options.precision:
         from fairmargin.runner.precision import precise_case
 
@@ -72,19 +69,13 @@ def searches(estimators: Mapping[str, DistanceEstimator]) -> bool:
 
 
 def estimators_of(options: AuditOptions, case: Case) -> dict[str, DistanceEstimator]:
-    """Return the estimators by their spelling; by default the exact one for linear models, else plumb.
-
-    An estimator that the model cannot serve is refused.
-    """
-    if case.classifier is None:
+    """Return the estimators by their spelling; by default the exact one for linear models and trees, else plumb."""
+    if case.subject is None:
         return {}
-    offers = case.classifier.offers
+    offers = case.subject.model.offers
     default = "exact_linear" if "linear" in offers else "exact_tree" if "trees" in offers else "plumb"
     names = dict.fromkeys(options.estimator) or (default,)
-    found = {name: parse_estimator(name) for name in (_with_norm(each, options.norm) for each in names)}
-    for name, estimator in found.items():
-        check_served(case, name, estimator)
-    return found
+    return {name: parse_estimator(name) for name in (_with_norm(each, options.norm) for each in names)}
 
 
 def _with_norm(text: str, norm: str) -> str:
@@ -95,11 +86,6 @@ def _with_norm(text: str, norm: str) -> str:
     return "+".join(parts)
 
 
-def check_served(case: Case, name: str, estimator: DistanceEstimator) -> None:
-    """Refuse, before anything is measured, an estimator that the model cannot serve."""
-    check_estimator(case.subject(estimator.needs), estimator, name)
-
-
 def _measured(case: Case, estimators: Mapping[str, DistanceEstimator], measure: Measurer) -> dict[str, Measured]:
     if case.imported is None:
         return {name: measure.measure(case, estimator, name) for name, estimator in estimators.items()}
@@ -108,10 +94,11 @@ def _measured(case: Case, estimators: Mapping[str, DistanceEstimator], measure: 
 
 
 def _with_warning(result: AuditResult, case: Case) -> AuditResult:
-    """Add a warning if the model is hardly ever right: then something was mistaken before anything was measured."""
-    if case.positions is None:
+    """Add a warning if the model is less accurate than the most common class, which hints at wrong labels or inputs."""
+    if case.subject is None:
         return result
-    commonest = float(np.bincount(case.positions).max() / len(case.positions))
+    positions = case.subject.positions
+    commonest = float(np.bincount(positions).max() / len(positions))
     accuracy = result.overall.accuracy.value
     if accuracy > commonest:
         return result
@@ -136,7 +123,7 @@ def brackets_of(
     measure: Measurer,
     about: About = _NOBODY,
 ) -> Iterator[tuple[StoredResult, Sequence[Measured], Any, AuditSettings]]:
-    """Yield a bracket for each subject and norm that was measured from both sides: the best of each side."""
+    """Yield a bracket for each subject and norm with lower and upper bounds: the best of each side."""
     kinds = dict.fromkeys((m.distances.subject, m.distances.norm) for m in measured.values())
     for subject, norm in kinds:
         sides = {bound: _of(measured, subject, norm, bound) for bound in (Bound.LOWER, Bound.UPPER)}
@@ -157,7 +144,7 @@ def _of(measured: Mapping[str, Measured], subject: str, norm: Norm, bound: Bound
 
 
 def _best(side: Mapping[str, Measured], choose: Any, measure: Measurer) -> Measured:
-    """Return the best of several distances; one that stands alone stays as it is."""
+    """Return the best of several distances; a single one is returned unchanged."""
     if len(side) == 1:
         return next(iter(side.values()))
     keys = " / ".join(" ".join(each.keys) for each in side.values())
@@ -179,7 +166,7 @@ def tightest_of(attacks: Sequence[Distances]) -> Distances:
 
 
 def _missing_bracket(measured: Sequence[Distances]) -> str:
-    """Return why a run with certificates and attacks has no bracket; empty if it has one, or has not both."""
+    """Return why a run with certificates and attacks has no bracket; empty if it has one or lacks either."""
     lower = {(d.subject, str(d.norm)) for d in measured if d.bound is Bound.LOWER}
     upper = {(d.subject, str(d.norm)) for d in measured if d.bound is Bound.UPPER}
     if not lower or not upper or lower & upper:
@@ -199,7 +186,7 @@ def _certificates(
     settings: AuditSettings,
     how: Mapping[str, Any],
 ) -> Iterator[tuple[StoredResult, Sequence[Measured], Any, AuditSettings]]:
-    """Yield what is guaranteed although certificates may be false, for every estimator that is `smoothing`."""
+    """Yield what smoothing guarantees for the groups, although single certificates can be wrong."""
     for name, estimator in estimators.items():
         if isinstance(estimator, Smoothing):
             further = {"radii": list(certified_radii(estimator)), "alpha": estimator.alpha}

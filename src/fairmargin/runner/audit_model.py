@@ -24,7 +24,7 @@ from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.protocol import in_model_order
 from fairmargin.models.references import as_references
 from fairmargin.report.page import write_report
-from fairmargin.runner.cases import Case
+from fairmargin.runner.cases import Case, Subject
 from fairmargin.runner.run import run
 from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.record import RunRecord
@@ -63,7 +63,7 @@ def audit_model(
     y
         One label per sample.
     groups
-        Who belongs to which group: a column (a Series, an array or a `Partition`), or a frame or dict of several.
+        The group of each sample: a column (a Series, an array or a `Partition`), or a frame or dict of several.
     estimator
         How distances are measured, by name ("plumb", "deepfool:steps=20") or as an object; several in a list. By
         default `exact_linear` for linear models, `exact_tree` for trees, and `plumb` for networks.
@@ -74,11 +74,11 @@ def audit_model(
     settings
         How groups are compared: confidence, control, clusters, …
     training_data
-        The samples that the model was trained on, to warn of samples that are among them.
+        The samples that the model was trained on; a note counts the audited samples among them.
     references
-        Samples for searches that find nothing by themselves; by default some of `X`.
+        Samples that searches go towards if they find nothing; by default some of `X`.
     max_samples
-        Audit a random part of the samples, at most so many.
+        Maximum number of samples; if there are more, a random part of this size is audited.
     seed
         The same seed gives the same numbers.
     out
@@ -86,7 +86,7 @@ def audit_model(
     engine
         "serial", "processes:workers=2", or an engine.
     progress
-        Whether to show a bar where someone watches, or a function that is called with (what, done, total).
+        True shows a bar if standard error is a terminal; or a function that is called with (what, done, total).
 
     Returns
     -------
@@ -161,15 +161,12 @@ def audit_model(
         seed=seed,
         notes=(*filter(None, notes), *checked.notes),
         domain=checked.model.domain.fingerprint(),
-        classifier=checked.model,
-        dataset=dataset,
-        positions=checked.positions,
-        references=fixed,
+        subject=Subject(checked.model, dataset, checked.positions, seed, fixed),
     )
-    with _shown(progress) as told:
+    with _reported(progress) as report:
         runs = parse_engine(engine) if isinstance(engine, str) else engine
         folder = None if out is None else RunFolder(Path(out))
-        record, _ = run(study, folder, runs, case=case, progress=told)
+        record, _ = run(study, folder, runs, case=case, progress=report)
         if folder is not None:
             write_report(folder.report, record)
     return record
@@ -235,8 +232,8 @@ def _column(partition: Partition) -> Any:
 
 
 @contextmanager
-def _shown(progress: bool | Progress) -> Iterator[Progress]:
-    """Yield the caller's function, a bar on standard error where someone watches, or nothing."""
+def _reported(progress: bool | Progress) -> Iterator[Progress]:
+    """Yield the caller's function, one that updates a bar on standard error, or one that does nothing."""
     if callable(progress):
         yield progress
         return
@@ -252,9 +249,9 @@ def _shown(progress: bool | Progress) -> Iterator[Progress]:
     with Bars(console=console, transient=True) as bars:
         known: dict[str, Any] = {}
 
-        def told(what: str, done: int, total: int) -> None:
+        def report(what: str, done: int, total: int) -> None:
             if what not in known:
                 known[what] = bars.add_task(escape(what), total=total)
             bars.update(known[what], completed=done, total=total)
 
-        yield told
+        yield report

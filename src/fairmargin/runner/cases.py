@@ -1,10 +1,7 @@
-"""A case: one model on one dataset, loaded and checked together, or distances that were measured elsewhere."""
+"""Cases: one model on one dataset, checked together and with its groups, or distances that were measured elsewhere."""
 
-import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,27 +9,57 @@ import numpy.typing as npt
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.distances import Distances
-from fairmargin.core.domain import Domain
 from fairmargin.core.partition import Partition
-from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
-from fairmargin.data.catalog import DATASETS, load
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.distance_table import DistanceTable, load_distances, load_run_distances
-from fairmargin.data.formats.image_folder import load_images
-from fairmargin.data.overlap import overlap, overlap_warning
-from fairmargin.distances.measure import check_samples
+from fairmargin.distances.measure import check_samples, model_for, with_references
+from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
-from fairmargin.models.architectures.catalog import ARCHITECTURES
-from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.layers.linear_network import served
-from fairmargin.models.loading import load_model
-from fairmargin.models.protocol import Classifier, differing, places_of
-from fairmargin.models.references import References, drawn
-from fairmargin.study.options import DataOptions, GroupOptions, ImportOptions
+from fairmargin.models.protocol import Classifier
+from fairmargin.models.references import References
+from fairmargin.study.options import GroupOptions
 from fairmargin.study.record import About
-from fairmargin.study.study import Study
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """A model and the samples on which it is measured, checked together.
+
+    Parameters
+    ----------
+    model, dataset
+        The model and the samples.
+    positions
+        Position of each label among the classes of the model.
+    seed
+        Seed of everything random in the measurement.
+    references
+        Samples to which searches fall back if they find nothing.
+    """
+
+    model: Classifier
+    dataset: Dataset
+    positions: Ints
+    seed: int = 0
+    references: References | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return tuple(map(int, self.dataset.x.shape[1:]))
+
+    def take(self, rows: Ints) -> "Subject":
+        """Return the model with some of the samples."""
+        return replace(self, dataset=self.dataset.take(rows), positions=self.positions[rows])
+
+    def model_for(self, estimator: DistanceEstimator, name: str = "") -> Classifier:
+        """Return the model in the form that an estimator works on; refuse a model that lacks what it needs."""
+        return model_for(self.model, estimator, self.shape, name)
+
+    def given_to(self, estimator: DistanceEstimator) -> Classifier:
+        """Return what an estimator is called with: the model in its form, with references if it searches."""
+        return with_references(self.model_for(estimator), self.references, estimator)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,14 +86,12 @@ class Case:
         Sentences for the report.
     domain
         Fingerprint of the domain: distances in other units cannot be compared.
-    classifier, dataset, positions
-        The model, the samples, and the position of each label among the classes; None for imported distances.
-    references
-        Samples for searches that find nothing by themselves.
+    subject
+        The model with the samples; None for imported distances and for trainings.
     imported, ids
         Distances that were measured elsewhere, with an id per sample if there are any.
     about
-        What results say of the case, where a run has several: its epoch.
+        What distinguishes the results of this case where a run has several cases, for instance the epoch.
     """
 
     model: str
@@ -80,25 +105,17 @@ class Case:
     seed: int = 0
     notes: tuple[str, ...] = ()
     domain: str = ""
-    classifier: Classifier | None = None
-    dataset: Dataset | None = None
-    positions: Ints | None = None
-    references: References | None = None
+    subject: Subject | None = None
     imported: Distances | None = None
     ids: npt.NDArray[np.str_] | None = None
     about: About = field(default_factory=About)
 
     @property
-    def measured(self) -> tuple[Classifier, Dataset, Ints]:
-        """The model, the samples and their labels; an error for imported distances."""
-        if self.classifier is None or self.dataset is None or self.positions is None:
+    def measured(self) -> Subject:
+        """The model with the samples; an error for imported distances."""
+        if self.subject is None:
             raise InputError("Imported distances come without a model: there is nothing to measure.")
-        return self.classifier, self.dataset, self.positions
-
-    def subject(self, needs: str) -> Classifier:
-        """Return the model in the form that an estimator or attack with these needs works on."""
-        model, dataset, _ = self.measured
-        return served(model, needs, tuple(map(int, dataset.x.shape[1:])))
+        return self.subject
 
     def settings(self, options: CompareOptions) -> AuditSettings:
         """Return how groups are compared: the numbers of the options, the columns of the case."""
@@ -111,47 +128,6 @@ class Case:
         how = {name: value for name, value in numbers.items() if value != CompareOptions.model_fields[name].default}
         how |= {name: value for name in ("control", "cluster", "merge_below") if (value := getattr(self.groups, name))}
         return how | ({"seed": self.seed} if self.seed else {})
-
-    def with_references(self, progress: Progress = silent) -> "Case":
-        """Return the case with some samples for searches to fall back on.
-
-        They depend on the content of all samples alone, so that shards, engines and restarts use the same.
-        """
-        if self.dataset is None or self.references is not None:
-            return self
-        chosen = drawn(
-            self.dataset.x,
-            self.positions,
-            progress=lambda done, total: progress("choosing references", done, total),
-        )
-        return replace(self, references=chosen)
-
-
-def load_case(study: Study, progress: Progress = silent) -> Case:
-    """Load the samples, and either the model or the distances, that a study names."""
-    if not study.measures:
-        return _imported_case(study)
-    dataset = load_data(study.data, study.groups, study.seed, progress)
-    model, model_notes = load_classifier(study, dataset)
-    dataset = _in_model_order(dataset, model)
-    model = as_classifier(model, domain=_common_domain(model.domain, dataset.domain))
-    columns = {"class": dataset.labels, **dataset.attributes}
-    if study.data.label:
-        columns.setdefault(study.data.label, dataset.labels)
-    split, task = study.data.split, study.data.task
-    described = [dataset.name or study.data.data, "" if split in ("", "all") else split, task]
-    weights = study.model.weights
-    return checked_case(
-        study.groups,
-        model,
-        dataset,
-        columns,
-        seed=study.seed,
-        model_text=f"{study.model.model} with {Path(weights).name}" if weights else study.model.model,
-        data_text=f"{', '.join(filter(None, described))}: {len(dataset):,} samples",
-        notes=(*dataset.notes, *model_notes),
-        later=seen_in_training(study.data, dataset, study.groups),
-    )
 
 
 def checked_case(
@@ -166,10 +142,8 @@ def checked_case(
     notes: tuple[str, ...] = (),
     later: tuple[str, ...] = (),
 ) -> Case:
-    """Check model and samples together, and form the groups."""
-    partitions = partitions_of(groups, columns, data_text)
-    control = _partition(groups.control, columns, data_text) if groups.control else None
-    cluster = _column(groups.cluster, columns, data_text) if groups.cluster else None
+    """Check a model and samples together, and form the groups."""
+    partitions, control, cluster = grouped(groups, columns, data_text)
     checked = check_samples(model, dataset.x, dataset.y)
     return Case(
         model=model_text,
@@ -183,280 +157,21 @@ def checked_case(
         seed=seed,
         notes=(*notes, *checked.notes, *later),
         domain=checked.model.domain.fingerprint(),
-        classifier=checked.model,
-        dataset=dataset,
-        positions=checked.positions,
+        subject=Subject(checked.model, dataset, checked.positions, seed),
     )
 
 
-def _imported_case(study: Study) -> Case:
-    given = study.imported
-    norm = (study.audit.norm if study.audit else "") or None
-    if Path(given.distances).is_dir():
-        return _case_of_table(study, _of_run(given, norm))
-    table = load_distances(
-        Path(given.distances),
-        value=given.distance_column or None,
-        correct=given.correct_column or None,
-        id=given.id or None,
-        bound=given.bound or None,
-        norm=norm,
-    )
-    return _case_of_table(study, table)
-
-
-def _of_run(given: ImportOptions, norm: str | None) -> DistanceTable:
-    for name in ("correct_column", "id"):
-        if getattr(given, name):
-            raise InputError("is for tables; a run folder knows it by itself: leave it out", field=name)
-    return load_run_distances(
-        Path(given.distances), estimator=given.distance_column or None, bound=given.bound or None, norm=norm
-    )
-
-
-def _case_of_table(study: Study, table: DistanceTable) -> Case:
-    text = f"{table.name}: distances of {len(table):,} samples, measured elsewhere"
-    groups = study.groups
-    return Case(
-        model="",
-        data=text,
-        fingerprint=table.fingerprint,
-        columns=table.attributes,
-        partitions=partitions_of(groups, table.attributes, text),
-        groups=groups,
-        control=_partition(groups.control, table.attributes, text) if groups.control else None,
-        cluster=_column(groups.cluster, table.attributes, text) if groups.cluster else None,
-        seed=study.seed,
-        notes=table.notes,
-        imported=table.distances,
-        ids=table.ids,
-    )
-
-
-def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progress: Progress | None = None) -> Dataset:
-    """Load samples of the catalog, of a file, or images with a table of labels.
-
-    Parameters
-    ----------
-    options
-        Where they are, and which columns mean what.
-    groups
-        Columns that are attributes, not features.
-    seed
-        Seed by which `per_group` samples are drawn.
-    progress
-        Called with what is done, how much, of how much.
-    """
-    if _is_folder_of_images(options):
-        dataset = load_images(
-            Path(options.data),
-            Path(options.labels) if options.labels else None,
-            image=options.image_column or "file",
-            label=options.label or None,
-            attributes=[name for name in _attributes(options, groups) if name != "class"],
-            class_names=options.class_names,
-            size=options.size or None,
-            progress=progress,
-        )
-    else:
-        if options.labels or options.image_column:
-            raise InputError(
-                "goes with a folder (or zip) of images: leave it out, or name the folder",
-                field="labels" if options.labels else "image_column",
-                given=options.data,
-            )
-        dataset = load(
-            options.data,
-            root=Path(options.root) if options.root else None,
-            split=options.split or "all",
-            task=options.task or None,
-            size=options.size or None,
-            label=options.label or None,
-            attributes=_attributes(options, groups) if options.data not in DATASETS else (),
-            features=options.features or None,
-            scale=options.scale or None,
-            bounds=options.bounds,
-            progress=progress,
-        )
-    if not options.per_group:
-        return dataset
-    return dataset.sample(per_group=options.per_group, by=sampled_by(options, groups), seed=seed)
-
-
-def _attributes(options: DataOptions, groups: GroupOptions) -> tuple[str, ...]:
-    """Return the columns of a user's file that are read besides features and label."""
-    by = () if options.by == "class" else (options.by,)
-    named = dict.fromkeys((*groups.columns, *by))
-    return tuple(name for name in named if name and name != options.label)
-
-
-def sampled_by(options: DataOptions, groups: GroupOptions) -> str:
-    """Return the column whose values limits per group count."""
-    return options.by or (groups.group[0] if groups.group else groups.cross[0][0] if groups.cross else "class")
-
-
-def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[str, ...]]:
-    """Load the model that a study names for these samples; return it with notes for the report."""
-    shape = tuple(map(int, dataset.x.shape[1:]))
-    labels = _label_values(study.data, dataset)
-    count = _count_of_classes(study.data, dataset, labels)
-    options = study.model
-    found = load_model(options.model, trust=options.trust_model, weights=options.weights, shape=shape, classes=count)
-    mean, std, device, tile = options.mean or None, options.std or None, options.device or None, options.tile or None
-    if not _is_torch_module(found):
-        return as_classifier(found, mean=mean, std=std, device=device, tile=tile), ()
-    # Images have limits even where a file of arrays does not say so; tables have none of their own.
-    domain = None if len(shape) == 3 and not dataset.domain.is_bounded else dataset.domain
-    by_text = not dataset.class_names and dataset.y.dtype.kind in "US"
-    classes = labels if by_text else None
-    model = as_classifier(found, domain=domain, classes=classes, mean=mean, std=std, device=device, tile=tile)
-    notes = []
-    if study.data.data not in DATASETS and (by_text or dataset.class_names):
-        order = ", ".join(f"{i} {name}" for i, name in enumerate(labels[:20])) + (", …" if len(labels) > 20 else "")
-        how = (
-            "as --class-names says" if study.data.class_names else "in sorted order; --class-names a,b,… gives another"
-        )
-        notes.append(f"Outputs of the network were taken for these classes ({how}): {order}.")
-    if len(shape) == 1 and study.data.data not in DATASETS and _is_for_images(options.model):
-        side = math.isqrt(shape[0])
-        notes.append(
-            f"{options.model} takes images: rows of {shape[0]:,} numbers were read as grey pictures of {side} × {side} "
-            "pixels. If they are columns of a table, neighbours mean nothing, and this is not the network for them."
-        )
-    if not options.weights and ":" in options.model:
-        notes.append(f"No --weights were given: the network is measured as {options.model} returns it.")
-    return model, tuple(notes)
-
-
-def _label_values(data: DataOptions, dataset: Dataset) -> tuple[Any, ...]:
-    """Return the classes in the order of a network's outputs."""
-    if dataset.class_names:
-        return dataset.class_names
-    present = tuple(np.unique(dataset.y).tolist())
-    if not data.class_names or dataset.y.dtype.kind not in "US":
-        return present
-    unknown = [label for label in present if label not in data.class_names]
-    if unknown:
-        raise InputError(
-            f"lacks the label {unknown[0]!r}. {suggest(unknown[0], data.class_names)}", field="class_names"
-        )
-    return data.class_names
-
-
-def _count_of_classes(data: DataOptions, dataset: Dataset, labels: tuple[Any, ...]) -> int:
-    """Return how many outputs a network for these data has; a numbered class may be absent from this part of them."""
-    if data.class_names:
-        return len(data.class_names)
-    numbered = not dataset.class_names and dataset.y.dtype.kind in "iu"
-    return int(dataset.y.max()) + 1 if numbered else len(labels)
-
-
-def seen_in_training(data: DataOptions, dataset: Dataset, groups: GroupOptions) -> tuple[str, ...]:
-    """Return a warning if audited samples are known to be training data, where distances look larger than they are."""
-    table = len(dataset.x.shape) == 2
-    if data.training_data:
-        warning = overlap_warning(overlap(dataset, _training_data(data, data.training_data, groups)), table=table)
-    elif data.data not in DATASETS:
-        return ()
-    elif data.split != "test":
-        which = (
-            f"All of {data.data} was looked at, the splits train and test together"
-            if data.split in ("", "all")
-            else f"The split {data.split!r} holds training samples"
-        )
-        warning = (
-            f"{which}. A model that was trained on samples lies farther from them than from unseen ones: --split test "
-            "looks at the test samples only."
-        )
-    elif not DATASETS[data.data].card.files:
-        return ()
-    else:
-        try:
-            warning = overlap_warning(overlap(dataset, _training_data(data, f"{data.data}:train", groups)), table=table)
-        except InputError:  # whoever has only the test files can still audit them
-            return ()
-    return (warning,) if warning else ()
-
-
-def _training_data(data: DataOptions, text: str, groups: GroupOptions) -> Dataset:
-    """Load the data of the same kind that the model was trained on: a file, or NAME:SPLIT of the catalog."""
-    name, _, split = text.rpartition(":") if text.rpartition(":")[0] in DATASETS else (text, "", "all")
-    return load_data(data.model_copy(update={"data": name, "split": split, "per_group": 0}), groups)
-
-
-def _is_folder_of_images(options: DataOptions) -> bool:
-    path = Path(options.data)
-    return options.data not in DATASETS and (path.is_dir() or path.suffix.lower() == ".zip")
-
-
-def _is_for_images(spec: str) -> bool:
-    name = spec.removeprefix("arch:")
-    return name != spec and name in ARCHITECTURES and ARCHITECTURES[name].images
-
-
-def _is_torch_module(model: object) -> bool:
-    return "torch" in sys.modules and isinstance(model, sys.modules["torch"].nn.Module)
-
-
-def _in_model_order(dataset: Dataset, model: Classifier) -> Dataset:
-    """Return the data with the features that the model takes, in its order where names are known.
-
-    A category that does not occur in this table is a column of zeros, which cannot be moved.
-    """
-    expected, given = getattr(model, "features", None), math.prod(dataset.x.shape[1:])
-    wanted: tuple[str, ...] = getattr(model, "feature_names", ())
-    if wanted and dataset.feature_names:
-        return _reordered(dataset, wanted)
-    if expected is not None and expected != given:
-        names = f": {', '.join(dataset.feature_names)}" if dataset.feature_names else ""
-        raise InputError(
-            f"The model takes {expected:,} features but {dataset.name or 'the data'} has {given:,}{names}. "
-            "Choose the columns that the model was trained on, in that order, with --features."
-        )
-    return dataset
-
-
-def _reordered(dataset: Dataset, wanted: tuple[str, ...]) -> Dataset:
-    missing, extra = differing(wanted, dataset.feature_names)
-    columns = {name.partition("=")[0] for name in dataset.feature_names if "=" in name}
-    encoded = tuple(f"{column}{mark}" for column in columns for mark in "=_")
-    absent = [name for name in missing if not name.startswith(encoded)]
-    if absent or extra:
-        raise InputError(
-            f"The model was trained on {', '.join(wanted)}; {dataset.name} has "
-            f"{', '.join(dataset.feature_names)}. "
-            + (f"Lacking here: {', '.join(absent)}. " if absent else "")
-            + (f"Unknown to the model: {', '.join(extra)}. " if extra else "")
-            + "Choose the columns with --features."
-        )
-    order = places_of(wanted, dataset.feature_names)
-    if np.array_equal(order, np.arange(len(dataset.feature_names))):
-        return dataset
-    x = np.hstack([np.asarray(dataset.x), np.zeros((len(dataset), 1))])[:, order]
-    low, high, scale = (np.append(part, 0.0)[order] for part in dataset.domain.flat(len(dataset.feature_names)))
-    filled = [name for name, i in zip(wanted, order, strict=True) if i < 0]
-    notes = [f"Columns put in the model's order: {', '.join(wanted)}."]
-    notes += [f"Categories that do not occur here, and cannot be moved to: {', '.join(filled)}."] if filled else []
-    return Dataset(
-        x,
-        dataset.y,
-        dataset.attributes,
-        Domain(low, high, scale),
-        name=dataset.name,
-        feature_names=wanted,
-        notes=(*dataset.notes, *notes),
-    )
-
-
-def _common_domain(own: Domain, data: Domain) -> Domain:
-    """Return the box and scale of the data; of a model that was saved with its own where the data have none."""
-    box = data if data.is_bounded or not own.is_bounded else own
-    scale = own.scale if (data.scale == 1).all() else data.scale
-    return Domain(box.low, box.high, scale)
+def grouped(
+    groups: GroupOptions, columns: Mapping[str, Any], where: str
+) -> tuple[tuple[Partition, ...], Partition | None, Any]:
+    """Return the partitions that the options name, the control partition and the column of cluster ids."""
+    control = _partition(groups.control, columns, where) if groups.control else None
+    cluster = _column(groups.cluster, columns, where) if groups.cluster else None
+    return partitions_of(groups, columns, where), control, cluster
 
 
 def partitions_of(groups: GroupOptions, columns: Mapping[str, Any], where: str) -> tuple[Partition, ...]:
-    """Return every partition that is asked for; the class, where none is."""
+    """Return the partitions that the options name; the classes if they name none."""
     names = tuple(dict.fromkeys(groups.group)) or (() if groups.cross else ("class",))
     if "class" in names and "class" not in columns:
         there = f"there is no column 'class' in {where}. Its columns: {', '.join(columns)}"

@@ -1,7 +1,7 @@
-"""What an estimator costs a sample: passes through the model, counted in a trial on one tile.
+"""The cost of an estimator per sample: passes through the model, counted in a trial on one tile.
 
-Counted and not timed: the same trial gives the same number on a busy machine, so that what is planned from it, and
-whom it chooses, does not change from run to run.
+Passes are counted, not timed: the same trial gives the same number on a busy machine, so that the plan made from it
+does not change from run to run.
 """
 
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Rows:
-    """Rows that went through the model so far, forward or backward."""
+    """Number of rows that have passed through the model, forward or backward."""
 
     count: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Counted:
-    """A classifier that counts what it is asked."""
+    """A classifier that counts the rows that it predicts or differentiates."""
 
     model: Any
     rows: _Rows = field(default_factory=_Rows)
@@ -85,9 +85,9 @@ class _Counted:
 
 
 def passes_of(model: Classifier, estimator: DistanceEstimator, x: Any, positions: Ints, seed: int) -> float:
-    """Return the passes that an estimator takes per sample; at least 1, also where it does not ask the model.
+    """Return the number of passes of an estimator per sample; at least 1, even if it only reads the weights.
 
-    Rows that only fill up a tile count too: they cost the same. An estimator that reads a model's weights asks nothing.
+    Rows that only fill up a tile count too, since they cost the same.
     """
     if not isinstance(model, Differentiable) or ("linear" in model.offers and estimator.needs == "linear"):
         return 1.0

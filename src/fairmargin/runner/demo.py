@@ -33,7 +33,7 @@ def train_digits() -> LinearClassifier:
 
 def demo_study(folder: Path) -> Study:
     """Train and save the model, and return the study that audits it."""
-    Store.open(folder, create=True)  # says in a sentence if that cannot be
+    Store.open(folder, create=True)  # raises an error if the folder cannot be used
     path = folder / "model.npz"
     save_linear(train_digits(), path)
     return Study(

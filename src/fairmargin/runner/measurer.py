@@ -1,8 +1,8 @@
 """Measure cases as engine tasks whose results are kept under content keys and read at most once."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from fairmargin.core.arrays import Ints
 from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.partition import Partition
 from fairmargin.core.progress import Progress, silent
-from fairmargin.data.dataset import Dataset
 from fairmargin.distances.catalog import describe
 from fairmargin.distances.combine import Tightest, tightest
 from fairmargin.distances.measure import measure_shard, shard_size, with_references
@@ -24,10 +23,9 @@ from fairmargin.engine.attempt import Attempt, attempted
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError, StoreError
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.models.layers.linear_network import served
 from fairmargin.models.protocol import Classifier
-from fairmargin.models.references import References
-from fairmargin.runner.cases import Case
+from fairmargin.runner.cases import Case, Subject
+from fairmargin.store.folder import MemoryStore, Store
 from fairmargin.store.shard import shard_key
 from fairmargin.study.compute import compute, result_key
 from fairmargin.study.record import StoredResult
@@ -48,12 +46,12 @@ class ShardPlan:
 
     tasks: tuple[Task[Distances], ...]
     about: Mapping[str, Any]
-    """Kept beside the shards."""
+    """Description that is stored with the shards."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Samples that are read when they are used; only they, not the whole data, travel to another process."""
+    """Samples that are read when they are used. Only they, not the whole data, are sent to another process."""
 
     x: Any
     start: int
@@ -68,25 +66,24 @@ class Slice:
 
 @dataclass(slots=True, eq=False)
 class Measurer:
-    """Runs tasks in an engine and keeps their results; whatever is kept already is not computed again.
+    """Runs tasks in an engine and stores their results; stored results are not computed again.
 
     Parameters
     ----------
     run
-        Keeps shards and results.
+        Stores shards and results.
     engine
         Runs the tasks.
     progress
-        Called with what is done, how much, of how much.
+        Called with the kind of work, the number of finished tasks and the number of all tasks.
     notes
-        Sentences for the reader that came up on the way.
+        Sentences about the run for the reader of its report.
     trained
         Number of networks that were trained by this run.
     failed
-        Why shards could not be measured in advance, by their keys.
+        Failures of shards that were measured in advance, by their keys.
     earlier
-        What became of the results of an earlier run in the folder: "replaced" if some were, "completed" if adequacy was
-        added to them.
+        "replaced" if results of an earlier run in the folder were replaced, "completed" if adequacy was added to them.
     """
 
     run: Run
@@ -96,10 +93,14 @@ class Measurer:
     earlier: str = ""
     trained: int = 0
     failed: dict[str, Attempt] = field(default_factory=dict)
+    _store: Store | MemoryStore = field(init=False)
     _known: dict[str, Distances] = field(default_factory=dict)
     _fresh: set[str] = field(default_factory=set)
     _found: set[str] = field(default_factory=set)
     _results: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._store = self.run.store
 
     @property
     def measured(self) -> int:
@@ -108,7 +109,7 @@ class Measurer:
 
     @property
     def reused(self) -> int:
-        """Number of shards that were there before."""
+        """Number of shards that were stored before."""
         return len(self._found)
 
     def note(self, *sentences: str) -> None:
@@ -118,16 +119,17 @@ class Measurer:
     def measure(self, case: Case, estimator: DistanceEstimator, name: str) -> Measured:
         """Measure the distances of all samples of a case."""
         at = f", epoch {case.about.epoch}" if case.about.epoch else ""
-        return self.carry_out([estimator_plans(case, estimator)], f"measuring {name}{at}")[0]
+        return self.carry_out([estimator_plans(case.measured, estimator)], f"measuring {name}{at}")[0]
 
     def attack(self, case: Case, attack: Attack, radius: float, name: str) -> Measured:
         """Attack all samples of a case at one radius."""
-        return self.carry_out([[attack_plan(case, attack, radius)]], f"attacking by {name} at {radius:.4g}")[0]
+        plan = attack_plan(case.measured, attack, radius)
+        return self.carry_out([[plan]], f"attacking by {name} at {radius:.4g}")[0]
 
     def carry_out(self, requests: Sequence[Sequence[ShardPlan]], what: str) -> list[Measured]:
-        """Measure what is missing of several requests in one go, and return what each asked for.
+        """Measure the missing shards of several requests together, and return the distances of each request.
 
-        A request is a plan per estimator; the distances of several estimators are combined to the tightest.
+        A request has one plan per estimator; the distances of several estimators are combined to the tightest.
         """
         every = _by_key(requests)
         for key in every:
@@ -143,7 +145,7 @@ class Measurer:
         return [self._combined(plans, found) for plans in requests]
 
     def prefetch(self, requests: Sequence[Sequence[ShardPlan]], what: str) -> None:
-        """Measure what is missing of several requests in one go; `carry_out` raises what fails here."""
+        """Measure the missing shards of several requests together; failures are raised later by `carry_out`."""
         every = _by_key(requests)
         todo = [task for key, (task, _) in every.items() if self._kept(key) is None]
         done = len(every) - len(todo)
@@ -157,17 +159,17 @@ class Measurer:
             self.progress(what, done, len(every))
 
     def _measured(self, key: str, distances: Distances, about: Mapping[str, Any]) -> Distances:
-        """Keep the result of a task."""
-        self.run.store.write(key, distances, about)
+        """Store the result of a task."""
+        self._store.write(key, distances, about)
         self._known[key] = distances
         self._fresh.add(key)
         return distances
 
     def keep(self, distances: Distances, parts: Mapping[str, Any], about: Mapping[str, Any]) -> Measured:
-        """Keep distances that were not measured by a task, in one shard."""
+        """Store distances that were not measured by a task in one shard."""
         key = shard_key(parts)
         if self._kept(key) is None:
-            self.run.store.write(key, distances, about)
+            self._store.write(key, distances, about)
             self._known[key] = distances
         return Measured(distances, (key,))
 
@@ -177,7 +179,7 @@ class Measurer:
         what: str,
         complete: Callable[[Any], Any] = lambda result: result,
     ) -> list[tuple[StoredResult, Any]]:
-        """Compute results as tasks, complete them by what only the runner knows, and keep them."""
+        """Compute results as tasks, apply `complete` to each, and store them."""
         named = []
         for stored, measured, partition, settings in asked:
             shards = tuple(each.keys for each in measured)
@@ -200,21 +202,21 @@ class Measurer:
         return [(stored, found[stored.key]) for stored, *_ in named]
 
     def keep_result(self, stored: StoredResult, result: Any) -> None:
-        """Keep a result, unless it is kept already."""
+        """Store a result unless it is stored already."""
         if stored.key not in self._results:
             self.run.keep(stored, result)
             self._results.add(stored.key)
 
     def _kept(self, key: str) -> Distances | None:
-        """Return a shard that is there and sound; a damaged one is set aside, to be measured again."""
+        """Return a stored shard; None if there is none. A damaged shard is set aside and measured again."""
         if key in self._known:
             return self._known[key]
-        if not self.run.store.has(key):
+        if not self._store.has(key):
             return None
         try:
-            self._known[key] = self.run.store.read(key)
+            self._known[key] = self._store.read(key)
         except StoreError:
-            self.run.store.set_aside(key)
+            self._store.set_aside(key)
             return None
         return self._known[key]
 
@@ -234,7 +236,7 @@ class Measurer:
 
 
 class TaskError(FairmarginError):
-    """Raised where the result of a task is needed that failed before; `trace` says where an unexpected error arose."""
+    """Raised when the result of a failed task is needed; `trace` is the traceback of an unexpected error."""
 
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt.failure)
@@ -245,115 +247,69 @@ def _by_key(requests: Sequence[Sequence[ShardPlan]]) -> dict[str, tuple[Task[Dis
     return {task.key: (task, plan.about) for plans in requests for plan in plans for task in plan.tasks}
 
 
-def estimator_plans(
-    case: Case, estimator: DistanceEstimator, dataset: Dataset | None = None, positions: Ints | None = None
-) -> list[ShardPlan]:
-    """Return a plan for an estimator; of several joined by +, one for each, whose shards serve any other sum.
-
-    Parameters
-    ----------
-    case
-        The model, and the samples unless `dataset` and `positions` name others.
-    estimator
-        How distances are measured.
-    dataset, positions
-        Other samples of the same kind, and the positions of their labels.
-    """
-    model, everything, labels = case.measured
-    samples, labels = (everything, labels) if dataset is None or positions is None else (dataset, positions)
-    return plans_of(model, samples, labels, estimator, case.seed, case.references)
-
-
-def plans_of(
-    model: Classifier,
-    dataset: Dataset,
-    positions: Ints,
-    estimator: DistanceEstimator,
-    seed: int,
-    references: References | None,
-) -> list[ShardPlan]:
-    """Return a plan per estimator: one, or the members of several joined by +."""
+def estimator_plans(subject: Subject, estimator: DistanceEstimator) -> list[ShardPlan]:
+    """Return the plan of an estimator, or one plan for each of several estimators joined by +."""
     members = estimator.estimators if isinstance(estimator, Tightest) else (estimator,)
-    return [
-        ShardPlan(
-            tuple(_measuring_tasks(model, dataset, positions, member, seed, references)),
-            {"estimator": describe(member), "seed": seed},
-        )
-        for member in members
-    ]
+    return [_estimator_plan(subject, member) for member in members]
 
 
-def _measuring_tasks(
-    model: Classifier,
-    dataset: Dataset,
-    positions: Ints,
-    estimator: DistanceEstimator,
-    seed: int,
-    references: References | None,
-) -> Iterable[Task[Distances]]:
-    """Yield one task per shard of samples. Its key names everything on which the distances depend, and nothing else."""
-    model = served(model, estimator.needs, tuple(map(int, dataset.x.shape[1:])))
-    asked = with_references(model, references, estimator)
-    parts = {"revision": type(estimator).revision} | {f"estimator.{k}": v for k, v in describe(estimator).items()}
+def _estimator_plan(subject: Subject, estimator: DistanceEstimator) -> ShardPlan:
+    """Return one task per shard. The key covers everything on which the distances depend, and nothing else."""
+    model, described = subject.model_for(estimator), describe(estimator)
+    asked = with_references(model, subject.references, estimator)
+    parts = {"revision": type(estimator).revision} | {f"estimator.{name}": value for name, value in described.items()}
+    parts["model"] = asked.fingerprint()
     most = getattr(type(estimator), "at_a_time", None)
-    parts |= {"model": asked.fingerprint()}
-    # Estimators that need no gradients ask the module itself, never its copy.
-    for start, stop, key in shards_of(model, dataset, seed, parts, most, searches=estimator.needs == "gradient"):
-        yield Task(key, measure_shard, (asked, estimator, Slice(dataset.x, start, stop), positions[start:stop], seed))
+    # Estimators without gradients use the module itself, never its faster copy.
+    shards = shards_of(replace(subject, model=model), parts, most, searches=estimator.needs == "gradient")
+    tasks = (
+        Task(key, measure_shard, (asked, estimator, samples, positions, subject.seed))
+        for samples, positions, key in shards
+    )
+    return ShardPlan(tuple(tasks), {"estimator": described, "seed": subject.seed})
 
 
-def attack_plan(case: Case, attack: Attack, radius: float) -> ShardPlan:
-    """Return the tasks that attack all samples of a case at a radius."""
-    return attack_plan_of(*case.measured, attack, radius, case.seed)
-
-
-def attack_plan_of(
-    model: Classifier, dataset: Dataset, positions: Ints, attack: Attack, radius: float, seed: int
-) -> ShardPlan:
-    """Return the tasks that attack samples at a radius."""
-    subject = served(model, attack.needs, tuple(map(int, dataset.x.shape[1:])))
-    parts = {f"attack.{name}": value for name, value in describe_attack(attack).items()}
-    parts |= {"revision": type(attack).revision, "radius": radius, "model": subject.fingerprint()}
-    tasks = []
-    for start, stop, key in shards_of(subject, dataset, seed, parts):
-        some = Slice(dataset.x, start, stop)
-        tasks.append(Task(key, attack_shard, (subject, attack, some, positions[start:stop], radius, seed, start)))
-    return ShardPlan(tuple(tasks), {"attack": describe_attack(attack), "radius": radius, "seed": seed})
+def attack_plan(subject: Subject, attack: Attack, radius: float) -> ShardPlan:
+    """Return the tasks that attack all samples at a radius."""
+    described, model = describe_attack(attack), subject.model
+    parts = {f"attack.{name}": value for name, value in described.items()}
+    parts |= {"revision": type(attack).revision, "radius": radius, "model": model.fingerprint()}
+    tasks = (
+        Task(key, attack_shard, (model, attack, samples, positions, radius, subject.seed, samples.start))
+        for samples, positions, key in shards_of(subject, parts)
+    )
+    return ShardPlan(tuple(tasks), {"attack": described, "radius": radius, "seed": subject.seed})
 
 
 def shards_of(
-    model: Classifier,
-    dataset: Dataset,
-    seed: int,
-    parts: Mapping[str, Any],
-    most: int | None = None,
-    *,
-    searches: bool = True,
-) -> Iterable[tuple[int, int, str]]:
-    """Yield where each shard of the samples starts and stops, and its key.
+    subject: Subject, parts: Mapping[str, Any], most: int | None = None, *, searches: bool = True
+) -> Iterator[tuple[Slice, Ints, str]]:
+    """Yield the samples of each shard, the positions of their labels, and the key of the shard.
 
     Parameters
     ----------
-    model, dataset, seed
-        What is measured on.
+    subject
+        The model and the samples.
     parts
         What is measured.
     most
-        Largest shard of an estimator so slow that a usual one would show no progress for too long.
+        Maximum size of a shard, for slow estimators that would otherwise report no progress for too long.
     searches
-        Whether gradients are followed: those of the copy that a network's searches calculate with.
+        Whether gradients are used. They are computed on a faster copy of the network, which changes the key.
     """
-    size = shard_size(model, math.prod(dataset.x.shape[1:]), len(dataset))
+    model, dataset = subject.model, subject.dataset
+    size = shard_size(model, math.prod(subject.shape), len(dataset))
     size = size if most is None else min(size, most)
-    base = {"data": dataset.fingerprint, "seed": seed, "shard": size, "tile": model.tile, **parts}
-    base |= _last_bits(model, tuple(map(int, dataset.x.shape[1:])), searches)
+    base = {"data": dataset.fingerprint, "seed": subject.seed, "shard": size, "tile": model.tile, **parts}
+    base |= _last_bits(model, subject.shape, searches)
     for start in range(0, len(dataset), size):
         stop = min(start + size, len(dataset))
-        yield start, stop, shard_key(base | {"start": start, "stop": stop})
+        key = shard_key(base | {"start": start, "stop": stop})
+        yield Slice(dataset.x, start, stop), subject.positions[start:stop], key
 
 
 def _last_bits(model: Classifier, shape: tuple[int, ...], searches: bool) -> dict[str, bool]:
-    """Return what of the search copy changes last bits; in the words of version 0.1, whose shards stay usable."""
+    """Return the properties of the search copy that change last bits, named as in version 0.1 to keep its shards."""
     rule = getattr(model, "search_copy", None)
     if rule is None:
         return {}

@@ -1,4 +1,4 @@
-"""The models of a study: trained or as they are, at the epochs at which they are measured."""
+"""The models of a study, trained or not, at the epochs at which they are measured."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,9 +24,10 @@ from fairmargin.errors import FairmarginError, InputError, StoreError
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.models.torch_model import TorchClassifier
-from fairmargin.runner.attack import attack_case, attacks_of
+from fairmargin.runner.attack import attack_case, attacks_of, check_attacks
 from fairmargin.runner.audit import audit_case, estimators_of, searches
-from fairmargin.runner.cases import Case, load_case, partitions_of
+from fairmargin.runner.cases import Case, partitions_of
+from fairmargin.runner.loading import load_case
 from fairmargin.runner.measurer import Measurer, ShardPlan, attack_plan, estimator_plans
 from fairmargin.runner.trainer import (
     PreparedTraining,
@@ -62,11 +63,11 @@ class Model:
     member
         Its options.
     given
-        The model with its samples; None if it is trained.
+        The model with its samples; None if the model is trained.
     prepared
-        Its training; None if it is measured as it is.
+        The training; None if the model is measured without training.
     trained, folder
-        What came of the training, and where its weights are; None before it.
+        Outcome of the training and folder of its weights; None before the training.
     """
 
     member: Member
@@ -87,7 +88,7 @@ class Model:
     def dataset(self) -> Dataset | None:
         """The samples on which it is measured; None if it is not."""
         if self.given is not None:
-            return self.given.dataset
+            return self.given.subject.dataset if self.given.subject else None
         return None if self.prepared is None else self.prepared.audited
 
     @property
@@ -126,8 +127,7 @@ class Model:
 
     def classifier(self, epoch: str = "last") -> Classifier:
         """Return the model after an epoch."""
-        model, _, _ = self.case(epoch).measured
-        return model
+        return self.case(epoch).measured.model
 
     def module(self, epoch: str = "last") -> nn.Module:
         """Return the network after an epoch."""
@@ -152,7 +152,7 @@ class Model:
         Parameters
         ----------
         note
-            Called with a sentence about an epoch that the training did not reach.
+            Called with a sentence about each epoch that the training did not reach.
         """
         if self.given is not None:
             case = replace(self.given, about=about_member(self.member))
@@ -205,14 +205,14 @@ class Model:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """A model at one epoch, and what is measured on it.
+    """A model at one epoch with the measurements on it.
 
     Parameters
     ----------
     model, case
-        The model with its training, and as it was at the epoch, with the samples.
+        The model with its training; the network after the epoch with the samples.
     measurements
-        Every measurement with the epoch as it was asked: "20 (last, best)".
+        Every measurement, each with the epoch and the names by which it was requested: "20 (last, best)".
     """
 
     model: Model
@@ -220,25 +220,25 @@ class Stage:
     measurements: tuple[tuple[Measurement, str], ...]
 
     def requests(self) -> Iterator[tuple["Place", list[ShardPlan]]]:
-        """Yield the shards of everything that is measured on all samples, by its place."""
+        """Yield the plans of everything that is measured on all samples, by its place."""
         for measurement, epoch in self.measurements:
             yield from self._requests(measurement, epoch)
 
     def _requests(self, measurement: Measurement, epoch: str) -> Iterator[tuple["Place", list[ShardPlan]]]:
         options = measurement.options
         if isinstance(options, AttackOptions):
-            for name, attack in attacks_of(options, self.case).items():
+            for name, attack in attacks_of(options).items():
                 for radius in options.radius:
                     place = Place(measurement.name, name, radius, epoch)
-                    yield place, [attack_plan(self.case, attack, radius)]
-        elif not options.precision and self.case.classifier is not None:
+                    yield place, [attack_plan(self.case.measured, attack, radius)]
+        elif not options.precision and self.case.subject is not None:
             for name, estimator in estimators_of(options, self.case).items():
-                yield Place(measurement.name, name, 0.0, epoch), estimator_plans(self.case, estimator)
+                yield Place(measurement.name, name, 0.0, epoch), estimator_plans(self.case.measured, estimator)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What was measured on a model: the section, the estimator or attack, the radius of an attack, and the epoch."""
+    """Identifies a measurement on a model: the section, estimator or attack, radius of an attack, and epoch."""
 
     section: str
     name: str
@@ -248,18 +248,18 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class Models:
-    """Every model of a study, and what could not be trained or measured.
+    """All models of a study, and the failures of their trainings and measurements.
 
     Parameters
     ----------
     several
-        Whether a model that fails leaves the others to be measured.
+        Whether the study has sections: then a model that fails does not end the run.
     load
-        Loads their data.
+        Loader of their data.
     trained
         Number of networks that were trained by `train`.
     failures
-        What could not be trained or measured.
+        Trainings and measurements that failed.
     """
 
     models: list[Model]
@@ -276,7 +276,7 @@ class Models:
         on_step: Progress | None = None,
         on_epoch: Callable[[Any], None] | None = None,
     ) -> None:
-        """Train every model that is to be trained and is not there yet."""
+        """Train every model of the study whose training is not finished yet."""
         jobs = {}
         for place, model in enumerate(self.models):
             if model.prepared is None:
@@ -301,7 +301,7 @@ class Models:
                 self._fail_training(place, model.trained.stopped, "")
 
     def folder(self, run: Path, model: Model) -> Path:
-        """Return the folder of a training, named after its sections and everything that decides its weights."""
+        """Return the folder of a training, named after its sections and a hash of all that decides its weights."""
         assert model.prepared is not None
         if not self.several:
             return run
@@ -317,7 +317,7 @@ class Models:
         self.models[place] = replace(model, trained=None)
 
     def measured(self, measure: Measurer) -> "Iterator[tuple[Stage, dict[Place, list[ShardPlan]]]]":
-        """Yield every model at every epoch after its shards were measured, those of several models together."""
+        """Measure the shards of several models together; then yield each model at each epoch."""
         batch: list[tuple[Stage, dict[Place, list[ShardPlan]]]] = []
         held = 0
         for model in self.models:
@@ -332,7 +332,7 @@ class Models:
         yield from self._prefetched(batch, measure)
 
     def _stages(self, model: Model, note: Callable[[str], None]) -> "Iterator[Stage]":
-        """Yield the stages of a model; one whose weights cannot be read is a failure."""
+        """Yield the stages of a model; record a failure if weights cannot be read."""
         try:
             for stage in model.stages(note):
                 yield self.with_references(stage)
@@ -348,21 +348,23 @@ class Models:
         yield from batch
 
     def with_references(self, stage: Stage) -> Stage:
-        """Return the stage with the samples that its searches fall back on."""
+        """Return the stage with the references of its searches."""
         audits = [m.options for m, _ in stage.measurements if isinstance(m.options, AuditOptions)]
         if any(searches(estimators_of(options, stage.case)) for options in audits):
-            return replace(stage, case=replace(stage.case, references=self.load.references(stage.case)))
+            subject = stage.case.measured
+            subject = replace(subject, references=self.load.references(subject))
+            return replace(stage, case=replace(stage.case, subject=subject))
         return stage
 
     def fail(self, title: str, error: Exception) -> None:
-        """Note why something could not be measured or computed; raise the error in a study of one model."""
+        """Record why a measurement failed; raise the error in a study of one model."""
         if not self.several:
             raise error
         failure, trace = described(error)
         self.failures.append(Failure(title, failure, getattr(error, "trace", trace)))
 
     def results(self, measure: Measurer) -> Iterator[Found]:
-        """Yield every result of the study: courses of trainings, audits, attacks, and comparisons of epochs."""
+        """Yield all results of the study: histories of trainings, audits, attacks and comparisons of epochs."""
         for model in self.models:
             if model.trained is not None:
                 yield _course(model, model.trained)
@@ -377,8 +379,14 @@ class Models:
                 noted.add(id(stage.model))
             for measurement, epoch in stage.measurements:
                 case = replace(stage.case, about=stage.case.about.model_copy(update={"epoch": epoch}))
+                options = measurement.options
+                found = (
+                    attack_case(options, case, measure)
+                    if isinstance(options, AttackOptions)
+                    else audit_case(options, case, measure)
+                )
                 try:
-                    for stored, result in _results(measurement.options, case, measure):
+                    for stored, result in found:
                         if isinstance(result, AuditResult):
                             about = stored.about
                             key = (id(stage.model), measurement.name, about.partition, about.estimator)
@@ -386,23 +394,23 @@ class Models:
                         yield stored, result
                 except Exception as error:
                     self.fail(f"{stage.model.member.title}: {measurement.name}{_at(epoch)}", error)
-        for found in audits.values():
-            if found[0][0].about.epoch and (len(found) > 1 or not self.several):
-                yield _compared_epochs(found)
+        for of_epochs in audits.values():
+            if of_epochs[0][0].about.epoch and (len(of_epochs) > 1 or not self.several):
+                yield _compared_epochs(of_epochs)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something that could not be trained or measured.
+    """A training or measurement that failed.
 
     Parameters
     ----------
     title, reason
-        What it was, and why.
+        What failed, and why.
     trace
-        Where an unexpected error arose.
+        Traceback of an unexpected error.
     waiting
-        Number of measurements that need it.
+        Number of measurements that need the training.
     """
 
     title: str
@@ -416,14 +424,14 @@ class Failure:
 
 
 def prepare_models(study: Study, load: DataLoader, case: Case | None = None) -> Models:
-    """Load and check everything that a study needs, before anything is trained or measured.
+    """Load and check everything that a study needs before anything is trained or measured.
 
     Parameters
     ----------
     study, load
-        What is asked, and what loads its data.
+        The study, and the loader of its data.
     case
-        Model and samples that were given in Python, of a study of one model.
+        Model and samples that were given in Python, in a study of one model.
     """
     several = study.grid is not None
     for member in study.members:
@@ -472,7 +480,7 @@ def _check_same_samples(models: Sequence[Model]) -> None:
 
 
 def too_small(model: Model) -> Iterator[str]:
-    """Yield a sentence on every partition some of whose groups have too few samples for a verdict."""
+    """Yield a sentence for each partition with groups that have too few samples for a verdict."""
     member, case = model.member, model.samples
     smallest = min((each.options.smallest_group for each in member.measurements), default=0)
     for partition in partitions_of(member.groups, case.columns, case.data) if smallest else ():
@@ -489,23 +497,27 @@ def too_small(model: Model) -> Iterator[str]:
 
 
 def check_measurement(measurement: Measurement, model: Model) -> None:
-    """Refuse what a model cannot serve, or what its data cannot hold."""
+    """Refuse estimators and attacks that do not work with the model, and radii larger than the domain."""
     case = model.given or (model.prepared.initial_case() if model.prepared else None)
     assert case is not None
-    options = measurement.options
+    options, subject = measurement.options, case.subject
+    if subject is None:
+        return
     if isinstance(options, AttackOptions):
-        attacks_of(options, case)
+        check_attacks(options, subject)
         return
     estimators = estimators_of(options, case)
     if options.precision:
-        from fairmargin.runner.precision import precision_plan
+        from fairmargin.runner.precision import named, precision_plan
 
-        precision_plan(options, case, estimators)
+        estimators = named(precision_plan(options, case, estimators).estimators())
+    for name, estimator in estimators.items():
+        subject.model_for(estimator, name)
 
 
 @contextmanager
 def _about(member: Member, measurement: Measurement | None, *, several: bool) -> Iterator[None]:
-    """Name the model that an error is about, in a study of several."""
+    """Add the title of the model to an error, in a study of several models."""
     try:
         yield
     except FairmarginError as error:
@@ -516,12 +528,12 @@ def _about(member: Member, measurement: Measurement | None, *, several: bool) ->
 
 
 def _given(study: Study, member: Member, load: DataLoader, *, trained: bool) -> Case:
-    """Load a model that is measured as it is, with the samples on which trained models of the same data are measured.
+    """Load a model that is not trained, with the samples on which trained models of the same data are measured.
 
     Parameters
     ----------
     study, member, load
-        The study, the model, and what loads its data.
+        The study, the model, and the loader of its data.
     trained
         Whether other models are trained on the data.
     """
@@ -540,15 +552,8 @@ def _given(study: Study, member: Member, load: DataLoader, *, trained: bool) -> 
     return load_case(Study(data=data, groups=member.groups, model=member.model, audit=AuditOptions()), load.progress)
 
 
-def _results(options: AuditOptions | AttackOptions, case: Case, measure: Measurer) -> Iterator[Found]:
-    if isinstance(options, AttackOptions):
-        yield from attack_case(options, case, measure)
-    else:
-        yield from audit_case(options, case, measure)
-
-
 def _course(model: Model, trained: Trained) -> Found:
-    """Return what every epoch of a training came to."""
+    """Return the history of a training as a result."""
     assert model.prepared is not None
     job = model.prepared.job
     watched_by = f"{job.plan.watch} at radius {job.plan.watch_radius:.4g}"
@@ -569,7 +574,7 @@ def _course(model: Model, trained: Trained) -> Found:
 
 
 def _compared_epochs(audits: Sequence[tuple[StoredResult, AuditResult]]) -> Found:
-    """Return how the audits of several epochs of one training agree."""
+    """Return the agreement between the audits of several epochs of one training."""
     of = [stored for stored, _ in audits]
     key = shard_key({"kind": "epochs", "of": " ".join(stored.key for stored in of)})
     shards = tuple(keys for stored in of for keys in stored.shards)
@@ -598,5 +603,5 @@ def _at(epoch: str) -> str:
 
 
 def _weights_size(case: Case) -> int:
-    module = getattr(case.classifier, "module", None)
+    module = getattr(case.measured.model, "module", None) if case.subject else None
     return 0 if module is None else sum(part.numel() * part.element_size() for part in module.parameters())

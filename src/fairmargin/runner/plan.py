@@ -1,4 +1,4 @@
-"""What a run would cost: passes, time, memory and disk, from a trial on a few samples. Nothing is kept."""
+"""The cost of a run: passes, time, memory and disk, estimated from a trial on a few samples. Nothing is stored."""
 
 import math
 import time
@@ -13,7 +13,7 @@ import torch
 from fairmargin.core.progress import Progress, silent
 from fairmargin.data.samples import take_rows
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.measure import shard_size, with_references
+from fairmargin.distances.measure import shard_size
 from fairmargin.errors import StoreError
 from fairmargin.runner.attack import attacks_of
 from fairmargin.runner.audit import estimators_of
@@ -32,8 +32,8 @@ from fairmargin.training.loop.checkpoints import epochs_to_keep
 from fairmargin.training.loop.reproducibility import threads
 
 KINDS = ("training", "measurement")
-_ARRAYS = 16  # of double precision and a shard's size, which an estimator works on at a time
-_TRIALS = 5  # of which the shortest counts: on a busy machine threads wait for each other
+_ARRAYS = 16  # arrays of double precision and of the size of a shard, which an estimator uses at the same time
+_TRIALS = 5  # trials, of which the shortest counts: on a busy machine threads wait for each other
 _BYTES_PER_SAMPLE = 20  # of a shard on disk: a distance, a search depth, and whether the sample is correct
 
 
@@ -78,7 +78,7 @@ def plan_run(
 ) -> tuple[tuple[PlannedWork, ...], tuple[str, ...]]:
     """Return every training and measurement of a study with its estimated cost, and sentences about the data.
 
-    Data and models are loaded, and each kind of measurement is tried on a few samples; nothing is kept.
+    Data and models are loaded, and each kind of measurement is tried on a few samples; nothing is stored.
     """
     load = DataLoader(progress)
     models = prepare_models(study, load)
@@ -105,7 +105,7 @@ def _planned(
     """Yield the training of a model and everything that is measured on it."""
     title = f"{model.member.title}: " if models.several else ""
     if model.prepared is None:
-        if model.samples.classifier is not None:
+        if model.samples.subject is not None:
             stage = models.with_references(next(model.stages(silent)))
             yield from _measurements(stage, title, _requests(stage), folder, trials, progress)
         return
@@ -121,7 +121,7 @@ def _planned(
             stage = models.with_references(stage)
             yield from _measurements(stage, title, _requests(stage), folder, trials, progress)
         return
-    # The network before its first step costs as much as after an epoch; its shards are nobody's.
+    # The network before its first step costs as much as after an epoch; no stored shard belongs to it.
     case = model.prepared.initial_case()
     for measurement in model.member.measurements:
         for epoch in measurement.epochs:
@@ -130,13 +130,13 @@ def _planned(
 
 
 def _requests(stage: Stage) -> Iterator[tuple[Place, Sequence[ShardPlan]]]:
-    """Yield everything that is measured, an audit to a precision as if it measured all samples."""
+    """Yield all measurements; an audit to a precision counts as if it measured all samples."""
     yield from stage.requests()
     for measurement, epoch in stage.measurements:
         options = measurement.options
         if isinstance(options, AuditOptions) and options.precision:
             for name, estimator in estimators_of(options, stage.case).items():
-                yield Place(measurement.name, name, 0.0, epoch), estimator_plans(stage.case, estimator)
+                yield Place(measurement.name, name, 0.0, epoch), estimator_plans(stage.case.measured, estimator)
 
 
 def _training(
@@ -191,7 +191,7 @@ def _measurements(
     trials: _Trials,
     progress: Progress,
 ) -> Iterator[PlannedWork]:
-    """Yield what is measured on a model, with the cost of a trial on a few samples."""
+    """Yield the measurements on a model with their costs, from trials on a few samples."""
     case, member = stage.case, stage.model.member
     means = {name: estimator for m, _ in stage.measurements for name, estimator in _means(m, case)}
     for place, plans in requests:
@@ -207,23 +207,22 @@ def _measurements(
 
 def _means(measurement: Measurement, case: Case) -> Iterator[tuple[str, Any]]:
     options = measurement.options
-    yield from (
-        attacks_of(options, case) if isinstance(options, AttackOptions) else estimators_of(options, case)
-    ).items()
+    yield from (attacks_of(options) if isinstance(options, AttackOptions) else estimators_of(options, case)).items()
 
 
 def _trial(case: Case, means: Any, radius: float) -> tuple[float, float]:
     """Return the passes and seconds per sample of an estimator or attack, from a trial on one tile."""
-    model, dataset, positions = case.measured
+    subject = case.measured
+    model, dataset = subject.model, subject.dataset
     rows = np.arange(min(len(dataset), model.tile if model.tile > 1 else 64))
-    x, y = take_rows(dataset.x, rows), positions[rows]
+    x, y = take_rows(dataset.x, rows), subject.positions[rows]
     if radius:
         began = time.perf_counter()
         passes = passes_of_attack(model, means, x, y, radius, case.seed)
         return passes, (time.perf_counter() - began) / len(y)
     passes, seconds = 0.0, 0.0
     for member in means.estimators if isinstance(means, Tightest) else (means,):
-        asked = with_references(case.subject(member.needs), case.references, member)
+        asked = subject.given_to(member)
         some = slice(0, getattr(type(member), "at_a_time", None))
         began = time.perf_counter()
         passes += passes_of(asked, member, x[some], y[some], case.seed)
@@ -234,11 +233,11 @@ def _trial(case: Case, means: Any, radius: float) -> tuple[float, float]:
 def _measurement(
     name: str, plans: Sequence[ShardPlan], case: Case, folder: RunFolder | None, passes: float, seconds: float
 ) -> PlannedWork:
-    model, dataset, _ = case.measured
-    features = math.prod(dataset.x.shape[1:])
+    dataset = case.measured.dataset
+    features = math.prod(case.measured.shape)
     keys = [task.key for plan in plans for task in plan.tasks]
     done = sum(map(_kept(folder), keys))
-    size = min(shard_size(model, features, len(dataset)), len(dataset))
+    size = min(shard_size(case.measured.model, features, len(dataset)), len(dataset))
     return PlannedWork(
         kind="measurement",
         name=name,
@@ -253,7 +252,7 @@ def _measurement(
 
 
 def _kept(folder: RunFolder | None) -> Callable[[str], bool]:
-    """Return a function that says whether the folder holds a shard."""
+    """Return a function from the key of a shard to whether the folder holds it."""
     try:
         return (lambda key: False) if folder is None else Store.open(folder.path, create=False).has
     except StoreError:

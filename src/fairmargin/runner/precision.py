@@ -25,37 +25,30 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.samples import Samples, as_samples, take_rows
+from fairmargin.data.samples import as_samples, take_rows
 from fairmargin.distances.adequacy import content_keys
 from fairmargin.distances.catalog import describe
-from fairmargin.distances.measure import (
-    check_estimator,
-    check_samples,
-    measure_shard,
-    shard_size,
-    with_references,
-)
+from fairmargin.distances.measure import check_samples, measure_shard, model_for, shard_size
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.local import Serial
 from fairmargin.errors import InputError
 from fairmargin.inference.capping import forced_cut, within_cap
-from fairmargin.inference.control_variate import FAR_SHARE, SAMPLES
 from fairmargin.inference.estimate import Estimate
-from fairmargin.inference.rounds import REFERENCE, Answer, Question, to_precision
+from fairmargin.inference.precision.control_variate import FAR_SHARE, SAMPLES
+from fairmargin.inference.precision.rounds import REFERENCE, PrecisionOutcome, PrecisionTarget, to_precision
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.layers.linear_network import served
-from fairmargin.models.protocol import Classifier, in_model_order
-from fairmargin.models.references import References, as_references
-from fairmargin.runner.cases import Case
+from fairmargin.models.protocol import in_model_order
+from fairmargin.models.references import as_references
+from fairmargin.runner.cases import Case, Subject
 from fairmargin.runner.costs import passes_of
-from fairmargin.runner.measurer import Measurer, plans_of
+from fairmargin.runner.measurer import Measurer, estimator_plans
 from fairmargin.study.options import AuditOptions
 from fairmargin.study.record import StoredResult
 from fairmargin.study.run_folder import RunFolder
 
-_FEWEST = 30  # reference samples of a group: below, neither a spread nor a correlation is known
+_FEWEST = 30  # reference samples of a group; fewer tell neither the spread nor the correlation
 _COSTS = "costs"
-_MUCH = 0.1  # of a group's squared error from one sample is worth a word
+_MUCH = 0.1  # share of a group's squared error: a sample that contributes more is mentioned
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +152,6 @@ def _check_estimators(name: str, given: object) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Subject:
-    """A model and the samples that it is measured on, all checked."""
-
-    model: Classifier
-    x: Samples
-    positions: Ints
-    references: References | None = None
-
-
 def audit_to_precision(
     model: object,
     x: Any,
@@ -180,16 +163,16 @@ def audit_to_precision(
     store: Path | str | None = None,
     progress: Progress | None = None,
 ) -> PrecisionResult:
-    """How robust each group is, and how it compares with the rest, to a given precision for the least compute.
+    """Estimate how robust each group is to a given precision, measuring as few samples as possible.
 
-    The reference estimator measures some samples of each group, a cheap one more of them; what the cheap one says is
-    corrected by what the reference finds, so that a bad cheap estimator costs precision but never misleads. A pilot
-    tells how well they agree, and from that how many samples each has to measure. Further rounds follow until every
-    group is as precise as asked, or until no sample is left that would help. A group whose far samples cannot be known
-    from the samples there are is reported as not precise, with the reason.
+    The reference estimator measures some samples of each group, a cheap estimator more of them. The results of the
+    cheap estimator are corrected by those of the reference, so that a bad cheap estimator costs precision but never
+    misleads. A pilot shows how well they agree, and from that how many samples each has to measure. Further rounds
+    follow until every group is as precise as requested, or until no further sample would help. A group with too few
+    samples to contain its distant ones is reported as not precise, with the reason.
 
     Guarantee: intervals cover as stated for large samples, see `docs/inference.md`; which samples are measured and
-    what is found depends on their content, not on their order. With a `store`, nothing is measured twice.
+    the results depend on their content, not on their order. With a `store`, nothing is measured twice.
 
     Parameters
     ----------
@@ -200,13 +183,14 @@ def audit_to_precision(
     plan
         Precision, estimators and target.
     store
-        A folder in which every measurement is kept as it comes; an interrupted audit goes on from there.
+        A folder in which every measurement is stored; an interrupted audit continues from there.
     progress
-        Called with what is being done, how much is done, of how much.
+        Called with the kind of work, the number of finished samples and the number of all samples.
 
     References
     ----------
-    A. Angelopoulos et al., "Prediction-powered inference", Science 2023; see `fairmargin.inference.control_variate`.
+    A. Angelopoulos et al., "Prediction-powered inference", Science 2023. The method is described in
+    `fairmargin.inference.precision.control_variate`.
 
     >>> from fairmargin.distances.searches.ddn import DDN
     >>> x = np.random.default_rng(0).normal(size=(1000, 2))
@@ -222,21 +206,20 @@ def audit_to_precision(
     check_partition(partition)
     classifier = as_classifier(model)
     samples = as_samples(in_model_order(classifier, x))
+    shape = tuple(map(int, samples.shape[1:]))
     for estimator in chosen.estimators():
-        check_estimator(served(classifier, estimator.needs, tuple(map(int, samples.shape[1:]))), estimator)
+        model_for(classifier, estimator, shape)  # refuses what the model cannot serve
     same_length(x=samples, partition=partition)
     checked = check_samples(classifier, samples, y)
-    classifier, positions = checked.model, checked.positions
-    fixed = None
+    classifier, fixed = checked.model, None
     if references is not None:
-        fixed = as_references(
-            in_model_order(classifier, references, "references"), tuple(map(int, samples.shape[1:])), classifier.domain
-        )
-    subject, tell = Subject(classifier, samples, positions, fixed), progress or silent
+        fixed = as_references(in_model_order(classifier, references, "references"), shape, classifier.domain)
+    dataset = Dataset(samples, checked.positions, domain=classifier.domain)
+    subject = Subject(classifier, dataset, checked.positions, chosen.seed, fixed)
     folder = None if store is None else RunFolder(Path(store))
     with folder.store.lock() if folder else nullcontext():
-        measure = None if folder is None else Measurer(folder, Serial(), tell)
-        found = precise(subject, partition, chosen, measure, tell)
+        measure = None if folder is None else Measurer(folder, Serial(), progress or silent)
+        found = precise(subject, partition, chosen, measure, progress or silent)
     return replace(found, notes=(*found.notes, *checked.warnings))
 
 
@@ -246,23 +229,21 @@ def precise_case(
     """Yield an audit to a precision for every partition of a case."""
     (name,) = estimators
     plan = precision_plan(options, case, estimators)
-    model, dataset, positions = case.measured
+    subject = case.measured
     measure.note(*(getattr(estimator, "caution", "") for estimator in plan.estimators()))
-    subject = Subject(model, dataset.x, positions, case.references)
     for partition in case.partitions:
         about = case.about.model_copy(update={"partition": partition.name, "estimator": name})
-        parts = (
-            f"precision {name} {options.model_dump_json()} {partition.name} {dataset.fingerprint} {model.fingerprint()}"
-        )
+        source = f"{subject.dataset.fingerprint} {subject.model.fingerprint()}"
+        parts = f"precision {name} {options.model_dump_json()} {partition.name} {source}"
         key = sha256(parts.encode() + partition.membership.astype("<i8").tobytes()).hexdigest()
         result = precise(subject, partition, plan, measure, measure.progress)
         yield StoredResult(kind="precision", about=about, key=key), result
 
 
 def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, DistanceEstimator]) -> PrecisionPlan:
-    """Return what is asked of an audit to a precision; refuse estimators that the model cannot serve."""
+    """Return the plan of an audit to a precision from its options."""
     (reference,) = estimators.values()
-    plan = PrecisionPlan(
+    return PrecisionPlan(
         precision=options.precision,
         reference=reference,
         target=THESE_SAMPLES if options.target == "samples" else POPULATION,
@@ -270,35 +251,32 @@ def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, D
         up_to=options.up_to,
         seed=case.seed,
     )
-    for estimator in plan.estimators():
-        check_estimator(case.subject(estimator.needs), estimator, _name(estimator))
-    return plan
 
 
 def precise(
     subject: Subject, partition: Partition, plan: PrecisionPlan, measure: Measurer | None, progress: Progress
 ) -> PrecisionResult:
-    """Audit what is loaded and checked; with a measurer, by its engine, keeping every measurement."""
+    """Audit a checked subject; a measurer carries out and stores the measurements."""
     estimators = plan.estimators()
     names = [_name(each) for each in estimators]
     keys = content_keys(
-        subject.x,
+        subject.dataset.x,
         subject.positions,
-        -1 - plan.seed,  # drawn by other numbers than those that an estimator's own randomness comes from
+        -1 - plan.seed,  # other keys than those of the randomness of the estimators
         lambda done, total: progress("drawing samples", done, total),
     )
     trial = np.sort(np.argsort(keys, kind="stable")[: subject.model.tile if subject.model.tile > 1 else 64])
-    costs = tuple(_cost(subject, each, trial, plan.seed, measure, progress) for each in estimators)
+    costs = tuple(_cost(subject, each, trial, measure, progress) for each in estimators)
 
     def ask(which: int, rows: Ints) -> Distances:
         what = f"measuring {names[which]}"
         if measure is None:
-            return _by_shards(subject, estimators[which], rows, plan.seed, progress, what)
-        return _by_tasks(subject, estimators[which], rows, plan.seed, measure, what)
+            return _by_shards(subject, estimators[which], rows, progress, what)
+        return _by_tasks(subject, estimators[which], rows, measure, what)
 
-    question = Question(plan.precision, plan.confidence, plan.is_finite, plan.pilot, plan.up_to, costs)
-    answer = to_precision(ask, partition, keys, question)
-    found = _result(answer, partition, plan, question, names, len(trial))
+    target = PrecisionTarget(plan.precision, plan.confidence, plan.is_finite, plan.pilot, plan.up_to, costs)
+    answer = to_precision(ask, partition, keys, target)
+    found = _result(answer, partition, plan, target, names, len(trial))
     everyone = Partition("all", ("all",), np.zeros(len(answer.reference), dtype=np.int64))
     cut = forced_cut([answer.reference], everyone, answer.up_to, plan.up_to)
     if not cut.remedy:
@@ -307,72 +285,72 @@ def precise(
     return replace(found, groups=within_cap(found.groups, every), notes=(every.warning, *found.notes))
 
 
-def _by_shards(
-    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, progress: Progress, what: str
-) -> Distances:
-    """Measure some samples without keeping anything, by any estimator, also one of the user's own."""
-    model = _asked(subject, estimator)
-    size = shard_size(model, math.prod(subject.x.shape[1:]), len(rows))
+def _by_shards(subject: Subject, estimator: DistanceEstimator, rows: Ints, progress: Progress, what: str) -> Distances:
+    """Measure some samples without storing anything, with any estimator, including those of the user."""
+    model, x = subject.given_to(estimator), subject.dataset.x
+    size = shard_size(model, math.prod(subject.shape), len(rows))
     parts = []
     progress(what, 0, len(rows))
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
-        parts.append(measure_shard(model, estimator, take_rows(subject.x, some), subject.positions[some], seed))
+        parts.append(measure_shard(model, estimator, take_rows(x, some), subject.positions[some], subject.seed))
         progress(what, min(start + size, len(rows)), len(rows))
     return concatenate(parts)
 
 
-def _by_tasks(
-    subject: Subject, estimator: DistanceEstimator, rows: Ints, seed: int, measure: Measurer, what: str
-) -> Distances:
-    some = Dataset(take_rows(subject.x, rows), subject.positions[rows], domain=subject.model.domain)
-    plans = plans_of(subject.model, some, subject.positions[rows], estimator, seed, subject.references)
-    return measure.carry_out([plans], what)[0].distances
+def _by_tasks(subject: Subject, estimator: DistanceEstimator, rows: Ints, measure: Measurer, what: str) -> Distances:
+    positions = subject.positions[rows]
+    dataset = Dataset(take_rows(subject.dataset.x, rows), positions, domain=subject.model.domain)
+    some = replace(subject, dataset=dataset, positions=positions)
+    return measure.carry_out([estimator_plans(some, estimator)], what)[0].distances
 
 
 def _cost(
     subject: Subject,
     estimator: DistanceEstimator,
     trial: Ints,
-    seed: int,
     measure: Measurer | None,
     progress: Progress,
 ) -> float:
-    """Return passes per sample by a trial on one tile, which the run remembers."""
-    model = _asked(subject, estimator)
-    x, positions = take_rows(subject.x, trial), subject.positions[trial]
+    """Return the passes per sample from a trial on one tile; the run stores the number."""
+    model = subject.given_to(estimator)
+    x, positions = take_rows(subject.dataset.x, trial), subject.positions[trial]
     if measure is None:
-        return passes_of(model, estimator, x, positions, seed)
-    content = np.ascontiguousarray(content_keys(x, positions, seed)).astype("<u8").tobytes()
+        return passes_of(model, estimator, x, positions, subject.seed)
+    content = np.ascontiguousarray(content_keys(x, positions, subject.seed)).astype("<u8").tobytes()
     parts = f"{describe(estimator)} {type(estimator).revision} {model.fingerprint()} {model.tile}"
     key = sha256(parts.encode() + content).hexdigest()
     known = measure.run.remembered(_COSTS)
     if isinstance(known.get(key), int | float):
         return float(known[key])
     progress("trying what an estimator costs", 0, 1)
-    found = passes_of(model, estimator, x, positions, seed)
+    found = passes_of(model, estimator, x, positions, subject.seed)
     measure.run.remember(_COSTS, {**known, key: found})
     progress("trying what an estimator costs", 1, 1)
     return found
 
 
-def _asked(subject: Subject, estimator: DistanceEstimator) -> Classifier:
-    """Return the model as the estimator is given it."""
-    model = served(subject.model, estimator.needs, tuple(map(int, subject.x.shape[1:])))
-    return with_references(model, subject.references, estimator)
+def named(estimators: Sequence[DistanceEstimator]) -> dict[str, DistanceEstimator]:
+    """Return estimators by their names in messages."""
+    return {_name(each): each for each in estimators}
 
 
 def _name(estimator: DistanceEstimator) -> str:
     try:
         settings = describe(estimator)
-    except InputError:  # someone's own: it has no name in the catalog
+    except InputError:  # an estimator of the user, which has no name in the catalog
         return type(estimator).__name__
     steps = settings.get("steps")
     return str(settings["name"]) if steps is None else f"{settings['name']}:steps={steps}"
 
 
 def _result(
-    answer: Answer, partition: Partition, plan: PrecisionPlan, question: Question, names: list[str], trial: int
+    answer: PrecisionOutcome,
+    partition: Partition,
+    plan: PrecisionPlan,
+    target: PrecisionTarget,
+    names: list[str],
+    trial: int,
 ) -> PrecisionResult:
     means, contrast, sizes = answer.means, answer.contrast, partition.sizes
     bound, groups = answer.reference.bound, []
@@ -412,7 +390,7 @@ def _result(
                 unmet=_why_unmet(g, answer, sizes, plan, reason),
             )
         )
-    costs = question.costs
+    costs = target.costs
     return PrecisionResult(
         partition=partition.name,
         groups=judged(groups, contrast.p, contrast.sigma_limits, plan.confidence),
@@ -423,7 +401,7 @@ def _result(
         cheap="" if answer.cheap is None else names[answer.cheap],
         bound=bound,
         norm=answer.reference.norm,
-        spent=float(np.dot(np.array(answer.asked) + trial, costs)),
+        spent=float(np.dot(np.array(answer.counts) + trial, costs)),
         plain_cost=costs[REFERENCE] * sum(row.plain_samples for row in groups),
         full_cost=costs[REFERENCE] * float(sizes.sum()),
         rounds=answer.rounds,
@@ -432,7 +410,9 @@ def _result(
     )
 
 
-def _notes(answer: Answer, groups: list[PreciseGroup], names: list[str], plan: PrecisionPlan) -> tuple[str, ...]:
+def _notes(
+    answer: PrecisionOutcome, groups: list[PreciseGroup], names: list[str], plan: PrecisionPlan
+) -> tuple[str, ...]:
     notes = []
     if answer.cheap is None and len(names) > 1:
         cheap = " nor ".join(names[:-1])
@@ -448,14 +428,14 @@ def _notes(answer: Answer, groups: list[PreciseGroup], names: list[str], plan: P
 
 
 def _reached(groups: list[PreciseGroup]) -> str:
-    """How far it came, rounded up: what was missed by a hair must not read as met."""
+    """Return the precision that was reached, rounded up, so that a precision narrowly missed does not look reached."""
     widths = [(row.sigma_alone.high - row.sigma_alone.low) / 2 for row in groups]
     known = [width for width in widths if math.isfinite(width)]
     return f"; reached ±{math.ceil(1000 * max(known)) / 1000:g}" if known else ""
 
 
-def _why_unmet(g: int, answer: Answer, sizes: Ints, plan: PrecisionPlan, reason: str) -> str:
-    """Say why a group is not as precise as asked; empty if it is."""
+def _why_unmet(g: int, answer: PrecisionOutcome, sizes: Ints, plan: PrecisionPlan, reason: str) -> str:
+    """Return why a group is not as precise as requested; empty if it is."""
     if answer.met[g]:
         return ""
     if reason:

@@ -33,28 +33,28 @@ def run(
     on_step: Progress | None = None,
     on_epoch: Callable[[Any], None] | None = None,
 ) -> tuple[RunRecord, Measurer]:
-    """Carry out a study and return its record; what the folder holds already is not computed again.
+    """Carry out a study and return its record; results that the folder already holds are not computed again.
 
     Guarantee: interrupted or killed, the same call continues and ends with the same results, in any engine.
 
     Parameters
     ----------
     study
-        What is asked.
+        The study.
     folder
-        Where shards, results and the record are kept; in memory if None.
+        Folder for shards, results and the record; None keeps them in memory.
     engine
         Runs the tasks.
     case
-        Model and data that were given in Python; loaded as the study says if left out.
+        Model and data that were given in Python; by default they are loaded as the study says.
     command
         The command line, for the record.
     progress
-        Called with what is done, how much, of how much.
+        Called with the kind of work, the number of finished tasks and the number of all tasks.
     on_step
-        Called with the steps of a training, in changing words; by default `progress`.
+        Called in the same way during a training, with a text that changes; by default `progress`.
     on_epoch
-        Called with each epoch of a training that was trained by this call.
+        Called with each epoch that this call has trained.
     """
     load = DataLoader(progress)
     models = prepare_models(study, load, case)
@@ -66,21 +66,25 @@ def run(
                 raise InputError("A training is kept in a folder: name one.")
             folder.open_for(record)
             models.train(folder.path, workers, progress, on_step, on_epoch)
-        keeper = folder.claimed(record) if folder is not None else nullcontext(RunMemory())
-        with keeper as place:
+        with folder.claimed(record) if folder is not None else nullcontext() as old:
             if several:
                 record = record.model_copy(update={"meanings": tuple(meanings_of(study))})
                 if any(member.train for member in study.members):
                     if folder is None:
                         raise InputError("Trainings are kept in a folder: name one.")
                     models.train(folder.path, workers, progress, on_step, on_epoch)
-            measure = Measurer(place, workers, progress, trained=models.trained if several else 0)
-            record = _carried_out(record, models, measure, place)
+            trained = models.trained if several else 0
+            measure = Measurer(folder or RunMemory(), workers, progress, trained=trained)
+            record = _measured(record, models, measure)
+            if folder is not None:
+                record = folder.finish(record, _samples(models.models), old)
+                folder.write_traces([f"{each}\n{each.trace}".strip() for each in models.failures])
+                measure.earlier = _became_of(old, record)
     return record, measure
 
 
-def _carried_out(record: RunRecord, models: Models, measure: Measurer, place: RunFolder | RunMemory) -> RunRecord:
-    """Measure and compute everything that a study asks for, and return its finished record."""
+def _measured(record: RunRecord, models: Models, measure: Measurer) -> RunRecord:
+    """Measure and compute everything in a study, and return its finished record."""
     for model in models.models:
         measure.note(*_notes(model, several=models.several))
     found: list[StoredResult] = []
@@ -90,7 +94,7 @@ def _carried_out(record: RunRecord, models: Models, measure: Measurer, place: Ru
         found.append(stored)
         in_memory[stored.key] = result
     diverged = [m.trained.stopped for m in models.models if m.trained is not None and m.trained.diverged]
-    record = record.model_copy(
+    return record.model_copy(
         update={
             "status": "finished",
             "provenance": _with_references(record.provenance, models),
@@ -99,12 +103,6 @@ def _carried_out(record: RunRecord, models: Models, measure: Measurer, place: Ru
             "results": tuple(found),
         }
     ).reading(lambda stored: in_memory[stored.key])
-    if isinstance(place, RunFolder):
-        old = place.record()
-        record = place.finish(record, _samples(models.models))
-        place.write_traces([f"{each}\n{each.trace}".strip() for each in models.failures])
-        measure.earlier = _became_of(old, record)
-    return record
 
 
 def _samples(models: Sequence[Model]) -> dict[str, SampleColumns]:
@@ -127,7 +125,7 @@ def _notes(model: Model, *, several: bool) -> Iterator[str]:
 
 
 def _became_of(old: RunRecord | None, new: RunRecord) -> str:
-    """Return whether results of an earlier run were replaced, or completed by adequacy."""
+    """Return "replaced" or "completed" if this run replaced earlier results or added adequacy to them."""
     before, now = ({each.key for each in record.results} if record else set() for record in (old, new))
     if not before <= now:
         return "replaced"
@@ -156,7 +154,7 @@ def _provenance(study: Study, models: Sequence[Model], command: str) -> Provenan
     # The page of a study of several models has no date: one that was interrupted ends with the same page.
     several = study.grid is not None
     cases = [model.samples for model in models]
-    classifiers = [case.classifier.fingerprint() for case in cases if case.classifier is not None]
+    classifiers = [case.subject.model.fingerprint() for case in cases if case.subject is not None]
     return Provenance(
         command=command,
         created="" if several else datetime.now(UTC).isoformat(timespec="seconds"),
@@ -170,7 +168,7 @@ def _provenance(study: Study, models: Sequence[Model], command: str) -> Provenan
 
 
 def _all_of(prints: Sequence[str]) -> str:
-    """Return one fingerprint for several."""
+    """Return a single fingerprint of several fingerprints."""
     different = list(dict.fromkeys(prints))
     return different[0] if len(different) == 1 else shard_key({"all": " ".join(different)})
 

@@ -1,4 +1,4 @@
-"""Measure every model of a study without comparing groups: what papers and other programs build on."""
+"""Measure every model of a study without comparing groups, for papers and other programs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ class StudyRun:
     Parameters
     ----------
     study, folder
-        What was asked, and where shards and trainings are kept.
+        The study, and the folder of its shards and trainings.
     models
-        Its models, and what could not be trained or measured.
+        Its models, and the failures.
     measured
-        What was measured on each model, by its position.
+        The measurements on each model, by the position of the model.
     """
 
     study: Study
@@ -45,11 +45,11 @@ class StudyRun:
 
     @property
     def failures(self) -> list[Failure]:
-        """What could not be trained or measured."""
+        """Trainings and measurements that failed."""
         return self.models.failures
 
     def networks(self) -> tuple[Model, ...]:
-        """Return every model that could be trained, or came as it is, in the order of the study."""
+        """Return all models except those whose training failed, in the order of the study."""
         return tuple(model for model in self.models.models if model.given or model.trained)
 
     def dataset(self, data: str | None = None) -> Dataset:
@@ -66,8 +66,9 @@ class StudyRun:
         return model.prepared.job.data
 
     def references(self, data: str | None = None) -> References:
-        """Return the samples to which searches on some data fall back."""
-        return self.models.load.references(next(n for n in self.networks() if n is self._of_data(data)).case())
+        """Return the references of searches on some data."""
+        network = next(n for n in self.networks() if n is self._of_data(data))
+        return self.models.load.references(network.case().measured)
 
     def partition(self, data: str | None, name: str) -> Partition:
         """Return groups of these samples by a column, or by an intersection written "race & sex"."""
@@ -88,7 +89,7 @@ class StudyRun:
         epoch: str | int = "last",
         estimator: str | None = None,
     ) -> Distances:
-        """Return the distances of all samples; what is left out must be clear from the study.
+        """Return the distances of all samples; arguments may be left out if the study leaves no choice.
 
         `estimator` is its spelling, or the name of its section.
         """
@@ -105,7 +106,7 @@ class StudyRun:
         attack: str | None = None,
         radius: str | float | None = None,
     ) -> Distances:
-        """Return what came of an attack on all samples, as `attack_shard` gives it; `inf` where it found nothing."""
+        """Return the outcome of an attack on all samples, as `attack_shard` gives it; `inf` where it found nothing."""
         return self._measured(data, model, method, seed, str(epoch), attack, radius, attack=True)
 
     def _measured(
@@ -149,7 +150,7 @@ class StudyRun:
         return self.measured[position][places[0]].distances
 
     def _position(self, data: str | None, name: str | None, method: str | None, seed: int | None) -> int:
-        """Return the position of the one model that is meant."""
+        """Return the position of the only model that fits."""
         found = list(enumerate(each.member for each in self.models.models))
         asked: dict[str, Any] = {"data_name": data, "model_name": name, "method": method, "seed": seed}
         for field, wanted in asked.items():
@@ -198,5 +199,5 @@ def measure_study(study: Study, folder: RunFolder, engine: Engine, progress: Pro
 
 
 def _words(epoch: str) -> list[str]:
-    """Return the number of an epoch, and the names by which it was asked."""
+    """Return the number of an epoch and the names by which it was requested."""
     return epoch.replace("(", "").replace(")", "").replace(",", "").split()

@@ -59,7 +59,7 @@ _LOOK_EVERY = 1.0  # seconds between looks at a training in another process
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingJob:
-    """A network to be trained: everything that `fairmargin.train` is called with.
+    """The training of a network: all arguments of `fairmargin.train`.
 
     Parameters
     ----------
@@ -68,13 +68,13 @@ class TrainingJob:
     data
         The samples.
     method, epochs, plan
-        How it is trained.
+        How the network is trained.
     groups
-        Name of the partition that the method treats.
+        Name of the partition whose groups the method treats.
     logs
         Names of `LOGGERS`.
     about
-        Hyper-parameters that a log writes down once.
+        Hyper-parameters, which logs record once.
     """
 
     model: ModelOptions
@@ -111,7 +111,7 @@ class TrainingJob:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """A training that came to its end, or to an early one; its weights are in its folder.
+    """A training that has ended, possibly early; its weights are in its folder.
 
     Parameters
     ----------
@@ -120,9 +120,9 @@ class Trained:
     best_epoch
         The epoch with the best worst group on validation data, counted from 1; 0 without such data.
     stopped
-        Why it ended before the last epoch; empty if it did not.
+        Why the training ended before the last epoch; empty if it did not.
     diverged
-        Whether it ended because the loss was not finite.
+        Whether the training ended because the loss was not finite.
     notes
         Sentences for the reader.
     """
@@ -141,9 +141,9 @@ class PreparedTraining:
     Parameters
     ----------
     member, job
-        What is asked, and the same as objects.
+        The options of the training, and the training itself.
     audited
-        The samples on which epochs are measured; None if none are.
+        The samples on which epochs are measured; None if none are measured.
     """
 
     member: Member
@@ -176,6 +176,7 @@ class PreparedTraining:
         member, audited, training = self.member, self.audited, self.job.data.training
         assert audited is not None
         classes = class_values(training, scores_of(module, training))
+        # All networks are measured with the same randomness, whatever the seed of their training.
         case = checked_case(
             member.groups,
             TorchClassifier(module.eval(), classes, audited.domain, tile=member.model.tile or TILE),
@@ -184,18 +185,17 @@ class PreparedTraining:
             model_text=member.model.model,
             data_text=f"{audited.name or member.data.data}: {len(audited):,} samples",
         )
-        # All networks are measured with the same randomness, whatever the seed of their training.
-        return replace(case, about=about_member(member).model_copy(update={"epoch": epoch}), seed=0)
+        return replace(case, about=about_member(member).model_copy(update={"epoch": epoch}))
 
 
 def about_member(member: Member) -> About:
-    """Return what results say of a member; nothing in a study of one model."""
+    """Return what distinguishes the results of a member; nothing in a study of one model."""
     seed = member.seed if member.model_name and member.train is not None else None
     return About(data=member.data_name, model=member.model_name, method=member.method, seed=seed)
 
 
 def prepare_training(member: Member, load: DataLoader) -> PreparedTraining:
-    """Load everything that a training needs, and refuse what would fail after hours of training."""
+    """Load everything that a training needs, and refuse options that would fail only after the training."""
     options = member.train
     assert options is not None
     method = make_method(options)
@@ -225,7 +225,7 @@ def prepare_training(member: Member, load: DataLoader) -> PreparedTraining:
 
 
 def check_names(options: AuditOptions | AttackOptions) -> None:
-    """Refuse estimators and attacks that there are not, before anything is loaded."""
+    """Refuse unknown estimators and attacks before anything is loaded."""
     if isinstance(options, AttackOptions):
         for text in options.attack:
             parse_attack(text)
@@ -255,7 +255,7 @@ def make_method(options: TrainOptions) -> TrainingMethod:
 def watching(method: TrainingMethod, attack: str = "", radius: float | None = None) -> tuple[str, float]:
     """Return the attack on validation data and its radius: the method's own if none is given.
 
-    Methods whose radius is in no norm of an attack have none to watch; then it is 0, and accuracy alone is watched.
+    The radius is 0, and only accuracy is watched, if the radius of the method is in another norm than the attack.
 
     >>> watching(make_method(TrainOptions(method="madry:radius=0.1,norm=l2", epochs=1)))
     ('pgd:steps=10,norm=l2', 0.1)
@@ -267,7 +267,7 @@ def watching(method: TrainingMethod, attack: str = "", radius: float | None = No
 
 
 def check_validation(options: TrainOptions, method: TrainingMethod) -> None:
-    """Refuse a method that needs validation data where there are none."""
+    """Refuse a method that needs validation data if there are none."""
     if options.share == 0 and getattr(method, "found_on", "") == VALIDATION:
         raise InputError(
             "Validation data are asked for, and {validation} 0 leaves none. Give a share such as 0.1.",
@@ -276,7 +276,7 @@ def check_validation(options: TrainOptions, method: TrainingMethod) -> None:
 
 
 def check_epochs(epochs: Sequence[str], audited: AuditedData, options: TrainOptions) -> None:
-    """Refuse epochs that will not be kept."""
+    """Refuse epochs whose weights will not be kept."""
     kept = epochs_to_keep(options.epochs, options.keep_every)
     for word in epochs:
         if word.isdigit() and not 1 <= int(word) <= options.epochs:
@@ -314,7 +314,7 @@ def _check_radii(method: TrainingMethod, plan: TrainingPlan, training: Dataset) 
 
 
 def _described(member: Member, method: TrainingMethod) -> dict[str, Any]:
-    """Return what a log writes down once."""
+    """Return the hyper-parameters that logs record once."""
     named = {("method" if k == "name" else f"method.{k}"): v for k, v in describe_method(method).items()}
     parts = (member.model, member.data, member.groups, member.train)
     rest = {k: v for part in parts if part is not None for k, v in part.plain().items()}
@@ -342,17 +342,17 @@ class _Listeners:
     on_epoch: Callable[[Epoch], None]
 
 
-# Called by a training in this process; in a worker of an engine nobody listens.
+# Called by a training in this process; workers of an engine have no listeners.
 _listeners: ContextVar[_Listeners | None] = ContextVar("listeners", default=None)
 
 
 def train_network(job: TrainingJob, folder: Path, progress: Progress | None = None) -> Trained:
-    """Train a network into its folder, or continue there; a finished training is only read.
+    """Train a network into its folder, or continue a training there; a finished training is only read.
 
     Guarantee: the same weights in any process, since the plan fixes the number of threads.
     """
     listeners = _listeners.get()
-    told = None if listeners is None else listeners.progress
+    reported = None if listeners is None else listeners.progress
     with logging_to(job.logs, folder, job.about or {}) as log:
 
         def on_epoch(epoch: Epoch) -> None:
@@ -369,7 +369,7 @@ def train_network(job: TrainingJob, folder: Path, progress: Progress | None = No
             validation=job.data.validation,
             plan=job.plan,
             out=folder,
-            progress=progress or told,
+            progress=progress or reported,
             on_epoch=on_epoch,
         )
     return _trained(job, found.history, found.best_epoch, found.stopped, found.notes)
@@ -382,7 +382,7 @@ def _trained(job: TrainingJob, history: tuple[Epoch, ...], best: int, stopped: s
 
 
 def finished_training(job: TrainingJob, folder: Path) -> Trained | None:
-    """Return the training in a folder if it came to its end; nothing is trained."""
+    """Return the training in a folder if it is finished; None otherwise."""
     found = TrainingFolder(folder).finished()
     if found is None:
         return None
@@ -399,22 +399,23 @@ def train_networks(
     *,
     keep_going: bool = False,
 ) -> Iterator[tuple[str, Attempt]]:
-    """Train networks as tasks of an engine; yield the name of each with the `Trained` network.
+    """Train networks as tasks of an engine; yield the name of each with its `Trained`.
 
     Parameters
     ----------
     jobs
-        What is trained, and where it is kept, by name.
+        Trainings and their folders, by name.
     engine
         Runs the tasks.
     progress
-        Called with what is done, how much, of how much.
+        Called with the kind of work, the number of finished epochs and the number of all epochs.
     on_step
-        Called with the steps of trainings in this process, in changing words; by default `progress`.
+        Called in the same way with the steps of trainings in this process, with a text that changes; by default
+        `progress`.
     on_epoch
-        Called with each epoch that was trained by this call.
+        Called with each epoch that this call has trained.
     keep_going
-        Whether a training that fails leaves the others to be trained, and is yielded with the reason.
+        Whether the others are trained if a training fails, which is then yielded with the reason.
     """
     report = on_epoch or silent
     reported: set[int] = set()
@@ -431,7 +432,7 @@ def train_networks(
     try:
         with watched(folders, total, progress):
             for task, attempt in engine.run(tasks):
-                if not attempt.failure and not reported:  # it was trained in another process
+                if not attempt.failure and not reported:  # the network was trained in another process
                     for epoch in attempt.result.history[before[task.key] :]:
                         report(epoch)
                 reported.clear()
@@ -446,7 +447,7 @@ def _succeeded(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Atte
 
 @contextmanager
 def watched(folders: Sequence[Path], total: int, progress: Progress) -> Iterator[None]:
-    """Tell of the epochs of trainings in other processes, by looking at what they have written."""
+    """Report the progress of trainings in other processes by reading their histories at intervals."""
     over = threading.Event()
 
     def look() -> None:
@@ -470,4 +471,4 @@ def epochs_in(folder: Path) -> int:
     try:
         return int(pq.read_metadata(folder / "history.parquet").num_rows)
     except (OSError, ArrowException):
-        return 0  # not one yet
+        return 0  # no epoch is finished yet

@@ -1,4 +1,4 @@
-"""Load what a training begins with: samples, validation data kept apart, and a network."""
+"""Load the samples of a training, keep validation data apart, and build the network."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,14 +19,15 @@ from fairmargin.core.suggestion import suggest
 from fairmargin.data.card import SPLITS
 from fairmargin.data.catalog import DATASETS
 from fairmargin.data.dataset import Dataset
+from fairmargin.data.loading import load_data, sampled_by
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.architectures.catalog import ARCHITECTURES, build_architecture
 from fairmargin.models.loading import load_model
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.reading.weights import load_weights
-from fairmargin.models.references import References, fingerprint_of
+from fairmargin.models.references import References, drawn, fingerprint_of
 from fairmargin.models.torch_model import from_torch
-from fairmargin.runner.cases import Case, load_data, sampled_by
+from fairmargin.runner.cases import Subject
 from fairmargin.study.grid import Member
 from fairmargin.study.options import DataOptions, GroupOptions, ModelOptions, TrainOptions
 from fairmargin.study.study import ARCHITECTURE
@@ -34,12 +35,12 @@ from fairmargin.study.study import ARCHITECTURE
 _Loaded = TypeVar("_Loaded")
 
 VALIDATION = "validation"
-"""In place of data: the samples that a training keeps apart."""
+"""Name for the samples that a training keeps apart, in place of a split or a file."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingData:
-    """Samples of a training: to train on, and to look at between epochs.
+    """The samples to train on, and those for validation.
 
     Parameters
     ----------
@@ -61,9 +62,9 @@ class DataLoader:
     Parameters
     ----------
     progress
-        Called with what is loaded, how much, of how much.
+        Called with the kind of work, the number of finished parts and the number of all parts.
     drawn
-        Fingerprints of the samples that searches fall back on.
+        Fingerprints of the references that were returned.
     """
 
     progress: Progress = silent
@@ -101,15 +102,22 @@ class DataLoader:
             lambda: load_beside(member.data, groups, place, data.training, self.progress, per_group=limit),
         )
 
-    def references(self, case: Case) -> References:
-        """Return the samples to which searches fall back on the samples of a case."""
-        found = case.references
+    def references(self, subject: Subject) -> References:
+        """Return the samples to which searches fall back, unless they were given.
+
+        They depend on the content of all samples alone, so that shards, engines and restarts use the same.
+        """
+        found = subject.references
         if found is None:
-            key = ("references", case.fingerprint)
-            found = self._once(key, lambda: case.with_references(self.progress).references)
-        assert found is not None
+            found = self._once(("references", subject.dataset.fingerprint), lambda: self._drawn(subject))
         self.drawn.append(fingerprint_of(found))
         return found
+
+    def _drawn(self, subject: Subject) -> References:
+        def report(done: int, total: int) -> None:
+            self.progress("choosing references", done, total)
+
+        return drawn(subject.dataset.x, subject.positions, progress=report)
 
     def _once(self, parts: tuple[Any, ...], load: Callable[[], _Loaded]) -> _Loaded:
         key = repr([part.plain() if isinstance(part, Options) else part for part in parts])
@@ -136,7 +144,7 @@ def load_training_data(
 ) -> TrainingData:
     """Load the samples to train on; validation data are a fixed share of them, or data of their own.
 
-    Of a named dataset the training split is taken unless another is asked for.
+    The default split of a named dataset is "train".
     """
     split = data.split or ("train" if data.data in DATASETS else "all")
     data = data.model_copy(update={"split": split})
@@ -177,7 +185,7 @@ def groups_name(groups: GroupOptions, label: str = "") -> str:
 
 
 def _check_labels(dataset: Dataset) -> None:
-    """Refuse labels that are measured, not named: with hardly two alike there are no classes to tell apart."""
+    """Refuse labels that are measurements: almost all values differ, so that there are no classes."""
     y = dataset.y
     if y.dtype.kind != "f":
         return
@@ -218,9 +226,9 @@ def load_beside(
 
 
 def prepared(dataset: Dataset, groups: GroupOptions, class_names: tuple[str, ...] = ()) -> Dataset:
-    """Return data as they are trained on: labels as positions where they are names, crossed groups as an attribute.
+    """Return the data in the form for training: names of classes as positions, crossed groups as an attribute.
 
-    Images that come without limits lie in [0, 1], as for an audit.
+    Images without limits are limited to [0, 1], as in an audit.
     """
     y, names = dataset.y, dataset.class_names
     if y.dtype.kind in "US":
@@ -266,22 +274,22 @@ def held_out(y: npt.NDArray[Any], groups: Partition, share: float) -> Bools:
         members = order[y[order] == label]
         members = members[np.argsort(groups.membership[members], kind="stable")]
         count = min(max(round(share * len(members)), 1), len(members) - 1)
-        # At even steps through the groups, one after the other: each gives its share.
+        # Even steps through the members, which are sorted by group, take the same share of each group.
         kept[members[((np.arange(count) + 0.5) * len(members) / max(count, 1)).astype(np.int64)]] = True
     return kept
 
 
 def build_network(options: ModelOptions, place: str, data: TrainingData, seed: int) -> nn.Module:
-    """Return the network before its first step, by the seed, with its normalisation as the first layer.
+    """Return the network before its first step, initialised by the seed, with its normalisation as first layer.
 
     Parameters
     ----------
     options
-        The network; with weights it starts warm.
+        The network; `weights` replace the initial weights.
     place
-        Name of the data, for sentences.
+        Name of the data, for errors.
     data
-        What is trained on.
+        The samples of the training.
     seed
         Seed of the initial weights.
     """
@@ -307,9 +315,9 @@ def build_network(options: ModelOptions, place: str, data: TrainingData, seed: i
 
 
 def _check_pictures(name: str, place: str, dataset: Dataset) -> None:
-    """Refuse a network for images where samples are rows of numbers: columns that stand side by side are no picture.
+    """Refuse a network for images if samples are rows of numbers: adjacent columns are not adjacent pixels.
 
-    Datasets of the catalog may be pictures in rows: their card says so.
+    Datasets of the catalog whose card marks the rows as flattened images are accepted.
     """
     features = dataset.x.shape[1:]
     if len(features) != 1 or name not in ARCHITECTURES or not ARCHITECTURES[name].images:
@@ -324,7 +332,7 @@ def _check_pictures(name: str, place: str, dataset: Dataset) -> None:
 
 
 def weights_of(module: nn.Module) -> nn.Module:
-    """Return the network whose weights are kept: without the normalisation around it."""
+    """Return the network without the normalisation around it; its weights are stored."""
     inner = module.model if isinstance(module, Normalized) else module
     assert isinstance(inner, nn.Module)
     return inner

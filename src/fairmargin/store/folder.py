@@ -40,8 +40,8 @@ class Store:
     ...     store = Store.open(Path(run), create=True)
     ...     with store.lock():
     ...         store.write(key, Distances([0.5, 0.0], [True, False], "upper", "l2"), about={"estimator": "ddn"})
-    ...     store.has(key), store.read(key), store.about(key)
-    (True, Distances(2 samples, 1 correct, 0 unreached, upper, L2), {'estimator': 'ddn'})
+    ...     store.has(key), store.read(key)
+    (True, Distances(2 samples, 1 correct, 0 unreached, upper, L2))
     """
 
     folder: Path
@@ -73,21 +73,14 @@ class Store:
     def lock(self) -> Iterator[None]:
         """Acquire the lock for writing; raise an error if another process holds it. Delete incomplete files."""
         with sole_writer(self.folder):
-            for stale in self.folder.glob(f"shards/*/.*{TEMPORARY}"):
-                stale.unlink(missing_ok=True)
+            for place in ("", "results/", "shards/*/", "trainings/*/"):
+                for incomplete in self.folder.glob(f"{place}.*{TEMPORARY}"):
+                    incomplete.unlink(missing_ok=True)
             yield
 
     def has(self, key: str) -> bool:
         """Return whether the shard exists, without reading it."""
         return self._path(key).is_file()
-
-    def verified(self, key: str) -> bool:
-        """Return whether the shard exists and its content is intact."""
-        try:
-            self.read(key)
-        except StoreError:
-            return False
-        return True
 
     def write(self, key: str, distances: Distances, about: Mapping[str, Any]) -> None:
         """Write a shard; the caller must hold `lock()`. `about` is stored with it and must be plain JSON values."""
@@ -98,11 +91,23 @@ class Store:
 
     def read(self, key: str) -> Distances:
         """Return the distances of a shard, identical to those that were written."""
-        return self._load(key)[0]
-
-    def about(self, key: str) -> dict[str, Any]:
-        """Return the values that were stored as `about` with a shard."""
-        return self._load(key)[1]
+        path = self._path(key)
+        try:
+            content = read_plain(path)
+        except FileNotFoundError:
+            raise StoreError(
+                f"The run in {self.folder} has no shard {key}. Run the audit again to measure it."
+            ) from None
+        except OSError as error:
+            raise StoreError(f"Cannot read {path}: {error.strerror or error}.") from error
+        try:
+            return decode(key, content)[0]
+        except Exception as error:  # reading a damaged Parquet file can raise many kinds of exceptions
+            first, *_ = (str(error) or type(error).__name__).splitlines()
+            raise StoreError(
+                f"The shard {path} is damaged ({first.rstrip('.')[:120]}). Delete it, or run the audit again, which "
+                "renames it and measures its samples again."
+            ) from error
 
     def keys(self) -> Iterator[str]:
         """Return the keys of all shards in sorted order."""
@@ -118,24 +123,6 @@ class Store:
         except OSError as error:
             raise cannot_write(aside, error) from error
         return aside
-
-    def _load(self, key: str) -> tuple[Distances, dict[str, Any]]:
-        path = self._path(key)
-        try:
-            content = read_plain(path)
-        except FileNotFoundError:
-            raise StoreError(
-                f"The run in {self.folder} has no shard {key}. Run the audit again to measure it."
-            ) from None
-        except OSError as error:
-            raise StoreError(f"Cannot read {path}: {error.strerror or error}.") from error
-        try:
-            return decode(key, content)
-        except Exception as error:  # reading a damaged Parquet file can raise many kinds of exceptions
-            raise StoreError(
-                f"The shard {path} is damaged ({_first_line(error)}). Delete it, or run the audit again, which "
-                "renames it and measures its samples again."
-            ) from error
 
     def _path(self, key: str) -> Path:
         if not _KEY.fullmatch(key):
@@ -210,9 +197,3 @@ def _check_format(label: Path, text: str) -> None:
             f"The run in {label.parent} has format {found}; this version of Fairmargin reads format {FORMAT}. "
             "Continue it with the version that wrote it, or choose another --out to start a new run."
         )
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of an error message, shortened to 120 characters."""
-    text = str(error) or type(error).__name__
-    return text.splitlines()[0].rstrip(".")[:120]

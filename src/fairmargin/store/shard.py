@@ -63,7 +63,7 @@ def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
     tried = table["tried"]
     distances = Distances(
         values=_numbers(table["value"]),
-        correct=_numbers(table["correct"].cast(pa.uint8())).astype(np.bool_),
+        correct=_booleans(table["correct"]),
         bound=meta["bound"],
         norm=meta["norm"],
         subject=meta["subject"],
@@ -81,6 +81,15 @@ def decode(key: str, content: bytes) -> tuple[Distances, dict[str, Any]]:
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """Return a column without gaps. `to_numpy` would load pandas, which takes longer than reading many shards."""
     return np.from_dlpack(column.combine_chunks())
+
+
+def _booleans(column: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Return a column of bits without gaps. `cast` would load pyarrow.compute."""
+    array = column.combine_chunks()
+    if array.null_count:
+        raise ValueError("the column `correct` has gaps")
+    bits = np.unpackbits(np.frombuffer(array.buffers()[1], np.uint8), bitorder="little")
+    return bits[array.offset : array.offset + len(array)].astype(np.bool_)
 
 
 def _checksum(distances: Distances, meta: Mapping[str, str]) -> str:

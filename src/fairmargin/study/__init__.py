@@ -1,1 +1,1 @@
-"""What a run is asked and what it found: options, studies, records and run folders. Loads no torch."""
+"""Options, studies, records and folders of runs. Does not load torch."""

@@ -1,7 +1,7 @@
-"""Check that the results in a run folder follow from the distances in it, before anything is decided by them.
+"""Check that the results in a run folder follow from the distances in it, before they are used.
 
-This detects damage and edits of single files. It is no signature: whoever also changes distances and checksums is not
-detected.
+This detects damage and edits of single files. It is not a signature: consistent changes of distances, results and
+checksums are not detected.
 """
 
 import math
@@ -16,7 +16,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError, StoreError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.store.folder import Store
-from fairmargin.study.compute import RECOMPUTED, compute_to_check, result_key
+from fairmargin.study.compute import RECOMPUTED, compute, result_key
 from fairmargin.study.options import AttackOptions
 from fairmargin.study.record import RunRecord, StoredResult
 from fairmargin.study.run_folder import RECORD, RunFolder
@@ -28,11 +28,11 @@ _RELATIVE, _ABSOLUTE = 1e-6, 1e-9  # other machines round differently
 
 
 def checked(folder: RunFolder) -> RunRecord:
-    """Return the record of a run; refuse results that are not what was written, or not what its distances give.
+    """Return the record of a run; refuse results that were changed, or that do not follow from its distances.
 
-    All files must match their checksums. Audits, brackets, certificates and robust accuracies are computed again where
-    that takes a few seconds; of larger runs only sizes, accuracies and means are. An audit to a precision and the check
-    of an attack rest on more than the folder holds, and are checked by their checksums alone.
+    All files must match their checksums. Audits, brackets, certificates and robust accuracies are computed again if
+    that takes a few seconds; for larger runs only sizes, accuracies and means are computed. Audits to a precision and
+    adequacy depend on more than the folder holds, and are only checked by their checksums.
     """
     record = folder.read()
     if record.status != "finished":
@@ -54,7 +54,7 @@ def checked(folder: RunFolder) -> RunRecord:
 
 
 def settings_of(folder: RunFolder, stored: StoredResult) -> AuditSettings:
-    """Return how groups were compared for a result, with the columns of the run folder."""
+    """Return the settings of a result, with the control and cluster columns of the run folder."""
     how = stored.settings
     numbers = {name: how[name] for name in _numbers(stored)}
     data = stored.about.data
@@ -64,7 +64,7 @@ def settings_of(folder: RunFolder, stored: StoredResult) -> AuditSettings:
 
 
 def _check_asked(folder: RunFolder, record: RunRecord) -> None:
-    """Refuse results that are not what the study asks for, or that have other settings than it."""
+    """Refuse results that the study does not request, or whose settings differ from the study."""
     if record.study.grid is not None:
         _check_members(folder, record)
         return
@@ -94,7 +94,7 @@ def _check_asked(folder: RunFolder, record: RunRecord) -> None:
 
 
 def _check_members(folder: RunFolder, record: RunRecord) -> None:
-    """Refuse a study of several models that lacks results of one, unless something failed."""
+    """Refuse a study of several models without results of one of them, unless a part failed."""
     if record.failures:
         return
     there = {
@@ -131,7 +131,7 @@ def _numbers(stored: StoredResult) -> list[str]:
 
 
 def _check_brackets(folder: RunFolder, record: RunRecord) -> None:
-    """Refuse a run whose distances enclose something and that has no bracket for it."""
+    """Refuse a run with lower and upper bounds but without the bracket that follows from them."""
     audits = [each for each in record.results if each.kind == "audit"]
     sides: dict[tuple[str, str], set[str]] = {}
     for each in audits:
@@ -164,7 +164,7 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
         if any(len(each) != len(partition) for each in distances):
             raise InputError(f"there are {len(distances[0]):,} distances but {len(partition):,} samples in groups.")
         if size * settings.resamples <= _CHEAP * CompareOptions().resamples:
-            old, new = _plain(kept), _plain(compute_to_check(stored, distances, partition, settings))
+            old, new = _plain(kept), _plain(compute(stored, distances, partition, settings))
         elif stored.kind == "audit":
             old, new = _kept_means(kept), _means(distances[0], partition, kept)
         else:
@@ -176,7 +176,7 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
 
 
 def _check_complete(stored: StoredResult) -> None:
-    """Refuse a record that does not say what a result follows from."""
+    """Refuse a record that does not name the distances of a result."""
     lacks = len(stored.shards) != (2 if stored.kind == "bracket" else 1) or not all(stored.shards)
     lacks |= stored.kind == "certified" and not {"radii", "alpha"} <= stored.settings.keys()
     lacks |= stored.kind == "robust_accuracy" and stored.about.radius is None
@@ -185,14 +185,14 @@ def _check_complete(stored: StoredResult) -> None:
 
 
 def _plain(result: Any) -> dict[str, Any]:
-    """Return all of a result but its warnings, one of which rests on labels that the folder does not hold."""
+    """Return a result without its warnings, one of which depends on labels that the folder does not hold."""
     content: dict[str, Any] = encode(result)
     content.pop("warnings", None)
     return content
 
 
 def _means(distances: Distances, partition: Partition, result: Any) -> dict[str, Any]:
-    """Return what is quick to compute: sizes, accuracies and means of groups, and contrasts without a control."""
+    """Return sizes, accuracies and means of groups, and contrasts without a control, which are quick to compute."""
     if len(distances) != len(partition):
         raise InputError(f"there are {len(distances):,} distances but {len(partition):,} samples in groups.")
     values, rows = np.minimum(distances.values, result.up_to), []
@@ -234,7 +234,7 @@ def _compare(
 
 
 def _differences(kept: Any, again: Any, field: str = "", of: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield every part of `again` that differs in `kept`, in words, with both values."""
+    """Yield a description of every part of `again` that differs in `kept`, with both values."""
     match kept, again:
         case dict(), dict() if again.keys() <= kept.keys():
             for name, value in again.items():

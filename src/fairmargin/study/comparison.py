@@ -1,4 +1,4 @@
-"""Two runs on the same samples, paired."""
+"""Comparison of two runs on the same samples, pair by pair."""
 
 from dataclasses import replace
 

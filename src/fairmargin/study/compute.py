@@ -1,4 +1,4 @@
-"""From distances to results, by the kind of the result: what a run computes, and what `gate` and `report` check."""
+"""Compute results from distances by the kind of the result, in runs and in the checks of `gate` and `report`."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -23,7 +23,7 @@ def compute(stored: StoredResult, distances: Sequence[Distances], partition: Par
     stored
         Kind, subject and further arguments of the result.
     distances
-        What it follows from: one `Distances`; for a bracket certificates and attacks, in this order.
+        One `Distances`; for a bracket certificates and attacks, in this order.
     partition, settings
         The groups, and how they are compared.
     """
@@ -56,17 +56,6 @@ def compute(stored: StoredResult, distances: Sequence[Distances], partition: Par
             bound=found.bound,
         )
     raise ValueError(f"a result of kind {stored.kind!r} does not follow from distances alone")
-
-
-def compute_to_check(
-    stored: StoredResult, distances: Sequence[Distances], partition: Partition, settings: AuditSettings
-) -> Any:
-    """Return what `compute` does, as far as it takes to check a stored result: some digits may be fewer."""
-    if stored.kind == "audit":
-        from fairmargin.analyses.audit import audit_to_check
-
-        return audit_to_check(distances[0], partition, settings)
-    return compute(stored, distances, partition, settings)
 
 
 def result_key(stored: StoredResult, partition: Partition, settings: AuditSettings, version: str = __version__) -> str:

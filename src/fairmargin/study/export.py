@@ -1,4 +1,4 @@
-"""A run as plain values: what `--json` prints."""
+"""A run as plain values, for `--json`."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from fairmargin.analyses.catalog import RESULTS
 from fairmargin.study.record import RunRecord
 
 _KEYS = {"audit": "audits", "bracket": "brackets", "certified": "certificates"}
-"""Keys of kinds that are not called by the name of the kind."""
+"""Keys of kinds whose key in the JSON differs from the name of the kind."""
 _OF_AUDITS = ("audits", "adequacy", "brackets", "certificates")
-"""Keys that the JSON of every audit has, so that a program need not ask for them."""
+"""Keys that the JSON of every audit has, even if the list is empty."""
 _LARGE = ("curve", "distances")
 """Fields of groups that hold one number per sample; the run folder has them."""
 

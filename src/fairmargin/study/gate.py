@@ -197,7 +197,7 @@ def evaluate(node: ast.expr, row: Row, condition: str) -> Value:
 def _with_unknown_verdicts(nodes: Sequence[ast.expr], sides: Sequence[Value], row: Row) -> list[tuple[Value, Value]]:
     """Pair neighbouring sides. The verdict "not comparable" is undefined where it is compared with another one.
 
-    Otherwise a gate on `verdict == "less robust"` would pass a group that nobody could compare.
+    Otherwise a gate on `verdict == "less robust"` would pass a group that could not be compared.
     """
     pairs = []
     for i, (left, right) in enumerate(pairwise(sides)):

@@ -29,7 +29,7 @@ _SEEDS = "must be a list of different seeds, such as [0, 1, 2]"
 
 
 class DataSection(DataOptions, GroupOptions, AuditedData):
-    """`[data.NAME]`: samples, their groups, and the part of them on which trained models are measured."""
+    """`[data.NAME]`: samples, their groups, and the samples on which trained models are measured."""
 
 
 class ModelSection(ModelOptions):
@@ -254,7 +254,7 @@ def _member(grid: Grid, data_name: str, model_name: str, method: str, seed: int)
 
 
 def _check_measurements(member: Member) -> None:
-    """Refuse what cannot be told apart in the results, and what does not go with the groups of a member."""
+    """Refuse two measurements with the same name in the results, and options that do not go with the groups."""
     seen: dict[tuple[object, ...], str] = {}
     for measurement in member.measurements:
         options, epochs = measurement.options, measurement.epochs if member.train is not None else ("",)

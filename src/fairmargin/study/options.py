@@ -1,9 +1,10 @@
 """The options of a study. Each field is an option of the command line, a key of study files and a Python argument."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from fairmargin.core.options import (
     Bounds,
@@ -32,7 +33,23 @@ def _schedule(value: Any) -> Any:
     return parse_schedule(value)
 
 
+def _must(holds: Callable[[Any], bool], problem: str) -> AfterValidator:
+    """Return a validator that refuses values for which `holds` is false."""
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise InputError(problem)
+        return value
+
+    return AfterValidator(check)
+
+
 Count = Annotated[Whole, Field(ge=0)]
+AtLeastOne = Annotated[Whole, _must(lambda value: value >= 1, "must be a whole number, 1 or more")]
+NotBelowZero = Annotated[Whole, _must(lambda value: value >= 0, "must be a whole number, 0 or more")]
+Positive = Annotated[Number, _must(lambda value: 0 < value < math.inf, "must be a positive number")]
+NotNegative = Annotated[Number, _must(lambda value: 0 <= value < math.inf, "must be a number, 0 or more")]
+Share = Annotated[NotNegative, _must(lambda value: value < 1, "must lie below 1")]
 Rate = Annotated[Schedule, BeforeValidator(_schedule), PlainSerializer(str, return_type=str)]
 
 
@@ -253,67 +270,32 @@ class EpochOptions(AuditedEpochs, AuditedData):
 
 
 class DescentOptions(Options):
-    """Settings of a descent: steps, batches, what is watched and what is kept."""
+    """Settings of gradient descent: steps, batches, validation and kept weights."""
 
     panel: ClassVar[str] = "Steps"
 
-    rate: Number = 0.01
+    rate: Positive = 0.01
     """Learning rate."""
     optimizer: Literal["sgd", "adam"] = "sgd"
     """Optimizer: sgd or adam."""
-    momentum: Number = 0.9
+    momentum: Share = 0.9
     """Momentum of sgd."""
-    weight_decay: Number = 0.0
-    """Pull of the weights to 0."""
-    batch: Whole = 128
+    weight_decay: NotNegative = 0.0
+    """Weight decay of the optimizer."""
+    batch: AtLeastOne = 128
     """Number of samples of a step."""
     schedule: Rate = Schedule()
     """How the rate changes: constant, cosine, or steps:0.5,0.75, a tenth after each of these shares of the epochs."""
     augmentation: Literal["none", "flip", "crop_flip"] = "none"
     """Augmentation of images: none, flip (left and right), or crop_flip (also moved by up to 4 pixels)."""
-    average: Number = 0.0
+    average: Share = 0.0
     """Decay of a moving average of the weights, as in 0.999; 0: none. The average is what is validated and kept."""
-    watch_samples: Whole = 200
-    """Maximum number of validation samples of each group that are looked at between epochs."""
-    patience: Whole = 0
+    watch_samples: AtLeastOne = 200
+    """Maximum number of validation samples of each group that are evaluated between epochs."""
+    patience: NotBelowZero = 0
     """Stop after this many epochs in which the worst group did not become better on validation data; 0: never."""
-    keep_every: Whole = 0
+    keep_every: NotBelowZero = 0
     """Keep the weights of every so many epochs, besides the first, middle, last and best; 0: only these."""
-
-    @field_validator("rate")
-    @classmethod
-    def _check_positive(cls, value: float) -> float:
-        if not 0 < value < float("inf"):
-            raise InputError("must be a positive number")
-        return value
-
-    @field_validator("weight_decay", "momentum", "average")
-    @classmethod
-    def _check_not_negative(cls, value: float) -> float:
-        if not 0 <= value < float("inf"):
-            raise InputError("must be a number, 0 or more")
-        return value
-
-    @field_validator("momentum", "average")
-    @classmethod
-    def _check_below_one(cls, value: float) -> float:
-        if value >= 1:
-            raise InputError("must lie below 1")
-        return value
-
-    @field_validator("batch", "watch_samples")
-    @classmethod
-    def _check_at_least_one(cls, value: int) -> int:
-        if value < 1:
-            raise InputError("must be a whole number, 1 or more")
-        return value
-
-    @field_validator("patience", "keep_every")
-    @classmethod
-    def _check_count(cls, value: int) -> int:
-        if value < 0:
-            raise InputError("must be a whole number, 0 or more")
-        return value
 
     def descent(self) -> dict[str, Any]:
         """Return the settings of the descent by name."""
@@ -341,10 +323,10 @@ class TrainOptions(DescentOptions):
     win."""
     beside: Annotated[tuple[str, ...] | None, OnCommandLine(hidden=True)] = None
     """Names of the fields that were given beside `settings_of`."""
-    epochs: Whole = 0
-    """How often each sample is seen."""
+    epochs: Annotated[Whole, Field(ge=1)] = 0
+    """Number of epochs: how often each sample is used."""
     validation: str = "0.1"
-    """Data kept apart and looked at between epochs: a share of each class, a split, a file, or 0 for none."""
+    """Data for validation between epochs: a share of each class, a split, a file, or 0 for none."""
     watch: str = ""
     """Attack on validation data, NAME or NAME:key=value,…; pgd:steps=10 in the method's norm if left out."""
     watch_radius: Annotated[Radius | None, OnCommandLine(metavar="RADIUS")] = None
@@ -359,7 +341,7 @@ class TrainOptions(DescentOptions):
     @model_validator(mode="before")
     @classmethod
     def _take_from_paper(cls, given: Any) -> Any:
-        """Fill in what a paper says; what was given beside it stays, also when it is read back from a record."""
+        """Fill in the settings of a paper; fields that the user gave stay, also when they are read from a record."""
         if not isinstance(given, Mapping) or not given.get("settings_of"):
             return given
         known = settings_of(str(given["settings_of"])).fields
@@ -372,13 +354,6 @@ class TrainOptions(DescentOptions):
     def _read_share(cls, value: Any) -> Any:
         """Accept a number, as a study file may hold it."""
         return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-    @field_validator("epochs")
-    @classmethod
-    def _check_epochs(cls, value: int) -> int:
-        if value < 1:
-            raise InputError("must be 1 or more")
-        return value
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -409,6 +384,6 @@ class TrainOptions(DescentOptions):
 
     @property
     def settings_sentence(self) -> str:
-        """What was taken from a paper, in words; empty if nothing was."""
+        """Sentence about the settings taken from a paper; empty without a paper."""
         values = {name: getattr(self, name) for name in STEPS}
         return settings_sentence(self.settings_of, self.beside or (), values) if self.settings_of else ""

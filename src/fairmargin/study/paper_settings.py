@@ -1,4 +1,4 @@
-"""How long and how fast the papers train: one row each. What a paper leaves open is left to the usual default."""
+"""Settings of the trainings in papers, one row each. Settings that a paper does not name keep their defaults."""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ PAPERS: Mapping[str, PaperSettings] = {
 }
 
 STEPS = ("epochs", "rate", "optimizer", "momentum", "weight_decay", "batch", "schedule")
-"""Fields of `TrainOptions` that say how long is trained, and by which steps."""
+"""Fields of `TrainOptions` for the length of a training and its steps."""
 
 
 def settings_of(paper: str) -> PaperSettings:
@@ -54,14 +54,14 @@ def settings_of(paper: str) -> PaperSettings:
 
 
 def settings_sentence(paper: str, given: Container[str], found: Mapping[str, Any]) -> str:
-    """Say what was taken from a paper, what was given beside it, and what it leaves open.
+    """Return a sentence that lists the settings from a paper, those given by the user, and the defaults.
 
     Parameters
     ----------
     paper
         Short name of the paper.
     given
-        Fields that were given beside it.
+        Fields that the user gave.
     found
         Values of all `STEPS`.
 

@@ -1,4 +1,4 @@
-"""The record of a run: everything it was asked, everything it computed, and how."""
+"""The record of a run: its study, its results, and how they were computed."""
 
 import platform
 from collections.abc import Callable, Iterator
@@ -16,14 +16,14 @@ from fairmargin.version import __version__
 
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "torch")
 _BY_PARTITION = ("audit", "precision", "robust_accuracy", "comparison")
-"""Kinds of results that `record["sex"]` may mean, the first that the run has."""
+"""Kinds of results that `record["sex"]` can return; the first kind that the run has is returned."""
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("confidence", "up_to", "alpha"), float),
     **dict.fromkeys(("smallest_group", "resamples", "seed", "merge_below"), int),
     **dict.fromkeys(("control", "cluster"), str),
     "radii": list,
 }
-"""Of the settings of a result."""
+"""Types of the settings of a result."""
 
 
 class _Stored(BaseModel):
@@ -31,7 +31,7 @@ class _Stored(BaseModel):
 
 
 class Provenance(_Stored):
-    """How a run came about."""
+    """How a run was made: command, date, model, data and versions."""
 
     command: str = ""
     """The command line, if there was one."""
@@ -48,13 +48,13 @@ class Provenance(_Stored):
     classifier: str = ""
     """Fingerprint of the model; empty for imported distances."""
     references: str = ""
-    """Fingerprint of the samples that searches fell back on; empty where nothing searched by gradients."""
+    """Fingerprint of the references of searches; empty if no estimator searched by gradients."""
     versions: dict[str, str] = {}
-    """Versions of all that numbers depend on."""
+    """Versions of the packages on which the numbers depend."""
 
     @property
     def source(self) -> tuple[str, str, str]:
-        """What distances depend on besides the options: results of another source do not belong together."""
+        """Fingerprints of model, samples and domain. Results with different sources do not belong together."""
         return self.classifier, self.samples, self.domain
 
 
@@ -78,18 +78,22 @@ class About(_Stored):
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] | None = None
     """Seed of a training, where a run has several."""
     epoch: str = ""
-    """Epoch of a training by number, with the names by which it was asked: "20 (last, best)"."""
+    """Epoch of a training by number, with the names by which it was requested: "20 (last, best)"."""
 
     def __str__(self) -> str:
-        said = [self.data, self.model, self.method, self.estimator or self.attack]
-        said += [f"radius {self.radius:.4g}"] if self.radius is not None else []
-        said += [f"seed {self.seed}"] if self.seed is not None else []
-        said += [f"epoch {self.epoch}"] if self.epoch else []
-        return ", ".join(filter(None, [*said, f"by {self.partition}" if self.partition else ""]))
+        parts = (
+            *(self.data, self.model, self.method),
+            "" if self.seed is None else f"seed {self.seed}",
+            self.estimator or self.attack,
+            "" if self.radius is None else f"radius {self.radius:.4g}",
+            f"epoch {self.epoch}" if self.epoch else "",
+            f"by {self.partition}" if self.partition else "",
+        )
+        return ", ".join(filter(None, parts))
 
 
 class StoredResult(_Stored):
-    """A result of a run: its kind, what it is about, and where it lies."""
+    """Description of a result: its kind, what it is about, and where it is stored."""
 
     kind: str
     """Name in `fairmargin.analyses.catalog.RESULTS`."""
@@ -99,7 +103,7 @@ class StoredResult(_Stored):
     key: Annotated[str, Field(pattern="^[0-9A-Za-z_-]*$")] = ""
     """The result is in results/<key>.json."""
     settings: dict[str, Any] = {}
-    """Arguments of the analysis that neither the study nor `about` names."""
+    """Arguments of the analysis that are not part of `about`."""
 
     @field_validator("settings")
     @classmethod
@@ -111,10 +115,10 @@ class StoredResult(_Stored):
 
 
 class RunRecord(_Stored):
-    """Everything a run was asked and everything it computed; `fm.audit_model` returns it, a run folder stores it.
+    """The study and the results of a run; `fm.audit_model` returns it, and a run folder stores it.
 
-    `record["sex"]` is the result for the groups of that partition. If several estimators or attacks were asked,
-    `record.select(partition="sex", estimator="plumb")` names one.
+    `record["sex"]` is the result for the groups of that partition. If a study names several estimators or attacks,
+    `record.select(partition="sex", estimator="plumb")` selects one.
     """
 
     version: Literal[1] = 1
@@ -122,9 +126,9 @@ class RunRecord(_Stored):
     status: Literal["running", "finished", "failed"] = "running"
     """A run that was interrupted stays "running"; the same command continues it."""
     study: Study
-    """What was asked."""
+    """The study that was carried out."""
     provenance: Provenance = Provenance()
-    """How the run came about."""
+    """How the run was made."""
     notes: tuple[str, ...] = ()
     """Sentences for the reader about data, model and measurement."""
     failures: tuple[str, ...] = ()
@@ -132,7 +136,7 @@ class RunRecord(_Stored):
     results: tuple[StoredResult, ...] = ()
     """What was computed, in the order in which it is shown."""
     meanings: tuple[tuple[str, str], ...] = ()
-    """Methods, estimators and attacks of a study of several models, each with what it stands for."""
+    """Names of methods, estimators and attacks in a study of several models, each with its meaning."""
 
     _load: Callable[[StoredResult], Any] | None = PrivateAttr(None)
 
@@ -171,14 +175,14 @@ class RunRecord(_Stored):
         seed: int | None = None,
         kind: str | None = None,
     ) -> Any:
-        """Return the one result that is meant.
+        """Return the only result that fits the arguments.
 
         Parameters
         ----------
         partition
             The groups, for instance "sex" or "race & sex"; may be left out if there is one partition.
         estimator, attack, radius
-            What was measured, as in `record.results`; the name without settings will do.
+            What was measured, as in `record.results`; the name without settings is sufficient.
         epoch
             Epoch of a training, by number or name: 1, "first", "best".
         data, model, method, seed
@@ -226,7 +230,7 @@ class RunRecord(_Stored):
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """Names of the partitions of the samples, in the order in which they were asked."""
+        """Names of the partitions of the samples, in the order of the study."""
         named = (each.about.partition for each in self.results if each.kind != "training")
         return tuple(dict.fromkeys(filter(None, named)))
 
@@ -255,7 +259,7 @@ def _is(kind: type, value: Any) -> bool:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of all that numbers depend on."""
+    """Return the versions of the packages on which the numbers depend."""
     found = {"fairmargin": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:

@@ -1,6 +1,6 @@
 """A run on disk.
 
-RUN/record.json         everything the run was asked and everything it computed, without the results themselves
+RUN/record.json         the study and a list of the results
 RUN/results/KEY.json    the results
 RUN/samples.parquet     columns that group, control or cluster the samples, and ids of imported samples; of a study of
                         several data, one file for each
@@ -50,13 +50,13 @@ RECORD, SAMPLES, REPORT, FAILURES = "record.json", "samples.parquet", "report.ht
 RESULTS_TABLE = "results.csv"
 """Table of all audits and attacks of a study of several models."""
 OLD_MANIFEST = "manifest.json"
-"""What a run folder of version 0.1 says of the shards that make up each measurement."""
+"""File of a run folder of version 0.1 with the shards of each measurement."""
 _OLD = ("study.json", "attack_study.json", "training_run.json", "study.toml")
 _IDS = " id"  # the leading space keeps it apart from columns of a table, whose names are stripped
 
 
 class Run(Protocol):
-    """Where a run keeps its shards and results: a folder, or memory."""
+    """Storage of the shards and results of a run: a folder, or memory."""
 
     @property
     def store(self) -> Store | MemoryStore:
@@ -72,11 +72,11 @@ class Run(Protocol):
         ...
 
     def remembered(self, name: str) -> dict[str, Any]:
-        """Return what was noted under a name, which is lost without harm."""
+        """Return the note that was stored under a name; empty if there is none."""
         ...
 
     def remember(self, name: str, content: Mapping[str, Any]) -> None:
-        """Store a note under a name; to lose it does no harm."""
+        """Store a note under a name; it only saves time and may be lost."""
         ...
 
 
@@ -97,17 +97,17 @@ class RunMemory:
         self._results[stored.key] = result
 
     def remembered(self, name: str) -> dict[str, Any]:
-        """Return what was noted under a name."""
+        """Return the note that was stored under a name; empty if there is none."""
         return self._notes.get(name, {})
 
     def remember(self, name: str, content: Mapping[str, Any]) -> None:
-        """Store a note under a name; to lose it does no harm."""
+        """Store a note under a name; it only saves time and may be lost."""
         self._notes[name] = dict(content)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleColumns:
-    """What a run folder keeps of the samples, so that a run can be compared without its data.
+    """The columns of the samples that a run folder stores, so that runs can be compared without the data.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class SampleColumns:
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The files of a run. Every reading error is a sentence that says what to do."""
+    """The files of a run. All errors of reading are StoreErrors that say what to do."""
 
     path: Path
     _computed: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -156,7 +156,7 @@ class RunFolder:
 
     @property
     def report(self) -> Path:
-        """Place of the page."""
+        """Path of the report."""
         return self.path / REPORT
 
     @property
@@ -164,8 +164,8 @@ class RunFolder:
         """The store that holds the shards."""
         return Store.open(self.path, create=True)
 
-    def open_for(self, record: RunRecord) -> None:
-        """Make the folder unless it is there; refuse one that holds another run, or other files.
+    def open_for(self, record: RunRecord) -> RunRecord | None:
+        """Make the folder unless it is there, and return its record; refuse another run, or other files.
 
         The record of a finished run stays until the new one is written: a run that is interrupted destroys nothing.
         Otherwise the record says that the run did not finish.
@@ -176,15 +176,14 @@ class RunFolder:
             self._refuse_other(old, record)
         if old is None or old.status != "finished":
             self._write_record(record)
+        return old
 
     @contextmanager
-    def claimed(self, record: RunRecord) -> Iterator["RunFolder"]:
-        """Be the only writer of this folder, which belongs to one model on one dataset; see `open_for`."""
+    def claimed(self, record: RunRecord) -> Iterator[RunRecord | None]:
+        """Lock the folder for the only writer, and yield the record of an earlier run; see `open_for`."""
         self._refuse_old()
-        store = self.store
-        with store.lock():
-            self.open_for(record)
-            yield self
+        with self.store.lock():
+            yield self.open_for(record)
 
     def _refuse_old(self) -> None:
         for name in _OLD:
@@ -220,7 +219,7 @@ class RunFolder:
         self._computed[stored.key] = result
 
     def remembered(self, name: str) -> dict[str, Any]:
-        """Return what was noted under a name; nothing if it is damaged."""
+        """Return the note that was stored under a name; empty if there is none or it is damaged."""
         try:
             content = json.loads(read_plain(self.path / f"{name}.json"))
         except (FileNotFoundError, ValueError):
@@ -228,14 +227,14 @@ class RunFolder:
         return content if isinstance(content, dict) else {}
 
     def remember(self, name: str, content: Mapping[str, Any]) -> None:
-        """Store a note under a name; to lose it does no harm."""
+        """Store a note under a name; it only saves time and may be lost."""
         atomic_write_text(self.path / f"{name}.json", json.dumps(dict(content), indent=1, sort_keys=True) + "\n")
 
-    def finish(self, record: RunRecord, samples: Mapping[str, SampleColumns]) -> RunRecord:
-        """Write the record of a run, together with what an earlier run of another kind left here; return both.
+    def finish(self, record: RunRecord, samples: Mapping[str, SampleColumns], old: RunRecord | None) -> RunRecord:
+        """Write the record of a run, and return it with the results of other kinds that an earlier run left here.
 
-        An audit replaces the results of an earlier audit, and attacks those of earlier attacks. What was found for
-        another model or other samples of the same names is removed.
+        An audit replaces the results of an earlier audit, and attacks those of earlier attacks. Results for another
+        model or other samples of the same names are removed.
 
         Parameters
         ----------
@@ -243,10 +242,12 @@ class RunFolder:
             The record, with all its results.
         samples
             The samples by the name of their data, which is empty in a study of one model.
+        old
+            The record of an earlier run in this folder; None if there is none.
         """
         import pandas as pd
 
-        frames, old = {name: each.frame() for name, each in samples.items()}, self.record()
+        frames = {name: each.frame() for name, each in samples.items()}
         if old is not None and record.study.grid is None and old.provenance.source == record.provenance.source:
             record, frames[""] = self._with_others(record, frames[""], old)
         record = record.reading(lambda stored: self._computed.get(stored.key) or self._result(stored))
@@ -265,7 +266,7 @@ class RunFolder:
         return record
 
     def write_traces(self, failures: Sequence[str]) -> None:
-        """Write what failed, and where unexpected errors arose, for people; no file if nothing failed."""
+        """Write failures with the tracebacks of unexpected errors; remove the file if nothing failed."""
         path = self.path / FAILURES
         if failures:
             text = "\n\n".join(failures)
@@ -276,7 +277,7 @@ class RunFolder:
     def _with_others(
         self, record: RunRecord, frame: "pd.DataFrame", old: RunRecord
     ) -> "tuple[RunRecord, pd.DataFrame]":
-        """Return record and samples with the parts of an earlier run that this one did not ask for."""
+        """Return record and samples with the parts of an earlier run that this run does not compute."""
         import pandas as pd
 
         asked = record.study
@@ -301,7 +302,7 @@ class RunFolder:
         return record, before if frame.empty else pd.concat([frame, added], axis=1)
 
     def _remove_other_results(self, record: RunRecord) -> None:
-        """Remove results of which the record says nothing."""
+        """Remove results that the record does not contain."""
         known = {f"{each.key}.json" for each in record.results}
         for path in (self.path / "results").glob("*.json"):
             if path.name not in known:
@@ -366,7 +367,7 @@ class RunFolder:
         return kind.from_json(unstamped(read_plain(folder / f"{stored.key}.json").decode()))
 
     def write_samples(self, frame: "pd.DataFrame", data: str = "") -> None:
-        """Keep the columns of the samples of some data, see `SampleColumns.frame`."""
+        """Store the columns of the samples of some data, see `SampleColumns.frame`."""
         content = io.BytesIO()
         frame.to_parquet(content)
         atomic_write_bytes(self.path / samples_file(data), content.getvalue())
@@ -446,7 +447,7 @@ def part_of(kind: str) -> str:
 
 
 def _labels(column: Any) -> "pd.Series[Any]":
-    """Return labels as a partition names and orders them; missing stays missing."""
+    """Return labels with the names and the order of a partition; missing values stay missing."""
     import pandas as pd
 
     partition = Partition.by("column", column)

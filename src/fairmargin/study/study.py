@@ -1,4 +1,4 @@
-"""The study: everything that decides a run's results, in one frozen value."""
+"""The study: everything that decides the results of a run, as one frozen value."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ from fairmargin.study.options import (
 from fairmargin.study.schedule import Schedule
 
 ARCHITECTURE = "arch:"
-"""What precedes the name of an architecture in place of a model's file."""
+"""Prefix of the name of an architecture where a model is named."""
 
 GIVEN = "given in Python"
 """What a study holds in place of a model or data that were passed as objects, followed by their fingerprint."""
@@ -63,7 +63,7 @@ class Study(RunOptions):
     @model_validator(mode="before")
     @classmethod
     def _name_architecture(cls, given: Any) -> Any:
-        """Say where the network comes from in one place: the model "arch:NAME" for the architecture NAME."""
+        """Replace the option `arch` by the model "arch:NAME", so that one field names the network."""
         train = given.get("train") if isinstance(given, Mapping) else None
         if not isinstance(train, TrainOptions) or not train.arch:
             return given
@@ -181,7 +181,7 @@ class Study(RunOptions):
 
     @property
     def key(self) -> str:
-        """Hash of everything the study says."""
+        """Hash of all fields of the study."""
         text = json.dumps(self.plain(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -200,9 +200,7 @@ class Study(RunOptions):
     __str__ = __repr__
 
 
-SOURCE = ("data", "model", "imported", "train", "seed")
-"""Parts of a study that decide what is measured. A run folder belongs to one source; everything else may change."""
-
+# Fields that do not decide what is measured. A run folder belongs to one source; everything else may change.
 _INERT = {"data": {"training_data"}, "model": {"device", "trust_model"}, "train": {"settings_of", "beside", "log"}}
 
 
@@ -242,8 +240,3 @@ def _differing_trainings(old: Study, new: Study) -> list[str]:
 
 def _text(value: Any) -> str:
     return str(value) if isinstance(value, int | float | Schedule) else repr(value)
-
-
-def _safe(text: str) -> str:
-    """Return a text whose braces survive `str.format`."""
-    return text.replace("{", "{{").replace("}", "}}")

@@ -48,7 +48,7 @@ def networks_table(record: RunRecord) -> "pd.DataFrame":
 
 
 def _epoch_of(about: About) -> tuple[int, str]:
-    """Return the number of an epoch and the names by which it was asked; 0 and "last" for a model as given.
+    """Return the number of an epoch and the names by which it was requested; 0 and "last" for a model as given.
 
     >>> _epoch_of(About(epoch="20 (middle, best)")), _epoch_of(About(epoch="7")), _epoch_of(About())
     ((20, 'middle, best'), (7, '7'), (0, 'last'))

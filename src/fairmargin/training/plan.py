@@ -41,7 +41,7 @@ class TrainingPlan(DescentOptions):
     keep_every
         Number of epochs between checkpoints that are kept besides the first, middle, last and best; 0: only these.
     seed
-        Seed of everything random. The same seed on the same kind of machine and number of threads gives the same
+        Seed of all random numbers. The same seed on the same kind of machine and number of threads gives the same
         weights.
     threads
         Number of threads of torch; 0: as many as torch uses in this process when the training starts. Another number

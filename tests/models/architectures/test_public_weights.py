@@ -49,7 +49,7 @@ def mnist_test():
     return torch.from_numpy(pixels.copy()).float() / 255, torch.from_numpy(labels.astype(np.int64))
 
 
-def test_the_public_resnet20_loads_and_knows_cifar10():
+def test_the_public_resnet20_loads_and_is_accurate_on_cifar10():
     state = torch.load(WEIGHTS / "cifar10-resnet20-12fca82f.th", map_location="cpu", weights_only=True)["state_dict"]
     network = build_architecture("resnet20", (3, 32, 32), 10)
     network.load_state_dict({key.removeprefix("module."): value for key, value in state.items()})
@@ -57,7 +57,7 @@ def test_the_public_resnet20_loads_and_knows_cifar10():
 
 
 @pytest.mark.parametrize("training", ["clean", "adversarial"])
-def test_the_public_mnist_networks_load_and_know_mnist(training, mnist_test):
+def test_the_public_mnist_networks_load_and_are_accurate_on_mnist(training, mnist_test):
     state = torch.load(WEIGHTS / f"mnist-lenet5madry-{training}.pt", map_location="cpu", weights_only=True)
     network = build_architecture("mnist_cnn", (1, 28, 28), 10)
     network.load_state_dict(state)

@@ -1,12 +1,13 @@
-"""`fairmargin reproduce`: a paper's experiments again, claim by claim."""
+"""`fairmargin reproduce`: run the experiments of a paper, and compare the results with its claims."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairmargin.cli.console import output, plain_table, print_json, progress, shown
+from fairmargin.cli.console import output, plain_table, print_json, shown
 from fairmargin.cli.options import Json, Quiet
+from fairmargin.cli.progress import progress
 
 if TYPE_CHECKING:
     from fairmargin_papers.shared.paper import Scale
@@ -16,7 +17,6 @@ _COLOURED = {
     "holds": "[green]holds[/]",
     "does not hold": "[bold red]does not hold[/]",
     "undecided": "[yellow]undecided[/]",
-    "not tested": "[dim]not tested[/]",
 }
 
 
@@ -30,33 +30,34 @@ def reproduce(
         ),
     ] = "smoke",
     out: Annotated[
-        Path, typer.Option(help="Folder of the page PAPER.md; figures and numbers go to PAPER/ beside it.")
+        Path, typer.Option(help="Folder of the page PAPER.md; figures and numbers are written to PAPER/ beside it.")
     ] = Path("fairmargin-papers"),
     root: Annotated[
         Path | None,
-        typer.Option(help="Where the datasets lie; what is not there stays untested, and the page says so."),
+        typer.Option(
+            help="Folder of the datasets. Claims whose data are missing are not tested, and the page says so."
+        ),
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="Where networks are trained: serial, or processes:workers=2. The numbers are the same. If left out, "
-            "one process for smoke, else one a processor."
+            help="Where networks are trained: serial, or processes:workers=2. The numbers are the same. Default: "
+            "serial for smoke, otherwise one process per processor."
         ),
     ] = "",
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a paper's experiments again and writes a page: each claim, what is printed, what came out, and whether it
-    holds.
+    """Run the experiments of a paper and write a page with its claims, the results, and whether each claim holds.
 
-    Finished parts are written at once: after Ctrl-C they are on the page, and the same command goes on.
+    The page is written after every part. After Ctrl-C, the same command continues.
 
     Examples:
 
     [dim]# two toys, in seconds[/]
     fairmargin reproduce toy --scale smoke
 
-    [dim]# theorems and networks, with datasets that lie in ../data; trained networks stay in results/tran[/]
+    [dim]# theorems and networks, with datasets in ../data; trained networks are kept in results/tran[/]
     fairmargin reproduce tran --scale laptop --root ../data --out results
     """
     from fairmargin.engine.catalog import parse_engine
@@ -67,8 +68,8 @@ def reproduce(
 
     chosen, size = paper_named(paper), parse_scale(scale)
     workers = parse_engine(engine or ("serial" if size == "smoke" else "processes"))
-    with progress(quiet or json_) as tell:
-        done = run(chosen, size, out, tell, engine=workers, root=root)
+    with progress(quiet or json_) as listener:
+        done = run(chosen, size, out, listener, engine=workers, root=root)
     if json_:
         print_json(
             {
@@ -87,15 +88,15 @@ def reproduce(
 def _show(done: "Reproduced", scale: "Scale") -> None:
     from fairmargin_papers.shared.page import SMOKE, number
 
-    words = ("claim", "ours", "verdict")
-    table = plain_table(done.paper.title, left=("", *words), wrap=("claim", "ours"))("", *words)
+    columns = ("", "claim", "ours", "verdict")
+    table = plain_table(done.paper.title, left=columns, wrap=("claim", "ours"))(*columns)
     tested = [claim for claim in done.claims if claim.verdict != "not tested"]
     for claim in tested:
         interval = "" if claim.interval is None else f" [{', '.join(map(number, claim.interval))}]"
         table.add_row(claim.name, shown(claim.text), shown(claim.ours + interval), _COLOURED[claim.verdict])
     output.print(table)
     if len(tested) < len(done.claims):
-        output.print(f"{len(done.claims) - len(tested)} further claims were not tested; the page says why of each.")
+        output.print(f"{len(done.claims) - len(tested)} further claims were not tested; the page gives the reasons.")
     for sentence in done.used:
         output.print(shown(sentence), soft_wrap=True)
     if scale == "smoke":

@@ -1,9 +1,7 @@
-"""`fairmargin theory`: the closed forms at given parameters, with which statements of the papers hold there."""
+"""`fairmargin theory`: closed forms at given parameters, and the statements of the papers that hold there."""
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +11,12 @@ import typer
 from fairmargin.cli.console import output, plain_table, print_json, shown
 from fairmargin.cli.options import Json
 from fairmargin.core.radius import parse_radius
-from fairmargin.errors import FairmarginError
+from fairmargin.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from fairmargin_papers.theory.gaussian_pair import GaussianPair
     from fairmargin_papers.theory.statement import Statement
 
 app = typer.Typer(
@@ -27,8 +26,10 @@ app = typer.Typer(
     "errors, and which theorems of the papers hold at these parameters.\n\n`docs/theory.md` explains.",
 )
 
-Out = Annotated[Path, typer.Option(help="Where the figures are written (SVG).")]
+Out = Annotated[Path, typer.Option(help="Folder in which the figures are written (SVG).")]
 Prior = Annotated[float, typer.Option(help="The share of class +, between 0 and 1.")]
+Rows = dict[str, dict[str, float]]
+_COLOURED = {"holds": "[green]holds[/]", "refuted": "[bold red]refuted[/]", "premise fails": "[dim]premise fails[/]"}
 
 
 @app.command("tran")
@@ -55,27 +56,20 @@ def tran(
     from fairmargin_papers.theory.gaussian_pair import GaussianPair
 
     parameters = {"low": low, "high": high, "spread": spread, "prior": prior}
-    with _named_as_options(parameters):
-        pair, length = GaussianPair(**parameters), parse_radius(radius)
+    pair, length = GaussianPair(**parameters), _radius(radius, "radius")
     statements = pair.statements(length)
     rows = {name: _at(pair, at, length) for name, at in thresholds_of(pair, length).items()}
-    losses = {loss: float(np.asarray(pair.threshold_under(loss))) for loss in LOSSES}
-    files = _written(out, {"tran-densities": pair_densities(pair, length), "tran-losses": pair_losses(pair, length)})
+    losses = {loss: _float(pair.threshold_under(loss)) for loss in LOSSES}
+    files = _write(out, {"tran-densities": pair_densities(pair, length), "tran-losses": pair_losses(pair, length)})
     if json_:
         given = {**parameters, "radius": length}
-        return _as_json({"parameters": given, "thresholds": rows, "threshold_under": losses}, statements, files)
-    columns = list(next(iter(rows.values())))
-    title = f"μ = {low:g}, {high:g}; K = {spread:g}; share of + {prior:g}; ε = {length:g}"
-    table = plain_table(_minus(title), left=("",))("", *columns)
-    for name, row in rows.items():
-        table.add_row(name, *(_number(value) for value in row.values()))
-    output.print(table)
+        return _print_json({"parameters": given, "thresholds": rows, "threshold_under": losses}, statements, files)
+    _print_rows(f"μ = {low:g}, {high:g}; K = {spread:g}; share of + {prior:g}; ε = {length:g}", rows)
     under = plain_table("The best threshold under other losses", left=("loss",))("loss", "threshold", "robust error")
     for loss, at in losses.items():
         under.add_row(loss.replace("_", "/"), _number(at), _number(_at(pair, at, length)["robust error"]))
     output.print(under)
-    _say(statements, files)
-    return None
+    return _print_statements(statements, files)
 
 
 @app.command("ma")
@@ -105,9 +99,8 @@ def ma(
     from fairmargin_papers.theory.gaussian_classes import GaussianClasses
 
     parameters = {"mean_plus": mean_plus, "mean_minus": mean_minus, "std_plus": std_plus, "std_minus": std_minus}
-    with _named_as_options([*parameters, "dim", "prior"]):
-        classes = GaussianClasses(**parameters, dim=dim, prior=prior)
-    trained, tested = parse_radius(train_radius), parse_radius(test_radius)
+    classes = GaussianClasses(**parameters, dim=dim, prior=prior)
+    trained, tested = _radius(train_radius, "train_radius"), _radius(test_radius, "test_radius")
     statements = classes.statements(trained, tested)
     rows = {}
     for name, radius in (("natural training", 0.0), (f"trained with ε = {trained:g}", trained)):
@@ -120,22 +113,25 @@ def ma(
             "VCRA": _float(classes.vcra(radius, tested)),
             "VCA": _float(classes.vca(radius)),
         }
-    files = _written(out, {"ma-vcra": classes_by_training(classes, tested, trained)})
+    files = _write(out, {"ma-vcra": classes_by_training(classes, tested, trained)})
     if json_:
         given = {**parameters, "dim": dim, "prior": prior, "train_radius": trained, "test_radius": tested}
-        return _as_json({"parameters": given, "classifiers": rows}, statements, files)
-    title = (
-        f"μ = {mean_plus:g}, {mean_minus:g}; σ = {std_plus:g}, {std_minus:g}; d = {dim}; attacked with ε = {tested:g}"
-    )
-    table = plain_table(_minus(title), left=("",))("", *next(iter(rows.values())))
-    for name, row in rows.items():
-        table.add_row(name, *(_number(value) for value in row.values()))
-    output.print(table)
-    _say(statements, files)
-    return None
+        return _print_json({"parameters": given, "classifiers": rows}, statements, files)
+    means, stds = f"μ = {mean_plus:g}, {mean_minus:g}", f"σ = {std_plus:g}, {std_minus:g}"
+    _print_rows(f"{means}; {stds}; d = {dim}; attacked with ε = {tested:g}", rows)
+    return _print_statements(statements, files)
 
 
-def _at(pair: Any, at: float, radius: float) -> dict[str, float]:
+def _radius(text: str, option: str) -> float:
+    """Return a radius, and name the option in errors about it."""
+    try:
+        return parse_radius(text)
+    except InputError as error:
+        raise InputError(error.problem, field=option, given=error.given) from None
+
+
+def _at(pair: "GaussianPair", at: float, radius: float) -> dict[str, float]:
+    """Return the errors and the mean distance at a threshold."""
     plus, minus = pair.error_by_class(at)
     return {
         "threshold": at,
@@ -155,14 +151,10 @@ def _float(value: Any) -> float:
 def _number(value: float) -> str:
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
-    return _minus(f"{value:.4f}" if abs(value) >= 0.001 or not value else f"{value:.2e}")
+    return (f"{value:.4f}" if abs(value) >= 0.001 or not value else f"{value:.2e}").replace("-", "−")
 
 
-def _minus(text: str) -> str:
-    return text.replace("-", "−")
-
-
-def _written(out: Path, figures: "dict[str, Figure]") -> list[Path]:
+def _write(out: Path, figures: "dict[str, Figure]") -> list[Path]:
     from fairmargin.store.atomic import cannot_write
     from fairmargin_papers.shared.pictures import write_picture
 
@@ -173,8 +165,8 @@ def _written(out: Path, figures: "dict[str, Figure]") -> list[Path]:
     return [write_picture(out / f"{name}.svg", figure) for name, figure in figures.items()]
 
 
-def _as_json(numbers: dict[str, Any], statements: "Sequence[Statement]", files: list[Path]) -> None:
-    said = [
+def _print_json(numbers: dict[str, Any], statements: "Sequence[Statement]", files: list[Path]) -> None:
+    found = [
         {
             "name": each.name,
             "premise": each.premise,
@@ -186,20 +178,27 @@ def _as_json(numbers: dict[str, Any], statements: "Sequence[Statement]", files: 
         }
         for each in statements
     ]
-    finite = {kind: {name: _plain(value) for name, value in rows.items()} for kind, rows in numbers.items()}
-    print_json({**finite, "statements": said, "figures": [str(file) for file in files]})
+    print_json({**_finite(numbers), "statements": found, "figures": [str(file) for file in files]})
 
 
-def _plain(value: Any) -> Any:
-    """Return a value that JSON knows, which has no infinity."""
+def _finite(value: Any) -> Any:
+    """Return a value with infinite numbers as text, because JSON has none."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _finite(each) for key, each in value.items()}
     return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
-def _say(statements: "Sequence[Statement]", files: list[Path]) -> None:
-    words = ("statement", "says", "here")
-    table = plain_table("What the paper says, at these parameters", left=words, wrap=("statement", "says"))(*words)
+def _print_rows(title: str, rows: Rows) -> None:
+    table = plain_table(title.replace("-", "−"), left=("",))("", *next(iter(rows.values())))
+    for name, row in rows.items():
+        table.add_row(name, *map(_number, row.values()))
+    output.print(table)
+
+
+def _print_statements(statements: "Sequence[Statement]", files: list[Path]) -> None:
+    columns = ("statement", "says", "here")
+    title = "What the paper says, at these parameters"
+    table = plain_table(title, left=columns, wrap=("statement", "says"))(*columns)
     for each in statements:
         table.add_row(shown(each.name), shown(each.conclusion), _COLOURED[each.verdict])
     output.print(table)
@@ -207,25 +206,3 @@ def _say(statements: "Sequence[Statement]", files: list[Path]) -> None:
         if each.remark and each.verdict == "refuted":
             output.print(f"{shown(each.name)}: {shown(each.remark)}", soft_wrap=True)
     output.print("Figures: " + ", ".join(shown(str(file)) for file in files), soft_wrap=True)
-
-
-_COLOURED = {"holds": "[green]holds[/]", "refuted": "[bold red]refuted[/]", "premise fails": "[dim]premise fails[/]"}
-
-
-@contextmanager
-def _named_as_options(fields: Iterable[str]) -> Iterator[None]:
-    """Name these fields as options in errors about them.
-
-    >>> from fairmargin.errors import InputError
-    >>> with _named_as_options(["std_plus"]):
-    ...     raise InputError("`std_plus` must be above 0.")
-    Traceback (most recent call last):
-        ...
-    fairmargin.errors.InputError: --std-plus must be above 0.
-    """
-    pattern = rf"`({'|'.join(fields)})`(?: of [A-Z]\w+)?"
-    try:
-        yield
-    except FairmarginError as error:
-        said = re.sub(pattern, lambda found: "--" + found[1].replace("_", "-"), str(error))
-        raise type(error)(said) from None

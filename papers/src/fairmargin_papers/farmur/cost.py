@@ -1,4 +1,4 @@
-"""What takes longer, finding the vulnerable groups or retraining? Timed in one process, by turns, on one thread."""
+"""Row of FARMUR's claim 12: the time to find vulnerable groups against that of retraining, on one thread."""
 
 import json
 import time
@@ -16,28 +16,20 @@ from fairmargin.training.loop.reproducibility import threads
 from fairmargin.training.methods.farmur import Farmur
 from fairmargin.training.train import train
 from fairmargin_papers.farmur.studies import ADVERSARIAL, EQUATION_8, FAIR, Setting
-from fairmargin_papers.shared.claims import Claim, by_direction
+from fairmargin_papers.shared.claims import Claim, directed
 from fairmargin_papers.shared.paper import Assignment
 from fairmargin_papers.shared.trained import over_seeds
 
 _RETRAINING = 20  # epochs in the paper
-_TIMES = 3  # of which the shortest counts: whoever else uses the machine only makes it longer
+_TIMES = 3  # repetitions, of which the shortest counts, because other load only makes them longer
 _FILE = "seconds.json"
 
 
 def cost_ratios(assignment: Assignment, grid: StudyRun, samples: int) -> list[float]:
-    """Seconds to measure a training sample by Eq. 8 over those to retrain on it for 20 epochs, a network each.
+    """Return the time to measure training samples by Eq. 8 over that of 20 epochs of retraining, per network.
 
-    Times change from run to run: they are kept, so that the same folder gives the same page.
-
-    Parameters
-    ----------
-    assignment
-        Of the part; what was timed before lies in its folder.
-    grid
-        The trained networks.
-    samples
-        Of the training data, on which both are timed.
+    Times differ between runs, and are stored so that the same folder gives the same page. `samples` is the number of
+    training samples on which both are timed.
     """
     path = grid.folder.path / _FILE
     networks = [each for each in grid.networks() if each.method == ADVERSARIAL]
@@ -47,25 +39,24 @@ def cost_ratios(assignment: Assignment, grid: StudyRun, samples: int) -> list[fl
         return known
     found = []
     for place, trained in enumerate(networks):
-        assignment.tell("farmur: time of finding and retraining", place, len(networks))
+        assignment.progress("farmur: time of finding and retraining", place, len(networks))
         found.append(_ratio(grid, trained, samples))
-    assignment.tell("farmur: time of finding and retraining", len(networks), len(networks))
+    assignment.progress("farmur: time of finding and retraining", len(networks), len(networks))
     atomic_write_text(path, json.dumps({"of": about, "ratios": found}) + "\n")
     return found
 
 
 def cost_row(claim: Claim, ratios: Sequence[float], setting: Setting, samples: int) -> Claim:
-    """Whether finding takes longer: a ratio above 1."""
+    """Return the row on whether finding takes longer, that is, whether the ratio is above 1."""
     ratio = over_seeds(ratios)
     return claim.found(
         f"{setting.title}: finding takes {ratio.text(1, 2)} times as long as retraining",
-        by_direction(ratio.interval, "above", 1.0),
-        interval=ratio.interval,
+        directed(ratio, "above", 1.0),
         printed="6 against 4 GPU hours, 1.5 times",
         remark=f"Finding: Eq. 8 for {samples:,} training samples, in batches. Retraining: one epoch of FARMUR's second "
         f"phase on the same samples, times {_RETRAINING} as in the paper. Both are timed by turns in one process and "
         f"on one thread, the best of {_TIMES}, for each seed's adversarially trained network; `farmur` here finds "
-        f"the groups by at most 200 samples of each, which takes less. {setting.instead}".rstrip(),
+        f"the groups by at most 200 samples of each, which takes less. {setting.instead}",
     )
 
 
@@ -76,7 +67,8 @@ def _ratio(grid: StudyRun, trained: Model, samples: int) -> float:
     model = trained.classifier()
     finding, epoch = [], []
     with threads(1):
-        measure(model, some.x[:2], some.y[:2], parse_estimator(EQUATION_8), progress=False)  # what is loaded only once
+        # A first measurement, so that what is loaded only once is not timed.
+        measure(model, some.x[:2], some.y[:2], parse_estimator(EQUATION_8), progress=False)
         for _ in range(_TIMES):
             began = time.perf_counter()
             measure(model, some.x, some.y, parse_estimator(EQUATION_8), progress=False)
@@ -86,7 +78,7 @@ def _ratio(grid: StudyRun, trained: Model, samples: int) -> float:
 
 
 def slice_of(dataset: Dataset, samples: int) -> list[int]:
-    """Positions of so many samples, spread over all, so that every group is among them.
+    """Return positions of this number of samples, spread over all so that every group is among them.
 
     >>> import numpy as np
     >>> from fairmargin.core.domain import Domain
@@ -98,19 +90,19 @@ def slice_of(dataset: Dataset, samples: int) -> list[int]:
 
 
 def _epoch_seconds(grid: StudyRun, trained: Model, some: Dataset) -> float:
-    """One epoch of the second phase, from the network as it was trained: the second of two, the first being TRADES."""
+    """Time one epoch of the second phase: the second of two epochs, of which the first is TRADES."""
     fair = next(each for each in grid.networks() if (each.method, each.seed) == (FAIR, trained.seed))
     assert fair.prepared is not None
     job = fair.prepared.job
     method = job.method
     assert isinstance(method, Farmur)
-    brief = replace(method, since=0.5, samples=5)  # who is vulnerable is not what is timed here
+    brief = replace(method, since=0.5, samples=5)  # finding the groups is not timed here
     done = train(trained.module(), some, brief, epochs=2, partition=job.groups, plan=job.plan)
     return done.history[-1].seconds
 
 
 def _kept(path: Path, about: list[str]) -> list[float] | None:
-    """What was timed on the same networks; None if nothing was, or the file is damaged."""
+    """Return the stored times of the same networks; None if there are none, or the file is damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return [float(value) for value in found["ratios"]] if found["of"] == about else None

@@ -1,8 +1,8 @@
-"""Is V_f independent of the attack? The same networks by several estimators."""
+"""Rows of FARMUR's claim 9, that V_f is independent of the attack: the same networks by several estimators."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,36 +14,26 @@ from fairmargin.distances.combine import tightest
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.farmur.measures import Measured, measured, over_sound_seeds
 from fairmargin_papers.farmur.studies import EQUATION_8, METHODS, Setting
-from fairmargin_papers.shared.claims import Claim, by_agreement, by_number
+from fairmargin_papers.shared.claims import Claim, agreed, near
 from fairmargin_papers.shared.trained import SeedMean
 
-_ALIKE = 0.10  # V_f by an estimator within so much of the reference's counts as the same
+_ALIKE = 0.10  # relative difference from the reference within which V_f counts as equal
 _AGREED = "(ours) Eq. 8 and stronger attacks agree more often than by chance on which groups are vulnerable."
 _COLLAPSED = "a network gives one answer to everything, or its V_f is 0"
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """One network as several estimators see it.
-
-    Parameters
-    ----------
-    method, seed
-        How it was trained.
-    reference
-        By the least of all upper bounds, sample by sample.
-    by
-        By each estimator.
-    """
+    """One network, measured by several estimators."""
 
     method: str
     seed: int
-    reference: Measured
-    by: Mapping[str, Measured]
+    reference: Measured  # by the least of all upper bounds of each sample
+    by: Mapping[str, Measured]  # by each estimator
 
 
 def views_of(grid: StudyRun, setting: Setting) -> tuple[Views, ...]:
-    """Every network of a setting."""
+    """Return the measurements of every network of a setting."""
     partition = grid.partition(None, setting.partition)
     return tuple(
         seen(
@@ -58,7 +48,7 @@ def views_of(grid: StudyRun, setting: Setting) -> tuple[Views, ...]:
 
 
 def seen(method: str, seed: int, distances: Mapping[str, Distances], partition: Partition) -> Views:
-    """One network, from its distances by each estimator; at least one of them bounds from above."""
+    """Return one network from its distances by each estimator, at least one of which is an upper bound."""
     bounds = [each for each in distances.values() if each.bound is Bound.UPPER]
     best = tightest(*bounds) if len(bounds) > 1 else bounds[0]
     by = {name: measured(each, partition) for name, each in distances.items()}
@@ -66,7 +56,7 @@ def seen(method: str, seed: int, distances: Mapping[str, Distances], partition: 
 
 
 def estimator_rows(claim: Claim, views: tuple[Views, ...], setting: Setting) -> list[Claim]:
-    """V_f by each estimator over the reference's, and whether Eq. 8 finds the same groups vulnerable."""
+    """Compare V_f by each estimator with the reference, and the groups that are vulnerable by Eq. 8."""
     found = []
     for name in setting.estimators:
         ratio = over_sound_seeds(_by_seed(views, name, "variance"))
@@ -79,15 +69,10 @@ def estimator_rows(claim: Claim, views: tuple[Views, ...], setting: Setting) -> 
             remark += " This is the paper's own estimate, Eq. 8, which bounds the distance on neither side."
         found.append(
             claim.found(
-                _said(setting, name, ratio, size),
-                by_number(ratio.interval, 1.0, _ALIKE),
-                interval=None if math.isnan(ratio.mean) else ratio.interval,
-                remark=f"{remark} {setting.instead}".rstrip(),
+                _said(setting, name, ratio, size), near(ratio, 1.0, _ALIKE), remark=f"{remark} {setting.instead}"
             )
         )
-    if EQUATION_8 in setting.estimators:
-        found.append(_agreement_row(claim, views, setting))
-    return [replace(row, letter="abcdefgh"[place]) for place, row in enumerate(found)]
+    return [*found, _agreement_row(claim, views, setting)]
 
 
 def _said(setting: Setting, name: str, ratio: SeedMean, size: SeedMean) -> str:
@@ -99,26 +84,24 @@ def _said(setting: Setting, name: str, ratio: SeedMean, size: SeedMean) -> str:
 
 
 def _agreement_row(claim: Claim, views: tuple[Views, ...], setting: Setting) -> Claim:
-    """What FARMUR needs: which groups are vulnerable."""
+    """Compare which groups are vulnerable, which is what FARMUR needs to know."""
     same, chance = _by_all_seeds(views)
     agreement = over_sound_seeds(same)
     if math.isnan(agreement.mean):
         return claim.found(f"{setting.title}: {_COLLAPSED}", "undecided", text=_AGREED)
-    low, high = (min(max(limit, 0.0), 1.0) for limit in agreement.interval)
+    share = SeedMean(agreement.mean, max(agreement.low, 0.0), min(agreement.high, 1.0))
     return claim.found(
         f"{setting.title}: Eq. 8 and the reference agree on who is vulnerable for {agreement.mean:.1%} of groups",
-        by_agreement((low, high), chance),
-        interval=(low, high),
+        agreed(share, chance),
         text=_AGREED,
         printed="",
-        chance=chance,
-        remark="Vulnerable is who has a Rob(P) below the mean over groups; groups of one network are not independent, "
-        f"so that the interval is over seeds. {setting.instead}".rstrip(),
+        remark="A group is vulnerable if its Rob(P) is below the mean over groups; groups of one network are not "
+        f"independent, so that the interval is over seeds. {setting.instead}",
     )
 
 
 def vulnerable(groups: tuple[float, ...]) -> list[bool]:
-    """Which groups lie below the mean over groups.
+    """Return which groups lie below the mean over groups.
 
     >>> vulnerable((1.0, 2.0, 6.0))
     [True, True, False]
@@ -136,14 +119,14 @@ def _by_seed(views: tuple[Views, ...], name: str, of: str) -> Floats:
 
 
 def _ratio(value: float, reference: float) -> float:
-    """1 where both could not be told from 0; undefined where only the reference's could not, or a network collapsed."""
+    """Return 1 if both are 0; NaN if only the reference is 0, or a network collapsed."""
     if reference > 0:
         return value / reference
     return 1.0 if value == reference == 0 else math.nan
 
 
 def _by_all_seeds(views: tuple[Views, ...]) -> tuple[Floats, float]:
-    """The share of groups on which both agree, a seed each, and what chance alone would give."""
+    """Return the share of groups on which both agree, one per seed, and the share expected by chance."""
     shares: dict[int, list[float]] = {}
     expected = []
     for view in views:

@@ -14,31 +14,31 @@ from fairmargin_papers.shared.claims import by_number
 from fairmargin_papers.shared.paper import Assignment, Findings, Part, Picture
 from fairmargin_papers.shared.pictures import COLOURS, panels, styled
 
-_SHOWN = 1_500  # samples at most
-_OVERSHOOT = 0.05  # of published DeepFool
-_WRONG = 0.01  # a formula that is off by more than this is not exact
+_SHOWN = 1_500  # maximum number of samples in the figure
+_OVERSHOOT = 0.05  # of the published DeepFool
+_WRONG = 0.01  # relative error above which a formula is not exact
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formulas:
-    """One number a sample: the true distance, both formulas, and whether Eq. 7 chose another nearest class."""
+    """Distances of samples by several formulas."""
 
     exact: Floats
-    squared: Floats
-    last_two: Floats
-    other_rival: Bools
+    squared: Floats  # by Eq. 7
+    last_two: Floats  # by Eq. 8
+    other_rival: Bools  # whether Eq. 7 chose another nearest class
 
 
 def run(assignment: Assignment) -> Findings:
-    """Both formulas on random linear models, with the predicted label: everyone has a distance."""
+    """Test both formulas on random linear models, with predicted labels so that every sample has a distance."""
     models, samples = assignment.by_scale((20, 50), (200, 200), (1_000, 200))
     found, weakest = [], 0
     for number in range(models):
-        assignment.tell("farmur: linear models", number, models)
+        assignment.progress("farmur: linear models", number, models)
         model, x, y = random_model(number, samples)
         found.append(formulas(model, x, y))
         weakest += _weakest(found[-1].exact, y) != _weakest(found[-1].squared, y)
-    assignment.tell("farmur: linear models", models, models)
+    assignment.progress("farmur: linear models", models, models)
     exact, squared, last_two, flips = (
         np.concatenate([getattr(each, name) for each in found])
         for name in ("exact", "squared", "last_two", "other_rival")
@@ -78,7 +78,7 @@ def run(assignment: Assignment) -> Findings:
 
 @styled
 def formulas_picture(exact: Floats, squared: Floats, last_two: Floats, expected: float) -> Figure:
-    """Eq. 7 (left) and Eq. 8 (right) against the exact distance; the black line is the truth."""
+    """Draw Eq. 7 (left) and Eq. 8 (right) against the exact distance, which is the black line."""
     figure, axes = panels(1, 2, width=4.6, height=4.0)
     shown = np.unique(np.linspace(0, len(exact) - 1, _SHOWN).astype(np.int64))
     low, high = float(exact[shown].min()), float(exact[shown].max())
@@ -102,7 +102,7 @@ PART = Part("linear", "distances of linear models", frozenset({10, 11}), run)
 
 
 def random_model(seed: int, samples: int) -> tuple[LinearClassifier, Floats, Ints]:
-    """A linear model whose classes' weights differ in length, as trained ones do, with samples and its predictions.
+    """Return a linear model with class weights of different lengths, samples, and its predictions for them.
 
     >>> model, x, y = random_model(0, 5)
     >>> bool((model.predict(x) == y).all())
@@ -117,7 +117,7 @@ def random_model(seed: int, samples: int) -> tuple[LinearClassifier, Floats, Int
 
 
 def formulas(model: LinearClassifier, x: Floats, y: Ints) -> Formulas:
-    """The true distances of samples that the model predicts as `y`, and what the two formulas say."""
+    """Return the true distances of samples that the model predicts as `y`, and those by the two formulas."""
     scores = model.scores(x)
     lead = scores[np.arange(len(y)), y][:, None] - scores
     length = np.linalg.norm(model.weight[y][:, None, :] - model.weight[None], axis=2)
@@ -133,6 +133,6 @@ def formulas(model: LinearClassifier, x: Floats, y: Ints) -> Formulas:
 
 
 def _weakest(distances: Floats, groups: Ints) -> int:
-    """The group with the least mean distance, of those that have samples."""
+    """Return the group with the smallest mean distance, among those that have samples."""
     present = np.unique(groups)
     return int(present[np.argmin([distances[groups == group].mean() for group in present])])

@@ -14,36 +14,22 @@ from fairmargin.inference.spread import debiased_variance
 from fairmargin_papers.farmur.studies import Setting
 from fairmargin_papers.shared.trained import SeedMean, over_seeds
 
-_WIDTH = 1.959964  # standard errors on both sides of a 95 % interval
+_WIDTH = 1.959964  # half-width of a 95 % interval in standard errors
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One network.
+    """Numbers of one network."""
 
-    Parameters
-    ----------
-    accuracy
-        Of everyone.
-    robustness
-        Rob(f), the mean over groups of their mean distance.
-    variance
-        V_f, the variance of the groups' mean distances, less what drawing some samples of each group adds to it.
-    relative
-        V_f / Rob(f)².
-    groups
-        Rob(P) of each group.
-    """
-
-    accuracy: float
-    robustness: float
-    variance: float
-    relative: float
-    groups: tuple[float, ...]
+    accuracy: float  # of all samples
+    robustness: float  # Rob(f), the mean over groups of their mean distance
+    variance: float  # V_f, the variance of the groups' mean distances without the part due to sampling
+    relative: float  # V_f / Rob(f)²
+    groups: tuple[float, ...]  # Rob(P) of each group
 
 
 def measured(distances: Distances, partition: Partition) -> Measured:
-    """The numbers of one network; NaN for one that gives one answer to everything.
+    """Return the numbers of one network; NaN for a network that predicts one class for all samples.
 
     >>> from fairmargin.core.bound import Bound
     >>> from fairmargin.core.norm import Norm
@@ -62,35 +48,26 @@ def measured(distances: Distances, partition: Partition) -> Measured:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trio:
-    """The networks of a setting, by how they were trained, a seed each.
-
-    Parameters
-    ----------
-    setting
-        Data and network.
-    partition
-        Of the samples measured.
-    distances, networks
-        By the training's name: what was measured, and the numbers from it.
-    """
+    """The networks of a setting by training, one per seed."""
 
     setting: Setting
-    partition: Partition
+    partition: Partition  # groups of the measured samples
     distances: Mapping[str, tuple[Distances, ...]]
     networks: Mapping[str, tuple[Measured, ...]]
 
     def values(self, method: str, of: str) -> Floats:
-        """One number of each network."""
+        """Return one field of each network of a training."""
         return np.array([getattr(network, of) for network in self.networks[method]], dtype=float)
 
     def mean(self, method: str, of: str) -> float:
-        """Its mean over seeds."""
+        """Return the mean of one field over seeds."""
         return float(self.values(method, of).mean())
 
     def change(self, before: str, after: str, of: str) -> SeedMean:
-        """After minus before, seed by seed, with seeds and samples in its interval; undefined if a network collapsed.
+        """Return after minus before, paired by seed; NaN if a network collapsed.
 
-        All seeds are measured on the same samples, so that what is due to their choice does not shrink with more seeds.
+        The interval includes the variation between seeds and that of the samples. The latter does not shrink with more
+        seeds, because all seeds are measured on the same samples.
         """
         found = over_sound_seeds(self.values(after, of) - self.values(before, of))
         if math.isnan(found.mean):
@@ -100,7 +77,7 @@ class Trio:
         return found.widened(_half_width(np.mean(moves, axis=0), self.partition))
 
     def relative_change(self, before: str, after: str, of: str) -> SeedMean:
-        """The same as a share of before."""
+        """Return the relative change, after divided by before, minus 1."""
         first, second = self.values(before, of), self.values(after, of)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = second / first
@@ -117,26 +94,17 @@ class Trio:
 
 
 def trio(setting: Setting, partition: Partition, distances: Mapping[str, Sequence[Distances]]) -> Trio:
-    """Distances by the training's name, with the numbers from them."""
+    """Return a trio from distances by the name of the training."""
     kept = {name: tuple(some) for name, some in distances.items()}
     numbers = {name: tuple(measured(each, partition) for each in some) for name, some in kept.items()}
     return Trio(setting, partition, kept, numbers)
 
 
 def paired_change(before: Distances, after: Distances, partition: Partition, of: str) -> SeedMean:
-    """After minus before of two single networks, with an interval for the samples drawn: there are no seeds.
+    """Return after minus before of two single networks, with an interval for the samples drawn.
 
-    Each sample is its own control, and the error is that of the linearised change: Rob(f), V_f and V_f / Rob(f)² are
-    smooth in the groups' means. It is too narrow where V_f is near 0.
-
-    Parameters
-    ----------
-    before, after
-        On the same samples.
-    partition
-        Their groups.
-    of
-        "accuracy", "robustness", "variance" or "relative".
+    Samples are paired. The interval linearises the field `of` ("accuracy", "robustness", "variance" or "relative") in
+    the groups' means, and is too narrow if V_f is near 0.
     """
     change = getattr(measured(after, partition), of) - getattr(measured(before, partition), of)
     moves = _influence(after, partition, of) - _influence(before, partition, of)
@@ -144,7 +112,7 @@ def paired_change(before: Distances, after: Distances, partition: Partition, of:
 
 
 def _influence(distances: Distances, partition: Partition, of: str) -> Floats:
-    """One number a sample, whose means by group add up to the number, to first order and but for a constant."""
+    """Return one number per sample; their means by group add up to the field, to first order up to a constant."""
     if of == "accuracy":
         sizes = np.bincount(partition.membership, minlength=len(partition.labels))
         return np.asarray(distances.correct * (sizes / sizes.sum())[partition.membership])
@@ -153,12 +121,12 @@ def _influence(distances: Distances, partition: Partition, of: str) -> Floats:
 
 
 def _half_width(moves: Floats, partition: Partition) -> float:
-    """Half of the 95 % interval of a sum of means by group, for the samples drawn."""
+    """Return half of the width of the 95 % interval of a sum of means by group, for the samples drawn."""
     return _WIDTH * math.sqrt(float(_moments(moves, partition)[1].sum()))
 
 
 def _slopes(means: Floats, of: str) -> Floats:
-    """How the number changes with each group's mean."""
+    """Return the derivative of the field with respect to each group's mean."""
     groups, centre, variance = len(means), float(means.mean()), float(np.var(means))
     slope = 2 * (means - centre) / groups
     known = {
@@ -170,14 +138,14 @@ def _slopes(means: Floats, of: str) -> Floats:
 
 
 def _moments(values: Floats, partition: Partition) -> tuple[Floats, Floats]:
-    """The mean of each group, and its squared standard error."""
+    """Return the mean of each group, and its squared standard error."""
     some = [values[which] for _, which in partition]
     means = np.array([each.mean() for each in some])
     return means, np.array([each.var(ddof=1) / len(each) if len(each) > 1 else 0.0 for each in some])
 
 
 def over_sound_seeds(values: Floats) -> SeedMean:
-    """The mean of one number a seed; undefined if one is, since a network collapsed."""
+    """Return the mean of one number per seed; NaN if one of them is NaN, because a network collapsed."""
     if not np.isfinite(values).all():
         return SeedMean(math.nan, math.nan, math.nan)
     return over_seeds(values)

@@ -1,25 +1,22 @@
-"""FARMUR's experiments: networks trained naturally, adversarially and by FARMUR, held against the printed table."""
+"""FARMUR's experiments: networks trained naturally, adversarially and by FARMUR, compared with the printed table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from fairmargin.runner.study_run import StudyRun
+from fairmargin_papers.farmur.claims import ESTIMATOR, Given, accuracy_rows, change_rows, find_given, given_rows
 from fairmargin_papers.farmur.cost import cost_ratios, cost_row
 from fairmargin_papers.farmur.estimators import estimator_rows, views_of
-from fairmargin_papers.farmur.given import ESTIMATOR, Given, find_given, given_rows, missing_rows
+from fairmargin_papers.farmur.figures import curves_picture, table_picture, trainings_table
 from fairmargin_papers.farmur.measures import Trio, trio
-from fairmargin_papers.farmur.pictures import curves_picture, table_picture
-from fairmargin_papers.farmur.rows import ROWS, accuracy_rows, change_rows
 from fairmargin_papers.farmur.studies import METHODS, Setting, settings
-from fairmargin_papers.farmur.tables import trainings_table
 from fairmargin_papers.shared.claims import Claim
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin_papers.shared.trained import run_grid
 
-_NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12)
-# Which rows of the table speak of which claims; without their data the claims have no row of their own.
-_SPEAKING = {6: ("lenet", "alexnet"), 7: ("cifar10",), 8: ("utkface",), 9: ("lenet",), 12: ("utkface",)}
+# Rows of the table that test claims 6 to 12; if all their data are missing, the claim has one row with the reason.
+_TESTED_BY = {6: ("lenet", "alexnet"), 7: ("cifar10",), 8: ("utkface",), 9: ("lenet",), 12: ("utkface",)}
 _CHOSEN = (
     "Chosen after a first run, elsewhere, had been seen: ResNet-8 for CIFAR-10 (the paper has a ResNet) instead of "
     "small_cnn with 3,500 pictures, five seeds instead of three on MNIST, the error of the samples in all intervals, a "
@@ -34,37 +31,27 @@ _FACES = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Done:
-    """A setting whose networks are there."""
-
-    setting: Setting
-    grid: StudyRun
-    trio: Trio
-
-
 def run(assignment: Assignment) -> Findings:
-    """Train, measure, and compare; data that are not there leave their own rows untested."""
-    done: list[_Done] = []
+    """Train, measure, and compare; missing data leave only their own rows not tested."""
+    done: list[tuple[StudyRun, Trio]] = []
     missing: dict[str, str] = {}
     for setting in settings(assignment.scale):
         try:
             done.append(_carried_out(assignment, setting))
         except NotPossibleHereError as error:
             missing[setting.row] = str(error)
-    trios = [each.trio for each in done]
+    trios = [each for _, each in done]
     claims = assignment.claims
-    found = [*change_rows(claims, trios), *accuracy_rows(claims, trios)]
-    for each in done:
+    found = [*change_rows(claims, trios, missing), *accuracy_rows(claims, trios)]
+    for grid, each in done:
         if each.setting.row == "lenet":
-            found += estimator_rows(claims[9], views_of(each.grid, each.setting), each.setting)
+            found += estimator_rows(claims[9], views_of(grid, each.setting), each.setting)
         if each.setting.row == "utkface":
             samples = assignment.by_scale(100, 400, 4_000)
-            ratios = cost_ratios(assignment, each.grid, samples)
-            found.append(cost_row(claims[12], ratios, each.setting, samples))
-    found += untested(assignment, found, missing)
+            found.append(cost_row(claims[12], cost_ratios(assignment, grid, samples), each.setting, samples))
+    found += untested(claims, found, missing)
     given = _given(assignment)
-    found += missing_rows(claims, given) if isinstance(given, str) else given_rows(claims, given)
+    found += given_rows(claims, given)
     tables = (trainings_table(trios),) if trios else ()
     return Findings(tuple(found), _pictures(trios), _notes(trios, given, assignment), tables)
 
@@ -79,14 +66,14 @@ _DIFFERENCES = (
 PART = Part(
     "networks",
     "networks trained in three ways",
-    frozenset(_NUMBERS),
+    frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 12}),
     run,
     originals=lambda: tuple(Original(setting.sections) for setting in settings("paper")),
     differences=_DIFFERENCES,
 )
 
 
-def _carried_out(assignment: Assignment, setting: Setting) -> _Done:
+def _carried_out(assignment: Assignment, setting: Setting) -> tuple[StudyRun, Trio]:
     grid = run_grid(replace(assignment, folder=assignment.folder / setting.data["data"]), setting.sections)
     distances = {
         method: tuple(
@@ -94,7 +81,7 @@ def _carried_out(assignment: Assignment, setting: Setting) -> _Done:
         )
         for method in METHODS
     }
-    return _Done(setting, grid, trio(setting, grid.partition(None, setting.partition), distances))
+    return grid, trio(setting, grid.partition(None, setting.partition), distances)
 
 
 def _given(assignment: Assignment) -> Given | str:
@@ -104,16 +91,14 @@ def _given(assignment: Assignment) -> Given | str:
         return str(error)
 
 
-def untested(assignment: Assignment, found: Sequence[Claim], missing: Mapping[str, str]) -> list[Claim]:
-    """A row for each claim and each line of the table whose data are not there; none where another line has told."""
+def untested(claims: Mapping[int, Claim], found: Sequence[Claim], missing: Mapping[str, str]) -> list[Claim]:
+    """Return the rows of claims 6 to 12 whose data are missing, unless another dataset has tested the claim."""
+    tested = {row.number for row in found}
     rows = []
-    for number in _NUMBERS:
-        absent = [row for row in _SPEAKING.get(number, ROWS) if row in missing]
-        claim = assignment.claims[number]
-        if number not in _SPEAKING:
-            rows += [replace(claim.untested(missing[row]), letter="abcd"[ROWS.index(row)]) for row in absent]
-        elif absent and all(row.number != number for row in found):
-            rows.append(claim.untested(missing[absent[0]]))
+    for number, names in _TESTED_BY.items():
+        absent = [name for name in names if name in missing]
+        if absent and number not in tested:
+            rows.append(claims[number].untested(missing[absent[0]]))
     return rows
 
 
@@ -158,8 +143,8 @@ def _notes(trios: Sequence[Trio], given: Given | str, assignment: Assignment) ->
             "attack, whose distances lie above the true ones; row 9 says how far above those of all attacks together."
         )
         said.append(
-            "V_f grows with the square of the distances: where adversarial training doubles them, it quadruples even "
-            "if groups stay in proportion. V_f / Rob(f)² stands beside it."
+            "V_f grows with the square of the distances: where adversarial training doubles them, it "
+            "quadruples even if groups stay in proportion. Therefore V_f / Rob(f)² is shown, too."
         )
     if assignment.scale == "laptop" and trios:
         said.append(_CHOSEN)

@@ -1,4 +1,4 @@
-"""What is trained for FARMUR's claims at each scale: data, networks, the three ways of training, what is printed."""
+"""Studies for FARMUR's claims at each scale: data, networks, three ways of training, and the printed table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,20 +15,12 @@ _RADIUS, _STEP = 0.031, 0.007  # printed for every dataset
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A line of the paper's Table 1: a number each for natural, adversarial and FARMUR.
+    """A row of the paper's Table 1, with one number each for natural and adversarial training and for FARMUR."""
 
-    Parameters
-    ----------
-    accuracy, robustness, variance
-        In %, Rob(f) and V_f.
-    gain
-        By how many % FARMUR lowers V_f according to the paper's text; empty where it does not say.
-    """
-
-    accuracy: tuple[float, float, float]
-    robustness: tuple[float, float, float]
-    variance: tuple[float, float, float]
-    gain: str = ""
+    accuracy: tuple[float, float, float]  # in %
+    robustness: tuple[float, float, float]  # Rob(f)
+    variance: tuple[float, float, float]  # V_f
+    gain: str = ""  # by how many % FARMUR lowers V_f in the paper's text, if it says so
 
 
 TABLE: Mapping[str, Printed] = {
@@ -41,60 +33,34 @@ TABLE: Mapping[str, Printed] = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One network on one dataset, trained in three ways.
+    """One network on one dataset, trained in three ways."""
 
-    Parameters
-    ----------
-    row
-        The line of the printed table that it stands for.
-    title
-        What it is called here.
-    partition
-        The groups' attribute.
-    data, training
-        Sections of the study.
-    network
-        The architecture.
-    steps
-        Of the attack of TRADES.
-    estimators
-        The first is what all rows are measured by; others are compared with it.
-    since
-        The share of the epochs after which FARMUR retrains.
-    beta
-        Of TRADES; the paper does not print it.
-    instead
-        What of the paper's this stands for, in a sentence; empty where it is the same.
-    seeds
-        How many.
-    """
-
-    row: str
+    row: str  # the row of the printed table for which it stands
     title: str
-    partition: str
-    data: dict[str, Any]
-    training: dict[str, Any]
-    network: str
-    steps: int = 10
-    estimators: tuple[str, ...] = ("plumb:steps=12",)
-    since: float = 100 / 120
-    beta: float = 6.0
-    instead: str = ""
-    seeds: int = 3
+    partition: str  # attribute of the groups
+    data: dict[str, Any]  # section of the study
+    training: dict[str, Any]  # section of the study
+    network: str  # architecture
+    steps: int = 10  # of the attack of TRADES
+    estimators: tuple[str, ...] = ("plumb:steps=12",)  # the first measures all rows, and others are compared with it
+    since: float = 100 / 120  # share of the epochs after which FARMUR retrains
+    beta: float = 6.0  # of TRADES; the paper does not print it
+    instead: str = ""  # a sentence on what it stands for, if it is not the paper's
+    seeds: int = 3  # number of seeds
 
     @property
     def estimator(self) -> str:
-        """What all rows are measured by."""
+        """The estimator that measures all rows."""
         return self.estimators[0]
 
     @property
     def attack(self) -> dict[str, Any]:
-        """The attack that TRADES and FARMUR learn from; with fewer steps than ten, longer ones."""
+        """Fields of the attack of TRADES and FARMUR; fewer steps than ten are longer."""
         return {"beta": self.beta, "radius": _RADIUS, "steps": self.steps, "step": max(_STEP / _RADIUS, 2 / self.steps)}
 
     @property
     def sections(self) -> dict[str, Any]:
-        """The study."""
+        """Content of the study file."""
         return study_sections(
             data=self.data,
             groups=[self.partition],
@@ -111,7 +77,7 @@ class Setting:
 
 
 def settings(scale: Scale) -> tuple[Setting, ...]:
-    """Every network of a scale, in the order of the printed table.
+    """Return all networks of a scale, in the order of the printed table.
 
     >>> [setting.title for setting in settings("laptop")]
     ['MNIST, lenet5', 'MNIST, small_alexnet', 'CIFAR-10, resnet8', 'UTKFace by race, small_cnn']
@@ -141,7 +107,7 @@ def _smoke() -> tuple[Setting, ...]:
 
 def _laptop() -> tuple[Setting, ...]:
     plain = {"epochs": 12, "rate": 0.05, "batch": 64}
-    # Eight layers without BatchNorm: at SGD's rate TRADES gets a quarter of the digits wrong after as many epochs.
+    # Eight layers without BatchNorm: with SGD, TRADES misclassifies a quarter of the digits after as many epochs.
     deep = {"epochs": 12, "rate": 0.001, "optimizer": "adam", "batch": 32}
     several = ("plumb:steps=12", "deepfool", "ddn:steps=50", EQUATION_8)
     few = several[:1]

@@ -1,25 +1,28 @@
-"""Ma's sweeps: networks trained at rising radii by Madry's method, TRADES and FAT, attacked at 16/255 and 20/255."""
+"""Ma's networks: trained at rising radii by Madry's method, TRADES and FAT, attacked at 16/255 and 20/255."""
 
 from dataclasses import replace
 
-from fairmargin_papers.ma.networks_fat import (
+from fairmargin_papers.ma.claims import (
+    TEST,
+    class_rows,
     fat_rows,
     further_rows,
     on_trades_rows,
+    sweep_rows,
     weight_places,
     weight_rows,
 )
-from fairmargin_papers.ma.networks_pictures import (
+from fairmargin_papers.ma.figures import (
+    cells_table,
     classes_picture,
+    classes_table,
     pairs_picture,
     sweep_picture,
     table_picture,
     weights_picture,
 )
-from fairmargin_papers.ma.networks_rows import TEST, class_rows, sweep_rows
-from fairmargin_papers.ma.sweep_learned import guarded, places_of
-from fairmargin_papers.ma.sweep_measures import Swept, mean_accuracy, read_grid
-from fairmargin_papers.ma.sweep_study import (
+from fairmargin_papers.ma.measures import Swept, guarded, mean_accuracy, places_of, read_grid
+from fairmargin_papers.ma.sweep import (
     FAT,
     FAT_TRADES,
     MADRY,
@@ -30,7 +33,6 @@ from fairmargin_papers.ma.sweep_study import (
     further_sweep,
     main_sweep,
 )
-from fairmargin_papers.ma.tables import cells_table, classes_table
 from fairmargin_papers.shared.claims import Claim
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
@@ -40,7 +42,7 @@ _SMOKE = "Handwritten digits stand in for CIFAR here: this shows that the experi
 
 
 def run(assignment: Assignment) -> Findings:
-    """CIFAR-10 first; without CIFAR-100 only its own rows stay untested."""
+    """Run the sweeps on CIFAR-10 and CIFAR-100; without CIFAR-100 only its own rows are not tested."""
     sweep = main_sweep(assignment)
     grids = _swept(assignment, sweep, sweep.networks)
     swept, by_class = grids[0], grids[-1]
@@ -53,9 +55,9 @@ def run(assignment: Assignment) -> Findings:
         *guarded(fat_rows(claims, swept, remark), swept, places_of(swept, MADRY, FAT)),
         *guarded(weight_rows(claims[15], swept, remark), swept, weight_places(swept)),
         *further,
-        *guarded(on_trades_rows(claims[16], swept, remark, ("e", "f")), swept, places_of(swept, TRADES, FAT_TRADES)),
+        *guarded(on_trades_rows(claims[16], swept, remark), swept, places_of(swept, TRADES, FAT_TRADES)),
     ]
-    said = (note_on(swept), *notes, _NOTE, *_chosen(assignment))
+    said = (note_on(swept), *notes, _NOTE, *assignment.by_scale((), (_PILOTS,), ()))
     return Findings(tuple(rows), _pictures(swept, by_class), said, (cells_table(swept), classes_table(by_class)))
 
 
@@ -64,13 +66,13 @@ _DIFFERENCES = (
     "CIFAR-100 too.",
     "Four trainings of each network; the paper shows one.",
     "Weight decay, λ = 0.1 and augmentation are those of the published code; the batch size is not printed. The other "
-    "values of λ are ours, since the paper's appendix is not at hand.",
+    "values of λ are ours, since the paper's appendix is not available.",
     "VCRA is the population variance, less what the finite number of test samples adds to it.",
 )
 
 
 def originals() -> tuple[Original, ...]:
-    """The studies of the scale "paper"."""
+    """Return the studies of the scale "paper"."""
     return tuple(Original(sweep.sections()) for sweep in PAPER_SWEEPS)
 
 
@@ -93,16 +95,12 @@ _NOTE = (
 
 
 _PILOTS = (
-    "The settings of this scale were chosen after seven pilots of one seed (0, not among these): small_cnn at 32, "
-    "small_cnn five times and resnet8 at 16 pixels, by how much withstands 16/255 and by time. They were measured on "
-    "test pictures that are measured here too, and their VCRA was seen, one pair of Madry and FAT included. The values "
-    "of λ and the intervals were not chosen by them; that rows with networks that learned nothing are undecided was "
-    "added after pilots that always said one class."
+    "The settings of this scale were chosen after seven pilots of one seed (0, not among these): small_cnn at "
+    "32, small_cnn five times and resnet8 at 16 pixels, by the accuracy at 16/255 and by time. They were "
+    "measured on test pictures that are measured here too, and their VCRA was seen, one pair of Madry and FAT "
+    "included. The values of λ and the intervals were not chosen by them; that rows with networks that learned "
+    "nothing are undecided was added after pilots that always predicted one class."
 )
-
-
-def _chosen(assignment: Assignment) -> tuple[str, ...]:
-    return assignment.by_scale((), (_PILOTS,), ())
 
 
 def _swept(assignment: Assignment, sweep: Sweep, networks: tuple[str, ...]) -> list[Swept]:
@@ -111,21 +109,21 @@ def _swept(assignment: Assignment, sweep: Sweep, networks: tuple[str, ...]) -> l
 
 
 def _further(assignment: Assignment) -> tuple[list[Claim], tuple[str, ...]]:
-    """The rows about CIFAR-100, tested or with the reason why not."""
+    """Return the rows about CIFAR-100, or one row with the reason why it was not tested."""
     sweep, claim = further_sweep(assignment), assignment.claims[16]
     try:
         swept = _swept(assignment, sweep, sweep.networks)[0]
     except NotPossibleHereError as error:
-        return [replace(claim.untested(str(error)), letter="a", text="The same on CIFAR-100.")], ()
+        return [claim.untested(str(error), text="The same on CIFAR-100.")], ()
     remark = remark_on(assignment, sweep, sweep.network)
     if sweep.name.endswith("-super"):
-        remark += " Of each of its 100 classes only 50 training pictures are at hand, too few to learn them apart."
-    rows = further_rows(claim, swept, remark, ("a", "b", "c", "d"))
+        remark += " Of each of its 100 classes only 50 training pictures are available, too few to distinguish them."
+    rows = further_rows(claim, swept, remark)
     return guarded(rows, swept, places_of(swept, MADRY, FAT)), (note_on(swept),)
 
 
 def remark_on(assignment: Assignment, sweep: Sweep, network: str) -> str:
-    """Under what conditions a row was found."""
+    """Describe the conditions of a row."""
     if assignment.scale == "smoke":
         return _SMOKE
     if assignment.scale == "paper":
@@ -135,7 +133,7 @@ def remark_on(assignment: Assignment, sweep: Sweep, network: str) -> str:
 
 
 def note_on(swept: Swept) -> str:
-    """What was run, and how well the networks do without an attack."""
+    """Describe what was run, and the accuracy of the networks without an attack."""
     sweep = swept.sweep
     data, training = sweep.data, sweep.training
     trained = sum(1 for _ in sweep.trained()) * len(sweep.seeds)

@@ -15,19 +15,18 @@ from fairmargin.models.linear import LinearClassifier
 from fairmargin_papers.shared.claims import Claim, by_settings
 from fairmargin_papers.shared.paper import Assignment, Findings, Part, Picture
 from fairmargin_papers.shared.pictures import line_style, panels, styled
-from fairmargin_papers.shared.settings import Tally, counter_example, in_blocks, tally_of
+from fairmargin_papers.shared.tally import Settings, Tally, counter_example, evaluated, tally_of
 from fairmargin_papers.shared.theory_pictures import classes_by_training
 from fairmargin_papers.theory.gaussian_classes import GaussianClasses
 from fairmargin_papers.theory.generalisation import mean_coin_gap
 
-Settings = dict[str, Floats]
 _KNOWN = GaussianClasses(1.0, 1.0, 1.0, 2.0, dim=10)
 _KNOWN_TEST = 0.4
 _SURE = 0.999
 
 
 def run(assignment: Assignment) -> Findings:
-    """Every theorem in random settings, the known counter-examples, and an audit of samples."""
+    """Test every theorem in random settings, with known counter-examples, and against an audit of samples."""
     count = assignment.by_scale(200, 20_000, 100_000)
     samples = assignment.by_scale(5_000, 500_000, 1_000_000)
     rows = [*_equal(assignment, count), *_unequal(assignment, count), _flips(assignment), _sampled(assignment, samples)]
@@ -53,10 +52,11 @@ def run(assignment: Assignment) -> Findings:
         f"Theorems: {count:,} random settings each (μ from 0.5 to 2, σ from 0.5 to 2, d from 1 to 100, share of + from "
         "0.05 to 0.95, ε_train ≤ ε_test < (μ₊+μ₋)/2); a check by closed forms, not a proof. The paper's “positive "
         "constant” K is taken for dκ, κ = ln(ασ₋/((1−α)σ₊)); but for row 1a settings with κ ≤ 0 are left out.",
-        "Symbols: class + has the mean μ₊ in each of d features, class − the mean −μ₋, with deviations σ; α is the "
-        "share of +; M = μ₊ + μ₋ − 2ε_train; ξ lies between the arguments of both classes' errors; R and R̂ are the "
-        "true loss and the mean of n samples, VCAR is the variance of the attacked loss over classes, C a constant. "
-        "Rows count the settings inside their own premises, so their numbers differ. docs/theory.md has more of it.",
+        "Symbols: class + has the mean μ₊ in each of d features, class − the mean −μ₋, with deviations σ; α is "
+        "the share of +; M = μ₊ + μ₋ − 2ε_train; ξ lies between the arguments of both classes' errors; R and "
+        "R̂ are the true loss and the mean of n samples, VCAR is the variance of the attacked loss over "
+        "classes, C a constant. Rows count the settings inside their own premises, so their numbers differ. "
+        "See docs/theory.md.",
         f"Audit: {samples:,} samples of μ = 1, σ = 1 and 2, d = 10, exact L∞ distances, attacked with ε = 0.4.",
     )
     return Findings(tuple(rows), pictures, notes)
@@ -64,14 +64,14 @@ def run(assignment: Assignment) -> Findings:
 
 @styled
 def coin_picture() -> Figure:
-    """The mean gap of n coin flips falls like 1/√n, not like C/n."""
+    """Draw the mean gap of n coin flips, which falls like 1/√n and not like C/n."""
     figure, (axis,) = panels(1, 1, width=5.5)
     samples = np.unique(np.rint(np.geomspace(10, 1e6, 120)))
     axis.loglog(samples, np.asarray(mean_coin_gap(samples)), label="mean gap of coin flips", **line_style(0))
     for number, constant in enumerate((1, 10)):
         label = f"C/n with C = {constant}, all that is left of the bound"
         axis.loglog(samples, constant / samples, label=label, **line_style(number + 1))
-    axis.set(xlabel="samples n", ylabel="|R − R̂|", title="Equal classes, and yet a gap")
+    axis.set(xlabel="samples n", ylabel="|R − R̂|", title="Gap of losses that do not depend on the class")
     axis.legend(fontsize=8)
     return figure
 
@@ -80,7 +80,7 @@ PART = Part("theory", "theorems and closed forms", frozenset({1, 2, 3, 4, 5, 6})
 
 
 def settings(count: int, *, equal: bool, seed: int = 0) -> Settings:
-    """Random parameters of two classes with equal variances, or with σ₋ ≥ σ₊, and ε_train ≤ ε_test.
+    """Return random parameters of two classes with equal variances, or with σ₋ ≥ σ₊, and ε_train ≤ ε_test.
 
     >>> bool((settings(20, equal=False)["σ₋"] >= settings(20, equal=False)["σ₊"]).all())
     True
@@ -102,19 +102,9 @@ def settings(count: int, *, equal: bool, seed: int = 0) -> Settings:
 
 
 def _answers(assignment: Assignment, values: Settings, names: Sequence[str]) -> dict[str, tuple[Bools, Bools]]:
-    """Premise and conclusion of the named statements in every setting."""
-    count = len(values["d"])
-    kept = {name: (np.zeros(count, np.bool_), np.zeros(count, np.bool_)) for name in names}
-
-    def look(start: int, end: int) -> None:
-        *parameters, train, test = (array[start:end] for array in values.values())
-        for statement in GaussianClasses(*parameters).statements(train, test):
-            if statement.name in kept:
-                kept[statement.name][0][start:end] = statement.premise_holds
-                kept[statement.name][1][start:end] = statement.conclusion_holds
-
-    in_blocks(count, 1_000, look, partial(assignment.tell, "ma: settings looked at"))
-    return kept
+    """Return premise and conclusion of the named statements in every setting."""
+    progress = partial(assignment.progress, "ma: settings")
+    return evaluated(values, 1_000, lambda *given: GaussianClasses(*given[:6]).statements(*given[6:]), names, progress)
 
 
 def _equal(assignment: Assignment, count: int) -> list[Claim]:
@@ -130,7 +120,6 @@ def _equal(assignment: Assignment, count: int) -> list[Claim]:
         claims[1].found(
             str(printed),
             printed.verdict,
-            letter="a",
             remark="The paper calls K = dκ “a positive constant”; it is positive only for a share of class + above ½. "
             "At ½ both err alike, and below it the order is reversed. All shares are counted here, in the other rows "
             "only those with κ > 0. " + counter_example(printed, values),
@@ -138,7 +127,6 @@ def _equal(assignment: Assignment, count: int) -> list[Claim]:
         claims[1].found(
             str(more_of_plus),
             more_of_plus.verdict,
-            letter="b",
             text="(ours) The same where the “positive constant” is positive: more than half of the samples are +.",
             printed="",
         ),
@@ -163,7 +151,7 @@ def _equal(assignment: Assignment, count: int) -> list[Claim]:
 
 
 def _printed_over_true(values: Settings) -> Floats:
-    """The printed VCRA at the middle ξ over the true one, where the two arguments of Φ lie close together."""
+    """Return the printed VCRA at the middle ξ over the true one, where both arguments of Φ are close."""
     *parameters, train, test = values.values()
     plus, minus, std, _, dim, prior = parameters
     ratio, apart = np.log(prior / (1 - prior)), plus + minus - 2 * train
@@ -190,7 +178,6 @@ def _unequal(assignment: Assignment, count: int) -> list[Claim]:
         claims[1].found(
             str(bias),
             bias.verdict,
-            letter="c",
             text="At unequal variances the printed bias is the one with the least training error.",
             remark="Factors of d are missing: right for d = 1 only, and there where the stationary point is the "
             "minimum. " + counter_example(bias, values),
@@ -198,7 +185,6 @@ def _unequal(assignment: Assignment, count: int) -> list[Claim]:
         claims[2].found(
             str(growth),
             growth.verdict,
-            letter="a",
             remark="At μ = 1, σ = 1 and 2, d = 10, α = ½, ε_test = 0.4, VCRA is "
             f"{start:.2f}·10⁻⁴ at ε_train = 0, {dip:.2f}·10⁻⁴ at 0.15 and {end:.2f}·10⁻⁴ at 0.4: it falls, then rises. "
             + counter_example(growth, values),
@@ -206,7 +192,6 @@ def _unequal(assignment: Assignment, count: int) -> list[Claim]:
         claims[2].found(
             str(mended),
             mended.verdict,
-            letter="b",
             text="(ours) It does from ε_test on, if σ₋ ≥ σ₊ and κ ≥ 0.",
             printed="",
             remark="What is left of the theorem at unequal variances; at equal ones it holds from 0 on.",
@@ -228,7 +213,7 @@ def _sampled(assignment: Assignment, samples: int) -> Claim:
     x, y = _KNOWN.sample(samples, seed=0)
     inside, radii = Tally(0, 0), (0.0, 0.15, 0.4)
     for done, train in enumerate(radii):
-        assignment.tell("ma: classifiers audited", done, len(radii))
+        assignment.progress("ma: classifiers audited", done, len(radii))
         bias = float(np.asarray(_KNOWN.bias(train)))
         model = LinearClassifier([np.zeros(x.shape[1]), np.ones(x.shape[1])], [0.0, bias], classes=(-1, 1))
         distances = measure(model, x, y, ExactLinear(Norm.LINF), progress=False)
@@ -236,11 +221,10 @@ def _sampled(assignment: Assignment, samples: int) -> Claim:
             fooled = distances.values[y == sign] <= _KNOWN_TEST
             low, high = binomial_interval(int(fooled.sum()), len(fooled), _SURE)
             inside = Tally(inside.holding + (low <= float(np.asarray(error)) <= high), inside.of + 1)
-    assignment.tell("ma: classifiers audited", len(radii), len(radii))
+    assignment.progress("ma: classifiers audited", len(radii), len(radii))
     return assignment.claims[2].found(
         f"{inside.holding} of {inside.of} inside their {_SURE:.1%} intervals",
         by_settings(inside.holding, inside.of),
-        letter="c",
         text="(ours) Closed forms agree with an audit of samples: robust errors of both classes at ε_train = 0, 0.15, "
         "0.4.",
         printed="",

@@ -10,7 +10,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.errors import InputError, ModelError
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.nanda.claims import network_rows
-from fairmargin_papers.nanda.gallery import comparisons, gallery
+from fairmargin_papers.nanda.gallery import accuracy_table, agreement_table, comparisons, gallery
 from fairmargin_papers.nanda.linear import WARNING, linear_rows
 from fairmargin_papers.nanda.settings import (
     DEEPFOOL,
@@ -25,21 +25,20 @@ from fairmargin_papers.nanda.settings import (
     title,
 )
 from fairmargin_papers.nanda.signs import Measured
-from fairmargin_papers.nanda.tables import accuracy_table, agreement_table
 from fairmargin_papers.nanda.warm import start_from, start_from_imagenet, warm_rows
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part
 from fairmargin_papers.shared.trained import run_grid
 
 _ETHICS = (
-    "Predicting age, race or gender from a face is itself a flawed task: these data serve to test the method, their "
-    "categories are the datasets' coding and not people's own words, and whom an attacker would reach first is "
-    "knowledge of dual use. No face is shown."
+    "Predicting age, race or gender from a face is itself a flawed task: these data serve to test the method, "
+    "their categories are the datasets' coding and not people's own words, and knowledge of whom an attacker "
+    "would reach first can be misused. No face is shown."
 )
 
 
 def run(assignment: Assignment) -> Findings:
-    """All datasets that are here, one after the other; what is missing leaves only its own rows untested."""
+    """Run all datasets one after the other; missing data leave only their own rows not tested."""
     work, chosen = effort(assignment.scale), settings(assignment.scale)
     found: list[Measured] = []
     grids: dict[str, StudyRun] = {}
@@ -52,12 +51,11 @@ def run(assignment: Assignment) -> Findings:
             linear[setting.name] = run_grid(place, linear_sections(setting, assignment.scale))
             starts, why = _starts(place, setting, grids, linear[setting.name])
             cold = cold or why
-            if setting.data:
-                grids[setting.name] = run_grid(place, network_sections(setting, assignment.scale, starts))
+            grids[setting.name] = run_grid(place, network_sections(setting, assignment.scale, starts))
         except NotPossibleHereError as error:
             missing[setting.name] = str(error)
             continue
-        found.append(_measured(setting, work, linear[setting.name], grids.get(setting.name), tuple(starts)))
+        found.append(_measured(setting, work, linear[setting.name], grids[setting.name], tuple(starts)))
     if not found:
         raise NotPossibleHereError(next(iter(missing.values())))
     rows = [
@@ -74,7 +72,7 @@ def run(assignment: Assignment) -> Findings:
 
 
 def originals() -> tuple[Original, ...]:
-    """The studies of the scale "paper"."""
+    """Return the studies of the scale "paper"."""
     found = []
     for setting in settings("paper"):
         found.append(Original(linear_sections(setting, "paper")))
@@ -106,10 +104,10 @@ PART = Part(
 def _starts(
     place: Assignment, setting: Setting, grids: dict[str, StudyRun], linear: StudyRun
 ) -> tuple[dict[str, str], str]:  # fmt: skip
-    """Files of weights to begin with, by architecture; or none, and why."""
+    """Return files of initial weights by architecture, or none and the reason."""
     test = linear.dataset()
     shape, classes = tuple(map(int, test.x.shape[1:])), linear.training().outputs
-    if setting.warm and setting.source == setting.name:  # learnt on the same data: a look at the way, not at the claim
+    if setting.warm and setting.source == setting.name:  # at smoke scale, which does not test the claim
         grids[setting.name] = run_grid(place, network_sections(replace(setting, warm=()), place.scale, {}))
     paths: dict[str, str] = {}
     for architecture in setting.warm:
@@ -120,18 +118,16 @@ def _starts(
             elif setting.source in grids:
                 paths[architecture] = str(start_from(grids[setting.source], architecture, shape, classes, path))
             else:
-                return {}, f"there are no weights to begin with: {setting.source} is not here"
+                return {}, f"there are no initial weights: {setting.source} is missing"
         except (InputError, ModelError) as error:  # other shapes, or no weights
             if place.scale == "paper":
                 raise  # its page names these networks: none may be left out
-            return {}, f"there are no weights to begin with: {error}"
+            return {}, f"there are no initial weights: {error}"
     return paths, ""
 
 
-def _measured(
-    setting: Setting, work: Effort, linear: StudyRun, grid: StudyRun | None, warm: tuple[str, ...]
-) -> Measured:
-    """The two studies of a dataset as the claims look at them; what was read is kept in memory."""
+def _measured(setting: Setting, work: Effort, linear: StudyRun, grid: StudyRun, warm: tuple[str, ...]) -> Measured:
+    """Return the measurements of both studies of a dataset; distances are read once."""
 
     @cache
     def exactly(seed: int, by: str) -> Distances:
@@ -139,18 +135,14 @@ def _measured(
 
     @cache
     def look(network: str, seed: int, by: str, epoch: str) -> Distances:
-        assert grid is not None
         return grid.distances(model=network, seed=seed, estimator=by, epoch=epoch)
 
-    parts = tuple(linear.partition(None, name) for name in setting.partitions)
-    if grid is None:
-        return Measured(setting.name, setting.title, work.seeds, parts, exactly)
     names = tuple(title(name) + PRETRAINED for name in warm)
     return Measured(
         setting.name,
         setting.title,
         work.seeds,
-        parts,
+        tuple(linear.partition(None, name) for name in setting.partitions),
         exactly,
         tuple(grid.partition(None, name) for name in setting.partitions),
         (*map(title, setting.scratch), *names),
@@ -160,7 +152,7 @@ def _measured(
 
 
 def _what(assignment: Assignment, work: Effort, found: Sequence[Measured]) -> str:
-    used = "; ".join(f"{each.title}: {', '.join(each.networks)}" for each in found if each.networks)
+    used = "; ".join(f"{each.title}: {', '.join(each.networks)}" for each in found)
     return assignment.by_scale(
         "Networks: a small CNN and a linear one on the embedded digits, a test of the command, not of the claim.",
         f"Networks: LeNet-5, a small CNN and ResNet-8, trained {work.training.get('epochs')} epochs on 8,000 pictures "
@@ -181,26 +173,27 @@ def _notes(assignment: Assignment, chosen: Sequence[Setting], found: Sequence[Me
         size = known[each.name].linear.get("size")
         pixels = f", {size} × {size} pixels" if size else ""
         counts = f"{len(each.linear_partitions[0]):,} test samples for logistic regressions"
-        if each.partitions:
-            counts += f" and {len(each.partitions[0]):,} for networks"
+        counts += f" and {len(each.partitions[0]):,} for networks"
         notes.append(f"{each.title}{pixels}: {counts}; accuracy: {', '.join(said)}.")
     if assignment.scale == "laptop":
         notes.append(
             "All pictures are normalised by mean = std = 0.5, as the paper does for CIFAR, so that a network "
-            "pre-trained on CIFAR-10 sees faces as it saw CIFAR-10. Networks on UTKFace: as many training and test "
-            "faces of each race, unlike in the paper. Adience: the 1,586 faces at hand, people apart, seven of its "
-            "eight ages among the test faces, more than half of them of one age. Smoothing: noise of the pixels, on "
-            "CIFAR twice the paper's; few draws cap its radii near 0.2, so that its σ is close to that of accuracy. "
-            "“In direction only”: networks and data are smaller than the paper's."
+            "pre-trained on CIFAR-10 sees faces as it saw CIFAR-10. Networks on UTKFace: as many training and "
+            "test faces of each race, unlike in the paper. Adience: the 1,586 available faces, with other "
+            "people in the test data, seven of the eight ages among the test faces, more than half of them of "
+            "one age. Smoothing: noise of the pixels, on CIFAR twice the paper's; few draws cap its radii near "
+            "0.2, so that its σ is close to that of accuracy. “In direction only”: networks and data are "
+            "smaller than the paper's."
         )
     notes.append(
-        "Rows of agreement: groups of one dataset are not independent, nor are networks measured on the same samples, "
-        "so that mean and interval are over datasets (Student's t), or over networks where there are fewer than three "
-        "datasets; the interval is never narrower than the binomial one of as many independent groups. Chance: two "
-        "independent signs with the same frequencies. Such a row holds if the share less chance, dataset by dataset, "
-        "lies above 0, over all samples and also over correct ones alone: mistakes that both sides share agree by "
-        "themselves. Whether the share is the printed one is another question; remarks say where it is not. Of a "
-        "partition into two groups one is counted, since the other's sign is the opposite."
+        "Rows of agreement: groups of one dataset are not independent, nor are networks measured on the same "
+        "samples, so that mean and interval are over datasets (Student's t), or over networks where there are "
+        "fewer than three datasets; the interval is never narrower than the binomial one of as many "
+        "independent groups. Chance: two independent signs with the same frequencies. Such a row holds if the "
+        "share less chance, dataset by dataset, lies above 0, over all samples and also over correct ones "
+        "alone: mistakes that both sides share agree without further reason. Whether the share is the printed "
+        "one is another question; remarks say where it is not. Of a partition into two groups one is counted, "
+        "since the other's sign is the opposite."
     )
     notes.append(
         "σ compares a group with all other samples together, and misclassified samples count with distance 0. "

@@ -1,4 +1,4 @@
-"""What Nanda's experiments are run with: datasets, networks and estimators at each scale, as sections of studies."""
+"""Datasets, networks and estimators of Nanda's experiments at each scale, as sections of studies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,45 +20,29 @@ _IMAGENET = ("alexnet", "resnet50_imagenet", "vgg19", "densenet121", "squeezenet
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A dataset of the paper at one scale.
+    """A dataset of the paper at one scale."""
 
-    Parameters
-    ----------
-    name, title
-        In the catalog, and for people.
-    partitions, sensitive
-        Into which groups it is parted, and which of the partitions are by a sensitive attribute.
-    median
-        The printed median distance under logistic regression; NaN if there is none.
-    linear, data
-        What is said of the samples for logistic regressions and for networks; no networks if `data` is empty.
-    scratch, warm
-        Architectures that begin at random, and with weights learnt elsewhere.
-    source
-        The dataset on which these weights are learnt; "imagenet" for torchvision's.
-    """
-
-    name: str
+    name: str  # in the catalog of datasets
     title: str
     partitions: tuple[str, ...] = ("class",)
-    sensitive: tuple[str, ...] = ()
-    median: float = float("nan")
-    linear: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
-    scratch: tuple[str, ...] = ()
-    warm: tuple[str, ...] = ()
-    source: str = ""
+    sensitive: tuple[str, ...] = ()  # partitions by a sensitive attribute
+    median: float = float("nan")  # printed median distance under logistic regression
+    linear: Mapping[str, Any] = field(default_factory=dict)  # options of the data of logistic regressions
+    data: Mapping[str, Any] = field(default_factory=dict)  # options of the data of networks
+    scratch: tuple[str, ...] = ()  # architectures that start with random weights
+    warm: tuple[str, ...] = ()  # architectures that start with weights trained on `source`
+    source: str = ""  # a dataset, or "imagenet" for public weights
 
     @property
     def std(self) -> float:
-        """By what pixels are divided in the paper, where it is the same for all channels; else 1."""
+        """Number by which the paper divides pixels, if it is the same for all channels; otherwise 1."""
         same = self.name.startswith("cifar") and self.linear.get("std")
         return float(same[0]) if same else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long is trained and how hard is searched at a scale."""
+    """Trainings and estimators of a scale."""
 
     seeds: tuple[int, ...]
     linear_training: Mapping[str, Any]
@@ -68,17 +52,17 @@ class Effort:
 
 
 def effort(scale: Scale) -> Effort:
-    """Of a scale."""
+    """Return the trainings and estimators of a scale."""
     return _EFFORTS[scale]
 
 
 def settings(scale: Scale) -> tuple[Setting, ...]:
-    """The datasets of a scale; one from which another's weights come goes before it."""
+    """Return the datasets of a scale; a dataset on which others' weights are learned comes first."""
     return _SETTINGS[scale]
 
 
 def linear_sections(setting: Setting, scale: Scale) -> dict[str, Any]:
-    """The study of a dataset's logistic regressions, measured exactly and by all that estimates."""
+    """Return the study of a dataset's logistic regressions, measured exactly and by all estimators."""
     work = _EFFORTS[scale]
     return study_sections(
         title=f"Nanda 2021: logistic regression on {setting.title}",
@@ -93,7 +77,7 @@ def linear_sections(setting: Setting, scale: Scale) -> dict[str, Any]:
 
 
 def network_sections(setting: Setting, scale: Scale, starts: Mapping[str, str]) -> dict[str, Any]:
-    """The study of a dataset's networks; `starts` are files of weights by architecture, for those that begin warm."""
+    """Return the study of a dataset's networks; `starts` holds files of initial weights by architecture."""
     work = _EFFORTS[scale]
     epochs = measured_epochs(setting)
     warm = {title(name) + PRETRAINED: {"model": f"arch:{name}", "weights": path} for name, path in starts.items()}
@@ -113,13 +97,13 @@ def network_sections(setting: Setting, scale: Scale, starts: Mapping[str, str]) 
 
 
 def measured_epochs(setting: Setting) -> Mapping[str, Sequence[str]]:
-    """After which epochs each estimator looks at a dataset's networks; one that is not named, after the last."""
+    """Return the epochs after which each estimator measures the networks of a dataset; others, after the last."""
     smoothed = (FIRST, LAST) if setting.warm else (LAST,)
     return {DEEPFOOL: (FIRST, MIDDLE, LAST), CARLINI: (FIRST, MIDDLE, LAST), SMOOTHING: smoothed}
 
 
 def title(architecture: str) -> str:
-    """An architecture's name for people, which is no name of the catalog."""
+    """Return the display name of an architecture, which differs from its name in the catalog."""
     return TITLES.get(architecture, architecture.replace("_", " ").capitalize())
 
 
@@ -155,7 +139,7 @@ _EFFORTS: Mapping[Scale, Effort] = {
     ),
     "laptop": Effort(
         (0, 1, 2),
-        # Rate × steps are about those of the paper; falling to 0, so that seeds end at the one optimum that there is.
+        # Rate × steps is about that of the paper. The rate falls to 0, so that all seeds end at the only optimum.
         {"epochs": 10, "rate": 0.01, "momentum": 0.9, "batch": 64, "schedule": "cosine"},
         {"epochs": 8, "rate": 0.005, "momentum": 0.9, "batch": 28},
         {

@@ -1,4 +1,4 @@
-"""Signs of σ: how often two of them agree, how far that is from chance, and how sure one may be of it."""
+"""Signs of σ: how often two of them agree, beyond chance, and the intervals of σ and of agreements."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,95 +12,60 @@ from scipy import stats
 from fairmargin.core.arrays import Floats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.inference.measures import Over, SignAgreement, sigma, sign_agreement
+from fairmargin.inference.agreement import SignAgreement, sign_agreement
 from fairmargin.inference.shares import binomial_interval
-from fairmargin_papers.shared.claims import Interval, Verdict, by_direction
+from fairmargin_papers.shared.claims import Decision, Interval, Verdict, by_direction
+from fairmargin_papers.shared.measures import Over, sigma
 from fairmargin_papers.shared.trained import SeedMean, over_seeds
 
 Sigmas = dict[str, float]
 Pair = tuple[Sigmas, Sigmas]
-NEGLIGIBLE = 0.1  # |σ| below this counts as no bias worth the name
+NEGLIGIBLE = 0.1  # |σ| below this counts as no bias
 _FEWEST_DATASETS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What was measured on one dataset.
-
-    Parameters
-    ----------
-    name, title
-        Of the dataset.
-    seeds
-        Of all trainings.
-    linear_partitions, partitions
-        The groups of the samples on which logistic regressions, and networks, are measured.
-    linear
-        Distances under the logistic regression of a seed, by an estimator.
-    networks, warm
-        Names of all networks, and which of them began with weights learnt elsewhere.
-    look
-        Distances under a network of a seed, by an estimator, after an epoch.
-    """
+    """Measurements on one dataset."""
 
     name: str
     title: str
-    seeds: tuple[int, ...]
-    linear_partitions: tuple[Partition, ...]
-    linear: Callable[[int, str], Distances]
-    partitions: tuple[Partition, ...] = ()
-    networks: tuple[str, ...] = ()
-    warm: tuple[str, ...] = ()
-    look: Callable[[str, int, str, str], Distances] | None = None
+    seeds: tuple[int, ...]  # of all trainings
+    linear_partitions: tuple[Partition, ...]  # groups of the samples on which logistic regressions are measured
+    linear: Callable[[int, str], Distances]  # of the logistic regression of a seed, by an estimator
+    partitions: tuple[Partition, ...]  # groups of the samples on which networks are measured
+    networks: tuple[str, ...]
+    warm: tuple[str, ...]  # networks that started with weights trained on other data
+    look: Callable[[str, int, str, str], Distances]  # of a network of a seed, by estimator and epoch
 
     def distances(self, network: str, seed: int, by: str, epoch: str = "last") -> Distances:
-        """Distances under a network."""
-        assert self.look is not None
+        """Return the distances of a network of a seed, by an estimator, after an epoch."""
         return self.look(network, seed, by, epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often two signs agree.
+    """How often two signs agree. Units are datasets, or networks if there are fewer than three datasets."""
 
-    Parameters
-    ----------
-    share, interval, chance
-        The mean over units of the share of groups with equal signs, its 95 % interval, and the mean of what two
-        independent signs with the same frequencies would reach.
-    agreeing, groups
-        Groups with equal signs and all groups, of an average network of each dataset, added up as the paper does.
-    excess
-        The interval of share less chance, unit by unit.
-    units
-        What the intervals are over, in words.
-    by
-        The share and the chance of each dataset, by its title.
-    difference
-        The mean over groups of the first σ minus the second, and its interval over the same units.
-    variance
-        Of that difference over groups.
-    """
-
-    share: float
-    interval: Interval
-    chance: float
-    agreeing: float
-    groups: int
-    excess: Interval
-    units: str
-    by: Mapping[str, tuple[float, float]]
-    difference: SeedMean
-    variance: float
+    share: float  # mean over units of the share of groups with equal signs
+    interval: Interval  # 95 % interval of the share
+    chance: float  # mean over units of the share expected of two independent signs with the same frequencies
+    agreeing: float  # groups with equal signs of an average network of each dataset, summed as in the paper
+    groups: int  # all groups of an average network of each dataset, summed
+    excess: Interval  # interval of share minus chance, paired by unit
+    units: str  # description of the units
+    by: Mapping[str, tuple[float, float]]  # share and chance of each dataset, by its title
+    difference: SeedMean  # mean over groups of the first σ minus the second, over units
+    variance: float  # of that difference over groups
 
     @property
     def level(self) -> float | None:
-        """The level of chance, if any group could be compared."""
+        """The share expected by chance; None if no group could be compared."""
         return self.chance if self.groups else None
 
 
 def censored(distances: Distances) -> Distances:
-    """The same with every unreached sample at the largest radius that anyone's search met: dropped, it would not count.
+    """Return the distances with unreached samples at the largest radius that was searched for any sample.
 
     >>> censored(Distances([1.0, np.inf], [True, True], "upper", "L2", tried=[1.0, 3.0])).values.tolist()
     [1.0, 3.0]
@@ -115,7 +80,7 @@ def censored(distances: Distances) -> Distances:
 
 
 def sigmas(distances: Distances, partitions: Sequence[Partition], over: Over = "all") -> Sigmas:
-    """σ of every group that counts, by name; of two groups only the first, since the other has the opposite sign.
+    """Return σ of every group that counts, by name; of two groups only the first, see `counting`.
 
     >>> d = Distances([1.0, 3.0, 1.0, 1.0], [True] * 4, "exact", "L2")
     >>> sigmas(d, [Partition.by("class", [0, 1, 2, 2]), Partition.by("sex", ["F", "F", "M", "M"])])
@@ -129,34 +94,31 @@ def sigmas(distances: Distances, partitions: Sequence[Partition], over: Over = "
 
 
 def counting(partition: Partition) -> tuple[str, ...]:
-    """The groups that count: of two only the first, since whatever is said of it is said of the other."""
+    """Return the groups that count: of two groups only the first, because the other has the opposite sign."""
     return partition.labels[:1] if len(partition.labels) == 2 else partition.labels
 
 
 def named(partition: str, label: str) -> str:
-    """A group's name: classes bear their own."""
+    """Return the name of a group; classes are named without their partition."""
     return label if partition == "class" else f"{partition}={label}"
 
 
 def agreement(pairs: Mapping[str, Sequence[Pair]]) -> Agreement:
-    """How often two σ have the same sign, over datasets, or over networks where there are fewer than three datasets.
+    """Return how often two σ have the same sign, from the σ in two ways of each network of each dataset.
 
-    Groups of one dataset are not independent of each other, nor are networks that saw the same samples. So the interval
-    is Student's t over datasets (over the networks of one or two). It is never narrower than the exact binomial one of
-    all comparisons of an average network, as if they were independent: equal shares must not pass for certainty. Chance
-    is subtracted unit by unit.
-
-    Parameters
-    ----------
-    pairs
-        By dataset, for each network the σ of its groups in two ways.
+    Groups of one dataset are not independent, nor are networks that are measured on the same samples. Hence the
+    interval is Student's t over datasets (over networks if there are one or two). It is never narrower than the exact
+    binomial interval of all comparisons of an average network, because equal shares are no certainty. Chance is
+    subtracted unit by unit.
 
     >>> same, other = {"a": 0.1, "b": -0.1}, {"a": 0.1, "b": 0.1}
     >>> found = agreement({"one": [(same, same)], "two": [(same, same)], "three": [(same, other)]})
     >>> round(found.share, 3), round(found.chance, 3), found.agreeing, found.groups
     (0.833, 0.5, 5.0, 6)
     """
-    compared = {name: [each for each in map(_compared, some) if each.groups] for name, some in pairs.items()}
+    compared = {
+        name: [each for each in (sign_agreement(*pair) for pair in some) if each.groups] for name, some in pairs.items()
+    }
     compared = {name: some for name, some in compared.items() if some}
     if not compared:
         nothing = SeedMean(np.nan, np.nan, np.nan)
@@ -172,7 +134,7 @@ def agreement(pairs: Mapping[str, Sequence[Pair]]) -> Agreement:
         units, levels = f"{len(everyone)} networks", np.array([(each.share, each.chance) for each in everyone])
         differences = [each.mean_difference for each in everyone]
     low, high = binomial_interval(agreeing, groups, 0.95)
-    doubts = agreeing / groups - low, high - agreeing / groups  # downwards and upwards, of independent groups
+    doubts = agreeing / groups - low, high - agreeing / groups  # of independent groups, downwards and upwards
     shares, above = levels[:, 0], levels[:, 0] - levels[:, 1]
     mean, interval = float(shares.mean()), _around(shares, doubts)
     return Agreement(
@@ -190,22 +152,23 @@ def agreement(pairs: Mapping[str, Sequence[Pair]]) -> Agreement:
 
 
 def _around(values: Floats, least: Interval) -> Interval:
-    """Student's interval, on neither side narrower than given."""
+    """Return Student's interval, on neither side narrower than given."""
     mean, half = float(values.mean()), _half_width(values)
     return mean - max(half, least[0]), mean + max(half, least[1])
 
 
 def above_chance(both: Agreement, narrow: Agreement) -> Verdict:
-    """Whether signs agree more often than by chance, over all samples and over correct ones alone.
+    """Decide whether signs agree more often than by chance, over all samples and also over correct ones.
 
-    A class that nobody predicts has σ = −1 in both ways: shared mistakes agree by themselves, and must not decide.
+    A class that is never predicted has σ = −1 in both ways, so that shared mistakes agree without further reason.
     """
     verdicts = {by_direction(each.excess, "above") for each in (both, narrow)}
     return verdicts.pop() if len(verdicts) == 1 else "undecided"
 
 
-def _compared(pair: Pair) -> SignAgreement:
-    return sign_agreement(*pair)
+def decided(both: Agreement, narrow: Agreement) -> Decision:
+    """Return the decision of a row on an agreement, see `above_chance`."""
+    return Decision(above_chance(both, narrow), both.interval, both.level)
 
 
 def _mean(some: Sequence[SignAgreement], name: str) -> float:
@@ -213,10 +176,11 @@ def _mean(some: Sequence[SignAgreement], name: str) -> float:
 
 
 def mean_of_both(values: npt.ArrayLike) -> SeedMean:
-    """The mean of numbers that differ by seed (rows) and by sample (columns), with both in its 95 % interval.
+    """Return the mean of numbers by seed (rows) and sample (columns), with a 95 % interval for both.
 
-    All seeds are measured on the same samples, so that the samples' share does not shrink with more seeds: half of the
-    width is √((t·s/√S)² + (z·e)²), s over the seeds' means, e the standard error of the samples' means.
+    All seeds are measured on the same samples, so that the error due to the samples does not shrink with more seeds.
+    Half of the width is √((t·s/√S)² + (z·e)²), with the standard deviation s of the means of S seeds, and the standard
+    error e of the means of the samples.
 
     >>> mean_of_both([[0.0, 1.0] * 50, [0.0, 1.0] * 50]).text()
     '0.500 ± 0.098'
@@ -229,7 +193,7 @@ def mean_of_both(values: npt.ArrayLike) -> SeedMean:
 
 
 def _half_width(values: npt.ArrayLike) -> float:
-    """Half of Student's 95 % interval; 0 if all are equal, so that another source of doubt must be added to it."""
+    """Return half of the width of Student's 95 % interval, which is 0 if all values are equal."""
     given = np.asarray(values, dtype=np.float64)
     if len(given) == 1:
         return math.inf
@@ -239,15 +203,15 @@ def _half_width(values: npt.ArrayLike) -> float:
 def sigma_of(
     distances: Sequence[Distances], group: npt.NDArray[np.bool_], confidence: float = 0.95, fewest: int = 5
 ) -> SeedMean:
-    """σ of a group over seeds, with seeds and samples in its interval; of one seed the samples alone.
+    """Return σ of a group over seeds, with an interval that includes seeds and samples (only samples for one seed).
 
-    Reckoned on the scale of ln(1 + σ), the logarithm of a quotient of means: no limit lies below −1, where σ ends. The
-    interval is the whole line where fewer than `fewest` samples of the group, or of the rest, have a distance above 0:
-    ten mistakes in a row have no spread, and yet say little.
+    The interval is calculated on the scale of ln(1 + σ), the logarithm of a quotient of means, so that no limit lies
+    below −1. It is the whole line if fewer than `fewest` samples of the group, or of the rest, have a distance above 0:
+    ten distances of 0 have no variance, but are little evidence.
     """
     values = np.array([censored(each).values for each in distances])
     own, rest = values[:, group].mean(axis=1), values[:, ~group].mean(axis=1)
-    if (rest == 0).any():  # nobody else is robust at all: nothing to be compared with
+    if (rest == 0).any():  # no robust sample with which the group could be compared
         return SeedMean(np.nan, np.nan, np.nan)
     if min((values[:, side] > 0).sum(axis=1).min() for side in (group, ~group)) < fewest:
         return SeedMean(float((own / rest - 1).mean()), -np.inf, np.inf)
@@ -261,7 +225,7 @@ def sigma_of(
 
 
 def _linearised(values: Floats, group: npt.NDArray[np.bool_]) -> Floats:
-    """One number a sample, with mean ln(1 + σ) and the spread that the logarithm of two means' quotient has."""
+    """Return one number per sample, with mean ln(1 + σ) and the variance of the logarithm of a quotient of means."""
     own, rest = values[group].mean(), values[~group].mean()
     share = group.mean()
     moves = np.where(group, (values / own - 1) / share, (1 - values / rest) / (1 - share))
@@ -269,7 +233,7 @@ def _linearised(values: Floats, group: npt.NDArray[np.bool_]) -> Floats:
 
 
 def biased(interval: Interval) -> bool | None:
-    """Whether σ is no accident: True if 0 is outside, False if all of the interval is negligible, None in between.
+    """Return True if the interval of σ excludes 0, False if all of it is negligible, and None otherwise.
 
     >>> biased((0.02, 0.3)), biased((-0.05, 0.04)), biased((-0.2, 0.1))
     (True, False, None)
@@ -278,11 +242,6 @@ def biased(interval: Interval) -> bool | None:
     if low > 0 or high < 0:
         return True
     return False if low > -NEGLIGIBLE and high < NEGLIGIBLE else None
-
-
-def verdict_of(answer: bool | None) -> Verdict:
-    """The words for yes, no, and neither."""
-    return "undecided" if answer is None else "holds" if answer else "does not hold"
 
 
 def _normal(confidence: float) -> float:

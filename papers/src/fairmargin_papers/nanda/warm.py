@@ -1,9 +1,8 @@
-"""Networks that begin with weights learnt elsewhere, and whether they bring a bias along."""
+"""Networks that start with weights trained on other data, and the rows of Nanda's claim 14 on their bias."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from string import ascii_lowercase
 
 import numpy as np
 import torch
@@ -19,28 +18,31 @@ from fairmargin.models.architectures.pretrained import pretrained
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.runner.study_run import StudyRun
 from fairmargin.store.atomic import atomic_write_bytes
-from fairmargin_papers.nanda.linear import OVERS, counted, explained
+from fairmargin_papers.nanda.claims import OVERS, network_agreement
+from fairmargin_papers.nanda.linear import counted, explained
 from fairmargin_papers.nanda.settings import FIRST, LAST, PRETRAINED, SMOOTHING
-from fairmargin_papers.nanda.signs import NEGLIGIBLE, Measured, above_chance, agreement, sigmas
-from fairmargin_papers.shared.claims import Claim, by_direction
+from fairmargin_papers.nanda.signs import NEGLIGIBLE, Measured, decided, sigmas
+from fairmargin_papers.shared.claims import Claim, directed
 from fairmargin_papers.shared.trained import over_seeds
 
 _SHUFFLES = 100
-_MOST = 1.0  # σ of a group whose rest is all but at the boundary has no limit
+_MOST = 1.0  # larger σ count as this, because σ has no limit if the rest is close to the boundary
 _HEAD_SEED = 0
 
 
 def start_from(grid: StudyRun, architecture: str, shape: Sequence[int], classes: int, path: Path) -> Path:
-    """A file of weights: those of a study's first network of that architecture, with a new last layer.
+    """Save the weights of a study's first network of that architecture, with a new last layer.
 
-    Guarantee: the same bytes whenever it is made; samples must be of the shape that the network was trained on.
+    Guarantee: equal networks give equal bytes. Samples must have the shape on which the network was trained.
     """
     source = next(each for each in grid.networks() if each.architecture == architecture and not each.begun)
     assert source.prepared is not None
     data = source.prepared.job.data
     known = tuple(data.training.x.shape[1:])
     if known != tuple(shape):
-        raise InputError(f"Weights learnt on samples of shape {known} cannot begin a training on {shape}.")
+        raise InputError(
+            f"Weights trained on samples of shape {known} cannot be the initial weights for shape {shape}."
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_HEAD_SEED)
         taught = build_architecture(architecture, shape, data.outputs)
@@ -57,7 +59,7 @@ def start_from_imagenet(architecture: str, shape: Sequence[int], classes: int, p
 
 
 def with_new_head(taught: nn.Module, fresh: nn.Module) -> dict[str, Tensor]:
-    """All weights of the first network but those of its last linear layer, which are the second's.
+    """Return all weights of the first network, except for its last linear layer, which is that of the second.
 
     >>> taught, fresh = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 3)), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 5))
     >>> weights = with_new_head(taught, fresh)
@@ -76,26 +78,28 @@ def _kept(weights: Mapping[str, Tensor], path: Path) -> Path:
 
 
 def warm_rows(claim: Claim, found: Sequence[Measured], reason: str) -> list[Claim]:
-    """Bias after the first epoch, from scratch and pre-trained, and whether the latter's stays; by smoothing."""
+    """Return rows 14: bias after the first epoch, from scratch and pre-trained, and whether the latter persists."""
     faces = [each for each in found if each.warm]
     measured = next((each for each in faces if each.name == "utkface"), faces[0] if faces else None)
     if measured is None:
-        return [claim.untested(reason or "no network that began with weights learnt elsewhere was trained")]
+        return [claim.untested(reason or "no network with initial weights from other data was trained")]
     classes = [part for part in measured.partitions if part.name == "class"]
     others = [part for part in measured.partitions if part.name != "class"]
     rows = [row for parts in (classes, others) if parts for row in _early_rows(claim, measured, parts)]
-    rows.append(_stays(claim, measured))
-    return [replace(row, letter=letter) for letter, row in zip(ascii_lowercase, rows, strict=False)]
+    return [*rows, _stays(claim, measured)]
 
 
 def _early_rows(claim: Claim, measured: Measured, parts: Sequence[Partition]) -> list[Claim]:
-    """How much bias there is after the first epoch, from scratch and beyond that with weights learnt elsewhere."""
+    """Test the bias after the first epoch, from scratch, and how much more there is in pre-trained networks."""
     scratch = [network for network in measured.networks if network not in measured.warm]
     same = [network.removesuffix(PRETRAINED) for network in measured.warm]
 
     def bias(networks: Sequence[str], epoch: str) -> Floats:
-        """The mean over networks, a number a seed."""
-        found = [[_excess(measured, network, seed, epoch, parts) for network in networks] for seed in measured.seeds]
+        """Return the mean over networks, one number per seed."""
+        found = [
+            [excess_bias(measured.distances(network, seed, SMOOTHING, epoch), parts) for network in networks]
+            for seed in measured.seeds
+        ]
         return np.asarray(np.mean(found, axis=1))
 
     early, late = over_seeds(bias(scratch, FIRST)), float(bias(scratch, LAST).mean())
@@ -113,15 +117,13 @@ def _early_rows(claim: Claim, measured: Measured, parts: Sequence[Partition]) ->
     return [
         claim.found(
             f"{early.text()} after the first epoch, {late:.3f} after the last",
-            by_direction(early.interval, "below", NEGLIGIBLE),
-            interval=early.interval,
+            directed(early, "below", NEGLIGIBLE),
             text=f"A network trained from scratch shows σ ≈ 0 after the first epoch, by {by}.",
             remark=f"{how} From scratch: {', '.join(scratch)}. ≈ 0: below {NEGLIGIBLE:g}.",
         ),
         claim.found(
             f"{taught.text()} pre-trained, {more.text()} more than from scratch",
-            by_direction(more.interval, "above"),
-            interval=more.interval,
+            directed(more, "above"),
             text=f"A pre-trained network shows more bias after the first epoch than one from scratch, by {by}.",
             remark=f"{how} {', '.join(measured.warm)} against {', '.join(same)}; the paper's began with ImageNet's "
             "weights. All pre-trained ones of an architecture begin with the same weights.",
@@ -130,47 +132,27 @@ def _early_rows(claim: Claim, measured: Measured, parts: Sequence[Partition]) ->
 
 
 def _stays(claim: Claim, measured: Measured) -> Claim:
-    """Whether the signs after the first epoch are those after the last."""
-    both, narrow = (
-        agreement(
-            {
-                measured.title: [
-                    tuple(  # type: ignore[misc]
-                        sigmas(measured.distances(network, seed, SMOOTHING, epoch), measured.partitions, over)
-                        for epoch in (FIRST, LAST)
-                    )
-                    for network in measured.warm
-                    for seed in measured.seeds
-                ]
-            }
-        )
-        for over in OVERS
-    )
+    """Test whether the signs after the first epoch are those after the last."""
+    pretrained = [replace(measured, networks=measured.warm)]
+    both, narrow = (network_agreement(pretrained, (SMOOTHING, FIRST), (SMOOTHING, LAST), over) for over in OVERS)
     return claim.found(
         counted(both),
-        above_chance(both, narrow),
-        interval=both.interval,
-        chance=both.level,
+        decided(both, narrow),
         text="The bias of a pre-trained network persists: σ has the same sign after the first and the last epoch.",
         remark=explained(both, narrow),
     )
 
 
-def _excess(measured: Measured, network: str, seed: int, epoch: str, parts: Sequence[Partition]) -> float:
-    return excess_bias(measured.distances(network, seed, SMOOTHING, epoch), parts)
-
-
 def excess_bias(distances: Distances, partitions: Sequence[Partition]) -> float:
-    """Mean of min(|σ|, 1) over all groups, less the same after shuffling who belongs where; 0 if nobody is robust.
+    """Return the mean of min(|σ|, 1) over all groups minus that of shuffled groups; 0 if no sample is robust.
 
     >>> same = Distances(np.ones(60), np.ones(60, bool), "exact", "L2")
     >>> excess_bias(same, [Partition.by("class", np.arange(60) % 3)])
     0.0
     """
     stream = np.random.default_rng(0)
-    shuffled = [
-        _mean_size(distances.take(stream.permutation(len(distances))), partitions) for _ in range(_SHUFFLES)
-    ]  # fmt: skip
+    shuffles = (distances.take(stream.permutation(len(distances))) for _ in range(_SHUFFLES))
+    shuffled = [_mean_size(each, partitions) for each in shuffles]
     return _mean_size(distances, partitions) - float(np.mean(shuffled))
 
 

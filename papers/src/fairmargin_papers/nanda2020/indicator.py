@@ -1,4 +1,4 @@
-"""AdvERM with the printed indicator: is it plain training, bit for bit?"""
+"""The claim that AdvERM with the printed indicator equals plain training, bit for bit."""
 
 import torch
 from torch import nn
@@ -13,25 +13,25 @@ from fairmargin_papers.shared.paper import Assignment, Findings, Part
 
 
 def run(assignment: Assignment) -> Findings:
-    """A tiny network, trained plainly, with the indicator and with a sigmoid, from the same start."""
+    """Train a tiny network plainly, with the indicator and with a sigmoid, from the same initial weights."""
     seeds, epochs = assignment.by_scale((1, 3), (3, 10), (3, 10))
     data = three_classes(300)
     alike, farthest = 0, []
     for seed in range(seeds):
-        assignment.tell("nanda2020: tiny networks", seed, seeds)
+        assignment.progress("nanda2020: tiny networks", seed, seeds)
         plain, hard, soft = (
             trained(data, method, seed, epochs)
             for method in (ERM(), AdvERM(weight=0.1, radius=0.5, temperature=0.0), AdvERM(weight=0.1, radius=0.5))
         )
         alike += all(torch.equal(plain[name], hard[name]) for name in plain)
         farthest.append(max(float((plain[name] - soft[name]).abs().max()) for name in plain))
-    assignment.tell("nanda2020: tiny networks", seeds, seeds)
+    assignment.progress("nanda2020: tiny networks", seeds, seeds)
     row = assignment.claims[7].found(
         f"the same weights bit for bit for {alike} of {seeds} seeds; with a sigmoid a weight differs by "
         f"{min(farthest):.2g} or more",
         "holds" if alike == seeds and min(farthest) > 0 else "does not hold",
-        remark="A step function has slope 0 wherever it has one. Whoever trains with it trains plainly; `adverm` here "
-        "has a sigmoid of temperature 0.1 for it, and `temperature=0` is the printed form.",
+        remark="The slope of a step function is 0 wherever it is defined, so that training with it is plain training; "
+        "`adverm` has a sigmoid of temperature 0.1 instead, and `temperature=0` is the printed form.",
     )
     note = (
         f"Indicator: a network of 2-16-3 units on 300 samples of `toy-three-classes`, {epochs} epochs, α = 0.1, "
@@ -44,7 +44,7 @@ PART = Part("indicator", "AdvERM with the printed indicator", frozenset({7}), ru
 
 
 def trained(data: Dataset, method: TrainingMethod, seed: int, epochs: int) -> dict[str, torch.Tensor]:
-    """The weights after training; the same start and order of samples for every method."""
+    """Return the weights after training; all methods have the same initial weights and order of samples."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 3))

@@ -1,21 +1,20 @@
-"""AdvERM before and after: does a group's curve come nearer to that of the rest, and at what price in accuracy?"""
+"""Networks before and after AdvERM: the gap between a group's curve and that of the rest, and the accuracy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fairmargin.data.catalog import load
 from fairmargin.runner.study_run import StudyRun
 from fairmargin_papers.nanda.warm import start_from_imagenet
-from fairmargin_papers.nanda2020.gaps import Change, gap_of
-from fairmargin_papers.nanda2020.pictures import curves_picture, gaps_picture
+from fairmargin_papers.nanda2020.gaps import Change, curves_picture, gap_of, gaps_picture
 from fairmargin_papers.nanda2020.studies import PLAIN, Setting, settings
-from fairmargin_papers.shared.claims import Claim, Verdict, by_all, by_direction
+from fairmargin_papers.shared.claims import Claim, Decision, Verdict, by_all, by_direction, directed
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin_papers.shared.trained import run_grid
 
-_PRICE = 1.0  # points of accuracy: a loss of less is none, as in the paper (it reports +0.85 and −0.73 points)
+_PRICE = 1.0  # points of accuracy that count as no loss, as in the paper (it reports +0.85 and −0.73 points)
 _SIGNS = {"truck": "more robust than the rest in the paper", "cat": "", "Black": "less robust in the paper"}
 _FACES = (
     "Predicting age from a face is a flawed task, and race is the dataset's coding, not people's own words: these "
@@ -40,7 +39,7 @@ def run(assignment: Assignment) -> Findings:
 
 
 def _started(place: Assignment, setting: Setting) -> Mapping[str, Any]:
-    """Return the study, with the weights of ImageNet for a network that begins with them."""
+    """Return the study, with ImageNet weights for a network that starts with them."""
     if not setting.pretrained:
         return setting.sections
     data = load(setting.data["data"], root=place.root, split="test", size=setting.data.get("size"))
@@ -50,7 +49,7 @@ def _started(place: Assignment, setting: Setting) -> Mapping[str, Any]:
 
 
 def originals() -> tuple[Original, ...]:
-    """The studies of the scale "paper"."""
+    """Return the studies of the scale "paper"."""
     return tuple(Original(each.sections, (each.network,) if each.pretrained else ()) for each in settings("paper"))
 
 
@@ -74,7 +73,7 @@ PART = Part(
 
 
 def changes_of(grid: StudyRun, setting: Setting) -> list[Change]:
-    """A setting's networks, a change for each target."""
+    """Return the changes of a setting's networks, one per target."""
     partition = grid.partition(None, setting.partition)
     seeds = range(setting.seeds)
     plain = tuple(grid.distances(method=PLAIN, seed=seed) for seed in seeds)
@@ -89,23 +88,22 @@ def changes_of(grid: StudyRun, setting: Setting) -> list[Change]:
 
 
 def rows(claims: Mapping[int, Claim], changes: Sequence[Change], missing: Mapping[bool, str]) -> tuple[Claim, ...]:
-    """A row for each claim and change that speaks of it; where the data are missing, the reason."""
+    """Return one row per claim and change; if data are missing, one row with the reason."""
     found: list[Claim] = []
-    for number, role, faces in ((1, "truck", False), (2, "Black", True), (5, "cat", False)):
-        claim, some = claims[number], [change for change in changes if change.target.role == role]
-        found += _lettered(claim, [_gap_row(claim, each) for each in some], missing, faces)
-    for number, role, faces in ((3, "truck", False), (4, "Black", True)):
-        claim, some = claims[number], [change for change in changes if change.target.role == role]
-        found += _lettered(claim, [_accuracy_row(claim, each) for each in some], missing, faces)
+    for number, role, row in _ROWS:
+        answers = [row(claims[number], each) for each in changes if each.target.role == role]
+        reason = missing.get(role == "Black") or next(iter(missing.values()), "nothing was measured")
+        found += answers or [claims[number].untested(reason)]
     trend = [_trend_row(claims[6], some) for some in (_one_case(changes, role) for role in ("truck", "Black")) if some]
-    return (*found, *_lettered(claims[6], trend, missing, False))
+    reason = missing.get(False) or next(iter(missing.values()), "nothing was measured")
+    return (*found, *(trend or [claims[6].untested(reason)]))
 
 
 def narrowed(change: Change) -> Verdict:
     """Return whether the group came nearer to the rest, at τ and over the whole curves.
 
-    The regulariser is about the shares beyond τ, and the paper speaks of the difference between both curves. The
-    relative area alone is not the claim: it can fall while the shares at τ move apart.
+    The regulariser reduces the difference of the shares beyond τ, and the paper's claim is about the difference between
+    the curves. The relative area alone is not the claim: it can fall while the shares at τ differ more.
     """
     at_radius = by_direction(change.difference("bias").interval, "below")
     return by_all([at_radius, by_direction(change.ratio("relative").interval, "below", 1.0)])
@@ -117,21 +115,20 @@ def _gap_row(claim: Claim, change: Change) -> Claim:
             f"{change.name}: {change.collapsed} of {len(change.before) + len(change.after)} networks give one answer "
             "to everything, and have no gap",
             "undecided",
-            remark=f"A training that ends so says nothing about gaps. {change.setting.instead}".rstrip(),
+            remark=f"A training that ends so says nothing about gaps. {change.setting.instead}",
         )
     relative, between, sigma = (change.means(of) for of in ("relative", "between", "sigma"))
     ratio = change.ratio("relative")
     return claim.found(
         f"{change.name}: {_at_radius(change)}; relative gap {_arrow(relative, '.3f')}, {ratio.mean:.2f} times as wide",
-        narrowed(change),
-        interval=ratio.interval,
-        remark=f"{_sign(change)} σ goes {_arrow(sigma, '+.3f')}. The area between both curves itself goes "
-        f"{_arrow(between, '.4f')} ({change.difference('between').text(1, 4)}). {change.setting.instead}".rstrip(),
+        Decision(narrowed(change), ratio.interval),
+        remark=f"{_sign(change)} σ changes from {_arrow(sigma, '+.3f')}. The area between both curves itself changes "
+        f"from {_arrow(between, '.4f')} ({change.difference('between').text(1, 4)}). {change.setting.instead}",
     )
 
 
 def _at_radius(change: Change) -> str:
-    """Say by how much the shares of correct samples beyond τ differ, which the regulariser pulls together."""
+    """Describe how much the shares of correct samples beyond τ differ, which the regulariser reduces."""
     before, after = (100 * share for share in change.means("bias"))
     said = change.difference("bias").times(100).signed(1)
     return f"at τ = {change.setting.radius:g} the shares differ by {before:.1f} → {after:.1f} points ({said})"
@@ -142,47 +139,42 @@ def _accuracy_row(claim: Claim, change: Change) -> Claim:
     before, after = (f"{share:.2%}" for share in change.means("accuracy"))
     return claim.found(
         f"{change.name}: {before} → {after}, {difference.text(digits=2)} points",
-        by_direction(difference.interval, "above", -_PRICE),
-        interval=difference.interval,
+        directed(difference, "above", -_PRICE),
         remark="The paper says that AdvERM costs no accuracy: it holds if the change lies above −1 point, "
-        f"and does not if it lies below. {change.setting.instead}".rstrip(),
+        f"and does not if it lies below. {change.setting.instead}",
     )
 
 
+_ROWS: tuple[tuple[int, str, Callable[[Claim, Change], Claim]], ...] = (
+    (1, "truck", _gap_row),
+    (2, "Black", _gap_row),
+    (5, "cat", _gap_row),
+    (3, "truck", _accuracy_row),
+    (4, "Black", _accuracy_row),
+)
+
+
 def _one_case(changes: Sequence[Change], role: str) -> list[Change]:
-    """The same group with the same α, the smallest, in every network."""
+    """Return the changes of one group with the smallest α, one per network."""
     some = [change for change in changes if change.target.role == role]
     return [change for change in some if change.target.weight == min(each.target.weight for each in some)]
 
 
 def _trend_row(claim: Claim, changes: Sequence[Change]) -> Claim:
     verdicts = [narrowed(change) for change in changes]
-    said = "; ".join(
-        f"{change.setting.network} {_times(change)} ({verdict})"
-        for change, verdict in zip(changes, verdicts, strict=True)
-    )
+    said = []
+    for change, verdict in zip(changes, verdicts, strict=True):
+        ratio, points = change.ratio("relative"), change.difference("bias").times(100).signed(1)
+        numbers = f"{points} and {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
+        said.append(f"{change.setting.network} {numbers} ({verdict})")
     narrower = sum(change.difference("bias").mean < 0 and change.ratio("relative").mean < 1 for change in changes)
     target = changes[0].target
     return claim.found(
         f"{target.group}, α = {target.weight:g}: narrower on average in {narrower} of {len(changes)} networks",
         by_all(verdicts),
-        remark=f"Points at τ, after less before, and the relative gap, after over before: {said}. The trend holds if "
-        "it holds in every network, and does not if it is refuted in one.",
+        remark=f"Points at τ, after less before, and the relative gap, after over before: {'; '.join(said)}. The trend "
+        "holds if it holds in every network, and does not if it is refuted in one.",
     )
-
-
-def _times(change: Change) -> str:
-    ratio, points = change.ratio("relative"), change.difference("bias").times(100)
-    return f"{points.signed(1)} and {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
-
-
-def _lettered(claim: Claim, found: list[Claim], missing: Mapping[bool, str], faces: bool) -> list[Claim]:
-    """Several answers get letters; none at all is a row that says why."""
-    if not found:
-        return [claim.untested(missing.get(faces) or next(iter(missing.values()), "nothing was measured"))]
-    if len(found) == 1:
-        return found
-    return [replace(row, letter="abcdefghijklmnopqrstuvwxyz"[place]) for place, row in enumerate(found)]
 
 
 def _arrow(pair: tuple[float, float], how: str) -> str:
@@ -197,7 +189,7 @@ def _sign(change: Change) -> str:
 
 
 def pictures(changes: Sequence[Change]) -> tuple[Picture, ...]:
-    """Curves before and after, a figure for each kind of data, and the gaps of all."""
+    """Draw the curves before and after, one figure per kind of data, and the gaps of all."""
     if not changes:
         return ()
     found = []
@@ -207,9 +199,10 @@ def pictures(changes: Sequence[Change]) -> tuple[Picture, ...]:
             found.append(
                 Picture(
                     name,
-                    "The share of a group that is right and farther than τ from the boundary, against that of all "
-                    "other samples; left before AdvERM, right after. A thin line for each seed, a thick one for their "
-                    "mean; the dotted line is the radius at which AdvERM was told to make both equal.",
+                    "The share of a group that is right and farther than τ from the boundary, against that of "
+                    "all other samples; left before AdvERM, right after. A thin line for each seed, a thick "
+                    "one for their mean; the dotted line is the radius at which AdvERM reduces their "
+                    "difference.",
                     curves_picture(some),
                 )
             )
@@ -241,15 +234,16 @@ def _notes(asked: Sequence[Setting], changes: Sequence[Change], assignment: Assi
     if changes:
         said.append(
             "A gap narrows only if it does at τ and over the curves: the interval of the change of the shares' "
-            "difference lies below 0, and that of the relative gap, after over before, below 1; it does not if one of "
-            "them lies above. Shares are of correct samples beyond τ, which the regulariser pulls together. "
-            "The relative gap is the area between a group's curve and that of the rest, over the area below the "
-            "rest's, so that it does not shrink merely because all distances do. Curves that cross have a gap although "
-            "σ, the difference of their areas, may be 0; and by chance alone no gap is quite 0. Intervals (95 %, "
-            "Student's t over seeds) are of after ÷ before, networks of the same seed, on the scale of logarithms; all "
-            "seeds are measured on the same test samples. The paper shows the best of several α and τ; here both were "
-            "fixed beforehand. Five seeds instead of three, the quotient instead of the difference, and that the "
-            "shares at τ must come nearer too, were chosen after a first run had been seen."
+            "difference lies below 0, and that of the relative gap, after over before, below 1; it does not if "
+            "one of them lies above. Shares are of correct samples beyond τ, whose difference the regulariser "
+            "reduces. The relative gap is the area between a group's curve and that of the rest, over the area "
+            "below the rest's, so that it does not shrink merely because all distances do. Curves that cross "
+            "have a gap although σ, the difference of their areas, may be 0; and because of chance no gap is "
+            "exactly 0. Intervals (95 %, Student's t over seeds) are of after ÷ before, networks of the same "
+            "seed, on the scale of logarithms; all seeds are measured on the same test samples. The paper "
+            "shows the best of several α and τ; here both were fixed in advance. Five seeds instead of three, "
+            "the quotient instead of the difference, and that the shares at τ must come nearer too, were "
+            "chosen after a first run had been seen."
         )
     if any(change.setting.faces for change in changes) and assignment.scale != "smoke":
         said.append(_FACES)

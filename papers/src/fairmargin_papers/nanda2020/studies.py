@@ -1,4 +1,4 @@
-"""What is trained for AdvERM's claims at each scale: data, networks, groups and the regulariser's weight."""
+"""Studies for AdvERM's claims at each scale: data, networks, groups and the weight of the regulariser."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,79 +12,43 @@ ESTIMATORS = {"smoke": "plumb:steps=12", "laptop": "plumb:steps=12", "paper": "d
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A group that AdvERM is told to protect.
+    """A group that AdvERM protects."""
 
-    Parameters
-    ----------
-    role
-        The group of the paper that it stands for: "truck", "cat" or "Black".
-    group
-        Its name in the data.
-    weight
-        α.
-    """
-
-    role: str
-    group: str
-    weight: float
+    role: str  # the group of the paper that it stands for: "truck", "cat" or "Black"
+    group: str  # its name in the data
+    weight: float  # α
 
     @property
     def method(self) -> str:
-        """The name of the training method in the study."""
+        """Name of the training method in the study."""
         return f"{self.role}, α = {self.weight:g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One network on one dataset, trained plainly and with AdvERM for each target.
+    """One network on one dataset, trained plainly and with AdvERM for each target."""
 
-    Parameters
-    ----------
-    folder, title
-        Where the study lies, and what it is called.
-    faces
-        Whether it stands for UTKFace, else for CIFAR-10.
-    partition
-        The groups' attribute.
-    radius
-        τ, an L2 length in pixels between 0 and 1.
-    targets
-        The groups.
-    data, training
-        Sections of the study.
-    network
-        The architecture.
-    estimator
-        Of the distances.
-    instead
-        What of the paper's this stands for, in a sentence; empty where it is the same.
-    seeds
-        How many.
-    pretrained
-        Whether the network begins with the weights of ImageNet.
-    """
-
-    folder: str
+    folder: str  # name of the folder of the study
     title: str
-    faces: bool
-    partition: str
-    radius: float
+    faces: bool  # whether it stands for UTKFace, else for CIFAR-10
+    partition: str  # attribute of the groups
+    radius: float  # τ, an L2 length in pixels between 0 and 1
     targets: tuple[Target, ...]
-    data: dict[str, Any]
-    training: dict[str, Any]
-    network: str
+    data: dict[str, Any]  # section of the study
+    training: dict[str, Any]  # section of the study
+    network: str  # architecture
     estimator: str
-    instead: str = ""
-    seeds: int = 3
-    pretrained: bool = False
+    instead: str = ""  # a sentence on what it stands for, if it is not the paper's
+    seeds: int = 3  # number of seeds
+    pretrained: bool = False  # whether the network starts with ImageNet weights
 
     @property
     def sections(self) -> dict[str, Any]:
-        """The study."""
+        """Content of the study file."""
         return self.started("")
 
     def started(self, weights: str) -> dict[str, Any]:
-        """Return the study with networks that begin with a file of weights, if one is named."""
+        """Return the study with networks that start with a file of weights, if one is given."""
         adverm = {
             target.method: {"method": spelled("adverm", group=target.group, weight=target.weight, radius=self.radius)}
             for target in self.targets
@@ -101,10 +65,10 @@ class Setting:
 
 
 def settings(scale: Scale) -> tuple[Setting, ...]:
-    """Every network of a scale.
+    """Return all networks of a scale.
 
     The radius τ is near the median distance of plainly trained networks on the same data, where the regulariser's
-    sigmoid is steepest; it was fixed before any network was trained with AdvERM.
+    sigmoid is steepest. It was fixed before any network was trained with AdvERM.
 
     >>> [setting.title for setting in settings("laptop")][:2]
     ['CIFAR-10, small_cnn', 'CIFAR-10, resnet8']
@@ -162,7 +126,7 @@ def _laptop() -> tuple[Setting, ...]:
 
 
 def _paper() -> tuple[Setting, ...]:
-    """The paper prints τ in normalised inputs: on CIFAR-10, divided by 0.5, its 1 is a length of 0.5 here."""
+    """Return the printed settings; the printed τ of CIFAR-10 is of inputs divided by 0.5, and halved here."""
     training = {"settings_of": "nanda"}
     half = (0.5, 0.5, 0.5)
     objects = {"data": "cifar10", "mean": half, "std": half}

@@ -1,4 +1,4 @@
-"""The scale "paper": refuse to start if something that it names is missing, and say what a run has used."""
+"""The scale "paper": check that all data, networks and weights are available, and describe what a run used."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fairmargin.core.progress import Progress
+from fairmargin.core.progress import Progress, silent
 from fairmargin.core.radius import spelled_radius
 from fairmargin.data.catalog import DATASETS, load
 from fairmargin.errors import FairmarginError, InputError, MissingDataError, ModelError
@@ -20,46 +20,38 @@ from fairmargin.study.paper_settings import STEPS
 from fairmargin.study.study import ARCHITECTURE
 from fairmargin.training.catalog import describe_method
 
-_CLASSES = 10  # any number: whether a network can be built does not depend on it
+_CLASSES = 10  # any number, because whether a network can be built does not depend on it
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A study of the scale "paper", before it is run.
+    """A study of the scale "paper", before it is run."""
 
-    Parameters
-    ----------
-    sections
-        The study as its file would be read.
-    pretrained
-        Architectures that begin with the weights of ImageNet.
-    """
-
-    sections: Mapping[str, Any]
-    pretrained: tuple[str, ...] = ()
+    sections: Mapping[str, Any]  # content of its file
+    pretrained: tuple[str, ...] = ()  # architectures that start with weights trained on ImageNet
 
 
-def check_available(paper: str, studies: Sequence[Original], root: Path | None, tell: Progress | None = None) -> None:
-    """Refuse to start if data, networks or weights that the studies name are missing; one sentence lists them all."""
-    missing = [*_missing_data(studies, root, tell), *_missing_networks(studies)]
+def check_available(paper: str, studies: Sequence[Original], root: Path | None, progress: Progress = silent) -> None:
+    """Raise an error that lists all data, networks and weights that the studies name and that are not available."""
+    missing = [*_missing_data(studies, root, progress), *_missing_networks(studies)]
     missing += _missing_weights(studies, fetch=not missing)
     if missing:
         raise InputError(
-            f"`--scale paper` of {paper} cannot start, since it names what is not here: {'; '.join(missing)}. Supply "
-            "these (datasets with --root), or use --scale laptop, which says which smaller networks and data it uses."
+            f"`--scale paper` of {paper} cannot start, because these are missing: {'; '.join(missing)}. Provide them "
+            "(datasets with --root), or use --scale laptop, whose page lists its smaller networks and data."
         )
 
 
-def _missing_data(studies: Sequence[Original], root: Path | None, tell: Progress | None) -> Iterator[str]:
+def _missing_data(studies: Sequence[Original], root: Path | None, progress: Progress) -> Iterator[str]:
     asked = {(data["data"], data.get("size")): None for each in studies for data in each.sections["data"].values()}
     told: set[str] = set()
     for name, size in asked:
         card = DATASETS[name].card
         official = bool(card.shape) and size in (None, card.shape[-1])
         try:
-            found = load(name, root=root, size=None if official else size, progress=tell)
+            found = load(name, root=root, size=None if official else size, progress=progress)
         except MissingDataError:
-            lack = f"{name} (no files of it)"
+            lack = f"{name} (no files)"
         except FairmarginError as error:
             lack = f"{name} ({_clause(error)})"
         else:
@@ -74,7 +66,7 @@ def _missing_data(studies: Sequence[Original], root: Path | None, tell: Progress
 
 
 def _missing_networks(studies: Sequence[Original]) -> list[str]:
-    """Name the networks that cannot be built for their data, those with the same reason and data together."""
+    """Name the networks that cannot be built for their data, grouped by reason and data."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, data in dict.fromkeys(_named(studies)):
         try:
@@ -98,7 +90,7 @@ def _named(studies: Sequence[Original]) -> Iterator[tuple[str, tuple[str, int | 
 
 
 def _missing_weights(studies: Sequence[Original], *, fetch: bool) -> list[str]:
-    """Name the networks without their weights of ImageNet; nothing is fetched for a run that cannot start anyway."""
+    """Name the networks whose ImageNet weights are missing; `fetch` allows downloads."""
     lacking, reason = [], ""
     for name in dict.fromkeys(name for each in studies for name in each.pretrained):
         try:
@@ -120,9 +112,9 @@ def _clause(error: Exception) -> str:
 
 
 def used_in(run: StudyRun) -> tuple[str, tuple[int, ...]]:
-    """Say with which data, networks and settings a study was carried out, but for the seeds, which come beside it.
+    """Describe the data, networks and settings of a finished study, and return its seeds beside the description.
 
-    All is read from what was run: sizes are counted, and settings of a paper are written out.
+    Everything is read from the run: sizes are counted, and settings of a paper are written out.
     """
     models = run.networks()
     by_data = {model.data: model for model in models}
@@ -146,12 +138,8 @@ def used_in(run: StudyRun) -> tuple[str, tuple[int, ...]]:
 
 
 def _used_data(model: Model) -> str:
-    options, trained, tested = model.member.data, 0, model.given
-    if model.prepared is not None:
-        trained, test = len(model.prepared.job.data.training), model.prepared.audited
-    else:
-        assert tested is not None
-        test = tested.dataset
+    options, test = model.member.data, model.dataset
+    trained = 0 if model.prepared is None else len(model.prepared.job.data.training)
     assert test is not None
     whole = DATASETS[options.data].card.samples if options.data in DATASETS else 0
     shape = "×".join(map(str, test.x.shape[1:]))
@@ -178,7 +166,7 @@ def _spelled(value: Any) -> str:
 
 
 def sentences(used: Sequence[tuple[str, tuple[int, ...]]], differences: Sequence[str]) -> tuple[str, ...]:
-    """Return one sentence per study, those that differ only in their seeds together, and what differs from print.
+    """Return one sentence per study, or per studies that differ only in their seeds, and those on differences.
 
     >>> sentences([("data: a", (0,)), ("data: a", (1,))], ["Two seeds."])
     ('Used: data: a; seeds 0, 1.', 'Different from print: Two seeds.')

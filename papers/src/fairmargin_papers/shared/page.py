@@ -1,4 +1,4 @@
-"""The page of a paper: claims, what was found, verdicts and pictures, in Markdown and JSON, the same at every run."""
+"""The page of a paper in Markdown and JSON: claims with results and verdicts, remarks, tables and figures."""
 
 import json
 from collections.abc import Sequence
@@ -13,54 +13,36 @@ from fairmargin_papers.shared.pictures import write_picture
 
 _VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "undecided", "not tested")
 SMOKE = (
-    "At this scale it is shown that everything runs, on small or embedded data with networks of seconds; verdicts on "
-    "networks are no evidence for or against the paper."
+    "This scale shows that everything runs, on small or embedded data and with networks that train in seconds. "
+    "Verdicts on networks are no evidence for or against the paper."
 )
 _TESTABLE = {"closely": "", "direction": "in direction only", "not here": "not here"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shown:
-    """All that a page shows.
-
-    Parameters
-    ----------
-    paper, scale
-        What was run.
-    claims
-        Every row, in order.
-    pictures
-        In order.
-    notes
-        What was run, in sentences.
-    versions
-        Of all that numbers depend on.
-    rooted
-        Whether datasets were read from a folder that was named.
-    tables
-        In order.
-    """
+    """Content of a page, everything in the order in which it is shown."""
 
     paper: Paper
     scale: Scale
     claims: Sequence[Claim]
     pictures: Sequence[Picture]
-    notes: Sequence[str]
-    versions: dict[str, str]
-    rooted: bool = False
+    notes: Sequence[str]  # sentences on what was run
+    versions: dict[str, str]  # versions of the software on which the numbers depend
+    rooted: bool = False  # whether datasets were read from a folder that was given
     tables: Sequence[Table] = ()
 
     @property
     def command(self) -> str:
-        """What makes the page; DATA stands for a folder, whose path is this machine's own affair."""
+        """Command that writes the page, with DATA in place of the path of the folder of the datasets."""
         root = " --root DATA" if self.rooted else ""
         return f"fairmargin reproduce {self.paper.name} --scale {self.scale}{root}"
 
 
 def write_page(shown: Shown, out: Path) -> Path:
-    """`out/PAPER.md` with `out/PAPER/claims.json` and the pictures beside that; gives the path of the page.
+    """Write `out/PAPER.md`, `out/PAPER/claims.json` and the figures beside it, and return the path of the page.
 
-    No date and no path of this machine is inside: the same numbers give the same bytes.
+    The files contain no date and no path of this machine, so that equal numbers give equal bytes.
     """
     folder = out / shown.paper.name
     try:
@@ -76,7 +58,7 @@ def write_page(shown: Shown, out: Path) -> Path:
 
 
 def read_page(paper: Paper, out: Path) -> dict[str, Any] | None:
-    """What an earlier run wrote there, as `json_text` gave it; None if there is nothing that can be read."""
+    """Return what an earlier run wrote there, as `json_text` gave it; None if nothing can be read."""
     try:
         found = json.loads((out / paper.name / "claims.json").read_text(encoding="utf-8"))
         return found if {"scale", "claims"} <= found.keys() else None
@@ -85,14 +67,14 @@ def read_page(paper: Paper, out: Path) -> dict[str, Any] | None:
 
 
 def markdown(shown: Shown) -> str:
-    """The page as Markdown; pictures are linked relative to it."""
+    """Return the page as Markdown, with relative links to the pictures."""
     paper = shown.paper
     lines = [
         f"# {paper.title}",
         "",
         paper.reference,
         "",
-        f"Made by `{shown.command}`, as it came out. "
+        f"Written by `{shown.command}`. "
         + ", ".join(f"{name} {number}" for name, number in sorted(shown.versions.items()))
         + ".",
         "",
@@ -123,7 +105,7 @@ def markdown(shown: Shown) -> str:
 
 
 def json_text(shown: Shown) -> str:
-    """The same for programs; an infinite limit is written as text, since JSON has none."""
+    """Return the content of the page as JSON; infinite limits are written as text, because JSON has none."""
     content = {
         "paper": shown.paper.name,
         "scale": shown.scale,
@@ -140,7 +122,7 @@ def json_text(shown: Shown) -> str:
 
 
 def claim_as_json(claim: Claim) -> dict[str, Any]:
-    """One row, with its name."""
+    """Return one row for JSON, with its name."""
     row = asdict(claim)
     if claim.interval is not None:
         row["interval"] = [limit if abs(limit) < float("inf") else str(limit) for limit in claim.interval]
@@ -148,7 +130,7 @@ def claim_as_json(claim: Claim) -> dict[str, Any]:
 
 
 def counts(claims: Sequence[Claim]) -> dict[Verdict, int]:
-    """How many rows got each verdict."""
+    """Return the number of rows with each verdict."""
     return {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in _VERDICTS}
 
 
@@ -159,7 +141,7 @@ def _summary(claims: Sequence[Claim]) -> str:
 
 
 def _by_remark(claims: Sequence[Claim]) -> dict[str, list[str]]:
-    """The rows of each remark, in order: what holds for ten rows is said once."""
+    """Group the rows by remark, so that a remark on several rows is printed once."""
     found: dict[str, list[str]] = {}
     for claim in claims:
         found.setdefault(claim.remark, []).append(claim.name)
@@ -169,7 +151,7 @@ def _by_remark(claims: Sequence[Claim]) -> dict[str, list[str]]:
 def _row(claim: Claim) -> str:
     ours = claim.ours
     if claim.interval is not None:
-        # What is held against chance is a share, and told in per cent.
+        # A result that is compared with chance is a share, which is shown in per cent.
         low, high = (number(limit) if claim.chance is None else f"{limit:.1%}" for limit in claim.interval)
         ours += f" [{low}, {high}]"
     if claim.chance is not None:
@@ -182,12 +164,12 @@ def _row(claim: Claim) -> str:
 
 
 def _cells(cells: Sequence[str]) -> str:
-    """A line of a Markdown table."""
+    """Return a line of a Markdown table."""
     return "| " + " | ".join(_one_line(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def number(value: float) -> str:
-    """A number with three digits, and a real minus sign.
+    """Return a number with three digits and a minus sign.
 
     >>> number(-0.12345), number(1234.5)
     ('−0.123', '1,234')

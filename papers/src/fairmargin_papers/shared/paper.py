@@ -1,4 +1,4 @@
-"""A paper as it is run here: its claims, and the parts that each answer some of them."""
+"""A paper to be reproduced: its claims, and parts of its experiments, each of which tests some of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,47 +23,47 @@ _Chosen = TypeVar("_Chosen")
 
 
 class NotPossibleHereError(FairmarginError):
-    """A part lacks what it needs, a dataset for instance: its claims stay untested with this sentence as the reason."""
+    """A part lacks what it needs, such as a dataset. The message is the reason why its claims are not tested."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
-    """What a part is given to work with.
+    """The arguments of a part.
 
     Parameters
     ----------
     scale
         "smoke", "laptop" or "paper".
     folder
-        A folder of the part's own, for what it wants to find again after an interruption; made when first used.
+        Folder of the part, in which it stores what it needs to continue. It is created when first used.
     claims
         The paper's claims by number, as printed.
-    tell
-        Called with (what is being done, how much is done, of how much).
+    progress
+        Called with (name of the step, units done, total units).
     engine
-        Where trainings and measurements run; the numbers do not depend on it.
+        Where trainings and measurements run. The numbers do not depend on it.
     root
-        Where the datasets lie; the user's cache if None.
+        Folder of the datasets; the user's cache if None.
     used
-        What studies were carried out with is noted here, see `used_in`.
+        List to which studies append what they used, see `used_in`.
     """
 
     scale: Scale
     folder: Path
     claims: Mapping[int, Claim]
-    tell: Progress
+    progress: Progress
     engine: Engine = field(default_factory=Serial)
     root: Path | None = None
     used: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
 
     def by_scale(self, smoke: _Chosen, laptop: _Chosen, paper: _Chosen) -> _Chosen:
-        """The one of three settings that belongs to the scale."""
+        """Return the one of three values that belongs to the scale."""
         return {"smoke": smoke, "laptop": laptop, "paper": paper}[self.scale]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Picture:
-    """A figure of the page: the name of its file, what it shows, and how it is drawn."""
+    """A figure of the page, with the name of its file and its caption."""
 
     name: str
     caption: str
@@ -72,7 +72,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the page, ours beside the printed: its name for programs, what it shows, and all cells as text.
+    """A table of the page, with its name in the JSON file, its caption, and all cells as text.
 
     >>> Table("small", "One row.", ("a", "b"), (("1", "2"),)).rows
     (('1', '2'),)
@@ -91,7 +91,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """What a part found: rows of the claims' table, pictures, sentences on what was run, and further tables."""
+    """Result of a part: rows of claims, figures, notes on what was run, and tables."""
 
     claims: tuple[Claim, ...]
     pictures: tuple[Picture, ...] = ()
@@ -101,23 +101,23 @@ class Findings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A piece of a paper's experiments that is run, kept and drawn on its own.
+    """A part of a paper's experiments, which is run by itself.
 
     Parameters
     ----------
     name
-        Of its folder.
+        Name of its folder.
     title
-        What it does, for progress and page.
+        Name for progress messages.
     numbers
-        The claims that it answers; each part must give at least one row for each.
+        Numbers of the claims that it tests. It must return at least one row for each.
     run
-        Does the work, or raises `NotPossibleHereError`. What takes long it keeps in its folder, so that a second run
-        goes on where the first stopped.
+        Runs the part, or raises `NotPossibleHereError`. It stores results that take long in its folder, so that a
+        second run continues where the first stopped.
     originals
-        Return the studies of the scale "paper", all of whose data, networks and weights must be there.
+        Returns the studies of the scale "paper", whose data, networks and weights must all be available.
     differences
-        What differs from the printed experiments at the scale "paper", in sentences.
+        Differences from the printed experiments at the scale "paper", in sentences.
     """
 
     name: str
@@ -135,15 +135,15 @@ class Paper:
     Parameters
     ----------
     name
-        Its short name.
+        Short name.
     title, reference
-        For the page.
+        Heading of the page, and the bibliographic reference below it.
     claims
-        Every claim, as printed.
+        All claims, as printed.
     parts
-        What is run, in this order.
+        Parts of the experiments, in the order in which they are run.
     waiting
-        Why claims that no part answers are not tested, by number; for the others there is a general sentence.
+        Reasons, by number, why claims that no part tests are not tested; the others get a general reason.
     """
 
     name: str
@@ -161,12 +161,12 @@ class Paper:
 
     @property
     def by_number(self) -> dict[int, Claim]:
-        """The printed claims."""
+        """All claims by their numbers."""
         return {claim.number: claim for claim in self.claims}
 
 
 def parse_scale(text: str) -> Scale:
-    """A scale by its name.
+    """Return a scale by its name.
 
     >>> parse_scale("smoke")
     'smoke'

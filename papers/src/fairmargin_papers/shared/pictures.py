@@ -1,32 +1,32 @@
-"""Pictures for pages and papers: matplotlib figures in one style, written as SVG that is the same at every run.
-
-The report's figures are plotly's, which a reader can zoom; these stand still, in documents and beside tables.
-"""
+"""Figures of pages and papers: matplotlib figures in one style, written as SVG with equal bytes in every run."""
 
 import io
+import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fairmargin.core.arrays import Floats
 from fairmargin.errors import InputError
 from fairmargin.store.atomic import atomic_write_bytes
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; dashes and markers tell them apart in grey too.
+# Colours of Okabe and Ito, which colour-blind readers can distinguish; dashes and markers also work in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#666666", "#000000", "#8C564B", "#B8B800")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), "-", "--", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 DIVERGING = "RdBu"  # red below 0, blue above
-_INK = "#222222"
+INK = "#222222"
 _STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.edgecolor": "#999999",
-    "axes.labelcolor": _INK,
+    "axes.labelcolor": INK,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
@@ -36,10 +36,10 @@ _STYLE: Any = {
     "axes.spines.right": False,
     "grid.color": "#E6E6E6",
     "legend.frameon": False,
-    "text.color": _INK,
+    "text.color": INK,
     "xtick.color": "#555555",
     "ytick.color": "#555555",
-    # Letters stay letters, so that a picture can be searched and is small; ids do not change from run to run.
+    # Text stays text, so that a figure can be searched and is small. The salt keeps ids equal in every run.
     "svg.fonttype": "none",
     "svg.hashsalt": "fairmargin",
 }
@@ -50,7 +50,7 @@ _Drawn = TypeVar("_Drawn")
 
 
 def styled(draw: Callable[_Arguments, _Drawn]) -> Callable[_Arguments, _Drawn]:
-    """Return a function that draws in this style, whatever the user’s own style is."""
+    """Return a function that draws in the style of the pages, whatever the style of the user is."""
 
     @wraps(draw)
     def drawn(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Drawn:
@@ -83,7 +83,7 @@ def line_style(number: int) -> dict[str, Any]:
 
 @styled
 def legend_below(axis: Axes, columns: int = 2) -> None:
-    """Put a panel’s legend below it, where it hides nothing."""
+    """Draw the legend of a panel below it."""
     axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns)
 
 
@@ -97,20 +97,20 @@ def heat_map(
     unit: str,
     limit: float,
 ) -> None:
-    """Draw numbers as colours that diverge from 0, each written into its cell.
+    """Draw numbers as colours that diverge from 0, and write each number into its cell.
 
     Parameters
     ----------
     axis
-        Where to draw.
+        Panel on which is drawn.
     values
-        One row of numbers each; NaN stays empty.
+        One sequence of numbers per row; NaN stays empty.
     rows, columns
-        Their names.
+        Names of the rows and columns.
     unit
-        What the numbers are, beside the colour bar.
+        Label of the colour bar.
     limit
-        What the strongest colours stand for.
+        Absolute value of the strongest colours.
     """
     image = axis.imshow(values, cmap=DIVERGING, vmin=-limit, vmax=limit, aspect="auto")
     axis.grid(visible=False)
@@ -119,30 +119,53 @@ def heat_map(
     for i, row in enumerate(values):
         for j, value in enumerate(row):
             if value == value:  # not NaN
-                light = abs(value) > 0.6 * limit
-                axis.text(
-                    j,
-                    i,
-                    f"{value:+.2f}".replace("-", "−"),
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color="white" if light else _INK,
-                )
+                colour = "white" if abs(value) > 0.6 * limit else INK
+                text = f"{value:+.2f}".replace("-", "−")
+                axis.text(j, i, text, ha="center", va="center", fontsize=8, color=colour)
     figure = axis.get_figure()
     assert isinstance(figure, Figure)
     figure.colorbar(image, ax=axis, label=unit, shrink=0.9)
 
 
+def with_range(axis: Axes, x: Floats, values: Floats, label: str, number: int) -> None:
+    """Draw means over seeds (rows) as a line, with bars from the least to the largest seed."""
+    means = values.mean(axis=0)
+    spread = np.stack([means - values.min(axis=0), values.max(axis=0) - means])
+    marks: dict[str, Any] = {"marker": MARKERS[number], "markersize": 4, "capsize": 2, "linewidth": 1.4}
+    axis.errorbar(x, means, spread, label=label, elinewidth=0.8, **marks, **line_style(number))
+
+
+def as_picture(sample: Floats) -> Floats:
+    """Return a sample as matplotlib draws it: rows × columns, or rows × columns × colours; flat ones are square.
+
+    >>> as_picture(np.zeros(64)).shape, as_picture(np.zeros((3, 32, 32))).shape
+    ((8, 8), (32, 32, 3))
+    """
+    if sample.ndim == 1:
+        side = math.isqrt(len(sample))
+        return sample.reshape(side, side)
+    return sample[0] if len(sample) == 1 else np.moveaxis(sample, 0, -1)
+
+
+@styled
+def draw_picture(axis: Axes, picture: Floats, title: str) -> None:
+    """Draw pixels in [0, 1] without axes."""
+    axis.imshow(np.clip(picture, 0, 1), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    axis.set_title(title, fontsize=10)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.grid(visible=False)
+
+
 def write_picture(path: Path | str, figure: Figure) -> Path:
-    """Write a figure whole or not at all, as SVG or PNG by the ending of its name."""
+    """Write a figure atomically, as SVG or PNG by the ending of its name."""
     path = Path(path)
     kind = path.suffix.removeprefix(".").lower()
     if kind not in ("svg", "png"):
         raise InputError(f"A picture is written as .svg or .png; given {path.name!r}.")
     content = io.BytesIO()
     with mpl.rc_context(_STYLE):
-        # No date inside: the same numbers give the same file.
+        # Without a date, equal numbers give equal files.
         figure.savefig(content, format=kind, metadata={"Date": None} if kind == "svg" else None, dpi=150)
     atomic_write_bytes(path, content.getvalue())
     return path

@@ -1,4 +1,4 @@
-"""Pictures of the closed forms: two normal classes, thresholds between them, and what attacks do to their errors."""
+"""Figures of closed forms: two normal classes, thresholds between them, and their errors under attack."""
 
 import math
 from typing import Any, Literal
@@ -17,7 +17,7 @@ _POINTS = 401
 
 
 def thresholds_of(pair: GaussianPair, radius: float) -> dict[str, float]:
-    """Return the fair, the natural and the robust threshold, by these words."""
+    """Return the fair, the natural and the robust threshold by these names."""
     return {
         "fair": float(np.asarray(pair.fair_threshold())),
         "natural": float(np.asarray(pair.natural_threshold())),
@@ -44,7 +44,7 @@ def pair_densities(pair: GaussianPair, radius: float) -> Figure:
     right.plot(x, np.asarray(pair.natural_error(x)), label="natural error", **line_style(6))
     right.plot(x, np.asarray(pair.robust_error(x, radius)), label=f"robust error, ε = {radius:g}", **line_style(3))
     _draw_thresholds(right, pair, radius)
-    right.set(xlabel="threshold", ylabel="share of samples", ylim=(0, None), title="What each threshold costs")
+    right.set(xlabel="threshold", ylabel="share of samples", ylim=(0, None), title="Errors by threshold")
     legend_below(right)
     return figure
 
@@ -60,11 +60,11 @@ def pair_losses(pair: GaussianPair, radius: float) -> Figure:
         least, best = _mean_loss(pair, loss, lowest[loss], prior), lowest[loss]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = _mean_loss(pair, loss, x, prior) / least
-        shown = np.where(ratio < 2, ratio, np.nan)  # beyond, only the legend would be hidden
+        shown = np.where(ratio < 2, ratio, np.nan)  # larger values would be behind the legend
         left.plot(x, shown, label=f"{loss.replace('_', '/')}: least at {_number(best)}", **line_style(number))
         if x[0] <= best <= x[-1]:
             left.axvline(best, ymax=0.65, linewidth=1.0, **line_style(number))
-    left.set(xlabel="threshold", ylabel="mean loss ÷ its least", ylim=(0.9, 2.6), title="Four losses")
+    left.set(xlabel="threshold", ylabel="mean loss ÷ its minimum", ylim=(0.9, 2.6), title="Four losses")
     left.legend(fontsize=8, loc="upper center", ncols=2)
     penalties = np.linspace(0, 1.1 * _saturation(pair), 201)
     readings: tuple[Literal["sum", "max"], ...] = ("sum", "max")
@@ -83,7 +83,7 @@ def classes_by_training(
 ) -> Figure:
     """Draw errors of both classes (left) and their variance, VCRA (right), against the radius trained with.
 
-    Both radii are marked. The variance is drawn on a logarithmic axis: where it falls to 0 the classes change places.
+    Both radii are marked. The variance, on a logarithmic axis, falls to 0 where both classes have equal errors.
     """
     figure, (left, right) = panels(1, 2)
     middle = (float(np.asarray(classes.mean_plus)) + float(np.asarray(classes.mean_minus))) / 2
@@ -93,19 +93,19 @@ def classes_by_training(
     left.plot(radii, plus, label="class +", **line_style(0))
     left.plot(radii, minus, label="class −", **line_style(1))
     left.plot(radii, np.asarray(classes.risk(radii, test_radius)), label="all", **line_style(6))
-    left.set(xlabel="ε trained with", ylabel=f"robust error at ε = {test_radius:g}", ylim=(0, None), title="Who pays")
+    left.set(xlabel="ε trained with", ylabel=f"robust error at ε = {test_radius:g}", ylim=(0, None), title="Errors")
     right.plot(
         radii, np.asarray(classes.vcra(radii, test_radius)), label=f"VCRA at ε = {test_radius:g}", **line_style(2)
     )
     right.plot(radii, np.asarray(classes.vca(radii)), label="VCA, without attack", **line_style(3))
-    right.set(xlabel="ε trained with", ylabel="variance of the classes’ accuracy", title="Unfairness")
+    right.set(xlabel="ε trained with", ylabel="variance of the classes’ accuracy", title="Variance between classes")
     top = float(np.asarray(classes.vcra(radii, test_radius)).max())
     if top > 0:
         right.set(yscale="log", ylim=(1e-6 * top, 3 * top))
     for axis in (left, right):
         axis.axvline(test_radius, color="#888888", linewidth=1, linestyle=":", label="attacked with")
         if train_radius:
-            axis.axvline(train_radius, color="#888888", linewidth=1, label="trained with, as asked")
+            axis.axvline(train_radius, color="#888888", linewidth=1, label="trained with")
         axis.legend(fontsize=8)
     return figure
 
@@ -129,7 +129,7 @@ def _mean_loss(pair: GaussianPair, loss: str, at: Any, prior: float) -> Any:
 
 
 def _window(pair: GaussianPair, minima: list[float]) -> Floats:
-    """Return the range of the axis: both classes, and the minima that are not too far from them."""
+    """Return thresholds that cover both classes, and the minima that are not too far from them."""
     low, high, spread = (float(np.asarray(v)) for v in (pair.low, pair.high, pair.spread))
     reach = max(high - low, 1.0) + spread
     near = [at for at in minima if low - reach <= at <= high + reach]
@@ -142,6 +142,6 @@ def _around(pair: GaussianPair) -> Floats:
 
 
 def _saturation(pair: GaussianPair) -> float:
-    """Return the penalty from which on, in the larger reading, the threshold is the fair one; 1 if unknown."""
+    """Return the least penalty, read as the maximum, for which the threshold is the fair one; 1 if unknown."""
     spread = float(np.asarray(pair.spread))
     return (spread - 1) / (spread + 1) if spread > 1 else 1.0

@@ -1,4 +1,4 @@
-"""What the parts that train networks have in common: a study in the part's folder, and intervals over its seeds."""
+"""Studies of parts that train networks, and means over the seeds of the trainings with intervals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,36 +16,31 @@ from fairmargin_papers.shared.claims import Interval
 from fairmargin_papers.shared.original import used_in
 from fairmargin_papers.shared.paper import Assignment, NotPossibleHereError
 
-BETTER_THAN_GUESSING = 1.5  # times the accuracy of guessing: a network below it has learned nothing
-_SAME = 1e-9  # numbers that differ by less are equal but for rounding
+BETTER_THAN_GUESSING = 1.5  # a network with less than this multiple of the accuracy of guessing has learned nothing
+_SAME = 1e-9  # numbers that differ by less differ by rounding only
 
 
 def run_grid(assignment: Assignment, sections: Mapping[str, Any]) -> StudyRun:
-    """Train and measure the models of a study in the part's folder; what is there already is not done again.
+    """Train and measure the models of a study, or read them if they are in the folder of the part.
 
-    Groups are not compared: a claim needs few of the thousands of resampled comparisons.
+    Groups are not compared, because a claim needs few of the thousands of resampled comparisons.
 
     Parameters
     ----------
     assignment
-        Of the part: its folder, its engine, where the datasets lie, and who is told of the progress.
+        Arguments of the part. Its folder and engine are used, and its root for data without a `root` of their own.
     sections
-        The study as its TOML file would be read, see `study_sections`. Data without `root` are looked for where the
-        assignment says.
+        Content of the study file, see `study_sections`.
     """
     root = {} if assignment.root is None else {"root": str(assignment.root)}
     data = {name: {**root, **section} for name, section in sections["data"].items()}
     try:
-        found = measure_study(
-            make_study({**sections, "data": data}),
-            RunFolder(assignment.folder),
-            assignment.engine,
-            assignment.tell,
-        )
+        study = make_study({**sections, "data": data})
+        found = measure_study(study, RunFolder(assignment.folder), assignment.engine, assignment.progress)
     except MissingDataError as error:
         raise NotPossibleHereError(str(error)) from error
     if found.failures:
-        # A row calculated from a part of the seeds would look like all of them.
+        # A row calculated from some of the seeds would look like one calculated from all of them.
         raise InputError(
             f"{len(found.failures)} tasks of {assignment.folder} failed; run the command again once the reason is "
             f"gone. The first: {found.failures[0]}"
@@ -77,11 +72,9 @@ def study_sections(
     models, methods, audits, attacks
         Sections by name.
     training
-        What all methods share.
-    seeds
-        Seeds of the trainings.
-    title
-        Title of the study.
+        Fields that all methods share.
+    seeds, title
+        Seeds of the trainings, and title of the study.
     """
     normalisation = {name: data[name] for name in ("mean", "std") if name in data}
     own = {name: value for name, value in data.items() if name not in normalisation}
@@ -99,7 +92,7 @@ def study_sections(
 
 
 def spelled(name: str, **fields: Any) -> str:
-    """Return a method with its fields as options spell it.
+    """Return a method with its fields in the spelling of options.
 
     >>> spelled("fat", weight=0.5, radius="4/255")
     'fat:weight=0.5,radius=4/255'
@@ -109,7 +102,7 @@ def spelled(name: str, **fields: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SeedMean:
-    """The mean of one number a seed, and its 95 % interval by Student's t.
+    """Mean of one number per seed, with the 95 % interval of Student's t.
 
     >>> print(over_seeds([0.30, 0.32, 0.31]).text(100, 1))
     31.0 ± 2.5
@@ -125,11 +118,11 @@ class SeedMean:
         return self.low, self.high
 
     def times(self, factor: float) -> "SeedMean":
-        """In another unit: a share in points, for instance; the factor is positive."""
+        """Return the mean in another unit, for instance a share in points; the factor is positive."""
         return SeedMean(factor * self.mean, factor * self.low, factor * self.high)
 
     def widened(self, half: float) -> "SeedMean":
-        """With a further, independent source of doubt, half of whose interval's width is given.
+        """Return the mean with an interval that includes another, independent error with this half-width.
 
         >>> SeedMean(1.0, -2.0, 4.0).widened(4.0)
         SeedMean(mean=1.0, low=-4.0, high=6.0)
@@ -138,13 +131,13 @@ class SeedMean:
         return SeedMean(self.mean, self.mean - both, self.mean + both)
 
     def text(self, scale: float = 1.0, digits: int = 3) -> str:
-        """The mean and half of the interval's width, times `scale`; the mean alone where there is one seed."""
+        """Return the mean ± half of the interval's width, times `scale`; the mean alone if there is one seed."""
         mean = f"{round(scale * self.mean, digits) + 0.0:.{digits}f}".replace("-", "−")  # + 0.0: no "−0.000"
         half = scale * (self.high - self.low) / 2
         return f"{mean} ± {half:.{digits}f}" if np.isfinite(half) else mean
 
     def signed(self, digits: int = 3) -> str:
-        """The same with a plus where the mean is not below 0.
+        """Return the text with a plus sign if the mean is not below 0.
 
         >>> SeedMean(0.25, 0.0, 0.5).signed(2), SeedMean(-0.25, -0.5, 0.0).signed(2)
         ('+0.25 ± 0.25', '−0.25 ± 0.25')
@@ -153,17 +146,17 @@ class SeedMean:
 
 
 def over_seeds(values: ArrayLike) -> SeedMean:
-    """The mean of one number a seed; of a single seed nothing is known but the number, so its interval is the line.
+    """Return the mean of one number per seed; the interval of a single seed is the whole line.
 
-    So it is where all seeds agree to the last digit: shares of few samples do by accident, and an interval of no width
-    would decide whatever it is asked.
+    The interval is also the whole line if all seeds agree to the last digit, as shares of few samples may do by
+    accident: an interval of width 0 would decide every claim.
 
     >>> over_seeds([2.0]).interval, over_seeds([0.5, 0.5, 0.5]).interval
     ((-inf, inf), (-inf, inf))
     """
     given = np.asarray(values, dtype=float)
     if given.ndim != 1 or len(given) == 0 or not np.isfinite(given).all():
-        raise InputError(f"Expected one finite number a seed; given {given.tolist()!r}.")
+        raise InputError(f"Expected one finite number per seed; given {given.tolist()!r}.")
     if np.ptp(given) <= _SAME * max(1.0, float(np.abs(given).max())):
         return SeedMean(float(given[0]), -np.inf, np.inf)
     half = stats.t.ppf(0.975, len(given) - 1) * given.std(ddof=1) / np.sqrt(len(given))
@@ -171,21 +164,19 @@ def over_seeds(values: ArrayLike) -> SeedMean:
 
 
 def slope_over_seeds(x: Sequence[float], values: ArrayLike) -> SeedMean:
-    """Whether a number rises along a sweep: the slope of a line through each seed's values, over seeds.
-
-    One number a seed, so that the seeds' common settings do not count as evidence twice.
+    """Return the mean over seeds of the slope of a line through each seed's values along a sweep.
 
     Parameters
     ----------
     x
-        Where the sweep was looked at.
+        Positions along the sweep.
     values
-        One row a seed, one column for each of `x`.
+        One row per seed, and one column per position.
 
     >>> slope_over_seeds([0, 1, 2], [[0.0, 1.0, 2.0], [0.0, 1.1, 2.2]]).mean
     1.05
     """
     rows = np.asarray(values, dtype=float)
     if rows.ndim != 2 or rows.shape[1] != len(x) or len(x) < 2:
-        raise InputError(f"Expected a row a seed with {len(x)} values, at least 2; given the shape {rows.shape}.")
+        raise InputError(f"Expected one row per seed with {len(x)} values, at least 2; given the shape {rows.shape}.")
     return over_seeds([round(float(np.polyfit(x, row, 1)[0]), 12) for row in rows])

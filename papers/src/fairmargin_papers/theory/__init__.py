@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairmargin_papers.theory.generalisation import mean_coin_gap as mean_coin_gap
     from fairmargin_papers.theory.statement import Statement as Statement
 
-# Name -> the module that defines it; resolved when first used, as in the package itself.
+# Modules that define the public names, which are imported when they are first used.
 _DEFINED_IN = {
     "GaussianClasses": "gaussian_classes",
     "GaussianPair": "gaussian_pair",

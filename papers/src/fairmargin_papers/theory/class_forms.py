@@ -1,4 +1,4 @@
-"""The closed forms of the two Gaussian classes on arrays that are already checked; `gaussian_classes` is their face."""
+"""The closed forms of two Gaussian classes on arrays that `gaussian_classes` has checked."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class ClassForms:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of all parameters together."""
+        """Common shape of all parameters."""
         fields = (self.mean_plus, self.mean_minus, self.std_plus, self.std_minus, self.dim, self.prior)
         return np.broadcast_shapes(*(field.shape for field in fields))
 
@@ -42,11 +42,11 @@ class ClassForms:
         return np.asarray(self.std_plus == self.std_minus)
 
     def separation(self, radius: Floats) -> Floats:
-        """M = μ₊ + μ₋ − 2ε, what an adversary of radius ε leaves of the distance between the means."""
+        """Return M = μ₊ + μ₋ − 2ε, the distance between the means under an adversary of radius ε."""
         return np.asarray(self.mean_plus + self.mean_minus - 2 * radius)
 
     def trained(self, train_radius: Floats) -> BestThreshold:
-        """Where the classifier with the least robust error at `train_radius` lies."""
+        """Return the threshold with the least robust error at `train_radius`."""
         mean_std = (self.std_plus + self.std_minus) / 2
         scaled = np.sqrt(self.dim) * self.separation(train_radius) / mean_std
         skew = (self.std_minus - self.std_plus) / (2 * mean_std)
@@ -54,40 +54,40 @@ class ClassForms:
         return best_threshold(scaled, skew, np.asarray(log_spread), np.asarray(logit(self.prior)))
 
     def bias(self, train_radius: Floats) -> Floats:
-        """b = √d·σ̄·(Q − δP)/2 − d(μ₊−μ₋)/2: what prior and spread add to the midpoint between the means."""
+        """Return b = √d·σ̄·(Q − δP)/2 − d(μ₊−μ₋)/2."""
         threshold, root = self.trained(train_radius), np.sqrt(self.dim)
         by_plus = root * self.std_plus * threshold.plus - self.dim * (self.mean_plus - train_radius)
         by_minus = self.dim * (self.mean_minus - train_radius) - root * self.std_minus * threshold.minus
         spread = (self.std_plus + self.std_minus) * threshold.lead - (self.std_minus - self.std_plus) * threshold.total
         middle = root * spread / 4 - self.dim * (self.mean_plus - self.mean_minus) / 2
-        # All three are the same b. The middle is precise where the spreads are alike, else the narrow class.
+        # All three are equal to b. The middle is precise if the spreads are similar, otherwise the narrow class is.
         narrow = np.where(self.std_plus < self.std_minus, by_plus, by_minus)
         ratio = self.std_plus / self.std_minus
         return np.asarray(np.where((ratio > 1 / 3) & (ratio < 3), middle, narrow))
 
     def margins(self, train_radius: Floats, test_radius: Floats) -> tuple[Floats, Floats]:
-        """(z₊, z₋) at the test radius; not by way of b, which is large where d is."""
+        """Return (z₊, z₋) at the test radius, without b, which is large for large d."""
         threshold = self.trained(train_radius)
         shift = np.sqrt(self.dim) * (train_radius - test_radius)
         return threshold.plus + shift / self.std_plus, threshold.minus + shift / self.std_minus
 
     def errors(self, train_radius: Floats, test_radius: Floats) -> tuple[Floats, Floats]:
-        """(R₊, R₋) at the test radius."""
+        """Return (R₊, R₋) at the test radius."""
         plus, minus = self.margins(train_radius, test_radius)
         return np.asarray(ndtr(-plus)), np.asarray(ndtr(-minus))
 
     def risk(self, train_radius: Floats, test_radius: Floats) -> Floats:
-        """αR₊ + (1−α)R₋."""
+        """Return αR₊ + (1−α)R₋ at the test radius."""
         plus, minus = self.errors(train_radius, test_radius)
         return np.asarray(self.prior * plus + (1 - self.prior) * minus)
 
     def gap(self, train_radius: Floats, test_radius: Floats) -> Floats:
-        """|R₊ − R₋|, taken from the smaller tails."""
+        """Return |R₊ − R₋|, calculated from the smaller tails."""
         plus, minus = self.margins(train_radius, test_radius)
         return mass_between(np.minimum(-plus, -minus), np.maximum(-plus, -minus))
 
     def mean_distances(self, train_radius: Floats) -> tuple[Floats, Floats]:
-        """E max(0, margin) of either class in L∞: (σ/√d)·(zΦ(z) + φ(z)) at the natural margin z."""
+        """Return E max(0, margin) of each class in L∞: (σ/√d)·(zΦ(z) + φ(z)) at the natural margin z."""
         plus, minus = self.margins(train_radius, np.zeros(()))
         unit = 1 / np.sqrt(self.dim)
         return (
@@ -97,5 +97,5 @@ class ClassForms:
 
 
 def _mean_of_positive_part(margin: Floats) -> Floats:
-    """E max(0, z + Z) = zΦ(z) + φ(z); below −40 that is less than the smallest float."""
+    """Return E max(0, z + Z) = zΦ(z) + φ(z); below z = −40 it is less than the smallest float."""
     return np.asarray(np.exp(log_mean_excess(np.maximum(margin, -40.0))))

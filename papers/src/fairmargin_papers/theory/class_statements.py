@@ -1,8 +1,8 @@
-"""The theorems of Ma 2022 at given parameters: what is printed, whether its premise holds here, and whether it is true.
+"""The theorems of Ma 2022, evaluated at given parameters: whether the printed premise and conclusion hold.
 
 The paper's "positive constant K" is taken for dκ, κ = ln(ασ₋/((1−α)σ₊)): with it the printed formulas for equal
-standard deviations are right. Nothing makes it positive. All conclusions are checked on the closed forms, those about
-growth on a grid of training radii. Of Appendix B, only what the main text says of Theorem B.6 was at hand.
+standard deviations are right. It need not be positive. All conclusions are checked on the closed forms, those about
+growth on a grid of training radii. Of Appendix B, only the main text's description of Theorem B.6 was available.
 """
 
 import math
@@ -16,12 +16,12 @@ from fairmargin_papers.theory.normal import log_mass_of_window
 from fairmargin_papers.theory.statement import Statement
 
 _GRID = 257  # training radii
-_ROUNDING = 1e-9  # of the errors compared: a smaller fall is not told from rounding
+_ROUNDING = 1e-9  # relative change that may be due to rounding
 _ZERO = np.zeros(())
 
 
 def class_statements(forms: ClassForms, train_radius: Floats, test_radius: Floats) -> tuple[Statement, ...]:
-    """Every theorem of the paper at these parameters, in its order; radii are ε_train and ε_test.
+    """Return all theorems of the paper in their order; the radii are ε_train and ε_test.
 
     The adversarial ones assume ε_train ≤ ε_test, as the paper does in Section 5.2.
     """
@@ -39,7 +39,7 @@ def class_statements(forms: ClassForms, train_radius: Floats, test_radius: Float
 
 
 def _class_errors(forms: ClassForms, theorem: str, train: Floats, test: Floats) -> tuple[Statement, Statement]:
-    """Theorems 5.2 and 5.3 say the same, naturally and adversarially: a formula, and an order at equal spread."""
+    """Return Theorem 5.2 (natural) or 5.3 (adversarial): a formula, and an order at equal standard deviations."""
     separation, square = forms.separation(train), forms.std_minus**2 - forms.std_plus**2
     with np.errstate(invalid="ignore"):  # the root of a negative number: no such threshold
         true_root = forms.dim * np.sqrt(separation**2 + 2 * forms.log_ratio * square / forms.dim)
@@ -49,7 +49,7 @@ def _class_errors(forms: ClassForms, theorem: str, train: Floats, test: Floats) 
     order = "" if theorem == "5.2" else " and ε_train ≤ ε_test"
     threshold = "η*" if theorem == "5.2" else "γ*"
     return (
-        _statement(
+        Statement(
             f"Theorem {theorem}, σ₊ ≠ σ₋",
             f"σ₊ ≠ σ₋{order}",
             f"the printed {threshold} is the bias with the least training error",
@@ -59,7 +59,7 @@ def _class_errors(forms: ClassForms, theorem: str, train: Floats, test: Floats) 
             "[−d((μ₊−ε)σ₋² + (μ₋−ε)σ₊²) + d·σ₊σ₋·M·√(1 + 2κ(σ₋²−σ₊²)/(dM²))]/(σ₋²−σ₊²) with M = μ₊+μ₋−2ε, ε = ε_train. "
             "Even so it is a stationary point, and always predicting one class can be better.",
         ),
-        _statement(
+        Statement(
             f"Theorem {theorem}, σ₊ = σ₋",
             f"σ₊ = σ₋{order}",
             "R₊ < R₋",
@@ -72,7 +72,7 @@ def _class_errors(forms: ClassForms, theorem: str, train: Floats, test: Floats) 
 
 
 def _growth(forms: ClassForms, train: Floats, test: Floats) -> Statement:
-    return _statement(
+    return Statement(
         "Theorem 5.5",
         "σ₋ ≥ σ₊ and ε_train ≤ ε_test",
         "VCRA does not fall as the training radius grows from 0 to ε_train",
@@ -86,7 +86,7 @@ def _growth_mended(forms: ClassForms, train: Floats, test: Floats) -> Statement:
     # For σ₋ ≥ σ₊ and κ ≥ 0, b grows with the training radius; it widens the gap once R₊ ≤ R₋, as from ε_test on.
     beyond = (forms.std_minus >= forms.std_plus) & (forms.log_ratio >= 0) & (test <= train)
     start = np.where(forms.equal_stds, 0.0, np.minimum(test, train))
-    return _statement(
+    return Statement(
         "Theorem 5.5, mended",
         "σ₊ = σ₋; or σ₋ ≥ σ₊, κ ≥ 0 and ε_test ≤ ε_train",
         "VCRA does not fall as the training radius grows to ε_train, from 0 if σ₊ = σ₋ and else from ε_test",
@@ -100,7 +100,7 @@ def _average(forms: ClassForms, train: Floats, test: Floats) -> Statement:
     radii = _radii(_ZERO, train, forms, test)
     risk = forms.risk(radii, test)
     falls = (risk[1:] <= risk[:-1] * (1 + _ROUNDING)).all(axis=0)
-    return _statement(
+    return Statement(
         "Section 5.3, average robustness",
         "ε_train ≤ ε_test",
         "the robust error of all, αR₊ + (1−α)R₋ at ε_test, does not rise as the training radius grows to ε_train",
@@ -117,12 +117,14 @@ def _formula_of_variance(forms: ClassForms, train: Floats, test: Floats) -> Stat
     centre = np.sqrt(forms.dim) * forms.separation(test) / (2 * forms.std_plus)
     with np.errstate(over="ignore"):  # clipped below
         lead = np.abs(forms.log_ratio) * forms.std_plus / (np.sqrt(forms.dim) * positive)
-    centre, lead = np.broadcast_arrays(np.clip(centre, -1e100, 1e100), np.minimum(lead, 1e100))  # so that squares exist
+    centre, lead = np.broadcast_arrays(
+        np.clip(centre, -1e100, 1e100), np.minimum(lead, 1e100)
+    )  # so that squares do not overflow
     wide = np.where(lead > 0, lead, 1.0)
     # R₋ − R₊ is the mean of the density over [−a−u, −a+u], times 2u; the formula must meet the density somewhere there.
     mean = log_mass_of_window(-np.abs(centre) - wide, 2 * wide) - np.log(2 * wide) + 0.5 * math.log(2 * math.pi)
     attained = mean - 0.5 * math.log(2) >= -0.5 * np.square(np.abs(centre) + wide)
-    return _statement(
+    return Statement(
         "Theorem 5.6",
         "σ₊ = σ₋ and ε_train ≤ ε_test",
         "VCRA = exp(−ξ²)(Kσ/M)²/(πd³) for some ξ between the arguments of Φ in Theorem 5.3, M = μ₊+μ₋−2ε_train",
@@ -134,7 +136,7 @@ def _formula_of_variance(forms: ClassForms, train: Floats, test: Floats) -> Stat
 
 
 def _against_natural(forms: ClassForms, train: Floats, test: Floats) -> Statement:
-    return _statement(
+    return Statement(
         "Theorem 5.7",
         "σ₊ = σ₋, ε_train ≤ ε_test, ε_train < (μ₊+μ₋)/e and ε_test < (μ₊+μ₋)/2 − eK³σ³/(d⁴(μ₊+μ₋))",
         "VCRA(adversarially trained) ≥ VCRA(naturally trained)",
@@ -146,20 +148,20 @@ def _against_natural(forms: ClassForms, train: Floats, test: Floats) -> Statemen
 
 
 def _against_natural_accuracy(forms: ClassForms, train: Floats, test: Floats) -> Statement:
-    return _statement(
+    return Statement(
         "Theorem B.6",
         "as of Theorem 5.7",
         "VCRA(adversarially trained) ≥ VCA(naturally trained)",
         _radii_of_5_7(forms, train, test),
         _not_below(forms, (train, test), (_ZERO, _ZERO)),
-        "Only what the main text says of it was at hand (“similar to Theorem 5.7”). It holds wherever σ₊ = σ₋ and "
+        "Only its description in the main text was available (“similar to Theorem 5.7”). It holds wherever σ₊ = σ₋ and "
         "ε_test ≤ μ₊+μ₋; beyond that, a test so strong that it fools everyone leaves no difference.",
     )
 
 
 def _generalisation(forms: ClassForms, train: Floats, test: Floats) -> Statement:
     between, risk = forms.gap(train, test) ** 2 / 4, forms.risk(train, test)
-    return _statement(
+    return Statement(
         "Theorem 6.1",
         "independent samples and a bounded loss; here 1 if an attack at ε_test succeeds, else 0",
         "R ≤ R̂ + √(VCAR/(δn)) + C/n with probability 1 − δ, of this classifier, for every δ and all large n",
@@ -172,7 +174,7 @@ def _generalisation(forms: ClassForms, train: Floats, test: Floats) -> Statement
 
 def _radii_of_5_7(forms: ClassForms, train: Floats, test: Floats) -> Bools:
     apart = forms.mean_plus + forms.mean_minus
-    with np.errstate(over="ignore"):  # an infinite slack says what a very large one says
+    with np.errstate(over="ignore"):  # an infinite slack has the same effect as a very large one
         slack = math.e * (forms.log_ratio * forms.std_plus) ** 3 / (forms.dim * apart)
     return np.asarray(forms.equal_stds & (train <= test) & (train < apart / math.e) & (test < apart / 2 - slack))
 
@@ -190,13 +192,6 @@ def _not_below(forms: ClassForms, one: tuple[Floats, Floats], other: tuple[Float
 
 
 def _radii(start: Floats, end: Floats, forms: ClassForms, test: Floats) -> Floats:
-    """Training radii along a new first axis, the rest in the shape of all parameters together."""
+    """Return training radii along a new first axis, followed by the common shape of all parameters."""
     shape = np.broadcast_shapes(start.shape, end.shape, test.shape, forms.shape)
     return np.linspace(np.broadcast_to(start, shape), np.broadcast_to(end, shape), _GRID)
-
-
-def _statement(name: str, premise: str, conclusion: str, holds: Bools, follows: Bools, remark: str) -> Statement:
-    holds, follows = np.broadcast_arrays(holds, follows)
-    if holds.ndim == 0:
-        return Statement(name, premise, conclusion, bool(holds), bool(follows), remark)
-    return Statement(name, premise, conclusion, holds, follows, remark)

@@ -10,7 +10,7 @@ from fairmargin.core.arrays import Floats, Ints
 from fairmargin.errors import InputError
 from fairmargin_papers.theory.class_forms import ClassForms
 from fairmargin_papers.theory.class_statements import class_statements
-from fairmargin_papers.theory.parameters import Number, as_number, not_negative, plain, require, together
+from fairmargin_papers.theory.parameters import Number, as_number, not_negative, plain, require, require_whole, together
 from fairmargin_papers.theory.statement import Statement
 
 
@@ -60,15 +60,16 @@ class GaussianClasses:
 
     def __post_init__(self) -> None:
         given = {field.name: as_number(getattr(self, field.name), field.name) for field in fields(self)}
-        for name in ("mean_plus", "mean_minus"):
-            sentence = f"`{name}` must be above 0 (only the sum of the two matters: move the origin between them)"
-            require(given[name] > 0, given[name], sentence)
-        for name in ("std_plus", "std_minus"):
-            require(given[name] > 0, given[name], f"`{name}` must be a standard deviation above 0")
+        positive = {
+            **dict.fromkeys(("mean_plus", "mean_minus"), "must be above 0 (only the sum of both means matters)"),
+            **dict.fromkeys(("std_plus", "std_minus"), "must be a standard deviation above 0"),
+        }
+        for name, problem in positive.items():
+            require(given[name] > 0, given[name], name, problem)
         dim, prior = given["dim"], given["prior"]
-        require((dim >= 1) & (dim == np.floor(dim)), dim, "`dim` must be a whole number of at least 1")
-        require((prior > 0) & (prior < 1), prior, "`prior` must lie strictly between 0 and 1")
-        together(given)  # says so now if they do not broadcast
+        require((dim >= 1) & (dim == np.floor(dim)), dim, "dim", "must be a whole number of at least 1")
+        require((prior > 0) & (prior < 1), prior, "prior", "must lie strictly between 0 and 1")
+        together(given)  # raises an error here if they do not broadcast
         for name, array in given.items():
             number = plain(array)
             object.__setattr__(self, name, int(number) if name == "dim" and isinstance(number, float) else number)
@@ -83,7 +84,7 @@ class GaussianClasses:
         return plain(self._forms().log_ratio)
 
     def bias(self, train_radius: npt.ArrayLike = 0.0) -> Number:
-        """The b that minimises the robust error αR₊ + (1−α)R₋ at the training radius; natural training at radius 0.
+        """Return the b that minimises the robust error αR₊ + (1−α)R₋ at the training radius; 0 is natural training.
 
         With M = μ₊+μ₋−2ε, κ as in `log_ratio`, σ̄ = (σ₊+σ₋)/2 and δ = (σ₋−σ₊)/(σ₊+σ₋):
 
@@ -105,7 +106,7 @@ class GaussianClasses:
         return plain(self._forms().bias(train))
 
     def class_errors(self, train_radius: npt.ArrayLike, test_radius: npt.ArrayLike) -> tuple[Number, Number]:
-        """(R₊, R₋): the robust errors at `test_radius` of the classifier trained at `train_radius`.
+        """Return R₊ and R₋, the robust errors at `test_radius` of the classifier trained at `train_radius`.
 
         >>> GaussianClasses(1.0, 1.0, 1.0, 1.0, dim=1).class_errors(0.0, test_radius=1.0)
         (0.5, 0.5)
@@ -115,12 +116,12 @@ class GaussianClasses:
         return plain(plus), plain(minus)
 
     def risk(self, train_radius: npt.ArrayLike, test_radius: npt.ArrayLike) -> Number:
-        """αR₊ + (1−α)R₋: the robust error of all at `test_radius`; least where the two radii are the same."""
+        """Return αR₊ + (1−α)R₋, the robust error of all at `test_radius`, which is least if both radii are equal."""
         train, test = self._radii({"train_radius": train_radius, "test_radius": test_radius})
         return plain(self._forms().risk(train, test))
 
     def vcra(self, train_radius: npt.ArrayLike, test_radius: npt.ArrayLike) -> Number:
-        """The variance of class-wise robust accuracy, ¼(R₊ − R₋)² (Definition 5.4).
+        """Return the variance of class-wise robust accuracy, ¼(R₊ − R₋)² (Definition 5.4).
 
         It is 0 for a balanced pair of equal standard deviations, however it is trained.
 
@@ -131,11 +132,11 @@ class GaussianClasses:
         return plain(np.asarray(self._forms().gap(train, test) ** 2 / 4))
 
     def vca(self, train_radius: npt.ArrayLike = 0.0) -> Number:
-        """The variance of class-wise natural accuracy: `vcra` at test radius 0."""
+        """Return the variance of class-wise natural accuracy: `vcra` at test radius 0."""
         return self.vcra(train_radius, 0.0)
 
     def mean_distances(self, train_radius: npt.ArrayLike = 0.0) -> tuple[Number, Number]:
-        """Rob(+) and Rob(−): the mean L∞ distance of each class to the boundary, 0 where misclassified.
+        """Return Rob(+) and Rob(−), the mean L∞ distance of each class to the boundary, 0 for misclassified samples.
 
         A sample's distance is max(0, ±(⟨1, x⟩ + b)/d), so its mean is (σ/√d)·(zΦ(z) + φ(z)) with the natural margin
         z = Φ⁻¹(1−R). inf for a class that is always predicted.
@@ -148,7 +149,7 @@ class GaussianClasses:
         return plain(plus), plain(minus)
 
     def statements(self, train_radius: npt.ArrayLike, test_radius: npt.ArrayLike) -> tuple[Statement, ...]:
-        """Theorems 5.2, 5.3, 5.5, 5.6, 5.7, B.6 and 6.1: does the printed premise hold here, and does the conclusion?
+        """Evaluate the printed premise and conclusion of Theorems 5.2, 5.3, 5.5, 5.6, 5.7, B.6 and 6.1.
 
         5.2 and 5.3 come in their two parts, 5.5 also as far as it is true, and with it what Section 5.3 says of the
         average. Conclusions are checked on the closed forms, growth on a grid of training radii.
@@ -161,7 +162,7 @@ class GaussianClasses:
         return class_statements(self._forms(), train, test)
 
     def sample(self, n: int, seed: int) -> tuple[Floats, Ints]:
-        """n independent samples: x of shape (n, d), and y, which is −1 or +1; the same for the same seed.
+        """Return n independent samples: x of shape (n, d), and y, which is −1 or +1. A seed determines them.
 
         >>> x, y = GaussianClasses(1.0, 1.0, 1.0, 2.0, dim=3).sample(5, seed=0)
         >>> x.shape, sorted(set(y.tolist()))
@@ -170,9 +171,8 @@ class GaussianClasses:
         forms = self._forms()
         if forms.shape:
             raise InputError(f"`sample` needs one set of parameters; these are arrays of shape {forms.shape}.")
-        for name, value, least in (("n", n, 1), ("seed", seed, 0)):
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise InputError(f"`{name}` must be a whole number of at least {least}; given {value!r}.")
+        require_whole(n, "n", 1)
+        require_whole(seed, "seed", 0)
         random = np.random.default_rng(seed)
         plus = random.random(n) < forms.prior
         centre = np.where(plus, forms.mean_plus, -forms.mean_minus)
@@ -184,7 +184,7 @@ class GaussianClasses:
         return ClassForms(*(np.asarray(getattr(self, field.name), dtype=np.float64) for field in fields(self)))
 
     def _radii(self, radii: Mapping[str, npt.ArrayLike]) -> list[Floats]:
-        """The radii, checked by themselves and against the shape of the parameters."""
+        """Check radii by themselves and against the shape of the parameters."""
         given = {name: not_negative(radius, name) for name, radius in radii.items()}
         together({field.name: np.asarray(getattr(self, field.name)) for field in fields(self)} | given)
         return list(given.values())

@@ -15,12 +15,10 @@ from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
 from fairmargin_papers.theory import pair_statements
+from fairmargin_papers.theory.losses import Bells, ZeroOneLoss, least_penalised, least_weighted, loss_named
 from fairmargin_papers.theory.normal import density, mass_of_window, mean_absolute
-from fairmargin_papers.theory.other_losses import loss_named
-from fairmargin_papers.theory.parameters import Number, as_number, not_negative, plain, require, together
+from fairmargin_papers.theory.parameters import Number, as_number, not_negative, plain, require, require_whole, together
 from fairmargin_papers.theory.statement import Statement
-from fairmargin_papers.theory.thresholds import Bells, least_penalised, least_weighted
-from fairmargin_papers.theory.zero_one_loss import ZeroOneLoss
 
 Reading = Literal["sum", "max"]
 READINGS: tuple[Reading, ...] = ("sum", "max")
@@ -69,25 +67,22 @@ class GaussianPair:
         given = {name: as_number(getattr(self, name), name) for name in ("low", "high", "spread", "prior")}
         together(given)
         low, high, spread, prior = given.values()
-        require(spread > 0, spread, "`spread` is a standard deviation and must be above 0")
-        tame = (spread >= 1 / _LARGEST) & (spread <= _LARGEST)
-        require(tame, spread, f"`spread` must lie between {1 / _LARGEST:g} and {_LARGEST:g}: beyond, digits are lost")
+        require(spread > 0, spread, "spread", "is a standard deviation and must be above 0")
+        limits = f"must lie between {1 / _LARGEST:g} and {_LARGEST:g}: beyond, digits are lost"
+        require((spread >= 1 / _LARGEST) & (spread <= _LARGEST), spread, "spread", limits)
         for name in ("low", "high"):
-            near = np.abs(given[name]) <= _LARGEST
-            require(
-                near, given[name], f"`{name}` must be at most {_LARGEST:g}, or −{_LARGEST:g}: beyond, digits are lost"
-            )
-        require((prior > 0) & (prior < 1), prior, "`prior` is the share of class + and must lie between 0 and 1")
-        require(
-            high > low, high - low, "`high`, the mean of class +, must lie above `low`, but high − low is not above 0"
-        )
+            limits = f"must lie between −{_LARGEST:g} and {_LARGEST:g}: beyond, digits are lost"
+            require(np.abs(given[name]) <= _LARGEST, given[name], name, limits)
+        require((prior > 0) & (prior < 1), prior, "prior", "is the share of class + and must lie between 0 and 1")
+        above = "is the mean of class + and must lie above the mean of class −, but the difference is not above 0"
+        require(high > low, high - low, "high", above)
         for name, array in given.items():
             object.__setattr__(self, name, plain(array))
 
-    # Thresholds. -----------------------------------------------------------------------------------------------------
-
     def natural_threshold(self, *, inside: bool = False) -> Number:
-        """θ* minimises the error. With D = μ̄−μ̲ and c = ln(K(1−π)/π) the stationary point is
+        """Return θ*, which minimises the error.
+
+        With D = μ̄−μ̲ and c = ln(K(1−π)/π) the stationary point is
 
         θ* = μ̲ − D/(K²−1) + K/(K²−1) · √(2(K²−1)c + D²),
 
@@ -97,7 +92,7 @@ class GaussianPair:
         return self.robust_threshold(0.0, inside=inside)
 
     def robust_threshold(self, radius: npt.ArrayLike, *, inside: bool = False) -> Number:
-        """θ_r(ε) minimises the robust error: it is the natural threshold of means that are each ε closer.
+        """Return θ_r(ε), which minimises the robust error: the natural threshold of means that are each ε closer.
 
         θ_r = μ̲ − (D−(K²+1)ε)/(K²−1) + K/(K²−1) · √(2(K²−1)c + (D−2ε)²), where that is the minimum.
         """
@@ -108,7 +103,7 @@ class GaussianPair:
     def fair_threshold(
         self, penalty: npt.ArrayLike | None = None, *, reading: Reading = "sum", inside: bool = False
     ) -> Number:
-        """θ_f, where both classes err equally often, or θ_f(λ), which minimises error + λ·violation.
+        """Return θ_f, where both classes have equal errors, or θ_f(λ), which minimises error + λ·violation.
 
         θ_f = μ̲ + D/(K+1). The violation is Σ_a |error_a − error| = |error₊ − error₋| as the paper's Eq. 3 says
         ("sum"), or the larger of its two terms, max(π, 1−π)·|error₊ − error₋| ("max"), to which the printed Theorem 3
@@ -130,7 +125,7 @@ class GaussianPair:
     def threshold_under(
         self, loss: str, penalty: npt.ArrayLike | None = 0.0, *, reading: Reading = "sum", inside: bool = False
     ) -> Number:
-        """The threshold that minimises a mean loss instead of the error, plus λ times its violation.
+        """Return the threshold that minimises a mean loss instead of the error, plus λ times its violation.
 
         The score is f_t(X) = X − t, of slope 1, and the loss a function of the margin m = Y·(X − t): "zero_one" is
         1{m < 0}, "log" is ln(1 + exp(−m)), "exponential" is exp(−m) and "ramp" is min(1, max(0, 1 − m)). Minimised over
@@ -162,26 +157,24 @@ class GaussianPair:
             weight = weight * np.maximum(prior, 1 - prior)
         return plain(least_penalised(chosen, Bells(low, high, spread), prior, weight, *_ends(low, high, inside)))
 
-    # What a threshold costs. -----------------------------------------------------------------------------------------
-
     def error_by_class(self, threshold: npt.ArrayLike) -> tuple[Number, Number]:
-        """(Φ((t−μ̄)/K), Φ(μ̲−t)): how often class + and class − are misclassified."""
+        """Return (Φ((t−μ̄)/K), Φ(μ̲−t)), the shares of class + and class − that are misclassified."""
         return self.loss_by_class("zero_one", threshold)
 
     def loss_by_class(self, loss: str, threshold: npt.ArrayLike) -> tuple[Number, Number]:
-        """The mean loss of class + and of class −, with the losses and scores of `threshold_under`."""
+        """Return the mean losses of class + and of class −, with the losses and scores of `threshold_under`."""
         low, high, spread, _, t = self._with(threshold=as_number(threshold, "threshold", infinite=True))
         plus, minus = loss_named(loss).by_class(Bells(low, high, spread), t)
         return plain(plus), plain(minus)
 
     def natural_error(self, threshold: npt.ArrayLike) -> Number:
-        """Pr(f(X) ≠ Y) = π Φ((t−μ̄)/K) + (1−π) Φ(μ̲−t)."""
+        """Return Pr(f(X) ≠ Y) = π Φ((t−μ̄)/K) + (1−π) Φ(μ̲−t)."""
         low, high, spread, prior, t = self._with(threshold=as_number(threshold, "threshold", infinite=True))
         plus, minus = _ERROR.by_class(Bells(low, high, spread), t)
         return plain(np.asarray(prior * plus + (1 - prior) * minus))
 
     def boundary_error(self, threshold: npt.ArrayLike, radius: npt.ArrayLike) -> Number:
-        """π Pr(t < X₊ ≤ t+ε) + (1−π) Pr(t−ε < X₋ ≤ t): correct, but within ε of the threshold."""
+        """Return π Pr(t < X₊ ≤ t+ε) + (1−π) Pr(t−ε < X₋ ≤ t), the share that is correct but within ε of t."""
         low, high, spread, prior, t, reach = self._with(
             threshold=as_number(threshold, "threshold", infinite=True), radius=not_negative(radius, "radius")
         )
@@ -190,50 +183,45 @@ class GaussianPair:
         return plain(np.asarray(prior * plus + (1 - prior) * minus))
 
     def robust_error(self, threshold: npt.ArrayLike, radius: npt.ArrayLike) -> Number:
-        """π Φ((t+ε−μ̄)/K) + (1−π) Φ(μ̲+ε−t), the sum of the natural and the boundary error (Eq. 5)."""
+        """Return π Φ((t+ε−μ̄)/K) + (1−π) Φ(μ̲+ε−t), the sum of the natural and the boundary error (Eq. 5)."""
         return self.natural_error(threshold) + self.boundary_error(threshold, radius)
 
     def mean_distance(self, threshold: npt.ArrayLike) -> Number:
-        """E|X − t|, the mean distance to the boundary, of misclassified samples, too; inf for an infinite threshold."""
+        """Return E|X − t|, the mean distance to the boundary of all samples; inf for an infinite threshold."""
         plus, minus = self.mean_distance_by_class(threshold)
         return plain(np.asarray(np.asarray(self.prior) * plus + (1 - np.asarray(self.prior)) * minus))
 
     def mean_distance_by_class(self, threshold: npt.ArrayLike) -> tuple[Number, Number]:
-        """E|X − t| of class + and of class −: s·(2φ(z) + z(2Φ(z)−1)) at z = (t−μ)/s."""
+        """Return E|X − t| of class + and of class −: s·(2φ(z) + z(2Φ(z)−1)) at z = (t−μ)/s."""
         low, high, spread, _, t = self._with(threshold=as_number(threshold, "threshold", infinite=True))
         return plain(np.asarray(spread * mean_absolute((t - high) / spread))), plain(mean_absolute(t - low))
 
     def density_by_class(self, x: npt.ArrayLike) -> tuple[Number, Number]:
-        """The densities of class + and of class − at x."""
+        """Return the densities of class + and of class − at x."""
         low, high, spread, _, at = self._with(x=as_number(x, "x"))
         return plain(np.asarray(density((at - high) / spread) / spread)), plain(density(at - low))
 
-    # What the paper says, and samples to check it with. --------------------------------------------------------------
-
     def statements(self, radius: npt.ArrayLike) -> Sequence[Statement]:
-        """Each theorem and corollary of the paper: does its printed premise hold here, and does what it says?
+        """Evaluate the printed premise and conclusion of each theorem and corollary of the paper.
 
-        Conclusions are calculated from true minimisers, over thresholds on the whole line; what is said of all radii
-        or penalties is looked at on a grid, radii up to `radius`.
+        Conclusions are calculated from true minimisers over thresholds on the whole line. Conclusions about all radii
+        or penalties are evaluated on a grid, with radii up to `radius`.
         """
         reach = not_negative(radius, "radius")
         self._with(radius=reach)
         return pair_statements.statements(self, reach)
 
     def sample(self, n: int, seed: int = 0) -> tuple[Floats, Ints]:
-        """Independent samples: x of shape (n, 1), and y in {−1, +1}.
+        """Return independent samples: x of shape (n, 1), and y in {−1, +1}.
 
         >>> x, y = GaussianPair(-1.0, 1.0, 2.0).sample(4)
         >>> x.shape, y.tolist()
         ((4, 1), [-1, 1, 1, 1])
         """
         if any(np.ndim(value) for value in (self.low, self.high, self.spread, self.prior)):
-            raise InputError(
-                "Samples are drawn from one pair; this one holds arrays of parameters. Make one pair each."
-            )
-        for name, number, least in (("n", n, 1), ("seed", seed, 0)):
-            if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < least:
-                raise InputError(f"`{name}` must be a whole number of at least {least}; given {number!r}.")
+            raise InputError("Samples are drawn from one pair, but the parameters are arrays: make one pair for each.")
+        require_whole(n, "n", 1)
+        require_whole(seed, "seed", 0)
         stream = np.random.default_rng(seed)
         is_plus = stream.random(n) < self.prior
         noise = stream.standard_normal(n)
@@ -241,7 +229,7 @@ class GaussianPair:
         return x[:, None], np.where(is_plus, 1, -1).astype(np.int64)
 
     def _with(self, **others: Floats) -> list[Floats]:
-        """The parameters and what was passed to a method, in their common shape."""
+        """Broadcast the parameters and the arguments of a method to their common shape."""
         own = {name: np.asarray(getattr(self, name)) for name in ("low", "high", "spread", "prior")}
         return together(own | others)
 

@@ -55,7 +55,7 @@ def chance_beyond(samples: npt.ArrayLike, constant: float) -> Number:
     [0.018, 0.417, 0.492]
     """
     if not 0 <= constant < np.inf:
-        raise InputError(f"`constant` must be a finite number that is not negative; given {constant!r}.")
+        raise InputError("must be a finite number that is not negative", field="constant", given=constant)
     count = _whole(samples)
     most = np.ceil(count / 2 - constant) - 1  # heads that are fewer than n/2 − C
     chance = np.asarray(np.where(most < 0, 0.0, bdtr(np.maximum(most, 0.0), count.astype(np.int64), 0.5)))
@@ -81,5 +81,5 @@ def asymptotically_bounded(between: Floats, risk: Floats) -> Bools:
 def _whole(samples: npt.ArrayLike) -> Floats:
     count = as_number(samples, "samples")
     whole = (count >= 1) & (count == np.floor(count)) & (count < 2**31)
-    require(whole, count, "`samples` must be a whole number from 1 to 2³¹ − 1")
+    require(whole, count, "samples", "must be a whole number from 1 to 2³¹ − 1")
     return count

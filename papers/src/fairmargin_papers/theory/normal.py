@@ -1,4 +1,4 @@
-"""Probabilities and means of a standard normal Z that keep their relative precision in both tails."""
+"""Probabilities and means of a standard normal Z, with relative precision in both tails."""
 
 import math
 from collections.abc import Callable
@@ -14,23 +14,23 @@ _NODES, _LOG_WEIGHTS = (_NODES + 1) / 2, np.log(_WEIGHTS / 2)
 
 
 def density(z: Floats) -> Floats:
-    """φ(z); 0 at ±inf."""
+    """Return φ(z), which is 0 at ±inf."""
     return np.asarray(np.exp(-0.5 * np.square(np.clip(z, -100, 100))) / math.sqrt(2 * math.pi))
 
 
 def mass_between(start: Floats, end: Floats) -> Floats:
-    """Pr(start < Z ≤ end) for start ≤ end, each from the tail that is the smaller one."""
+    """Return Pr(start < Z ≤ end) for start ≤ end, calculated from the smaller tail."""
     upper = start > 0
     return np.asarray(np.where(upper, ndtr(-start) - ndtr(-end), ndtr(end) - ndtr(start)))
 
 
 def mean_absolute(z: Floats) -> Floats:
-    """E|Z − z| = 2φ(z) + z(2Φ(z) − 1), and 2Φ(z) − 1 = erf(z/√2)."""
+    """Return E|Z − z| = 2φ(z) + z(2Φ(z) − 1), with 2Φ(z) − 1 = erf(z/√2)."""
     return np.asarray(2 * density(z) + z * erf(z / math.sqrt(2)))
 
 
 def log_side(rate: Floats, d: Floats) -> Floats:
-    """ln E[exp(−rate·(Z − d)) over Z > d] = ln(φ(d) Φ(−z)/φ(z)) at z = rate + d, for rate ≥ 0.
+    """Return ln E[exp(−rate·(Z − d)) over Z > d] = ln(φ(d) Φ(−z)/φ(z)) at z = rate + d, for rate ≥ 0.
 
     >>> float(np.exp(log_side(np.array(0.0), np.array(0.0))))  # Pr(Z > 0)
     0.5
@@ -42,7 +42,7 @@ def log_side(rate: Floats, d: Floats) -> Floats:
 
 
 def log_mean_excess(z: Floats) -> Floats:
-    """ln E max(z − Z, 0) = ln(zΦ(z) + φ(z)), right to 1e-11 relative to the mean in the lower tail, too."""
+    """Return ln E max(z − Z, 0) = ln(zΦ(z) + φ(z)), with a relative error of the mean below 1e-11 in the lower tail."""
     far = np.minimum(z, -1.0)
     square = np.square(far)
     # zΦ + φ cancels like z² in the tail; beyond −200 its asymptotic series is exact.
@@ -54,7 +54,7 @@ def log_mean_excess(z: Floats) -> Floats:
 
 
 def log_mass_of_window(start: Floats, width: Floats) -> Floats:
-    """ln Pr(start < Z ≤ start + width) for finite numbers and width > 0."""
+    """Return ln Pr(start < Z ≤ start + width) for finite numbers and width > 0."""
     flips = start > 0
     below, above = np.where(flips, -start - width, start), np.where(flips, -start, start + width)
     narrow = np.log(width) + _log_mean_over(lambda z: -0.5 * np.square(z) - _LOG_ROOT_2PI, below, width)
@@ -62,8 +62,8 @@ def log_mass_of_window(start: Floats, width: Floats) -> Floats:
 
 
 def log_mean_of_window(start: Floats, width: Floats) -> Floats:
-    """ln of the mean of Φ over [start, start + width], for width > 0; its integral is the mean excess."""
-    flips = start > -width / 2  # then the mean is 1 less that of the mirrored window
+    """Return ln of the mean of Φ over [start, start + width] for width > 0; its integral is the mean excess."""
+    flips = start > -width / 2  # then the mean is 1 minus that of the mirrored window
     below, above = np.where(flips, -start - width, start), np.where(flips, -start, start + width)
     bottom, top = (log_mean_excess(np.maximum(end, -1e100)) for end in (below, above))
     narrow = _log_mean_over(log_ndtr, below, width)
@@ -72,14 +72,14 @@ def log_mean_of_window(start: Floats, width: Floats) -> Floats:
 
 
 def mass_of_window(start: Floats, width: Floats) -> Floats:
-    """Pr(start < Z ≤ start + width) for width ≥ 0: a window may be narrower than the spacing of floats at its place."""
+    """Return Pr(start < Z ≤ start + width) for width ≥ 0, also if the width is below the spacing of floats at start."""
     narrow = log_mass_of_window(np.clip(start, -100, 100), np.clip(width, 1e-300, 0.1))
     direct = mass_between(start, start + width)
     return np.asarray(np.where((width > 0) & (width < 0.1), np.exp(narrow), direct))
 
 
 def _log_difference(log_small: Floats, log_large: Floats, quadrature: Floats) -> Floats:
-    """ln(large − small), by quadrature where they would cancel: there the window is so narrow that it is exact."""
+    """Return ln(large − small), by quadrature where they would cancel, since it is exact for such narrow windows."""
     step = np.minimum(log_small - log_large, 0.0)
     with np.errstate(divide="ignore"):
         direct = log_large + np.log(-np.expm1(step))
@@ -87,6 +87,6 @@ def _log_difference(log_small: Floats, log_large: Floats, quadrature: Floats) ->
 
 
 def _log_mean_over(log_function: Callable[[Floats], Floats], start: Floats, width: Floats) -> Floats:
-    """ln of the mean of exp(log_function) over a window, by 24 Gauss–Legendre nodes."""
+    """Return ln of the mean of exp(log_function) over a window, by 24 Gauss–Legendre nodes."""
     points = start[..., None] + width[..., None] * _NODES
     return np.asarray(np.logaddexp.reduce(log_function(points) + _LOG_WEIGHTS, axis=-1))

@@ -1,56 +1,33 @@
-"""What the paper on two normal classes and a threshold says, each statement looked at for given parameters.
+"""The statements of the paper on two normal classes and a threshold, evaluated at given parameters.
 
 Reference: C. Tran, K. Zhu, P. Van Hentenryck, F. Fioretto, "On the Effects of Fairness to Adversarial Vulnerability"
 (2024). Premises are as printed, with D = μ̄ − μ̲ for the printed μ̲ − μ̄, and with the equal class frequencies that all of
-them take for granted.
+them assume.
 """
 
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats
-from fairmargin_papers.theory.parameters import Number, together
+from fairmargin_papers.theory.losses import Bells, ZeroOneLoss
+from fairmargin_papers.theory.parameters import together
 from fairmargin_papers.theory.statement import Statement
-from fairmargin_papers.theory.thresholds import Bells
-from fairmargin_papers.theory.zero_one_loss import ZeroOneLoss
+
+Pair = Any
+"""A `GaussianPair`, whose module imports this one."""
 
 _GRID = np.linspace(0.0, 1.0, 33)
-_SLACK = 1e-10  # relative: what rounding may turn round
+_SLACK = 1e-10  # relative difference that may be due to rounding
 _ORDERED = "½ each, ε ≤ D/2, 1 < K ≤ min{exp((D−2ε)²/2), D/ε − 1}"
 _NARROWER = "½ each, ε ≤ D/4, 1 < K ≤ min{exp((D−2ε)²/2), φ⁻¹(D/ε − 2)}, φ(x) = x + 1/x"
 _WIDE = "½ each, K > 1"
 _FIGURE = "½ each, D = 2, K = 5 or 10, as in the figures"
 
 
-class Pair(Protocol):
-    """What is asked of a `GaussianPair` here."""
-
-    def natural_threshold(self) -> Number:
-        """θ*."""
-
-    def robust_threshold(self, radius: Any) -> Number:
-        """θ_r(ε)."""
-
-    def fair_threshold(self, penalty: Any = None, *, reading: Any = "sum") -> Number:
-        """θ_f, or θ_f(λ)."""
-
-    def threshold_under(self, loss: str, penalty: Any = 0.0) -> Number:
-        """The best threshold under another loss."""
-
-    def robust_error(self, threshold: Any, radius: Any) -> Number:
-        """Wrong, or closer to the threshold than the radius."""
-
-    def boundary_error(self, threshold: Any, radius: Any) -> Number:
-        """Correct, and closer to the threshold than the radius."""
-
-    def mean_distance(self, threshold: Any) -> Number:
-        """E|X − t|."""
-
-
 def statements(pair: Pair, radius: Floats) -> tuple[Statement, ...]:
-    """All of them, in the order of the paper; one answer for each of the parameters in their common shape."""
+    """Return all statements in the order of the paper, with one answer per set of parameters."""
     own = {name: np.asarray(getattr(pair, name)) for name in ("low", "high", "spread", "prior")}
     low, high, spread, prior, radius = together(own | {"radius": radius})
     gap, wider = high - low, (prior == 0.5) & (spread > 1)
@@ -77,15 +54,15 @@ def _of_thresholds(pair: Pair, low: Floats, high: Floats, radius: Floats, ordere
             "Theorem 1, order",
             _ORDERED,
             "μ̲+ε ≤ θ_f ≤ θ* ≤ θ_r(ε) ≤ μ̄−ε",
-            _answer(ordered),
-            _answer(_ascending(low + radius, fair, natural, robust, high - radius, slack=slack)),
+            ordered,
+            _ascending(low + radius, fair, natural, robust, high - radius, slack=slack),
         ),
         Statement(
             "Theorem 1, growth",
             _ORDERED,
             "θ_r grows with the radius from 0 to ε",
-            _answer(ordered),
-            _answer(_ascending(*path, slack=slack)),
+            ordered,
+            _ascending(*path, slack=slack),
             "needs no more than ½ each and K > 1",
         ),
     ]
@@ -97,14 +74,14 @@ def _of_errors(pair: Pair, radius: Floats, ordered: Bools, narrower: Bools) -> l
     boundary = _falling(*(np.asarray(pair.boundary_error(t, radius)) for t in three))
     words = "boundary errors: fair ≥ natural ≥ robust"
     return [
-        Statement("Corollary 1", _ORDERED, "robust errors: fair ≥ natural ≥ robust", _answer(ordered), _answer(robust)),
-        Statement("Corollary 2", _NARROWER, words, _answer(narrower), _answer(boundary)),
+        Statement("Corollary 1", _ORDERED, "robust errors: fair ≥ natural ≥ robust", ordered, robust),
+        Statement("Corollary 2", _NARROWER, words, narrower, boundary),
         Statement(
             "Corollary 2, wider premise",
             _ORDERED,
             words,
-            _answer(ordered),
-            _answer(boundary),
+            ordered,
+            boundary,
             "under the premise of Theorem 1 this is not proved in the paper; no violation is known",
         ),
     ]
@@ -118,15 +95,15 @@ def _of_distances(pair: Pair, low: Floats, high: Floats, radius: Floats, ordered
             "Theorem 2, order",
             _ORDERED,
             "mean distances: robust ≥ natural ≥ fair",
-            _answer(ordered),
-            _answer(_falling(robust, natural, fair)),
+            ordered,
+            _falling(robust, natural, fair),
         ),
         Statement(
             "Theorem 2, minimum",
             _ORDERED,
             "θ_f has the smallest mean distance of all thresholds in [μ̲, μ̄]",
-            _answer(ordered),
-            _answer(np.all(fair <= others * (1 + _SLACK), axis=0)),
+            ordered,
+            np.all(fair <= others * (1 + _SLACK), axis=0),
             "θ_f is the median of X if each class has ½; needs no other premise",
         ),
     ]
@@ -150,8 +127,8 @@ def _of_penalties(pair: Pair, low: Floats, high: Floats, spread: Floats, wider: 
             f"Theorem 3, {name}",
             _WIDE,
             words if expected is formula else "the same with 2λ for λ, up to λ = (K−1)/(2(K+1))",
-            _answer(wider),
-            _answer(np.all(np.abs(paths[reading] - expected) <= slack, axis=0)),
+            wider,
+            np.all(np.abs(paths[reading] - expected) <= slack, axis=0),
             remark,
         )
         for name, expected, reading, remark in found
@@ -161,11 +138,7 @@ def _of_penalties(pair: Pair, low: Floats, high: Floats, spread: Floats, wider: 
         falls = _ascending(*path[::-1], slack=slack) & _falling(*distances)
         result.append(
             Statement(
-                f"Theorem 3, fall, {reading}",
-                _WIDE,
-                "θ_f(λ) and its mean distance never grow with λ",
-                _answer(wider),
-                _answer(falls),
+                f"Theorem 3, fall, {reading}", _WIDE, "θ_f(λ) and its mean distance never grow with λ", wider, falls
             )
         )
     return result
@@ -188,8 +161,8 @@ def _of_losses(pair: Pair, radius: Floats, drawn: Bools) -> list[Statement]:
                 _FIGURE,
                 "of ramp, log and exponential loss, ramp has the threshold nearest to that of the 0/1 loss and the "
                 "smallest robust error at ε",
-                _answer(drawn),
-                _answer(nearest & safest),
+                drawn,
+                nearest & safest,
                 "one setting, not a theorem; where K is small the log-loss is often nearer",
             )
         )
@@ -197,7 +170,7 @@ def _of_losses(pair: Pair, radius: Floats, drawn: Bools) -> list[Statement]:
 
 
 def _path(low: Floats, high: Floats, spread: Floats, penalties: Floats) -> Floats:
-    """θ_f(λ) as Theorem 3 prints it."""
+    """Return θ_f(λ) as printed in Theorem 3."""
     loss, saturated = ZeroOneLoss(), penalties >= (spread - 1) / (spread + 1)
     log_odds = -2 * np.arctanh(np.where(saturated, 0.0, penalties))  # ln((1−λ)/(1+λ))
     low, high, spread, _ = np.broadcast_arrays(low, high, spread, penalties)
@@ -212,7 +185,7 @@ def _three(pair: Pair, radius: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _along(grid: Floats, scale: Floats) -> Floats:
-    """The grid times each number: one axis more, in front."""
+    """Multiply the grid by each number, along a new first axis."""
     return np.asarray(grid.reshape(-1, *(1,) * scale.ndim) * scale)
 
 
@@ -221,9 +194,5 @@ def _ascending(*values: Floats, slack: Floats) -> Bools:
 
 
 def _falling(*values: Floats) -> Bools:
-    """Whether numbers that are not negative never rise."""
+    """Return whether numbers that are not negative never rise."""
     return np.asarray(np.logical_and.reduce([b <= a * (1 + _SLACK) for a, b in pairwise(values)]))
-
-
-def _answer(holds: Bools) -> bool | Bools:
-    return bool(holds) if holds.ndim == 0 else holds

@@ -1,4 +1,4 @@
-"""Roots and turning points of many one-dimensional functions at once."""
+"""Roots and minima of many one-dimensional functions at once."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,12 @@ from fairmargin.core.arrays import Floats
 
 Function = Callable[[Floats], Floats]
 
-_STEPS = 1_000  # about ten are used
+_STEPS = 1_000  # about ten are needed
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
 
 def root_of_increasing(function: Function, middle: Floats, reach: Floats) -> Floats:
-    """Where an increasing function with values of both signs is zero, to the last bits; `reach` is a first guess."""
+    """Return the root of an increasing function to the last bits; `reach` is a first guess of its distance."""
     low, high = middle - reach, middle + reach
     while (below := function(low) > 0).any():
         low, reach = np.where(below, low - reach, low), np.where(below, 2 * reach, reach)
@@ -23,9 +23,9 @@ def root_of_increasing(function: Function, middle: Floats, reach: Floats) -> Flo
 
 
 def root_between(function: Function, low: Floats, high: Floats) -> Floats:
-    """The root of a function that is negative at `low` and not at `high`, to the last bits; NaN where it is not so.
+    """Return the root of a function that is negative at `low` and not at `high`, to the last bits; else NaN.
 
-    By Chandrupatla's method: inverse quadratic steps where the three last points allow it, and halves where not, so
+    Chandrupatla's method takes inverse quadratic steps where the last three points allow it, and bisects otherwise, so
     that it always ends. Reference: T. R. Chandrupatla, Advances in Engineering Software 28 (1997).
     """
     a, b, at_a, at_b = high, low, function(high), function(low)
@@ -50,12 +50,12 @@ def root_between(function: Function, low: Floats, high: Floats) -> Floats:
             quadratic += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
             trusted = (across**2 < along) & ((1 - across) ** 2 < 1 - along)
         step = np.where(trusted & np.isfinite(quadratic), quadratic, 0.5)
-        step = np.where(done, 0.0, np.clip(step, smallest, 1 - smallest))  # who is done stays
+        step = np.where(done, 0.0, np.clip(step, smallest, 1 - smallest))  # finished functions do not move
     return np.asarray(np.where(crosses, np.where(np.abs(at_a) < np.abs(at_b), a, b), np.nan))
 
 
 def lowest_of_valley(function: Function, low: Floats, high: Floats, steps: int = 80) -> Floats:
-    """About where a function that first falls and then rises is lowest, by golden sections."""
+    """Return the approximate minimum of a function that first falls and then rises, by golden sections."""
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = function(left), function(right)
     for _ in range(steps):

@@ -1,4 +1,4 @@
-"""A theorem at given parameters: does its premise hold here, and does what it says?"""
+"""A theorem at given parameters: whether its premise holds there, and whether its conclusion does."""
 
 from dataclasses import dataclass
 
@@ -9,21 +9,21 @@ from fairmargin.core.arrays import Bools
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """One printed theorem, corollary or proposition, looked at for given parameters.
+    """One printed theorem, corollary or proposition, evaluated at given parameters.
 
-    A statement is refuted where its premise holds and its conclusion does not. Where the premise fails it says nothing,
-    whether or not the conclusion happens to hold.
+    A statement is refuted if its premise holds and its conclusion does not. If the premise fails, the statement is not
+    tested, whether or not the conclusion holds.
 
     Parameters
     ----------
     name
-        As the paper numbers it, "Theorem 5.5".
+        Name in the paper, such as "Theorem 5.5".
     premise, conclusion
-        Both in words and symbols.
+        Description in words and symbols.
     premise_holds, conclusion_holds
         One answer per set of parameters, in the shape that the parameters broadcast to.
     remark
-        What is wrong in print, or what else the reader should know.
+        Errors of the printed statement, and further information.
 
     Examples
     --------
@@ -39,9 +39,14 @@ class Statement:
     conclusion_holds: bool | Bools
     remark: str = ""
 
+    def __post_init__(self) -> None:
+        answers = np.broadcast_arrays(self.premise_holds, self.conclusion_holds)
+        for name, holds in zip(("premise_holds", "conclusion_holds"), answers, strict=True):
+            object.__setattr__(self, name, bool(holds) if holds.ndim == 0 else holds)
+
     @property
     def verdict(self) -> str:
-        """ "holds", "refuted" or "premise fails"; for many sets of parameters the worst of theirs."""
+        """The verdict: "holds", "refuted" or "premise fails"; for many sets of parameters the worst one."""
         premise, conclusion = np.broadcast_arrays(self.premise_holds, self.conclusion_holds)
         if (premise & ~conclusion).any():
             return "refuted"

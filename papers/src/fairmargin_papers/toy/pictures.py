@@ -16,14 +16,14 @@ from fairmargin.models.linear import LinearClassifier
 from fairmargin_papers.shared.pictures import COLOURS, DASHES, MARKERS, panels, styled
 
 _SHAPES = {"round": "o", "cross": "X"}
-# The toy's own words; they differ in brightness too.
+# The names of the toy's classes; their colours differ in brightness too.
 _CLASSES = {"violet": COLOURS[3], "orange": COLOURS[4], "brown": COLOURS[8]}
 _GRID = 241
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Perfect:
-    """A classifier that is always right: its name, distances, and the share of each shape within the budget."""
+    """A classifier that is always right, its distances, and the share of each shape within the budget."""
 
     name: str
     distances: Distances
@@ -32,7 +32,7 @@ class Perfect:
 
 @styled
 def two_classifiers_picture(toy: Dataset, classifiers: Sequence[Perfect], budget: float) -> Figure:
-    """The points under each classifier; the axis that a classifier reads is its distance to the boundary."""
+    """Draw the points under each classifier, with its boundary and the budget around it."""
     figure, axes = panels(1, len(classifiers), width=4.9, height=4.6)
     x, y, shape = np.asarray(toy.x), np.asarray(toy.y), np.asarray(toy.attributes["shape"])
     for number, (axis, each) in enumerate(zip(axes, classifiers, strict=True)):
@@ -68,7 +68,7 @@ def two_classifiers_picture(toy: Dataset, classifiers: Sequence[Perfect], budget
 
 @styled
 def three_classes_picture(test: Dataset, model: LinearClassifier, distances: Distances) -> Figure:
-    """The samples with the boundaries of a linear model (left), and the curve of each class (right)."""
+    """Draw the samples with the boundaries of a linear model (left), and the curve of each class (right)."""
     figure, (left, right) = panels(1, 2, height=3.8)
     x, handles = np.asarray(test.x), []
     low, high = x.min(axis=0) - 0.6, x.max(axis=0) + 0.6
@@ -95,7 +95,7 @@ def three_classes_picture(test: Dataset, model: LinearClassifier, distances: Dis
 
 
 def _draw_boundaries(axis: Axes, model: LinearClassifier, low: Floats, high: Floats) -> None:
-    """Where a class's score is that of the best other: a smooth line, unlike the edge of a coloured grid."""
+    """Draw where the score of a class equals the best other score, as smooth lines."""
     across, up = (np.linspace(start, end, _GRID) for start, end in zip(low, high, strict=True))
     grid = np.stack(np.meshgrid(across, up), axis=-1)
     scores = model.scores(grid.reshape(-1, 2)).reshape(_GRID, _GRID, -1)

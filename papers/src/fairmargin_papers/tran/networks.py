@@ -1,27 +1,24 @@
 """Tran's claims about networks: sweeps over the fairness penalty, fair and robust training, and the pair of faces."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from string import ascii_lowercase
 
 from fairmargin_papers.shared.claims import Claim
 from fairmargin_papers.shared.original import Original
 from fairmargin_papers.shared.paper import Assignment, Findings, NotPossibleHereError, Part, Picture
 from fairmargin_papers.shared.trained import BETTER_THAN_GUESSING
-from fairmargin_papers.tran.networks_hardening import Hardened, hardening_rows, run_hardening
-from fairmargin_papers.tran.networks_pair import Pair, look_for_pair, pair_rows
-from fairmargin_papers.tran.networks_pictures import hardening_picture, pair_picture
-from fairmargin_papers.tran.sweep import COLLAPSED, Sweep, run_sweep
-from fairmargin_papers.tran.sweep_claims import sweep_numbers, sweep_rows
-from fairmargin_papers.tran.sweep_pictures import (
+from fairmargin_papers.tran.claims import sweep_numbers, sweep_rows
+from fairmargin_papers.tran.figures import (
     along_weights_picture,
     boundary_errors_picture,
+    group_loss_table,
     groups_picture,
+    hardening_picture,
+    pair_picture,
 )
-from fairmargin_papers.tran.sweep_scales import hardenings, paper_hardenings, paper_sweeps, sweeps
-from fairmargin_papers.tran.sweep_study import Subject, starting_sections
-from fairmargin_papers.tran.tables import group_loss_table
+from fairmargin_papers.tran.hardening import Hardened, hardening_rows, run_hardening
+from fairmargin_papers.tran.pair import Pair, look_for_pair, pair_rows
+from fairmargin_papers.tran.studies import GRIDS, SWEEPS, Subject, starting_sections
+from fairmargin_papers.tran.sweep import COLLAPSED, Sweep, run_sweep
 
 _ETHICS = (
     "Faces: predicting age or race from a face is itself a flawed task, and its categories are the dataset's coding, "
@@ -33,16 +30,17 @@ _CHOSEN = (
     "Chosen after a run with seeds 0, 1 and 2 had been seen, in which 24 of 58 rows were undecided: seeds 3 and 4, and "
     "the rows on samples that are right (12, marked as ours)."
 )
+_NO_PAIR = "Networks collapsed: there is no pair of models to compare."
 _CROSSES = "A cross marks a λ at which networks collapsed."
 
 
 def run(assignment: Assignment) -> Findings:
-    """Every sweep and the grid; data that are not at hand leave their own rows untested."""
+    """Run the sweeps and grids; missing data leave only their own rows not tested."""
     claims = assignment.claims
     rows: list[Claim] = []
     done: list[Sweep] = []
     pair: Pair | None = None
-    for plan in sweeps(assignment):
+    for plan in SWEEPS[assignment.scale]:
         try:
             sweep, grids = run_sweep(assignment, plan)
         except NotPossibleHereError as error:
@@ -52,9 +50,10 @@ def run(assignment: Assignment) -> Findings:
         rows += sweep_rows(claims, sweep)
         if plan.pair:
             pair = look_for_pair(sweep, grids)
-            rows += pair_rows(claims[16], pair) if pair else [_nothing_fair(claims[16])]
+            collapsed = claims[16].found("networks collapsed", "undecided", remark=_NO_PAIR)
+            rows += pair_rows(claims[16], pair) if pair else [collapsed]
     hardened: list[Hardened] = []
-    for grid in hardenings(assignment):
+    for grid in GRIDS[assignment.scale]:
         try:
             hardened.append(run_hardening(assignment, grid))
         except NotPossibleHereError as error:
@@ -63,7 +62,7 @@ def run(assignment: Assignment) -> Findings:
         rows += hardening_rows(claims, hardened[-1])
     tables = (group_loss_table(done),) if done else ()
     notes = (*_notes(done, hardened), *assignment.by_scale((), (_CHOSEN,), ()))
-    return Findings(lettered(rows), _pictures(done, hardened, pair), notes, tables)
+    return Findings(tuple(rows), _pictures(done, hardened, pair), notes, tables)
 
 
 _DIFFERENCES = (
@@ -80,8 +79,8 @@ _DIFFERENCES = (
 
 
 def originals() -> tuple[Original, ...]:
-    """The studies of the scale "paper", of which those that train plainly name all data and networks."""
-    subjects = [*(plan.subject for plan in paper_sweeps()), *(plan.subject for plan in paper_hardenings())]
+    """Return the studies of the scale "paper" that train plainly; they name all data and networks."""
+    subjects = [*(plan.subject for plan in SWEEPS["paper"]), *(plan.subject for plan in GRIDS["paper"])]
     return tuple(Original(starting_sections(subject)) for subject in subjects)
 
 
@@ -95,31 +94,8 @@ PART = Part(
 )
 
 
-def lettered(rows: Sequence[Claim]) -> tuple[Claim, ...]:
-    """The rows in the order of their claims, with letters where a claim has several.
-
-    >>> blank = [Claim("tran", number, "", "", "closely") for number in (9, 10, 9)]
-    >>> [row.name for row in lettered(blank)]
-    ['9a', '9b', '10']
-    """
-    several = Counter(row.number for row in rows)
-    seen: Counter[int] = Counter()
-    found = []
-    for row in sorted(rows, key=lambda each: each.number):
-        letter = ascii_lowercase[seen[row.number]] if several[row.number] > 1 else ""
-        seen[row.number] += 1
-        found.append(replace(row, letter=letter))
-    return tuple(found)
-
-
 def _untested(claim: Claim, subject: Subject, reason: str) -> Claim:
-    return replace(claim.untested(reason), text=f"{claim.text.rstrip('.')}: {subject.title}.")
-
-
-def _nothing_fair(claim: Claim) -> Claim:
-    return claim.found(
-        "networks collapsed", "undecided", remark="Networks collapsed: there is no pair of models to compare."
-    )
+    return claim.untested(reason, text=f"{claim.text.rstrip('.')}: {subject.title}.")
 
 
 def _pictures(done: Sequence[Sweep], hardened: Sequence[Hardened], pair: Pair | None) -> tuple[Picture, ...]:
@@ -148,7 +124,11 @@ def _pictures(done: Sequence[Sweep], hardened: Sequence[Hardened], pair: Pair | 
         caption = (
             f"{pair.title}: the same noise on a regular and a fair model, the first sample of which only the fair "
             "model's answer flips, and how often each of the four cases happens."
-            + (" The face is shown in blocks: nobody was asked." if pair.example and pair.example.person else "")
+            + (
+                " The face is shown in blocks, because nobody was asked for consent."
+                if pair.example and pair.example.person
+                else ""
+            )
         )
         found.append(Picture("pair", caption, pair_picture(pair)))
     return tuple(found)
@@ -170,18 +150,20 @@ def _notes(done: Sequence[Sweep], hardened: Sequence[Hardened]) -> tuple[str, ..
     ]
     if done:
         notes += [
-            "Every network of a seed starts from the same plainly trained one: from random weights the ramp loss has "
-            "no gradient where a margin is below 0, nearly everywhere, and short trainings with the printed λ end in "
-            "one answer. All methods then have the same further epochs, λ = 0 too.",
+            "Every network of a seed starts from the same plainly trained one: from random weights the ramp "
+            "loss has no gradient where a margin is below 0, nearly everywhere, and short trainings with the "
+            "printed λ end in networks that predict one class. All methods then have the same further epochs, "
+            "λ = 0 too.",
             "Distances and softmax margins are of all samples, measured with the prediction as label, as the theorems "
             "have them; distances are upper bounds by gradients, of equally many samples of each group, weighted by "
             "the groups' shares. The violation is the largest |err_a − err| of a "
             "group. RFGSM is Tramèr's, one step of half of the radius after a random one of the other half.",
-            f"A network that gives one answer to more than {COLLAPSED:.0%} of the samples, or is right less than "
-            f"{BETTER_THAN_GUESSING:g} times as often as by chance (mean over classes), counts as collapsed; a λ at "
-            "which one seed collapsed is left out of verdicts and stays in the figures. The rule on chance was added "
-            "after first runs, in which such networks were praised for boundary errors near 0. Intervals are 95 % over "
-            "seeds (Student's t): they speak of other trainings, on the same test samples.",
+            f"A network that predicts one class for more than {COLLAPSED:.0%} of the samples, or is correct "
+            f"less than {BETTER_THAN_GUESSING:g} times as often as by chance (mean over classes), counts as "
+            "collapsed; a λ at which one seed collapsed is left out of verdicts and stays in the figures. The "
+            "rule on chance was added after first runs, in which boundary errors near 0 of such networks "
+            "counted as robustness. Intervals are 95 % over seeds (Student's t): they are about other "
+            "trainings, on the same test samples.",
             "“On a fitted line”: the change from the first λ (or radius) to the last, along a straight line through "
             "each seed's values.",
         ]

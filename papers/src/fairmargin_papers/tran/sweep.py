@@ -1,4 +1,4 @@
-"""A sweep over the penalty λ: errors, violation of accuracy parity and distances of every network."""
+"""A sweep over the penalty λ: errors, violations of accuracy parity and distances of every network."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,51 +6,102 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
+from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.inference.measures import accuracy_by_group, error_split, parity_violation
+from fairmargin.data.dataset import Dataset
+from fairmargin.distances.catalog import parse_estimator
+from fairmargin.distances.measure import measure
+from fairmargin.distances.proxies.softmax_margin import SoftmaxMargin
+from fairmargin.models.protocol import Classifier
+from fairmargin.models.references import References
+from fairmargin.runner.cases import Subject
+from fairmargin.runner.measurer import Measurer, ShardPlan, estimator_plans
 from fairmargin.runner.study_run import StudyRun
+from fairmargin.study.run_folder import RunFolder
+from fairmargin_papers.shared.measures import accuracy_by_group, boundary_error, parity_violation
 from fairmargin_papers.shared.paper import Assignment
 from fairmargin_papers.shared.trained import BETTER_THAN_GUESSING
-from fairmargin_papers.tran.sweep_distances import Place, boundary_distances, margins, predictions
-from fairmargin_papers.tran.sweep_study import GROUP_LOSS, SweepPlan, penalised, run_subject, sweep_methods
+from fairmargin_papers.tran.studies import GROUP_LOSS, SweepPlan, penalised, run_subject, sweep_methods
 
-COLLAPSED = 0.95  # a network that gives one answer to more than this share of the samples has learned nothing
+COLLAPSED = 0.95  # a network that predicts one class for more than this share of the samples has learned nothing
+Place = tuple[int, str]  # seed and method
+
+
+def predictions(grids: Sequence[StudyRun]) -> dict[Place, Ints]:
+    """Return the predictions of every network for the test samples."""
+    return {
+        (trained.seed, trained.method): trained.classifier().predict(grid.dataset().x)
+        for grid in grids
+        for trained in grid.networks()
+    }
+
+
+def margins(grids: Sequence[StudyRun], said: Mapping[Place, Ints]) -> dict[Place, Floats]:
+    """Return p₍₁₎ − p₍₂₎ of every test sample, correct or not, as in the paper's plots; `said` are the predictions."""
+    found = {}
+    for grid in grids:
+        x = np.asarray(grid.dataset().x[:])
+        for trained in grid.networks():
+            place = trained.seed, trained.method
+            found[place] = measure(trained.classifier(), x, said[place], SoftmaxMargin(), progress=False).values
+    return found
+
+
+def boundary_distances(
+    assignment: Assignment, grids: Sequence[StudyRun], estimator: str, per_group: int, groups: str
+) -> tuple[Dataset, dict[Place, Floats]]:
+    """Measure distances of `per_group` test samples of each group, with the prediction as label.
+
+    Distances are stored in the folder of the assignment. If no boundary was found, the largest radius that was searched
+    is returned. Labels are predictions because the E[Δ] of the theorems is over all samples, correct or not.
+    """
+    some = grids[0].dataset().sample(per_group, groups)
+    references = grids[0].references()
+    plans = {
+        (trained.seed, trained.method): _plan(trained.classifier(), some, estimator, references)
+        for grid in grids
+        for trained in grid.networks()
+    }
+    folder = RunFolder(assignment.folder / "distances")
+    with folder.store.lock():
+        measure = Measurer(folder, assignment.engine, assignment.progress)
+        found = measure.carry_out([[plan] for plan in plans.values()], "measuring distances to the boundary")
+    return some, {place: _values(each.distances) for place, each in zip(plans, found, strict=True)}
+
+
+def _plan(model: Classifier, some: Dataset, estimator: str, references: References) -> ShardPlan:
+    said = model.predict(some.x)
+    # Labels are part of the fingerprint of a dataset, and so of the key under which a distance is stored.
+    labelled = Dataset(some.x, said, domain=some.domain, name=some.name)
+    subject = Subject(model, labelled, said, references=references)
+    (plan,) = estimator_plans(subject, parse_estimator(estimator))
+    return ShardPlan(plan.tasks, {"estimator": estimator, "label": "predicted"})
+
+
+def _values(found: Distances) -> Floats:
+    return found.values if found.tried is None else np.where(np.isinf(found.values), found.tried, found.values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curves:
-    """What was measured along λ with one loss: a row a seed, a column for each λ.
+    """Measurements along λ with one loss, in arrays with one row per seed and one column per λ."""
 
-    Parameters
-    ----------
-    weights
-        Every λ.
-    natural, violation
-        The share of misclassified samples, and the largest |err_a − err|.
-    margin, distance
-        The mean softmax margin and the mean distance to the boundary (L2), of all samples, whatever their label.
-    boundary
-        The share that is right but not under RFGSM; a third axis for the radii.
-    collapsed
-        Networks that give one answer to nearly everything, or are hardly better than chance.
-    """
-
-    weights: tuple[float, ...]
-    natural: Floats
-    violation: Floats
-    margin: Floats
-    distance: Floats
-    boundary: Floats
-    collapsed: Bools
+    weights: tuple[float, ...]  # values of λ
+    natural: Floats  # share of misclassified samples
+    violation: Floats  # largest |err_a − err|
+    margin: Floats  # mean softmax margin of all samples
+    distance: Floats  # mean L2 distance to the boundary of all samples, whatever their label
+    boundary: Floats  # share that is correct but not under RFGSM, with a third axis for the radii
+    collapsed: Bools  # networks that predict nearly always one class, or are hardly better than guessing
 
     @property
     def sound(self) -> tuple[int, ...]:
-        """The columns in which no seed collapsed."""
+        """Columns in which no seed collapsed."""
         return tuple(np.flatnonzero(~self.collapsed.any(axis=0)).tolist())
 
     @property
     def fair(self) -> tuple[int, ...]:
-        """The sound columns with λ > 0, if λ = 0 is sound too: otherwise there is nothing to compare them with."""
+        """Sound columns with λ > 0; none if the column of λ = 0, with which they are compared, is not sound."""
         return tuple(i for i in self.sound if self.weights[i] > 0) if 0 in self.sound else ()
 
 
@@ -65,7 +116,7 @@ class GroupNumbers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """A finished sweep: curves by loss, those of the worst group's loss (one column), and numbers by group."""
+    """Results of a sweep: curves by loss, those of the worst group's loss (one column), and numbers by group."""
 
     plan: SweepPlan
     curves: Mapping[str, Curves]
@@ -77,12 +128,12 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """Of its data."""
+        """Display name of the data."""
         return self.plan.subject.title
 
 
 def run_sweep(assignment: Assignment, plan: SweepPlan) -> tuple[Sweep, tuple[StudyRun, ...]]:
-    """Train and measure all networks of a sweep; the grids, one a seed, are for whoever wants the networks."""
+    """Train and measure all networks of a sweep, and return the results and the runs, one per seed."""
     grids = run_subject(assignment, plan.subject.name, plan.subject, sweep_methods(plan))
     here = replace(assignment, folder=assignment.folder / plan.subject.name)
     said = predictions(grids)
@@ -104,10 +155,10 @@ def run_sweep(assignment: Assignment, plan: SweepPlan) -> tuple[Sweep, tuple[Stu
 
 
 def collapsed(answers: Ints, correct: Bools, classes: Partition) -> bool:
-    """Whether one answer is given to nearly every sample, or classes are right hardly more often than by chance.
+    """Return whether a network predicts one class for nearly every sample, or is hardly better than guessing.
 
-    What is misclassified already cannot be lost to an attack: such a network has next to no boundary error, and
-    the praise would be for that.
+    Samples that are misclassified without an attack have no boundary error, so that such a network would wrongly seem
+    robust.
 
     >>> half, classes = np.array([0, 1, 0, 1]), Partition.by("class", [0, 0, 1, 1])
     >>> collapsed(half, half == classes.membership, classes), collapsed(half, np.array([True] * 4), classes)
@@ -119,7 +170,7 @@ def collapsed(answers: Ints, correct: Bools, classes: Partition) -> bool:
 
 
 def as_many(few: Partition, whole: Partition) -> Floats:
-    """Weights by which each group counts among a few samples as it does among all.
+    """Return weights of a few samples that give each group the share that it has in all samples.
 
     >>> whole = Partition.by("sex", ["F", "M", "M", "M"])
     >>> as_many(Partition.by("sex", ["M", "F", "F"]), whole).tolist()
@@ -175,15 +226,11 @@ def _curves(
 
 
 def _correct(grid: StudyRun, method: str) -> Bools:
-    return np.asarray(grid.outcome(method=method, radius=_first_radius(grid)).correct)
-
-
-def _first_radius(grid: StudyRun) -> float:
     assert grid.study.grid is not None
     (attack,) = grid.study.grid.attack.values()
-    return attack.radius[0]
+    return np.asarray(grid.outcome(method=method, radius=attack.radius[0]).correct)
 
 
 def _boundary(grid: StudyRun, method: str, radius: str) -> float:
     outcome = grid.outcome(method=method, radius=radius)
-    return error_split(outcome.correct, outcome.unreached).boundary
+    return boundary_error(outcome.correct, outcome.unreached)

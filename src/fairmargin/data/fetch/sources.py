@@ -139,16 +139,8 @@ def locate(
 ) -> Source:
     """Find the source of a dataset: the root itself, a folder or archive in it, or one level below.
 
-    Parameters
-    ----------
-    name, card
-        Name and card of the dataset, for error messages.
-    root
-        A folder or an archive; None for the default folder.
-    folder
-        Function that returns whether a folder directly contains the files of the dataset.
-    archives
-        Patterns of archive names, such as "cifar-10-*.tar.gz".
+    The root is a folder or an archive; None is the default folder. `folder` returns whether a folder directly contains
+    the files of the dataset; `archives` are patterns such as "cifar-10-*.tar.gz". Name and card are for error messages.
     """
     start = data_folder(name) if root is None else Path(root)
     if start.is_file():

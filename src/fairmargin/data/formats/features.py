@@ -123,6 +123,36 @@ def domain_of(x: npt.NDArray[Any], scale: Scale, bounds: Bounds | None) -> Domai
     return Domain(_per_feature(low, "low", spread), _per_feature(high, "high", spread), spread)
 
 
+def notes_on(features: Features, domain: Domain, scale: Scale, where: str, rows: str) -> tuple[str, ...]:
+    """Describe for the report how features were processed; arrays have no names.
+
+    Parameters
+    ----------
+    features, domain, scale
+        The encoded features, and the domain that `domain_of` returned for this scale.
+    where, rows
+        The part of the data, and its rows, over which standard deviations were computed, for the sentences.
+    """
+    notes = []
+    if scale == "std":
+        notes.append(
+            "Distances are in standard deviations of each feature: a step of length 1 in one feature changes it by one "
+            f"standard deviation of {rows}."
+        )
+    elif features.names:  # not worth a note for arrays such as pixels
+        notes.append("Distances are in the features' own units: features with large values dominate the others.")
+    if features.categorical:
+        notes.append(
+            f"Categorical columns one-hot encoded: {', '.join(features.categorical)}. A perturbation may give their "
+            "indicators fractional values."
+        )
+    constant = np.atleast_1d(domain.scale).ravel() == 0
+    if constant.any():
+        names = ", ".join(np.array(features.names)[constant]) if features.names else f"{constant.sum():,} features"
+        notes.append(f"Constant in {where}, hence immutable: {names}.")
+    return tuple(notes)
+
+
 def outside(x: npt.NDArray[Any], domain: Domain) -> Bools:
     """Return which samples are outside the domain; computed in slices, because it needs float64 copies."""
     if not domain.is_bounded:

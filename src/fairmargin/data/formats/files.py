@@ -2,7 +2,7 @@
 
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,16 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from fairmargin.core.domain import Domain
 from fairmargin.core.suggestion import suggest, there_are
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.formats.features import Bounds, Scale, domain_of, encode_columns, outside
+from fairmargin.data.formats.features import Bounds, Features, Scale, domain_of, encode_columns, notes_on, outside
 from fairmargin.data.samples import as_samples
 from fairmargin.errors import InputError
 
 LABEL_NAME = "class"
 ARRAYS = (".npz",)
 _TEXT_MARK = "'"
+_WHERE = ("this file", "this file's rows")  # where standard deviations are computed
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 # Before pandas 3.1, the default parser could be wrong in the last digit; now it is exact and the option is deprecated.
 _EXACT_BY_DEFAULT = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
@@ -84,17 +84,8 @@ def _from_arrays(path: Path, label: str, attributes: Sequence[str], scale: Scale
     fitting = [name for name in others if arrays[name].shape == x.shape[:1]]
     ignored = [name for name in others if name not in (*fitting, *attributes)]
     notes = [f"Arrays without one value per sample were left out: {', '.join(ignored)}."] if ignored else []
-    try:
-        as_samples(x)
-        domain = domain_of(x, scale, bounds)
-        columns = {name: arrays[name] for name in attributes or fitting}
-        dataset = Dataset(
-            x, arrays[label], columns, domain, name=path.name, notes=(*_notes((), (), domain, scale), *notes)
-        )
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    _check_inside(path, x, domain)
-    return dataset
+    columns = {name: arrays[name] for name in attributes or fitting}
+    return _dataset(path, lambda: Features(x, (), ()), arrays[label], columns, scale, bounds, notes)
 
 
 def _from_table(
@@ -116,31 +107,44 @@ def _from_table(
     missing = int(table[label].isna().sum())
     if missing:
         raise InputError(f"{path}: label {label!r} is missing in {missing:,} of {len(table):,} rows. Drop these rows.")
+    columns = {name: table[name].to_numpy() for name in attributes}
+    return _dataset(path, lambda: encode_columns(table, chosen), table[label].to_numpy(), columns, scale, bounds)
+
+
+def _dataset(
+    path: Path,
+    encode: Callable[[], Features],
+    y: npt.NDArray[Any],
+    attributes: dict[str, npt.NDArray[Any]],
+    scale: Scale,
+    bounds: Bounds | None,
+    notes: Sequence[str] = (),
+) -> Dataset:
+    """Make the dataset of a file; errors name the file, and samples outside of the bounds are refused."""
     try:
-        encoded = encode_columns(table, chosen)
-        domain = domain_of(encoded.x, scale, bounds)
-        dataset = Dataset(
-            encoded.x,
-            table[label].to_numpy(),
-            {name: table[name].to_numpy() for name in attributes},
-            domain,
-            name=path.name,
-            feature_names=encoded.names,
-            notes=_notes(encoded.categorical, encoded.names, domain, scale),
-        )
+        features = encode()
+        x = features.x
+        as_samples(x)
+        domain = domain_of(x, scale, bounds)
+        described = (*notes_on(features, domain, scale, *_WHERE), *notes)
+        dataset = Dataset(x, y, attributes, domain, path.name, feature_names=features.names, notes=described)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    _check_inside(path, encoded.x, domain)
+    beyond = outside(x, domain)
+    if beyond.any():
+        first = int(beyond.argmax())
+        raise InputError(
+            f"{path}: {beyond.sum():,} of {len(x):,} samples are outside `bounds`, first the one at index {first:,}, "
+            f"whose numbers range from {x[first].min():g} to {x[first].max():g}. Widen the bounds, or scale the data "
+            "as the model expects them."
+        )
     return dataset
 
 
 def _feature_columns(
     path: Path, table: pd.DataFrame, label: str, attributes: Sequence[str], features: Sequence[str] | None
 ) -> list[str]:
-    for role, names in (("label", [label]), ("attribute", attributes), ("feature", features or ())):
-        for name in names:
-            if name not in table.columns:
-                raise InputError(f"{path} has no column {name!r} ({role}). {suggest(name, table.columns)}")
+    check_columns(path, table.columns, label=[label], attribute=attributes, feature=features or ())
     if features is not None and label in features:
         raise InputError(f"Column {label!r} is the label and cannot also be a feature. Leave it out of `features`.")
     taken = {label, *attributes}
@@ -153,37 +157,13 @@ def _feature_columns(
     return chosen
 
 
-def _notes(categorical: tuple[str, ...], names: tuple[str, ...], domain: Domain, scale: Scale) -> tuple[str, ...]:
-    """Describe for the report how features were processed; `names` is empty for arrays."""
-    notes = []
-    if scale == "std":
-        notes.append(
-            "Distances are in standard deviations of each feature: a step of length 1 in one feature changes it by one "
-            "standard deviation of this file's rows."
-        )
-    elif names:  # not worth a note for arrays such as pixels
-        notes.append("Distances are in the features' own units: features with large values dominate the others.")
-    if categorical:
-        notes.append(
-            f"Categorical columns one-hot encoded: {', '.join(categorical)}. A perturbation may give their indicators "
-            "fractional values."
-        )
-    constant = np.atleast_1d(domain.scale).ravel() == 0
-    if constant.any():
-        listed = [name for name, is_constant in zip(names, constant, strict=True) if is_constant] if names else []
-        notes.append(f"Constant in this file, hence immutable: {', '.join(listed) or f'{constant.sum():,} features'}.")
-    return tuple(notes)
-
-
-def _check_inside(path: Path, x: npt.NDArray[Any], domain: Domain) -> None:
-    beyond = outside(x, domain)
-    if beyond.any():
-        first = int(beyond.argmax())
-        raise InputError(
-            f"{path}: {beyond.sum():,} of {len(x):,} samples are outside `bounds`, first the one at index {first:,}, "
-            f"whose numbers range from {x[first].min():g} to {x[first].max():g}. Widen the bounds, or scale the data "
-            "as the model expects them."
-        )
+def check_columns(where: Path, known: Iterable[str], **named: Sequence[str]) -> None:
+    """Refuse names of columns that do not exist; the keywords are the roles of the columns."""
+    there = list(known)
+    for role, names in named.items():
+        for name in names:
+            if name not in there:
+                raise InputError(f"{where} has no column {name!r} ({role}). {suggest(name, there)}")
 
 
 def is_readable(name: str) -> bool:

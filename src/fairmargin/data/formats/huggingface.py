@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.core.progress import Progress
+from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest, there_are
-from fairmargin.data.card import Request
+from fairmargin.data.card import check_size
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.fetch.cache import cached
 from fairmargin.data.fetch.sources import Source
+from fairmargin.data.formats.files import check_columns
 from fairmargin.data.formats.images import EncodedImages, decode_images, image_dataset
 from fairmargin.data.formats.labels import class_numbers
 from fairmargin.errors import InputError
@@ -54,11 +55,10 @@ def from_huggingface(
     path = Path(path)
     if isinstance(attributes, str):
         raise InputError("`attributes` must be a list of column names; given a single text.")
+    check_size(size)
     library = _datasets()
     data = _one_split(path, _read(library, path), split)
-    for role, name in (("image", image), ("label", label), *(("attribute", name) for name in attributes)):
-        if name not in data.column_names:
-            raise InputError(f"{path} has no column {name!r} ({role}). {suggest(name, data.column_names)}")
+    check_columns(path, data.column_names, image=[image], label=[label], attribute=attributes)
     if not isinstance(data.features[image], library.Image):
         raise InputError(f"Column {image!r} of {path} holds no images but {data.features[image]}. Choose another one.")
     for name in (label, *attributes):
@@ -69,7 +69,6 @@ def from_huggingface(
             )
     labels, names = _labels(library, path, data, label)
     encoded = _encoded(path, data.select_columns([image]).cast_column(image, library.Image(decode=False)), image)
-    request = Request(progress=progress)
     arrays = cached(
         "huggingface",
         {
@@ -79,7 +78,7 @@ def from_huggingface(
             "size": size,
             "revision": _REVISION,
         },
-        lambda writer: decode_images(writer, encoded, size=size, progress=request.report, keep_grey=True),
+        lambda writer: decode_images(writer, encoded, size=size, progress=progress or silent, keep_grey=True),
     )
     columns = {name: _column(library, data, name) for name in attributes}
     return image_dataset(path.name, arrays, None, labels, attributes=columns, class_names=names)

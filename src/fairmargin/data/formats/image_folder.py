@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairmargin.core.progress import Progress
-from fairmargin.core.suggestion import suggest, there_are
-from fairmargin.data.card import Request
+from fairmargin.core.progress import Progress, silent
+from fairmargin.core.suggestion import there_are
+from fairmargin.data.card import check_size
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.fetch.cache import cached
 from fairmargin.data.fetch.sources import Source
-from fairmargin.data.formats.files import read_table
+from fairmargin.data.formats.files import check_columns, read_table
 from fairmargin.data.formats.images import decode_images, image_dataset, images_of, is_image, shortened
 from fairmargin.data.formats.labels import class_numbers
 from fairmargin.errors import InputError
@@ -69,8 +69,7 @@ def load_images(
         raise InputError(f"There is no folder or archive {folder} (looked in {Path.cwd()}). Check the path.")
     if isinstance(attributes, str) or isinstance(class_names, str):
         raise InputError("`attributes` and `class_names` must be lists of names; given a single text.")
-    if size is not None and not 1 <= size <= 4096:
-        raise InputError(f"`size`, the width and height of images in pixels, must be 1 to 4,096; given {size}.")
+    check_size(size)
     source = Source(folder)
     members = [name for name in source.names() if is_image(name)]
     if not members:
@@ -91,11 +90,11 @@ def load_images(
             unlisted > 0
         )
     y, names = class_numbers(str(table or folder), labels, class_names)
-    arrays = _decoded(source, files, size, Request(progress=progress))
+    arrays = _decoded(source, files, size, progress or silent)
     return image_dataset(folder.name, arrays, None, y, attributes=columns, class_names=names, notes=notes)
 
 
-def _decoded(source: Source, files: list[str], size: int | None, request: Request) -> Mapping[str, npt.NDArray[Any]]:
+def _decoded(source: Source, files: list[str], size: int | None, progress: Progress) -> Mapping[str, npt.NDArray[Any]]:
     return cached(
         "images",
         {
@@ -108,7 +107,7 @@ def _decoded(source: Source, files: list[str], size: int | None, request: Reques
             writer,
             images_of(source, {file: place for place, file in enumerate(files)}),
             size=size,
-            progress=request.report,
+            progress=progress,
             keep_grey=True,
         ),
     )
@@ -135,9 +134,7 @@ def _checked_rows(table: Path, image: str, label: str | None, attributes: Sequen
         raise InputError(
             f"Which column of {table} is the label? Specify it with --label (label=). {there_are(rows.columns)}"
         )
-    for role, name in (("image", image), ("label", label), *(("attribute", name) for name in attributes)):
-        if name not in rows.columns:
-            raise InputError(f"{table} has no column {name!r} ({role}). {suggest(name, rows.columns)}")
+    check_columns(table, rows.columns, image=[image], label=[label], attribute=attributes)
     for role, name in (("image", image), ("label", label)):
         missing = np.flatnonzero(rows[name].isna())
         if len(missing):

@@ -191,14 +191,8 @@ def resizing_note(original: int, size: int | None) -> tuple[str, ...]:
 class EncodedImages:
     """Encoded image files, to be read one at a time.
 
-    Parameters
-    ----------
-    where
-        Folder or archive, for error messages.
-    count
-        Number of images.
-    read
-        Function that yields (position, name, content) in any order, each position once; can be called repeatedly.
+    `read` yields position, name and content in any order, each position once, and can be called repeatedly; `where` is
+    the folder or archive, for error messages.
     """
 
     where: str
@@ -233,18 +227,8 @@ def decode_images(
     Images are converted to RGB; transparency and the EXIF orientation are ignored, as in most training code. Images are
     resized with bilinear interpolation and antialiasing, as by torchvision's `Resize((size, size))`.
 
-    Parameters
-    ----------
-    writer
-        Writer of the cache.
-    images
-        Image files to decode.
-    size
-        New width and height; None keeps the size, which must be the same for all images.
-    progress
-        Called with (description, done, total).
-    keep_grey
-        Whether to keep a single channel if all images are grey.
+    All images get the given size, or keep their size, which must then be the same; `keep_grey` keeps one channel if all
+    images are grey. `progress` is called with (description, done, total).
     """
     image = pillow()  # raise before anything is read if Pillow is missing
     with warnings.catch_warnings():

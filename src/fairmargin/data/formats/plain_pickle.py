@@ -11,7 +11,7 @@ import pickle
 import pickletools
 import re
 from collections.abc import Callable
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,11 @@ _OUTSIDE = ("EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID", "NEXT_BUFFER", "READO
 _MEMO = ("PUT", "BINPUT", "LONG_BINPUT")
 
 
-def read_plain_pickle(content: bytes, where: str, encoding: Literal["bytes", "latin1"] = "bytes") -> Any:
+def read_plain_pickle(content: bytes, where: str) -> Any:
     """Read a pickle of dict, list, tuple, set, str, bytes, numbers, None and numpy arrays of numbers or text.
 
     Guarantee: the pickle cannot call any function except those that create these objects, and cannot change attributes.
-    Arrays are read-only.
+    Arrays are read-only; strings of Python 2 become bytes.
 
     Parameters
     ----------
@@ -39,8 +39,6 @@ def read_plain_pickle(content: bytes, where: str, encoding: Literal["bytes", "la
         The pickle, in any protocol.
     where
         Name of the file, for error messages.
-    encoding
-        How to read strings of Python 2: as "bytes", or as "latin1" text.
 
     >>> read_plain_pickle(pickle.dumps({"data": np.arange(3)}), "numbers")["data"].tolist()
     [0, 1, 2]
@@ -51,7 +49,7 @@ def read_plain_pickle(content: bytes, where: str, encoding: Literal["bytes", "la
     """
     try:
         _check_instructions(content, where)
-        return _with_arrays(_Reader(content, where, encoding).load(), where, {})
+        return _with_arrays(_Reader(content, where).load(), where, {})
     except UntrustedError:
         raise
     except Exception as error:  # a damaged pickle can raise any exception
@@ -78,8 +76,8 @@ def _refused(where: str, what: str) -> UntrustedError:
 
 
 class _Reader(pickle.Unpickler):
-    def __init__(self, content: bytes, where: str, encoding: str) -> None:
-        super().__init__(io.BytesIO(content), encoding=encoding)
+    def __init__(self, content: bytes, where: str) -> None:
+        super().__init__(io.BytesIO(content), encoding="bytes")
         self._where = where
 
     def find_class(self, module: str, name: str) -> Any:
@@ -127,10 +125,9 @@ class _Array:
         self.array: npt.NDArray[Any] | None = None
 
     def __setstate__(self, state: Any) -> None:
-        shape, kind, by_column, content = state[-4:]  # old pickles may lack the version at the beginning
-        if not isinstance(kind, _Dtype) or not isinstance(content, (bytes, str)):
+        shape, kind, by_column, raw = state[-4:]  # old pickles may lack the version at the beginning
+        if not isinstance(kind, _Dtype) or not isinstance(raw, bytes):
             raise pickle.UnpicklingError("array of objects")
-        raw = content.encode("latin1") if isinstance(content, str) else content
         if not all(type(length) is int and length >= 0 for length in shape):
             raise pickle.UnpicklingError(f"array of shape {shape!r}")
         if math.prod(shape) * kind.dtype.itemsize != len(raw):

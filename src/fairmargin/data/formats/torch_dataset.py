@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.core.domain import Domain
-from fairmargin.core.progress import Progress
+from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import there_are
-from fairmargin.data.card import Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.formats.labels import class_numbers
 from fairmargin.data.samples import content_hash
@@ -149,7 +148,7 @@ def from_torch(
     """
     if isinstance(attribute_names, str) or isinstance(class_names, str):
         raise InputError("`attribute_names` and `class_names` must be lists of names; given a single text.")
-    count, request = _length(dataset), Request(progress=progress)
+    count, report = _length(dataset), progress or silent
     first = input_of(item_at(dataset, 0)[0], 0)
     items = Items(dataset, (count, *first.shape), first.dtype)
     labels: list[Any] = []
@@ -168,7 +167,7 @@ def from_torch(
         for key, value in found.items():
             columns.setdefault(key, []).append(value)
         if (place + 1) % _REPORT_EVERY == 0 or place + 1 == count:
-            request.report("Reading labels", place + 1, count)
+            report("Reading labels", place + 1, count)
     y, names = class_numbers(name or "The dataset", np.array(labels), class_names)
     return Dataset(
         items,
@@ -176,7 +175,7 @@ def from_torch(
         {key: np.array(values) for key, values in columns.items()},
         domain,
         name=name,
-        fingerprint=content_hash(_SecondReading(items, checks, request), y),
+        fingerprint=content_hash(_SecondReading(items, checks, report), y),
         class_names=names,
     )
 
@@ -187,7 +186,7 @@ class _SecondReading:
 
     items: Items
     checks: npt.NDArray[np.uint32]
-    request: Request
+    progress: Progress
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -206,7 +205,7 @@ class _SecondReading:
                     f"Item {place:,} of the dataset changes each time it is read. Disable random augmentation: "
                     "distances are defined for fixed samples."
                 )
-        self.request.report("Fingerprint", int(places[-1]) + 1, self.shape[0])
+        self.progress("Fingerprint", int(places[-1]) + 1, self.shape[0])
         return rows
 
 

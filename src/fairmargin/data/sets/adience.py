@@ -2,14 +2,14 @@
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from fairmargin.core.arrays import Bools, Ints
 from fairmargin.data.card import Card, Entry, OfficialFile, Request, Split
@@ -35,54 +35,25 @@ GENDERS = ("male", "female")
 _UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
-    """The faces listed in the fold files, one entry per face; class numbers are −1 if unknown.
+def read_index(source: Source, files: Mapping[str, int]) -> pd.DataFrame:
+    """Read the fold files; return one row for each listed face, with class numbers that are −1 if unknown.
 
-    Parameters
-    ----------
-    images
-        Paths of the images relative to `faces/`.
-    people
-        `user_id/face_id`; Adience numbers the people of one album by face_id.
-    ages, genders, folds
-        One class number per face; the genders are 0 for male and 1 for female.
-    repeated
-        Number of rows that repeat another row and are left out.
+    `files` maps the name of each file to the number of its fold. The columns are: `image`, the path relative to
+    `faces/`; `person`, since Adience numbers the people of one album by `face_id`; `age`, `gender` and `fold`.
     """
-
-    images: tuple[str, ...]
-    people: tuple[str, ...]
-    ages: tuple[int, ...]
-    genders: tuple[int, ...]
-    folds: tuple[int, ...]
-    repeated: int = 0
-
-    def take(self, places: Sequence[int]) -> "Index":
-        """Select faces by position."""
-        return Index(
-            images=tuple(self.images[place] for place in places),
-            people=tuple(self.people[place] for place in places),
-            ages=tuple(self.ages[place] for place in places),
-            genders=tuple(self.genders[place] for place in places),
-            folds=tuple(self.folds[place] for place in places),
-            repeated=self.repeated,
-        )
-
-
-def read_index(source: Source, files: Mapping[str, int]) -> Index:
-    """Read the fold files; `files` maps the name of each file to the number of its fold."""
     contents = dict(source.members(files.__contains__))
-    entries: dict[str, tuple[str, int, int, int]] = {}
-    rows = 0
-    for file, fold in sorted(files.items(), key=lambda item: item[1]):
-        for row in _rows(f"{file} of {source.path}", contents[file]):
-            rows += 1
-            image = f"{row['user_id']}/coarse_tilt_aligned_face.{row['face_id']}.{row['original_image']}"
-            gender = {"m": 0, "f": 1}.get(row["gender"], UNKNOWN)
-            entries.setdefault(image, (f"{row['user_id']}/{row['face_id']}", age_class(row["age"]), gender, fold))
-    people, ages, genders, folds = zip(*entries.values(), strict=True) if entries else ((), (), (), ())
-    return Index(tuple(entries), people, ages, genders, folds, rows - len(entries))
+    rows = [
+        {
+            "image": f"{row['user_id']}/coarse_tilt_aligned_face.{row['face_id']}.{row['original_image']}",
+            "person": f"{row['user_id']}/{row['face_id']}",
+            "age": age_class(row["age"]),
+            "gender": {"m": 0, "f": 1}.get(row["gender"], UNKNOWN),
+            "fold": fold,
+        }
+        for file, fold in sorted(files.items(), key=lambda item: item[1])
+        for row in _rows(f"{file} of {source.path}", contents[file])
+    ]
+    return pd.DataFrame(rows, columns=["image", "person", "age", "gender", "fold"])
 
 
 def age_class(text: str) -> int:
@@ -208,22 +179,18 @@ def _build(writer: CacheWriter, source: Source, faces: Source, request: Request)
             "one) and, beside them, faces/<user_id>/coarse_tilt_aligned_face.<face_id>.<original_image>."
         )
     files = {match[0]: int(match[2]) for match in matches if (match[1] or "") == beside[0]}
-    index = read_index(source, files)
+    rows = read_index(source, files)
+    listed = rows.drop_duplicates("image")
     top = beside[0] if faces is source else ""
-    kept = index.take([place for place, image in enumerate(index.images) if f"{top}faces/{image}" in present])
-    if not kept.images:
-        raise InputError(f"None of the {len(index.images):,} faces listed in the fold files is in {faces.path}.")
-    places = {f"{top}faces/{image}": place for place, image in enumerate(kept.images)}
-    decode_images(writer, images_of(faces, places), size=request.size, progress=request.report)
-    _keep(writer, kept, len(index.images))
-
-
-def _keep(writer: CacheWriter, kept: Index, listed: int) -> None:
-    writer.keep("person", np.array(kept.people))
-    writer.keep("age", np.array(kept.ages, dtype=np.int8))
-    writer.keep("gender", np.array(kept.genders, dtype=np.int8))
-    writer.keep("fold", np.array(kept.folds, dtype=np.int8))
-    writer.keep("counts", np.array([listed, kept.repeated]))
+    kept = listed[[f"{top}faces/{image}" in present for image in listed["image"]]]
+    if kept.empty:
+        raise InputError(f"None of the {len(listed):,} faces listed in the fold files is in {faces.path}.")
+    places = {f"{top}faces/{image}": place for place, image in enumerate(kept["image"])}
+    decode_images(writer, images_of(faces, places), size=request.size, progress=request.progress)
+    writer.keep("person", np.array(kept["person"].tolist()))
+    for name in ("age", "gender", "fold"):
+        writer.keep(name, kept[name].to_numpy(dtype=np.int8))
+    writer.keep("counts", np.array([len(listed), len(rows) - len(listed)]))
 
 
 def _split(split: Split, codes: Mapping[str, Ints], people: npt.NDArray[Any]) -> tuple[Bools, tuple[str, ...]]:

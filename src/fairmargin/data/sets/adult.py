@@ -8,7 +8,14 @@ import pandas as pd
 from fairmargin.core.partition import MISSING
 from fairmargin.data.card import Card, Entry, OfficialFile, Request
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.sets.official_table import OfficialTables, TextTable, read_official, table_dataset, table_of
+from fairmargin.data.sets.official_table import (
+    OfficialTables,
+    meanings,
+    numbers,
+    read_official,
+    table_dataset,
+    text_table,
+)
 
 _ADDRESS = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult"
 TRAIN, TEST = "adult.data", "adult.test"
@@ -40,21 +47,8 @@ CARD = Card(
 )
 
 _COLUMNS = (
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
+    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+    *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
 )
 _NUMBERS = ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 _CATEGORIES = ("workclass", "marital-status", "occupation", "relationship", "native-country")
@@ -77,20 +71,20 @@ def load_adult(request: Request) -> Dataset:
     """
     files = read_official("adult", CARD, request.root, ("adult*.zip", "adult*.tar*"))
     known = list(_rows(files, TRAIN))
-    table = table_of(_COLUMNS, [*known, *_rows(files, TEST)])
-    numbers = {column: table.numbers(column) for column in _NUMBERS}
+    table = text_table(_COLUMNS, [*known, *_rows(files, TEST)])
+    features = {column: numbers(table[column]) for column in _NUMBERS}
     everyone = np.arange(len(table))
     train, test = everyone[: len(known)], everyone[len(known) :]
-    incomplete = int((table.cells == _UNKNOWN).any(axis=1).sum())
+    incomplete = int((table == _UNKNOWN).any(axis=1).sum())
     missing = (f"Unknown entries, in {incomplete:,} of {len(table):,} rows of both files, are the category 'missing'.",)
     return table_dataset(
         "adult",
-        pd.DataFrame({**numbers, **{column: _known(table, column) for column in _CATEGORIES}}),
-        table.meaning("income", _LABELS),
+        pd.DataFrame({**features, **{column: _known(table, column) for column in _CATEGORIES}}),
+        meanings(table["income"], _LABELS),
         {
             "sex": _known(table, "sex"),
             "race": _known(table, "race"),
-            "age_group": [_AGES[place] for place in np.digitize(numbers["age"], _AGE_EDGES)],
+            "age_group": [_AGES[place] for place in np.digitize(features["age"], _AGE_EDGES)],
         },
         class_names=_CLASSES,
         train=train,
@@ -106,8 +100,8 @@ def _rows(files: OfficialTables, file: str) -> Iterator[tuple[str, list[str]]]:
             yield f"{files.paths[file]}, line {number}", [cell.strip() for cell in line.split(",")]
 
 
-def _known(table: TextTable, column: str) -> list[str]:
-    return [MISSING if cell in (_UNKNOWN, "") else cell for cell in table.text(column)]
+def _known(table: pd.DataFrame, column: str) -> list[str]:
+    return [MISSING if cell in (_UNKNOWN, "") else cell for cell in table[column]]
 
 
 ENTRY = Entry(CARD, load_adult)

@@ -1,7 +1,8 @@
 """CIFAR-10 and CIFAR-100: small colour photographs of things and animals (Krizhevsky 2009)."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import md5
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -195,31 +196,19 @@ CIFAR10 = Card(
     samples=_TRAIN + _TEST,
     shape=(3, _SIDE, _SIDE),
 )
-CIFAR100 = Card(
+CIFAR100 = replace(
+    CIFAR10,
     title="CIFAR-100, 60,000 colour photographs of 32 by 32 pixels",
     classes="the thing, animal or person shown, 100 classes",
     groups=("class", "superclass"),
-    split=_SPLIT,
-    licence=_LICENCE,
     ethics=_ETHICS + " Five of its classes are people by age and sex, as judged by annotators.",
-    citation=_CITATION,
     files=(_ARCHIVE_100,),
-    sized=True,
-    samples=_TRAIN + _TEST,
-    shape=(3, _SIDE, _SIDE),
 )
-CIFAR100_SUPER = Card(
+CIFAR100_SUPER = replace(
+    CIFAR100,
     title="CIFAR-100 by superclass, the same 60,000 photographs",
     classes="the kind of thing shown, 20 superclasses of five classes each",
     groups=("class", "fine class"),
-    split=_SPLIT,
-    licence=_LICENCE,
-    ethics=CIFAR100.ethics,
-    citation=_CITATION,
-    files=(_ARCHIVE_100,),
-    sized=True,
-    samples=_TRAIN + _TEST,
-    shape=(3, _SIDE, _SIDE),
 )
 
 _LAYOUT_10 = Layout(
@@ -245,27 +234,31 @@ _LAYOUT_100 = Layout(
 )
 
 
-def load_cifar10(request: Request) -> Dataset:
-    """Load CIFAR-10 from the folder `cifar-10-batches-py`, its parent folder, or the archive."""
-    arrays, notes = _decoded("cifar10", CIFAR10, _LAYOUT_10, "cifar-10-", request)
-    return _dataset("cifar10", arrays, request, 0, {}, notes)
+def _load(name: str, card: Card, layout: Layout, kind: int, attributes: Mapping[str, int], request: Request) -> Dataset:
+    """Load a dataset from the folder of its files, its parent folder, or the archive.
 
-
-def load_cifar100(request: Request) -> Dataset:
-    """Load CIFAR-100 with its 100 classes; the superclass is an attribute."""
-    arrays, notes = _decoded("cifar100", CIFAR100, _LAYOUT_100, "cifar-100-", request)
-    return _dataset("cifar100", arrays, request, 0, {"superclass": 1}, notes)
-
-
-def load_cifar100_super(request: Request) -> Dataset:
-    """Load CIFAR-100 with its 20 superclasses as classes; the fine class is an attribute."""
-    arrays, notes = _decoded("cifar100-super", CIFAR100_SUPER, _LAYOUT_100, "cifar-100-", request)
-    return _dataset("cifar100-super", arrays, request, 1, {"fine class": 0}, notes)
+    `kind` is the number of the labels that are `y`; `attributes` are the names and numbers of the others.
+    """
+    arrays, notes = _decoded(name, card, layout, request)
+    labels = np.asarray(arrays["labels"])
+    return image_dataset(
+        name,
+        arrays,
+        split_rows(arrays["test"], request.split),
+        labels[:, kind],
+        attributes={
+            key: np.asarray(arrays[f"names_{column}"])[labels[:, column]] for key, column in attributes.items()
+        },
+        class_names=tuple(arrays[f"names_{kind}"].tolist()),
+        notes=notes,
+    )
 
 
 def _decoded(
-    name: str, card: Card, layout: Layout, prefix: str, request: Request
+    name: str, card: Card, layout: Layout, request: Request
 ) -> tuple[Mapping[str, npt.NDArray[Any]], tuple[str, ...]]:
+    """Return the arrays of all images, and notes for the report."""
+    prefix = card.files[0].name.removesuffix("python.tar.gz")
     patterns = (card.files[0].name, *(f"{prefix}*{ending}" for ending in _ENDINGS))
     root = _shared_folder(name) if request.root is None else request.root
     source = locate(name, card, root, folder=lambda place: _holds(place, layout), archives=patterns)
@@ -273,7 +266,7 @@ def _decoded(
     arrays = cached(
         name.removesuffix(_SUPER),
         {"source": checksum, "size": request.size, "revision": _REVISION},
-        lambda writer: decode(source, layout, request.size, writer, request.report),
+        lambda writer: decode(source, layout, request.size, writer, request.progress),
     )
     wanted = {"train": layout.train, "test": layout.test}.get(request.split, {})
     if wanted and not np.any(arrays["test"] == (request.split == "test")):
@@ -311,29 +304,8 @@ def _notes(
     return (*notes, *resizing_note(_SIDE, size))
 
 
-def _dataset(
-    name: str,
-    arrays: Mapping[str, npt.NDArray[Any]],
-    request: Request,
-    kind: int,
-    attributes: Mapping[str, int],
-    notes: tuple[str, ...],
-) -> Dataset:
-    """Make the dataset of the requested split, with one kind of labels as `y` and the others as attributes."""
-    labels = np.asarray(arrays["labels"])
-    return image_dataset(
-        name,
-        arrays,
-        split_rows(arrays["test"], request.split),
-        labels[:, kind],
-        attributes={
-            key: np.asarray(arrays[f"names_{column}"])[labels[:, column]] for key, column in attributes.items()
-        },
-        class_names=tuple(arrays[f"names_{kind}"].tolist()),
-        notes=notes,
-    )
-
-
-CIFAR10_ENTRY = Entry(CIFAR10, load_cifar10)
-CIFAR100_ENTRY = Entry(CIFAR100, load_cifar100)
-CIFAR100_SUPER_ENTRY = Entry(CIFAR100_SUPER, load_cifar100_super)
+CIFAR10_ENTRY = Entry(CIFAR10, partial(_load, "cifar10", CIFAR10, _LAYOUT_10, 0, {}))
+CIFAR100_ENTRY = Entry(CIFAR100, partial(_load, "cifar100", CIFAR100, _LAYOUT_100, 0, {"superclass": 1}))
+CIFAR100_SUPER_ENTRY = Entry(
+    CIFAR100_SUPER, partial(_load, "cifar100-super", CIFAR100_SUPER, _LAYOUT_100, 1, {"fine class": 0})
+)

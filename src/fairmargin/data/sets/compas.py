@@ -12,7 +12,14 @@ from fairmargin.core.partition import MISSING
 from fairmargin.core.suggestion import there_are
 from fairmargin.data.card import Card, Entry, OfficialFile, Request
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.sets.official_table import OfficialTables, TextTable, read_official, table_dataset, table_of
+from fairmargin.data.sets.official_table import (
+    OfficialTables,
+    meanings,
+    numbers,
+    read_official,
+    table_dataset,
+    text_table,
+)
 from fairmargin.data.splits import SENTENCE, seeded_split
 from fairmargin.errors import InputError
 
@@ -51,18 +58,18 @@ _NOTES = (
 def load_compas(request: Request) -> Dataset:
     """Load the 6,172 of 7,214 people that pass ProPublica's filter, with age, charge and criminal record."""
     files = read_official("compas", CARD, request.root, ("compas*.zip", "compas*.tar*"))
-    everything = table_of(_NEEDED, _rows(files))
-    table = everything.keep(_kept(everything))
+    everyone = text_table(_NEEDED, _rows(files))
+    table = everyone[_kept(everyone)]
     return table_dataset(
         "compas",
         pd.DataFrame(
             {
-                **{column: table.numbers(column) for column in _NUMBERS},
-                **{column: table.text(column) for column in _CATEGORIES},
+                **{column: numbers(table[column]) for column in _NUMBERS},
+                **{column: table[column].tolist() for column in _CATEGORIES},
             }
         ),
-        table.meaning(_LABEL, {"0": 0, "1": 1}),
-        {name: [cell or MISSING for cell in table.text(name)] for name in _ATTRIBUTES},
+        meanings(table[_LABEL], {"0": 0, "1": 1}),
+        {name: [cell or MISSING for cell in table[name]] for name in _ATTRIBUTES},
         class_names=("no new charge", "new charge"),
         train=seeded_split(len(table), "train"),
         rows=seeded_split(len(table), request.split),
@@ -70,15 +77,11 @@ def load_compas(request: Request) -> Dataset:
     )
 
 
-def _kept(table: TextTable) -> Bools:
-    days = table.numbers("days_b_screening_arrest", empty=np.inf)
-    degree, score = table.text("c_charge_degree"), table.text("score_text")
-    return np.asarray(
-        (np.abs(days) <= 30)
-        & (table.numbers("is_recid", empty=-1) != -1)
-        & np.array([cell != "O" for cell in degree], dtype=np.bool_)
-        & np.array([cell not in ("N/A", "") for cell in score], dtype=np.bool_)
-    )
+def _kept(table: pd.DataFrame) -> Bools:
+    """Return a mask of the people that pass ProPublica's filter."""
+    days, known = numbers(table["days_b_screening_arrest"], empty=np.inf), numbers(table["is_recid"], empty=-1) != -1
+    charged, scored = table["c_charge_degree"] != "O", ~table["score_text"].isin(["N/A", ""])
+    return np.asarray((np.abs(days) <= 30) & known & charged & scored, dtype=np.bool_)
 
 
 def _rows(files: OfficialTables) -> Iterator[tuple[str, list[str]]]:

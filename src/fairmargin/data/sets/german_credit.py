@@ -6,7 +6,14 @@ import pandas as pd
 
 from fairmargin.data.card import Card, Entry, OfficialFile, Request
 from fairmargin.data.dataset import Dataset
-from fairmargin.data.sets.official_table import OfficialTables, read_official, table_dataset, table_of
+from fairmargin.data.sets.official_table import (
+    OfficialTables,
+    meanings,
+    numbers,
+    read_official,
+    table_dataset,
+    text_table,
+)
 from fairmargin.data.splits import SENTENCE, seeded_split
 
 _FILE = "german.data"
@@ -84,14 +91,15 @@ _NOTES = (
 def load_german_credit(request: Request) -> Dataset:
     """Load 1,000 borrowers; `sex`, `age_group` and `foreign_worker` are attributes and not features."""
     files = read_official("german-credit", CARD, request.root, ("*german*credit*.zip", "german*.zip", "german*.tar*"))
-    table = table_of((*_COLUMNS, _RISK), _rows(files))
+    table = text_table((*_COLUMNS, _RISK), _rows(files))
     read = {
-        name: table.numbers(name) if codes is None else table.meaning(name, codes) for name, codes in _COLUMNS.items()
+        name: numbers(table[name]) if codes is None else meanings(table[name], codes)
+        for name, codes in _COLUMNS.items()
     }
     return table_dataset(
         "german-credit",
         pd.DataFrame({name: column for name, column in read.items() if name not in _GROUPS}),
-        table.meaning(_RISK, {"1": 1, "2": 0}),
+        meanings(table[_RISK], {"1": 1, "2": 0}),
         {
             "sex": [str(sex) for sex in read["sex"]],
             "age_group": ["25 or younger" if float(age) <= _YOUNG else "over 25" for age in read["age"]],

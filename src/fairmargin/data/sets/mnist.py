@@ -5,7 +5,7 @@ import io
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import md5
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -31,7 +31,6 @@ PAIRS = {
 NAMES = tuple(name for pair in PAIRS.values() for name in pair)
 _REVISION = 1
 _TRAIN, _TEST = 60_000, 10_000
-_SPLIT = f"The official one: {_TRAIN:,} images for training, {_TEST:,} for testing."
 
 
 class Idx(NamedTuple):
@@ -46,14 +45,7 @@ def read_idx(content: bytes, where: str, axes: int) -> Idx:
 
     Guarantee: not more bytes are decompressed than the header of the file announces.
 
-    Parameters
-    ----------
-    content
-        Content of the file.
-    where
-        Name of the file, for error messages.
-    axes
-        Expected number of axes: 3 for images, 1 for labels.
+    `axes` is the expected number of axes: 3 for images, 1 for labels. `where` names the file in error messages.
 
     >>> read_idx(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 8, 9]), "labels", 1).array.tolist()
     [7, 8, 9]
@@ -122,7 +114,7 @@ def decode(source: Source, members: Mapping[str, str], request: Request, writer:
     for path, content in source.members(named.__contains__):
         name = named[path]
         files[name] = read_idx(content, f"{source.path}, {path}", 3 if "images" in name else 1)
-        request.report(f"Decompressing {name}", len(files), len(named))
+        request.progress(f"Decompressing {name}", len(files), len(named))
     pairs = {split: pair for split, pair in PAIRS.items() if pair[0] in files}
     for image_file, label_file in pairs.values():
         _check(
@@ -146,7 +138,7 @@ def _put(stacks: list[npt.NDArray[np.uint8]], request: Request, writer: CacheWri
             images = resized(stack[first : first + _AT_ONCE, None], request.size)
             shelf.put(start, images)
             start += len(images)
-            request.report("Writing the decoded images", start, count)
+            request.progress("Writing the decoded images", start, count)
 
 
 def _check(images: npt.NDArray[np.uint8], labels: npt.NDArray[np.uint8], image_file: str, label_file: str) -> None:
@@ -204,89 +196,51 @@ _VARIANTS = {
 }
 
 
-def _files(address: str, sums: Mapping[str, tuple[str, str]]) -> tuple[OfficialFile, ...]:
-    return tuple(OfficialFile(f"{name}.gz", f"{address}{name}.gz", *sums[name]) for name in NAMES)
+def _files(address: str, *sums: tuple[str, str]) -> tuple[OfficialFile, ...]:
+    """Return the four files with their checksums (md5, sha256), in the order of `NAMES`."""
+    return tuple(
+        OfficialFile(f"{name}.gz", f"{address}{name}.gz", *each) for name, each in zip(NAMES, sums, strict=True)
+    )
 
 
 MNIST = Card(
     title="MNIST, 70,000 handwritten digits of 28 by 28 grey pixels",
     classes="the digit, 0 to 9",
     groups=("class",),
-    split=_SPLIT,
+    split=f"The official one: {_TRAIN:,} images for training, {_TEST:,} for testing.",
     licence="Commonly given as CC BY-SA 3.0 (LeCun, Cortes).",
     ethics="Digits by employees of the US Census Bureau and by school pupils; individual writers are unknown.",
     citation="Y. LeCun, C. Cortes, C. Burges, The MNIST database of handwritten digits, 1998.",
     files=_files(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
-        {
-            "train-images-idx3-ubyte": (
-                "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            ),
-            "train-labels-idx1-ubyte": (
-                "d53e105ee54ea40749a09fcbcd1e9432",
-                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            ),
-            "t10k-images-idx3-ubyte": (
-                "9fb629c4189551a2d022fa330f9573f3",
-                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            ),
-            "t10k-labels-idx1-ubyte": (
-                "ec29112dd5afa0611ce80d1b7f02629c",
-                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            ),
-        },
+        ("f68b3c2dcbeaaa9fbdd348bbdeb94873", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+        ("d53e105ee54ea40749a09fcbcd1e9432", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+        ("9fb629c4189551a2d022fa330f9573f3", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+        ("ec29112dd5afa0611ce80d1b7f02629c", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
     ),
     sized=True,
-    samples=70_000,
+    samples=_TRAIN + _TEST,
     shape=(1, SIDE, SIDE),
 )
-FASHION_MNIST = Card(
+FASHION_MNIST = replace(
+    MNIST,
     title="Fashion-MNIST, 70,000 pieces of clothing of 28 by 28 grey pixels",
     classes="the kind of clothing, 10 classes",
-    groups=("class",),
-    split=_SPLIT,
     licence="MIT (Zalando).",
     ethics="Pictures of products of one shop; they show no people.",
     citation="H. Xiao, K. Rasul, R. Vollgraf, Fashion-MNIST: a Novel Image Dataset, arXiv:1708.07747, 2017.",
     files=_files(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-        {
-            "train-images-idx3-ubyte": (
-                "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            ),
-            "train-labels-idx1-ubyte": (
-                "25c81989df183df01b3e8a0aad5dffbe",
-                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            ),
-            "t10k-images-idx3-ubyte": (
-                "bef4ecab320f06d8554ea6380940ec79",
-                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            ),
-            "t10k-labels-idx1-ubyte": (
-                "bb300cfdad3c16e7a12a480ee83cd310",
-                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-            ),
-        },
+        ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"),
+        ("25c81989df183df01b3e8a0aad5dffbe", "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"),
+        ("bef4ecab320f06d8554ea6380940ec79", "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"),
+        ("bb300cfdad3c16e7a12a480ee83cd310", "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
     ),
-    sized=True,
-    samples=70_000,
-    shape=(1, SIDE, SIDE),
 )
 
 
-def load_mnist(request: Request) -> Dataset:
-    """Load MNIST from the folder with the four idx files, gzipped or not, or from its parent folder."""
-    return _load("mnist", MNIST, request)
-
-
-def load_fashion_mnist(request: Request) -> Dataset:
-    """Load Fashion-MNIST from the folder with the four idx files, gzipped or not, or from its parent folder."""
-    return _load("fashion-mnist", FASHION_MNIST, request)
-
-
 def _load(name: str, card: Card, request: Request) -> Dataset:
+    """Load a dataset from the folder with the four idx files, gzipped or not, or from its parent folder."""
     variant = _VARIANTS[name]
     source = locate(name, card, request.root, folder=lambda place: _holds(place, variant, request.root))
     members = members_of(source)
@@ -329,5 +283,5 @@ def _notes(name: str, sums: list[str]) -> tuple[str, ...]:
     return (f"Not as published (checksum differs): {', '.join(changed)}.",) if changed else ()
 
 
-MNIST_ENTRY = Entry(MNIST, load_mnist)
-FASHION_MNIST_ENTRY = Entry(FASHION_MNIST, load_fashion_mnist)
+MNIST_ENTRY = Entry(MNIST, lambda request: _load("mnist", MNIST, request))
+FASHION_MNIST_ENTRY = Entry(FASHION_MNIST, lambda request: _load("fashion-mnist", FASHION_MNIST, request))

@@ -1,8 +1,7 @@
 """Datasets from published tables; error messages name the file and the line."""
 
 import hashlib
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -16,75 +15,11 @@ from fairmargin.core.suggestion import there_are
 from fairmargin.data.card import Card
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.fetch.sources import locate
-from fairmargin.data.formats.features import domain_of, encode_columns
+from fairmargin.data.formats.features import domain_of, encode_columns, notes_on
 from fairmargin.errors import InputError
 
 Meaning = TypeVar("Meaning")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TextTable:
-    """Cells as text, with the file and line of each row.
-
-    Parameters
-    ----------
-    columns
-        Names of the columns.
-    cells
-        Text of each cell, with shape (rows, columns).
-    places
-        File and line of each row, for error messages.
-
-    >>> table = table_of(("age", "sex"), [("people.csv, line 1", ["31", "f"]), ("people.csv, line 2", ["?", "m"])])
-    >>> table.meaning("sex", {"f": "female", "m": "male"})
-    ['female', 'male']
-    >>> table.numbers("age")
-    Traceback (most recent call last):
-        ...
-    fairmargin.errors.InputError: people.csv, line 2: 'age' is '?'; expected a number. Download the file again.
-    """
-
-    columns: tuple[str, ...]
-    cells: npt.NDArray[np.object_]
-    places: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def text(self, column: str) -> list[str]:
-        """Return a column as text."""
-        found: list[str] = self.cells[:, self.columns.index(column)].tolist()
-        return found
-
-    def numbers(self, column: str, *, empty: float | None = None) -> Floats:
-        """Return a column as numbers; an empty cell becomes `empty`, or is an error if `empty` is None."""
-        return np.array([self._number(column, row, cell, empty) for row, cell in enumerate(self.text(column))])
-
-    def meaning(self, column: str, meanings: Mapping[str, Meaning]) -> list[Meaning]:
-        """Replace the codes in a column by their meanings; an unknown code is an error."""
-        for row, cell in enumerate(self.text(column)):
-            if cell not in meanings:
-                raise InputError(
-                    f"{self.places[row]}: unknown value {cell!r} of {column!r}. {there_are(meanings)} Fetch the file "
-                    "again."
-                )
-        return [meanings[cell] for cell in self.text(column)]
-
-    def keep(self, which: npt.NDArray[np.bool_]) -> "TextTable":
-        """Select rows by a mask."""
-        places = tuple(place for place, kept in zip(self.places, which, strict=True) if kept)
-        return TextTable(self.columns, self.cells[which], places)
-
-    def _number(self, column: str, row: int, cell: str, empty: float | None) -> float:
-        if not cell and empty is not None:
-            return empty
-        try:
-            number = float(cell)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise InputError(f"{self.places[row]}: {column!r} is {cell!r}; expected a number. Download the file again.")
-        return number
+Texts = Iterable[tuple[str, Sequence[str]]]  # file and line of each row, and its cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +41,44 @@ class OfficialTables:
     notes: tuple[str, ...]
 
 
-def table_of(columns: Sequence[str], rows: Iterable[tuple[str, Sequence[str]]]) -> TextTable:
-    """Make a table of rows, each given by its place and its cells; a row with a wrong number of cells is an error."""
-    places: list[str] = []
-    cells: list[Sequence[str]] = []
+def text_table(columns: Sequence[str], rows: Texts) -> pd.DataFrame:
+    """Return a data frame of texts whose index is the file and line of each row.
+
+    >>> table = text_table(("age", "sex"), [("people.csv, line 1", ["31", "f"]), ("people.csv, line 2", ["?", "m"])])
+    >>> meanings(table["sex"], {"f": "female", "m": "male"})
+    ['female', 'male']
+    >>> numbers(table["age"])
+    Traceback (most recent call last):
+        ...
+    fairmargin.errors.InputError: people.csv, line 2: 'age' is '?'; expected a number. Download the file again.
+    """
+    cells: dict[str, Sequence[str]] = {}
     for place, row in rows:
         if len(row) != len(columns):
             raise InputError(f"{place} has {len(row)} columns; expected {len(columns)}. Is the file truncated?")
-        places.append(place)
-        cells.append(row)
-    table = np.empty((len(cells), len(columns)), dtype=np.object_)
-    table[:] = cells if cells else table
-    return TextTable(tuple(columns), table, tuple(places))
+        cells[place] = row
+    return pd.DataFrame(list(cells.values()), index=list(cells), columns=list(columns), dtype=object)
+
+
+def numbers(column: "pd.Series[Any]", *, empty: float | None = None) -> Floats:
+    """Return a column of a text table as numbers; an empty cell becomes `empty`, or is an error if `empty` is None."""
+    found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    is_empty = (column == "").to_numpy(dtype=np.bool_) & (empty is not None)
+    wrong = ~np.isfinite(found) & ~is_empty
+    if wrong.any():
+        place, cell = column.index[wrong][0], column[wrong].iloc[0]
+        raise InputError(f"{place}: {column.name!r} is {cell!r}; expected a number. Download the file again.")
+    return np.where(is_empty, np.float64(empty or 0), found)
+
+
+def meanings(column: "pd.Series[Any]", codes: Mapping[str, Meaning]) -> list[Meaning]:
+    """Replace the codes in a column of a text table by their meanings; an unknown code is an error."""
+    for place, cell in column.items():
+        if cell not in codes:
+            raise InputError(
+                f"{place}: unknown value {cell!r} of {column.name!r}. {there_are(codes)} Download the file again."
+            )
+    return [codes[cell] for cell in column]
 
 
 def read_official(name: str, card: Card, root: Path | None, archives: Sequence[str]) -> OfficialTables:
@@ -128,7 +89,8 @@ def read_official(name: str, card: Card, root: Path | None, archives: Sequence[s
     source = locate(
         name, card, start, folder=lambda place: any((place / file).is_file() for file in wanted), archives=archives
     )
-    members = {PurePosixPath(path).name: (path, content) for path, content in source.members(_named(wanted))}
+    found = source.members(lambda path: PurePosixPath(path).name in wanted)
+    members = {PurePosixPath(path).name: (path, content) for path, content in found}
     for file in wanted:
         if file not in members:
             raise InputError(f"{source.path} has no {file} of {name}. Put it there; see `fairmargin data {name}`.")
@@ -161,7 +123,6 @@ def table_dataset(
         domain = domain_of(encoded.x[train], "std", None)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    constant = [feature for feature, scale in zip(encoded.names, domain.scale.tolist(), strict=True) if scale == 0]
     return Dataset(
         encoded.x[rows],
         np.asarray(y, dtype=np.int64)[rows],
@@ -169,28 +130,9 @@ def table_dataset(
         domain,
         name=name,
         feature_names=encoded.names,
-        notes=(*_notes(encoded.categorical, constant), *notes),
+        notes=(*notes_on(encoded, domain, "std", "the training split", "the training split"), *notes),
         class_names=class_names,
     )
-
-
-def _notes(categorical: tuple[str, ...], constant: list[str]) -> list[str]:
-    notes = [
-        "Distances are in standard deviations of each feature: a step of length 1 in one feature changes it by one "
-        "standard deviation of the training split."
-    ]
-    if categorical:
-        notes.append(
-            f"Categorical columns one-hot encoded: {', '.join(categorical)}. A perturbation may give their indicators "
-            "fractional values."
-        )
-    if constant:
-        notes.append(f"Constant in the training split, hence immutable: {', '.join(constant)}.")
-    return notes
-
-
-def _named(wanted: Sequence[str]) -> Callable[[str], bool]:
-    return lambda path: PurePosixPath(path).name in wanted
 
 
 def _decoded(path: str, content: bytes) -> str:
@@ -201,19 +143,13 @@ def _decoded(path: str, content: bytes) -> str:
 
 
 def _differences(card: Card, paths: Mapping[str, str], contents: Mapping[str, bytes]) -> tuple[str, ...]:
-    notes: list[str] = []
+    """Return a note for each file whose checksum is not the published one."""
+    notes = []
     for file in card.files:
-        content = contents[file.name]
-        checks: list[tuple[str, str, Any]] = [("sha256", file.sha256, hashlib.sha256), ("md5", file.md5, _md5)]
-        for kind, official, digest in checks:
-            if official and digest(content).hexdigest() != official:
-                notes.append(
-                    f"{Path(paths[file.name]).name} differs from the official file (checksum {kind}): it may be an "
-                    "edited or incomplete copy."
-                )
-                break
+        kind, official = ("sha256", file.sha256) if file.sha256 else ("md5", file.md5)
+        if official and hashlib.new(kind, contents[file.name], usedforsecurity=False).hexdigest() != official:
+            notes.append(
+                f"{Path(paths[file.name]).name} differs from the official file (checksum {kind}): it may be an edited "
+                "or incomplete copy."
+            )
     return tuple(notes)
-
-
-def _md5(content: bytes) -> Any:
-    return hashlib.md5(content, usedforsecurity=False)

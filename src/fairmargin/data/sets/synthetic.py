@@ -1,9 +1,11 @@
 """Synthetic datasets of the papers, whose boundaries, distances and thresholds are known analytically."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fairmargin.core.arrays import Floats
-from fairmargin.data.card import Card, Entry, Request, Split
+from fairmargin.data.card import Card, Entry, Request
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.splits import SENTENCE, seeded_split
 from fairmargin.errors import InputError
@@ -204,30 +206,21 @@ def gaussian_classes(
     return Dataset(x, y, {"sign": np.array(names)[y]}, name="gaussian-classes", class_names=names)
 
 
-def load_three_classes(request: Request) -> Dataset:
-    """Load a split of `three_classes()`."""
-    return _seeded(three_classes(), request.split)
+def _entry(card: Card, make: Callable[[], Dataset]) -> Entry:
+    """Return the catalog entry of a dataset with a seeded split."""
+
+    def load(request: Request) -> Dataset:
+        whole = make()
+        return whole if request.split == "all" else whole.take(seeded_split(len(whole), request.split))
+
+    return Entry(card, load)
 
 
-def load_round_cross(request: Request) -> Dataset:
+def _load_round_cross(request: Request) -> Dataset:
     """Load a split of `round_cross()`, in whole blocks."""
     whole = round_cross()
     is_test = np.arange(len(whole)) // _BLOCK % _BLOCKS_PER_CYCLE == _BLOCKS_PER_CYCLE - 1
     return whole if request.split == "all" else whole.take(is_test == (request.split == "test"))
-
-
-def load_gaussian_pair(request: Request) -> Dataset:
-    """Load a split of `gaussian_pair()`."""
-    return _seeded(gaussian_pair(), request.split)
-
-
-def load_gaussian_classes(request: Request) -> Dataset:
-    """Load a split of `gaussian_classes()`."""
-    return _seeded(gaussian_classes(), request.split)
-
-
-def _seeded(whole: Dataset, split: Split) -> Dataset:
-    return whole if split == "all" else whole.take(seeded_split(len(whole), split))
 
 
 def _at_least(name: str, given: int, least: int) -> None:
@@ -235,7 +228,7 @@ def _at_least(name: str, given: int, least: int) -> None:
         raise InputError(f"`{name}` must be at least {least}; given {given}.")
 
 
-THREE_CLASSES_ENTRY = Entry(THREE_CLASSES, load_three_classes)
-ROUND_CROSS_ENTRY = Entry(ROUND_CROSS, load_round_cross)
-GAUSSIAN_PAIR_ENTRY = Entry(GAUSSIAN_PAIR, load_gaussian_pair)
-GAUSSIAN_CLASSES_ENTRY = Entry(GAUSSIAN_CLASSES, load_gaussian_classes)
+THREE_CLASSES_ENTRY = _entry(THREE_CLASSES, three_classes)
+ROUND_CROSS_ENTRY = Entry(ROUND_CROSS, _load_round_cross)
+GAUSSIAN_PAIR_ENTRY = _entry(GAUSSIAN_PAIR, gaussian_pair)
+GAUSSIAN_CLASSES_ENTRY = _entry(GAUSSIAN_CLASSES, gaussian_classes)

@@ -96,7 +96,7 @@ def _build(writer: CacheWriter, source: Source, request: Request) -> None:
         writer,
         images_of(source, {chosen[name]: place for place, name in enumerate(labelled)}),
         size=request.size,
-        progress=request.report,
+        progress=request.progress,
     )
     codes = np.array([_codes(name) for name in labelled], dtype=np.uint8)
     for position, task in enumerate(CLASS_NAMES):

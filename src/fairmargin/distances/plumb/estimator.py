@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import Started, check_count, key_rows, started
 from fairmargin.distances.plumb.schedule import SCHEDULE
 from fairmargin.distances.plumb.walk import Mode, Planes, SearchState, nearest_planes, walk
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.protocol import Found, Search, accepted_norm
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.closest import Closest
@@ -25,7 +24,7 @@ from fairmargin.perturbation.tiles import by_tiles
 
 
 @dataclass(frozen=True)
-class Plumb:
+class Plumb(Search):
     """Distance to the nearest misclassified input found by repeated projection onto the decision boundary.
 
     The boundaries of the strongest rivals are linearised at the sample, and the search moves to the nearest of these
@@ -73,12 +72,8 @@ class Plumb:
         object.__setattr__(self, "norm", accepted_norm(type(self), self.norm))
         check_count(self, steps=self.steps)
 
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds; `keys` are used only where a gradient is 0."""
-        return self.find(model, x, y, keys=keys).distances
-
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Return the distances and the inputs found."""
+        """Return the distances and the inputs found; `keys` are used only where a gradient is 0."""
         with model.network(tuple(x.shape[1:])) as network:
             begun = started(network, x, y)
             search = self.searched(network, begun, key_rows(keys, begun))
@@ -94,24 +89,12 @@ class Plumb:
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """The searches of a shard's correctly classified samples.
+    """The searches of a shard's correctly classified samples, with one row per sample unless stated otherwise.
 
-    Tensors without an index in a method's arguments have one row for each of the samples `which`.
-
-    Parameters
-    ----------
-    start, y, keys, scores
-        The samples that are searched for, their classes, keys and scores.
-    which
-        Their positions in the shard.
-    closest, farthest
-        The points confirmed for all samples of the shard, and the largest distances evaluated.
-    saturated
-        Whether the gradients at the sample carry no information.
-    trials, best_trial
-        The number of references tried by saturated samples, and the best point and distance of these trials.
-    order
-        The rows of the references of each sample, nearest class first; None until it is needed.
+    `which` are the positions of the samples in the shard; `closest` and `farthest`, the points confirmed and the
+    largest distances evaluated, have one row per sample of the shard. `saturated` samples have gradients without
+    information; `trials` and `best_trial` are the number of references they tried and the best point and distance.
+    `order` holds the references of each sample, nearest class first; None until it is needed.
     """
 
     norm: Norm
@@ -153,7 +136,8 @@ class _Search:
         slides = steps >= SCHEDULE.sliding_from
         others = min(SCHEDULE.other_planes, max(1, steps // SCHEDULE.steps_per_plane)) if slides else 0
         looks = min(steps, SCHEDULE.looks if steps >= SCHEDULE.steps_per_plane else SCHEDULE.patience)
-        rivals = rivals_of(self.scores, self.y, min(SCHEDULE.most_rivals, max(SCHEDULE.rivals, steps // 4)))
+        several = max(SCHEDULE.rivals, steps // SCHEDULE.steps_per_rival)
+        rivals = rivals_of(self.scores, self.y, min(SCHEDULE.most_rivals, several))
         planes = self._nearest_planes(self.start, self.y, rivals[:, : SCHEDULE.rivals])
         ahead, unreached = lead(self.scores, self.y), torch.isinf(planes.way[:, 0])
         state = self._walk(SearchState.projecting(self.start, planes.at[:, 0], planes.aim[:, 0]), range(1), steps)
@@ -311,7 +295,7 @@ class _Search:
         return fooled
 
     def _reference(self, turn: int) -> tuple[Tensor, Tensor]:
-        """Return reference number `turn` of each sample, with the sample's immutable features, and who has one."""
+        """Return reference number `turn` of each sample, with its immutable features, and which samples have one."""
         if self.order is None:
             self.order = references_by_class(self.network, self.start, self.y, self.norm)
         if turn >= self.order.shape[1]:

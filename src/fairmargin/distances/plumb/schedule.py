@@ -28,10 +28,13 @@ class PlumbSchedule:
     """
 
     most_rivals: int = 9
-    """Maximum number of classes that are linearised if there are enough steps (a quarter of the steps).
+    """Maximum number of classes that are linearised if there are enough steps.
 
     Commit e535f09: on small networks the nearest class may be none of the strongest three. The value is not tuned.
     """
+
+    steps_per_rival: int = 4
+    """Number of steps of a search for each class that it linearises. Not tuned."""
 
     saturated: float = 0.35
     """Share of the lead left after one step above which the gradients at the sample are not followed.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import Best, Evaluation, evaluate, placed, unit
+from fairmargin.distances.gradient_search import Best, Evaluation, evaluate, placed, positive, unit
 from fairmargin.distances.plumb.schedule import SCHEDULE
 from fairmargin.models.network import Network
 from fairmargin.perturbation.lengths import in_units, norm_of, steepest
@@ -228,16 +228,16 @@ def _project(
     """
     gain, slope = seen.gain, norm_of(seen.gain, norm.dual)
     fallen = (gain * delta).sum(dim=1)  # decrease of the lead on the way so far, if the gradient was always this one
-    way = torch.where(fallen > SCHEDULE.least_fall * slope * length, 1 + now.left / _positive(fallen), torch.inf)
+    way = torch.where(fallen > SCHEDULE.least_fall * slope * length, 1 + now.left / positive(fallen), torch.inf)
     guess = torch.where(way > SCHEDULE.least_crossing, way * length, torch.inf)
-    ray = torch.where((guess < now.crossing)[:, None], delta / _positive(length)[:, None], now.ray)
+    ray = torch.where((guess < now.crossing)[:, None], delta / positive(length)[:, None], now.ray)
 
     less, more = SCHEDULE.overshoot_factors
     smaller = (now.overshoot * less).clamp(min=SCHEDULE.least_overshoot)
     larger = (now.overshoot * more).clamp(max=SCHEDULE.most_overshoot)
     overshoot = torch.where(seen.fooled, smaller, larger)
-    aim = (1 - share) * now.aim + share * gain / _positive(norm_of(gain, Norm.L2))[:, None]
-    aim = aim / _positive(norm_of(aim, Norm.L2))[:, None]
+    aim = (1 - share) * now.aim + share * gain / positive(norm_of(gain, Norm.L2))[:, None]
+    aim = aim / positive(norm_of(aim, Norm.L2))[:, None]
     needed = fallen + torch.where(seen.finite, now.left, 0.0) + overshoot * slope * length
     longest = torch.where(seen.fooled, SCHEDULE.lengthen_fooled, SCHEDULE.lengthen) * length
     moved = _along(network, start, steepest(aim, norm), gain, needed, SCHEDULE.shorten * length, longest)
@@ -291,7 +291,7 @@ def _along(
     """Return the point with ⟨gain, δ⟩ = needed of the ray along `push`, which bends at the limits of the domain."""
     low, high = in_units(network.low - start, network.scale), in_units(network.high - start, network.scale)
     straight = (gain * push).sum(dim=1)
-    size = torch.where(straight > 0, needed / _positive(straight), longest)
+    size = torch.where(straight > 0, needed / positive(straight), longest)
     for _ in range(SCHEDULE.newton):
         size = torch.minimum(torch.maximum(size, shortest), longest)
         free = size[:, None] * push
@@ -299,7 +299,7 @@ def _along(
         missing = needed - (gain * bent).sum(dim=1)
         slope = (gain * torch.where(free == bent, push, 0.0)).sum(dim=1)
         blind = SCHEDULE.newton_step * missing.sign() * size
-        size = size + torch.where(slope > 0, missing / _positive(slope), blind)
+        size = size + torch.where(slope > 0, missing / positive(slope), blind)
     return torch.minimum(torch.maximum(size, shortest), longest)[:, None] * push
 
 
@@ -307,14 +307,9 @@ def _at_radius(network: Network, start: Tensor, delta: Tensor, radius: Tensor, n
     """Return the input in the direction of `delta` at the radius, inside the domain, if there is one."""
     if norm is Norm.LINF:
         return placed(network, start, torch.minimum(torch.maximum(delta, -radius[:, None]), radius[:, None]))
-    size = radius / _positive(norm_of(delta, norm))
+    size = radius / positive(norm_of(delta, norm))
     for _ in range(SCHEDULE.radius_rounds):
         there = placed(network, start, size[:, None] * delta)
         reached = norm_of(in_units(there - start, network.scale), norm)
-        size = size * (radius / _positive(reached)).clamp(*SCHEDULE.radius_factors)
+        size = size * (radius / positive(reached)).clamp(*SCHEDULE.radius_factors)
     return placed(network, start, size[:, None] * delta)
-
-
-def _positive(numbers: Tensor) -> Tensor:
-    """Return the numbers, with 1 instead of those that are not positive, to divide by."""
-    return torch.where(numbers > 0, numbers, 1.0)

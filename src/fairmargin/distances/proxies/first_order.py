@@ -10,7 +10,7 @@ from fairmargin.core.arrays import Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import started
+from fairmargin.distances.gradient_search import distance_to_plane, started
 from fairmargin.distances.protocol import accepted_norm
 from fairmargin.errors import InputError
 from fairmargin.models.protocol import Differentiable
@@ -68,16 +68,13 @@ class FirstOrder:
             if len(begun.correct_at):
 
                 def nearest(rows: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor]:
-                    ways = [_way(margin, gain, self.norm) for margin, gain in slopes(network, rows, y, rivals)]
+                    ways = [
+                        distance_to_plane(margin.double().clamp(min=0), norm_of(gain.double(), self.norm.dual))
+                        for margin, gain in slopes(network, rows, y, rivals)
+                    ]
                     return (torch.stack(ways).amin(dim=0),)
 
                 rivals = rivals_of(begun.scores, begun.y, self.rivals)
                 chosen = begun.correct_at
                 (values[chosen],) = by_tiles(network, nearest, begun.x[chosen], begun.y[chosen], rivals[chosen])
             return begun.distances(values, self.bound, self.norm)
-
-
-def _way(margin: Tensor, gain: Tensor, norm: Norm) -> Tensor:
-    """Return the distance of the linearised boundary; `inf` if the gradient is 0."""
-    slope = norm_of(gain.double(), norm.dual)
-    return torch.where(slope > 0, margin.double().clamp(min=0) / torch.where(slope > 0, slope, 1.0), torch.inf)

@@ -11,7 +11,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import started
 from fairmargin.distances.protocol import accepted_norm
-from fairmargin.distances.searches.deepfool import DeepFool, found
+from fairmargin.distances.searches.deepfool import DeepFool, search
 from fairmargin.models.protocol import Differentiable
 
 
@@ -59,10 +59,11 @@ class LastTwoRadii:
     def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Return proxies. Nothing is random, so `keys` is not read."""
         with model.network(tuple(x.shape[1:])) as network:
-            walk = found(self._deepfool(), network, started(network, x, y))
-            mean = (walk.radius + walk.radius_before) / 2
-            values = torch.where(torch.isfinite(walk.closest.distance), mean, torch.inf)
-            return walk.begun.distances(values, self.bound, self.norm, tried=walk.farthest)
+            state = search(self._deepfool(), network, started(network, x, y))
+            mean = (state.radius + state.radius_before) / 2
+            values = torch.where(torch.isfinite(state.closest.distance), mean, torch.inf)
+            return state.begun.distances(values, self.bound, self.norm, tried=state.farthest)
 
     def _deepfool(self) -> DeepFool:
+        """Return the search whose radii are averaged."""
         return DeepFool(self.norm, self.steps, self.rivals, published=True)

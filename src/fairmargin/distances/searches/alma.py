@@ -2,27 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import (
     Best,
+    TileSearch,
     check_count,
     check_share,
     check_size,
     evaluate,
     placed,
-    search,
+    positive,
     unit,
 )
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.protocol import accepted_norm
 from fairmargin.models.network import Network
-from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.lengths import in_units, norm_of, steepest
 from fairmargin.perturbation.margins import lead
 
@@ -35,7 +33,7 @@ _HALVINGS = 20
 
 
 @dataclass(frozen=True)
-class ALMA:
+class ALMA(TileSearch):
     """Distance to a misclassified input found by minimising ‖δ‖ + P(g; ρ, μ), with g ≤ 0 once the model is fooled.
 
     g is the lead over the strongest rival relative to the span of the three highest scores. The multiplier μ follows
@@ -84,16 +82,8 @@ class ALMA:
         check_size(self, first_step=self.first_step)
         check_share(self, smoothing=self.smoothing)
 
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds; the keys give random first directions where a gradient is 0."""
-        return self.find(model, x, y, keys=keys).distances
-
-    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Return the distances and the inputs found."""
-        return search(model, x, y, keys, self.norm, self.descend)
-
     def descend(self, network: Network, start: Tensor, y: Tensor, keys: Tensor) -> Best:
-        """Run the search for one tile."""
+        """Run the search for one tile; the keys give random directions where a gradient is 0."""
         x, best, keep = start, Best.of(start), self.smoothing
         violation = relative_lead(network, start, y)
         square, momentum = torch.ones_like(start), torch.zeros_like(start)
@@ -140,7 +130,7 @@ def _rate(network: Network, start: Tensor, pull: Tensor, target: float) -> Tenso
         return norm_of(in_units(placed(network, start, rate[:, None] * pull) - start, network.scale), Norm.L2) >= target
 
     slope = norm_of(pull, Norm.L2)
-    low = torch.where(slope > 0, target / torch.where(slope > 0, slope, 1.0), 0.0)  # the factor without limits
+    low = torch.where(slope > 0, target / positive(slope), 0.0)  # the factor without limits
     high = low
     for _ in range(_HALVINGS):
         short = ~arrived(high)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import (
     Best,
@@ -18,9 +17,10 @@ from fairmargin.distances.gradient_search import (
     conclude,
     evaluate,
     placed,
+    positive,
     started,
 )
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.protocol import Found, Search, accepted_norm
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.closest import Closest
@@ -38,7 +38,7 @@ _INSIDE = 0.999999  # keeps tanh away from its limits, which it does not reach
 
 
 @dataclass(frozen=True)
-class CarliniWagner:
+class CarliniWagner(Search):
     """Distance to a misclassified input found by minimising ‖δ‖² + c · max(0, f_y − max over k ≠ y of f_k).
 
     Adam takes the steps; a descent that makes no progress during a tenth of them ends. The weight c is found by a
@@ -99,19 +99,15 @@ class CarliniWagner:
             return _PUBLISHED_LEARNING_RATE if self.published else _LEARNING_RATE
         return self.learning_rate
 
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds. Nothing is random, so `keys` is not read."""
-        return self.find(model, x, y, keys=keys).distances
-
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Return the distances and the inputs found."""
+        """Return the distances and the inputs found. Nothing is random, so `keys` is not read."""
         with model.network(tuple(x.shape[1:])) as network:
             begun = started(network, x, y)
-            closest, farthest = found(self, network, begun)
+            closest, farthest = _search(self, network, begun)
             return begun.found(closest, tried=farthest)
 
 
-def found(settings: CarliniWagner, network: Network, begun: Started) -> tuple[Closest, Tensor]:
+def _search(settings: CarliniWagner, network: Network, begun: Started) -> tuple[Closest, Tensor]:
     """Return the points found for the samples of a shard, and the largest distance of each search."""
     closest, which = Closest.of(network, begun.x, begun.y, settings.norm, begun.scores), begun.correct_at
     farthest = torch.zeros_like(closest.distance)
@@ -141,16 +137,8 @@ def _next_price(low: Tensor, high: Tensor, *, published: bool) -> Tensor:
 class Descents:
     """The descents of a shard's samples.
 
-    Parameters
-    ----------
-    start, y
-        The samples that are searched for, and their classes.
-    price
-        The weight c of each sample.
-    value
-        The objective at the start for c = 1.
-    best
-        The nearest misclassified points found with any weight.
+    `price` is the weight c of each sample, `value` the objective at the start for c = 1, and `best` holds the nearest
+    misclassified points found with any weight.
     """
 
     settings: CarliniWagner
@@ -170,7 +158,7 @@ class Descents:
             slope = norm_of(seen.gain, Norm.L2)
             # If the boundary is straight, ‖u‖² + c(lead − ⟨gain, u⟩) is least at u = c · gain / 2; with this c on the
             # boundary.
-            price = 2 * (seen.value / torch.where(slope > 0, slope, 1.0)) / torch.where(slope > 0, slope, 1.0)
+            price = 2 * (seen.value / positive(slope)) / positive(slope)
             return seen.value, torch.where((slope > 0) & (price > 0) & torch.isfinite(price), 1.5 * price, 1.0)
 
         value, price = by_tiles(network, first, start, y)

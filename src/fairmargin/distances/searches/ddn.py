@@ -1,16 +1,15 @@
 """DDN: separate updates of the direction, by the gradient, and of the norm, by success."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import (
     Best,
+    TileSearch,
     check_count,
     check_share,
     check_size,
@@ -18,19 +17,18 @@ from fairmargin.distances.gradient_search import (
     evaluate,
     farthest_corner,
     placed,
-    search,
+    positive,
     unit,
 )
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.protocol import accepted_norm
 from fairmargin.models.network import Network
-from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.lengths import in_units, norm_of
 
 _LAST_STEP = 0.01  # as a share of the first
 
 
 @dataclass(frozen=True)
-class DDN:
+class DDN(TileSearch):
     """Distance to a misclassified input found on spheres that shrink after success and grow after failure.
 
     In each step, δ ← δ + α ∇ℓ/‖∇ℓ‖ with the cross-entropy ℓ, then δ ← ρ δ/‖δ‖, then clipped to the domain. The radius
@@ -81,16 +79,8 @@ class DDN:
         check_size(self, radius=self.radius, step_size=self.step_size)
         check_share(self, radius_change=self.radius_change)
 
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds; the keys give random directions where a gradient is 0."""
-        return self.find(model, x, y, keys=keys).distances
-
-    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Return the distances and the inputs found."""
-        return search(model, x, y, keys, self.norm, self.descend)
-
     def descend(self, network: Network, start: Tensor, y: Tensor, keys: Tensor) -> Best:
-        """Run the search for one tile."""
+        """Run the search for one tile; the keys give random directions where a gradient is 0."""
         x, best = start, Best.of(start)
         limit = farthest_corner(network, start, self.norm)
         radius = torch.full_like(limit, self.radius).minimum(limit)
@@ -104,7 +94,7 @@ class DDN:
             size = cosine(step, self.steps, self.step_size, self.step_size * _LAST_STEP)
             delta = delta + size * unit(network, seen.gain, keys, step)
             length = norm_of(delta, self.norm)
-            x = placed(network, start, delta * (radius / torch.where(length > 0, length, 1.0))[:, None])
+            x = placed(network, start, delta * (radius / positive(length))[:, None])
         return best
 
 

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import Started, check_count, started
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.gradient_search import Started, check_count, distance_to_plane, started
+from fairmargin.distances.protocol import Found, Search, accepted_norm
 from fairmargin.errors import InputError
 from fairmargin.models.network import Network
 from fairmargin.models.protocol import Differentiable
@@ -25,7 +24,7 @@ _STEPS_AGAIN = 3  # number of steps after the boundary was linearised again
 
 
 @dataclass(frozen=True)
-class DeepFool:
+class DeepFool(Search):
     """Distance to a misclassified input found by repeated projection onto the linearised boundary.
 
     From x, each rival k is (f_y − f_k)(x) / ‖∇(f_y − f_k)(x)‖_q away if the scores were linear. Each step goes slightly
@@ -79,19 +78,15 @@ class DeepFool:
         if self.rivals is not None and self.rivals < 1:
             raise InputError("must be at least 1, or None for all", field="rivals", given=self.rivals, of="DeepFool")
 
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds. Nothing is random, so `keys` is not read."""
-        return self.find(model, x, y, keys=keys).distances
-
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Return the distances and the inputs found."""
+        """Return the distances and the inputs found. Nothing is random, so `keys` is not read."""
         with model.network(tuple(x.shape[1:])) as network:
-            walk = found(self, network, started(network, x, y))
-            return walk.begun.found(walk.closest, tried=walk.farthest)
+            state = search(self, network, started(network, x, y))
+            return state.begun.found(state.closest, tried=state.farthest)
 
 
 @dataclass(slots=True, eq=False)
-class Walk:
+class Projections:
     """The searches of a shard's samples.
 
     Parameters
@@ -114,27 +109,27 @@ class Walk:
     radius_before: Tensor
     farthest: Tensor
 
-    def go(self, walking: Tensor, at: Tensor, rivals: Tensor, steps: int, *, prune: bool = False) -> None:
+    def run(self, left: Tensor, at: Tensor, rivals: Tensor, steps: int, *, prune: bool = False) -> None:
         """Step until the model is fooled; finished samples are removed, so that tiles hold only the others.
 
-        `walking` holds the positions of the samples; `at` and `rivals` hold one row for each of them: the inputs to
+        `left` holds the positions of the samples; `at` and `rivals` hold one row for each of them: the inputs to
         start from and the classes to move to. With `prune`, only the nearest rival is kept after the first step, since
         a farther one is rarely reached first.
         """
         for step in range(steps):
-            if not len(walking):
+            if not len(left):
                 return
-            start, y = self.begun.x[walking], self.begun.y[walking]
+            start, y = self.begun.x[left], self.begun.y[left]
             moved, radius, order = by_tiles(self.network, self._step, at, start, y, rivals)
             if prune and step == 0:
                 rivals = rivals.gather(1, order)[:, :1]
-            self.radius_before[walking], self.radius[walking] = self.radius[walking], radius
-            self.farthest[walking] = torch.maximum(self.farthest[walking], radius)
-            fooled = self.closest.offer(walking, moved)
+            self.radius_before[left], self.radius[left] = self.radius[left], radius
+            self.farthest[left] = torch.maximum(self.farthest[left], radius)
+            fooled = self.closest.offer(left, moved)
             onward = ~fooled & (moved != at).any(dim=1)  # a sample that could not move now never will
-            walking, at, rivals = walking[onward], moved[onward], rivals[onward]
+            left, at, rivals = left[onward], moved[onward], rivals[onward]
 
-    def look_again(self, which: Tensor) -> None:
+    def linearise_again(self, which: Tensor) -> None:
         """Linearise the boundary at the points found and continue from the nearest point of that plane."""
         which = which[torch.isfinite(self.closest.distance[which])]
         if not len(which):
@@ -143,7 +138,7 @@ class Walk:
             self.network, self._tangent, self.closest.point[which], self.begun.x[which], self.begun.y[which]
         )
         fooled = self.closest.offer(which, at)
-        self.go(which[~fooled], at[~fooled], rivals[~fooled], _STEPS_AGAIN)
+        self.run(which[~fooled], at[~fooled], rivals[~fooled], _STEPS_AGAIN)
 
     def _step(self, rows: Tensor, start: Tensor, y: Tensor, rivals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Take one step of one tile; return the rows, their distances from the start, and the order of the rivals."""
@@ -156,7 +151,7 @@ class Walk:
             free = gain if published else unblocked(network, rows, gain)
             slope = norm_of(free, norm.dual)
             # A rival that already leads by rounding is at distance 0; one without a gradient cannot be reached.
-            way = torch.where(slope > 0, margin.clamp(min=0) / torch.where(slope > 0, slope, 1.0), torch.inf)
+            way = distance_to_plane(margin.clamp(min=0), slope)
             ways.append(way)
             nearer = way < nearest
             nearest = torch.where(nearer, way, nearest)
@@ -181,17 +176,17 @@ class Walk:
         ), rivals
 
 
-def found(settings: DeepFool, network: Network, begun: Started) -> Walk:
+def search(settings: DeepFool, network: Network, begun: Started) -> Projections:
     """Run DeepFool for the samples of a shard."""
     closest = Closest.of(network, begun.x, begun.y, settings.norm, begun.scores)
-    walk = Walk(settings, network, begun, closest, *(torch.zeros_like(closest.distance) for _ in range(3)))
+    state = Projections(settings, network, begun, closest, *(torch.zeros_like(closest.distance) for _ in range(3)))
     which, rivals = begun.correct_at, rivals_of(begun.scores, begun.y, settings.rivals)
-    walk.go(which, begun.x[which], rivals[which], settings.steps, prune=not settings.published)
+    state.run(which, begun.x[which], rivals[which], settings.steps, prune=not settings.published)
     if settings.published:
-        return walk
+        return state
     lost = which[torch.isinf(closest.distance[which])]
-    walk.go(lost, begun.x[lost], rivals_of(begun.scores[lost], begun.y[lost], None), settings.steps)
+    state.run(lost, begun.x[lost], rivals_of(begun.scores[lost], begun.y[lost], None), settings.steps)
     closest.fall_back(which)
-    walk.look_again(which)
+    state.linearise_again(which)
     closest.search_back(which)
-    return walk
+    return state

@@ -1,29 +1,28 @@
 """FMN: gradient steps, projected onto a ball whose radius follows the boundary."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from fairmargin.core.arrays import Ints, Keys
-from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import (
     Best,
+    TileSearch,
     check_count,
     check_share,
     check_size,
     cosine,
+    distance_to_plane,
     evaluate,
     farthest_corner,
     placed,
-    search,
+    positive,
     unit,
 )
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.protocol import accepted_norm
 from fairmargin.models.network import Network
-from fairmargin.models.protocol import Differentiable
 from fairmargin.perturbation.lengths import in_units, norm_of
 from fairmargin.perturbation.margins import lead
 from fairmargin.perturbation.planes import unblocked
@@ -32,7 +31,7 @@ _LAST_STEP, _LAST_CHANGE = 0.01, 0.001  # the step as a share of the first; the 
 
 
 @dataclass(frozen=True)
-class FMN:
+class FMN(TileSearch):
     """Distance to a misclassified input found by gradient steps inside a ball that follows the boundary.
 
     In each step, δ ← δ + α ∇ℓ/‖∇ℓ‖₂ with the strongest rival's lead ℓ, rescaled to length ρ and clipped to the domain.
@@ -85,16 +84,8 @@ class FMN:
         check_size(self, step_size=self.step_size)
         check_share(self, radius_change=self.radius_change)
 
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds; the keys give random directions where a gradient is 0."""
-        return self.find(model, x, y, keys=keys).distances
-
-    def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Return the distances and the inputs found."""
-        return search(model, x, y, keys, self.norm, self.descend)
-
     def descend(self, network: Network, start: Tensor, y: Tensor, keys: Tensor) -> Best:
-        """Run the search for one tile."""
+        """Run the search for one tile; the keys give random directions where a gradient is 0."""
         x, best = start, Best.of(start)
         limit = farthest_corner(network, start, self.norm)
         radius = torch.zeros_like(limit)
@@ -104,7 +95,7 @@ class FMN:
             delta = in_units(x - start, network.scale)
             length = norm_of(delta, self.norm)
             best.update(x, length, seen.fooled)
-            ahead = radius.maximum(length + _way(seen.value, norm_of(gain, self.norm.dual)))
+            ahead = radius.maximum(length + distance_to_plane(seen.value.abs(), norm_of(gain, self.norm.dual)))
             radius = torch.where(torch.isfinite(best.distance), radius, ahead)
             change = cosine(step, self.steps, self.radius_change, min(_LAST_CHANGE, self.radius_change))
             radius = torch.where(seen.fooled, (radius * (1 - change)).minimum(best.distance), radius * (1 + change))
@@ -113,11 +104,6 @@ class FMN:
             size = cosine(step, self.steps, self.step_size, self.step_size * _LAST_STEP)
             x = placed(network, start, on_sphere(delta + size * unit(network, gain, keys, step), radius, self.norm))
         return best
-
-
-def _way(value: Tensor, slope: Tensor) -> Tensor:
-    """Return the distance of the linearised boundary; `inf` if the gradient is 0."""
-    return torch.where(slope > 0, value.abs() / torch.where(slope > 0, slope, 1.0), torch.inf)
 
 
 def on_sphere(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
@@ -138,7 +124,7 @@ def projected(delta: Tensor, radius: Tensor, norm: Norm) -> Tensor:
         return delta.clamp(-radius[:, None], radius[:, None])
     length = norm_of(delta, norm)
     if norm is Norm.L2:
-        return delta * (radius / torch.where(length > 0, length, 1.0)).clamp(max=1)[:, None]
+        return delta * (radius / positive(length)).clamp(max=1)[:, None]
     # All entries move towards 0 by the same amount, computed from the sorted entries (J. Duchi et al., ICML 2008).
     sizes = delta.abs()
     falling = sizes.sort(dim=1, descending=True).values

@@ -13,8 +13,8 @@ from fairmargin.core.arrays import Floats, Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
-from fairmargin.distances.gradient_search import evaluate, unit
-from fairmargin.distances.protocol import Found, accepted_norm
+from fairmargin.distances.gradient_search import evaluate, positive, unit
+from fairmargin.distances.protocol import Found, Search, accepted_norm
 from fairmargin.distances.smoothing.votes import (
     CONFIRM,
     RAY,
@@ -37,9 +37,9 @@ from fairmargin.perturbation.tiles import by_tiles
 
 # How far beyond the change of the vote to test, in units of the expected need; each test has a share of alpha.
 _ATTEMPTS = (1.0, 2.0, 4.0, 8.0)
-_STRETCHES = 10  # number of doublings of the way before a search ends without a result
+_STRETCHES = 10  # number of doublings along the ray before a search ends without a result
 _HALVINGS = 6  # number of bisections once the vote has changed
-_QUICK = 8  # a vote on the way takes the draws of a confirming vote divided by this
+_QUICK = 8  # a vote on the ray takes the draws of a confirming vote divided by this
 _POWER = 1.5  # standard errors added so that a vote probably confirms
 _NEAREST = 0.1  # minimum distance to aim for, in units of sigma
 _FURTHEST = 4.0  # maximum length of a step in units of sigma, if the distance from the sample is not larger
@@ -48,7 +48,7 @@ _FIRM = 0.999  # limit of a mean vote, beyond which its probit is noise
 
 
 @dataclass(frozen=True)
-class SmoothedAttack:
+class SmoothedAttack(Search):
     """Distance to an input at which the smoothed classifier g, with confidence, no longer predicts the label.
 
     g(x) = argmax_c Pr(f(x + ε) = c) as in `Smoothing`. A search by gradients of the mean soft vote over noisy copies
@@ -113,10 +113,6 @@ class SmoothedAttack:
         counts = {"steps": self.steps, "copies": self.copies, "draws": self.draws, "pilot": self.pilot}
         check_smoothing(self, self.sigma, self.alpha, counts)
 
-    def __call__(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Distances:
-        """Return upper bounds; all noise of a sample comes from its key."""
-        return self.find(model, x, y, keys=keys).distances
-
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
         """Return the distances and the inputs at which a vote confirmed that the class changes."""
         shape = tuple(x.shape[1:])
@@ -129,40 +125,40 @@ class SmoothedAttack:
             values, tried, points = np.zeros(len(rows)), np.zeros(len(rows)), rows.copy()
             for i in np.flatnonzero(correct):
                 own = np.array(kept) if kept else y[i : i + 1]
-                values[i], tried[i], points[i] = self._turned(network, poll, rows[i], int(y[i]), own, int(keys[i]))
+                values[i], tried[i], points[i] = self._confirmed(network, poll, rows[i], int(y[i]), own, int(keys[i]))
         farthest = tried if np.isinf(values).any() else None
         return Found(Distances(values, correct, Bound.UPPER, self.norm, subject_of(self.sigma), farthest), points)
 
-    def _turned(
+    def _confirmed(
         self, network: Network, poll: Poll, row: Rows, y: int, own: Ints, key: int
     ) -> tuple[float, float, Rows]:
         """Return the distance of a confirmed input, how far the search went if there is none, and the input or NaN.
 
         `y` is the class of the network that is searched on, `own` holds the classes of the poll to keep.
         """
-        goal = towards_the_turn(network, poll, row, y, key, self.steps, self.copies)
-        way = Way(row, goal, *(side.cpu().numpy() for side in (network.low, network.high, network.scale)))
-        turn, rival = self._turn(poll, way, own, key)
-        if not np.isfinite(turn):
-            return np.inf, way.length(2.0**_STRETCHES), np.full_like(row, np.nan)
+        goal = approach_boundary(network, poll, row, y, key, self.steps, self.copies)
+        ray = Ray(row, goal, *(side.cpu().numpy() for side in (network.low, network.high, network.scale)))
+        crossing, rival = self._crossing(poll, ray, own, key)
+        if not np.isfinite(crossing):
+            return np.inf, ray.length(2.0**_STRETCHES), np.full_like(row, np.nan)
         level = self.alpha / len(_ATTEMPTS)
         # At this distance beyond the change the rival leads by more than the error of a vote of this size, if the
         # boundary is straight.
         share = 0.5 + (special.ndtri(1 - level) + _POWER) / (2 * np.sqrt(self.draws))
-        beyond = self.sigma * special.ndtri(min(share, 0.999)) / max(way.length(1.0), np.finfo(float).tiny)
+        beyond = self.sigma * special.ndtri(min(share, 0.999)) / max(ray.length(1.0), np.finfo(float).tiny)
         for attempt, times in enumerate(_ATTEMPTS):
-            at = turn + times * beyond
-            votes = poll.count(way.point(at), key, CONFIRM + attempt, self.draws)
+            at = crossing + times * beyond
+            votes = poll.count(ray.point(at), key, CONFIRM + attempt, self.draws)
             if (stats.binom.sf(votes[rival] - 1, votes[rival] + votes[own], 0.5) <= level).all():
-                return way.length(at), 0.0, way.point(at)
-        return np.inf, way.length(at), np.full_like(row, np.nan)
+                return ray.length(at), 0.0, ray.point(at)
+        return np.inf, ray.length(at), np.full_like(row, np.nan)
 
-    def _turn(self, poll: Poll, way: "Way", own: Ints, key: int) -> tuple[float, int]:
-        """Return where on the way the vote seems to change, and to which class; `inf` where it never seems to."""
+    def _crossing(self, poll: Poll, ray: "Ray", own: Ints, key: int) -> tuple[float, int]:
+        """Return where on the ray the vote seems to change, and to which class; `inf` where it never seems to."""
         quick, low, high, rival = max(1, self.draws // _QUICK), 0.0, np.inf, -1
         at = 1.0
         for trial in range(_STRETCHES + _HALVINGS):
-            votes = poll.count(way.point(at), key, RAY + trial, quick)
+            votes = poll.count(ray.point(at), key, RAY + trial, quick)
             others = votes.copy()
             others[own] = -1
             if others.max() > votes[own].max():
@@ -176,8 +172,8 @@ class SmoothedAttack:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Way:
-    """The straight way from a sample through another input and beyond; features stop at the limits of the domain."""
+class Ray:
+    """Ray from a sample through another input; features stop at the limits of the domain."""
 
     start: Rows
     through: Rows
@@ -185,19 +181,19 @@ class Way:
     high: Floats
     scale: Floats
 
-    def point(self, share: float) -> Rows:
-        """Return the input at that share of the way: 0 is the sample, 1 the other input."""
+    def point(self, position: float) -> Rows:
+        """Return the input at this position on the ray: 0 is the sample, 1 the other input."""
         step = self.through.astype(np.float64) - self.start
-        point = np.clip(self.start + share * step, self.low, self.high)
+        point = np.clip(self.start + position * step, self.low, self.high)
         return np.where(self.scale > 0, point, self.start).astype(self.start.dtype)
 
-    def length(self, share: float) -> float:
+    def length(self, position: float) -> float:
         """Return the distance of that input from the sample, in units of the scale."""
-        moved, scale = self.point(share).astype(np.float64) - self.start, np.where(self.scale > 0, self.scale, 1.0)
+        moved, scale = self.point(position).astype(np.float64) - self.start, np.where(self.scale > 0, self.scale, 1.0)
         return float(Norm.L2.length(np.where(self.scale > 0, moved / scale, 0.0)))
 
 
-def towards_the_turn(network: Network, poll: Poll, row: Rows, y: int, key: int, steps: int, copies: int) -> Rows:
+def approach_boundary(network: Network, poll: Poll, row: Rows, y: int, key: int, steps: int, copies: int) -> Rows:
     """Return the input nearest to the sample at which the smoothed margin seems to be 0.
 
     Each step linearises the probit of the mean soft vote from fresh noise and moves to the nearest input on the plane
@@ -233,7 +229,7 @@ def towards_the_turn(network: Network, poll: Poll, row: Rows, y: int, key: int, 
         move = there - x
         far = norm_of(in_units(move, network.scale), Norm.L2)
         most = norm_of(delta, Norm.L2).clamp(min=_FURTHEST * sigma)
-        share = torch.where(far > most, most / torch.where(far > 0, far, 1.0), 1.0)
+        share = torch.where(far > most, most / positive(far), 1.0)
         x = x + min(1.0, _AVERAGED / (step + 1)) * share[:, None] * move
     if not torch.any(x != start):
         # Without a gradient, take a random direction from the key: a change far along it is better than none.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from torch import nn
 
 from fairmargin.models.architectures.shape import Shape
-from fairmargin.models.architectures.sizing import features_left
+from fairmargin.models.architectures.sizing import convolutional
 
 _SMALLEST = 63  # pixels; the convolutions and pools of AlexNet would shrink smaller images to nothing
 _RESIZED = (224, 224)
@@ -41,9 +41,7 @@ def small_alexnet(shape: Shape, classes: int) -> nn.Module:
     Pools follow the first, second and fifth convolution, and dropout precedes both hidden linear layers, as in AlexNet,
     whose large kernels and strides suit images of 224 × 224 pixels.
     """
-    left = features_left("small_alexnet", _small_features, shape)
-    classifier = nn.Sequential(nn.Flatten(), *_classifier(left, 256, classes))
-    return nn.Sequential(OrderedDict(features=_small_features(shape[0]), classifier=classifier))
+    return convolutional("small_alexnet", shape, _small_features, lambda left: _classifier(left, 256, classes))
 
 
 def _features(channels: int) -> nn.Sequential:
@@ -64,11 +62,7 @@ def _features(channels: int) -> nn.Sequential:
     )
 
 
-def _small_features(channels: int) -> nn.Sequential:
-    return nn.Sequential(*_small_layers(channels))
-
-
-def _small_layers(channels: int) -> Iterator[nn.Module]:
+def _small_features(channels: int) -> Iterator[nn.Module]:
     for width, pooled in ((16, True), (48, True), (96, False), (64, False), (64, True)):
         yield nn.Conv2d(channels, width, 3, padding=1)
         yield nn.ReLU()

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 Build = Callable[[Shape, int], "nn.Module"]
 
-_HUB = "https://download.pytorch.org/models"
-
 
 @dataclass(frozen=True, slots=True)
 class PublicWeights:
@@ -55,7 +53,7 @@ class Architecture:
     images
         Whether it takes images only.
     weights
-        Public weights to begin with, if there are any (see `pretrained`).
+        Public weights of the network, if there are any (see `pretrained`).
     """
 
     title: str
@@ -70,67 +68,66 @@ class Architecture:
         return build(shape, classes)
 
 
+def _imagenet(title: str, place: str, file: str, stem: str, head: str) -> Architecture:
+    """Return an entry with public weights, whose file name ends with the first digits of its hash."""
+    url = f"https://download.pytorch.org/models/{file}.pth"
+    return Architecture(title, place, "3×224×224", weights=PublicWeights(url, file.rpartition("-")[2], stem, head))
+
+
 # A new network is one entry here, and its function in a file beside this one.
 ARCHITECTURES: Catalog[Architecture] = Catalog(
     "architecture",
     "fairmargin.models.architectures",
     {
-        "logistic": Architecture(
-            "Multinomial logistic regression (Nanda 2021)", "logistic:logistic", "any", images=False
-        ),
-        "deep_cnn": Architecture("Deep CNN of torch.ch (Nanda 2021)", "deep_cnn:deep_cnn", "3×32×32"),
-        "deep_cnn_cifar100": Architecture(
-            "Deep CNN for CIFAR-100 (Nanda 2021)", "deep_cnn:deep_cnn_cifar100", "3×32×32"
-        ),
+        "logistic": Architecture("Multinomial logistic regression (Nanda 2021)", "plain:logistic", "any", images=False),
+        "deep_cnn": Architecture("Deep CNN of torch.ch (Nanda 2021)", "plain:deep_cnn", "3×32×32"),
+        "deep_cnn_cifar100": Architecture("Deep CNN for CIFAR-100 (Nanda 2021)", "plain:deep_cnn_cifar100", "3×32×32"),
         "pyramidnet110": Architecture("PyramidNet α=64, depth 110 (Nanda 2021)", "pyramid:pyramidnet110", "3×32×32"),
         "pyramidnet164": Architecture(
             "PyramidNet α=48, depth 164, bottlenecks (Nanda 2021)", "pyramid:pyramidnet164", "3×32×32"
         ),
-        "utk_cnn": Architecture("UTK Classifier (Nanda 2021, Mousavi 2023)", "face_cnn:utk_cnn", "3×200×200"),
-        "adience_cnn": Architecture("Adience Classifier (Nanda 2021)", "face_cnn:adience_cnn", "3×224×224"),
-        "alexnet": Architecture(
+        "utk_cnn": Architecture("UTK Classifier (Nanda 2021, Mousavi 2023)", "plain:utk_cnn", "3×200×200"),
+        "adience_cnn": Architecture("Adience Classifier (Nanda 2021)", "plain:adience_cnn", "3×224×224"),
+        "alexnet": _imagenet(
             "AlexNet (Nanda 2021, Mousavi 2023)",
             "alexnet:alexnet",
-            "3×224×224",
-            weights=PublicWeights(f"{_HUB}/alexnet-owt-7be5be79.pth", "7be5be79", "features.0", "classifier.6"),
+            "alexnet-owt-7be5be79",
+            "features.0",
+            "classifier.6",
         ),
-        "vgg19": Architecture(
-            "VGG-19 (Nanda 2021)",
-            "vgg:vgg19",
-            "3×224×224",
-            weights=PublicWeights(f"{_HUB}/vgg19-dcbb9e9d.pth", "dcbb9e9d", "features.0", "classifier.6"),
-        ),
-        "vgg19_bn": Architecture(
+        "vgg19": _imagenet("VGG-19 (Nanda 2021)", "vgg:vgg19", "vgg19-dcbb9e9d", "features.0", "classifier.6"),
+        "vgg19_bn": _imagenet(
             "VGG-19 with BatchNorm (Nanda 2021's code, there called VGG)",
             "vgg:vgg19_bn",
-            "3×224×224",
-            weights=PublicWeights(f"{_HUB}/vgg19_bn-c79401a0.pth", "c79401a0", "features.0", "classifier.6"),
+            "vgg19_bn-c79401a0",
+            "features.0",
+            "classifier.6",
         ),
-        "resnet50_imagenet": Architecture(
+        "resnet50_imagenet": _imagenet(
             "ResNet-50 with the stem for ImageNet (Nanda 2021)",
             "resnet:resnet50_imagenet",
-            "3×224×224",
-            weights=PublicWeights(f"{_HUB}/resnet50-0676ba61.pth", "0676ba61", "conv1", "fc"),
+            "resnet50-0676ba61",
+            "conv1",
+            "fc",
         ),
-        "resnet18_imagenet": Architecture(
+        "resnet18_imagenet": _imagenet(
             "ResNet-18 with the stem for ImageNet (Nanda 2021's code, there ResNet-50)",
             "resnet:resnet18_imagenet",
-            "3×224×224",
-            weights=PublicWeights(f"{_HUB}/resnet18-f37072fd.pth", "f37072fd", "conv1", "fc"),
+            "resnet18-f37072fd",
+            "conv1",
+            "fc",
         ),
-        "densenet121": Architecture(
-            "DenseNet-121 (Nanda 2021)",
-            "densenet:densenet121",
-            "3×224×224",
-            weights=PublicWeights(f"{_HUB}/densenet121-a639ec97.pth", "a639ec97", "features.conv0", "classifier"),
+        "densenet121": _imagenet(
+            "DenseNet-121 (Nanda 2021)", "densenet:densenet121", "densenet121-a639ec97", "features.conv0", "classifier"
         ),
-        "squeezenet1_0": Architecture(
+        "squeezenet1_0": _imagenet(
             "SqueezeNet 1.0 (Nanda 2021)",
             "squeezenet:squeezenet1_0",
-            "3×224×224",
-            weights=PublicWeights(f"{_HUB}/squeezenet1_0-b66bff10.pth", "b66bff10", "features.0", "classifier.1"),
+            "squeezenet1_0-b66bff10",
+            "features.0",
+            "classifier.1",
         ),
-        "lenet5": Architecture("LeNet-5 (Mousavi 2023)", "lenet:lenet5", "1×28×28"),
+        "lenet5": Architecture("LeNet-5 (Mousavi 2023)", "plain:lenet5", "1×28×28"),
         "resnet18": Architecture(
             "ResNet-18 with the stem for CIFAR (Ma 2022, Mousavi 2023)", "resnet:resnet18", "3×32×32"
         ),
@@ -139,19 +136,17 @@ ARCHITECTURES: Catalog[Architecture] = Catalog(
         ),
         "wrn32_10": Architecture("Wide ResNet-32-10 (Ma 2022)", "wide_resnet:wrn32_10", "3×32×32"),
         "vgg13": Architecture("VGG-13 for small images (Tran 2024)", "vgg:vgg13", "3×32×32"),
-        "cnn6": Architecture("Three convolutions, three linear layers (Tran 2024)", "small_cnn:cnn6", "3×32×32"),
-        "small_cnn": Architecture("Two convolutions, for laptops (ours)", "small_cnn:small_cnn", "any image"),
+        "cnn6": Architecture("Three convolutions, three linear layers (Tran 2024)", "plain:cnn6", "3×32×32"),
+        "small_cnn": Architecture("Two convolutions, for laptops (ours)", "plain:small_cnn", "any image"),
         "small_alexnet": Architecture(
-            "AlexNet, a quarter as wide, for laptops (after Krizhevsky 2014)",
-            "alexnet:small_alexnet",
-            "1×28×28",
+            "AlexNet, a quarter as wide, for laptops (after Krizhevsky 2014)", "alexnet:small_alexnet", "1×28×28"
         ),
         "resnet8": Architecture("ResNet-8, for laptops (after He 2016)", "resnet:resnet8", "3×32×32"),
         "resnet20": Architecture("ResNet-20 for CIFAR (He 2016)", "resnet:resnet20", "3×32×32"),
         "resnet32": Architecture("ResNet-32 for CIFAR (He 2016)", "resnet:resnet32", "3×32×32"),
         "resnet56": Architecture("ResNet-56 for CIFAR (He 2016)", "resnet:resnet56", "3×32×32"),
         "mnist_cnn": Architecture(
-            "MNIST CNN of advertorch's public weights (LeNet5Madry)", "lenet:mnist_cnn", "1×28×28"
+            "MNIST CNN of advertorch's public weights (LeNet5Madry)", "plain:mnist_cnn", "1×28×28"
         ),
     },
 )

@@ -22,7 +22,7 @@ def densenet121(shape: Shape, classes: int) -> nn.Module:
 
     Reference: Huang, Liu, van der Maaten, Weinberger, "Densely Connected Convolutional Networks", CVPR 2017.
     """
-    features_left("densenet121", _features, shape)
+    features_left("densenet121", _features, shape)  # refuses images that are too small
     features = _features(shape[0])
     width = _STEM
     for count in _LAYERS[:-1]:

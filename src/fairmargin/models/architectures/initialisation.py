@@ -1,4 +1,4 @@
-"""Random weights to begin with, where the authors of a network say how to draw them."""
+"""Random initial weights, where the authors of a network state how to draw them."""
 
 from torch import nn
 

@@ -1,7 +1,8 @@
-"""Networks that begin with weights learned on ImageNet, or with those of a file."""
+"""Networks with weights learned on ImageNet, or with those of a file."""
 
 import re
 from pathlib import Path
+from textwrap import shorten
 from urllib.request import Request, urlopen
 
 import torch
@@ -13,15 +14,15 @@ from fairmargin.models.architectures.catalog import ARCHITECTURES, Architecture,
 from fairmargin.models.architectures.shape import Shape
 from fairmargin.models.reading.torch_files import read_checkpoint, read_safetensors
 
-_WAIT = 20  # seconds for the server's first answer; a network that swallows packets must not look like a long download
+_WAIT = 20  # seconds for the server's first answer; a connection without an answer must not look like a long download
 
 
 def pretrained(name: str, shape: Shape, classes: int, weights: str | Path | None = "imagenet") -> nn.Module:
     """Build a network for images of that shape, with public weights or those of a file.
 
-    The last layer is a new one, drawn at random, only if the weights have another number of classes. For grey images
-    the weights of the first convolution are summed over colors, so that the network returns for a grey image what it
-    returned for three equal channels. The networks expect normalized images: wrap them in
+    The last layer is replaced by a random one if the weights have another number of classes. For grey images the
+    weights of the first convolution are summed over colors, so that a grey image has the scores of an image with three
+    equal channels. The networks expect normalized images: wrap them in
     `Normalized(…, IMAGENET_MEAN, IMAGENET_STD)`.
 
     Parameters
@@ -51,8 +52,8 @@ def pretrained(name: str, shape: Shape, classes: int, weights: str | Path | None
 def imagenet_file(name: str, *, fetch: bool = True) -> Path:
     """Return the file with a network's public weights, from the folder of torch's hub or downloaded to it.
 
-    A download shows its progress, and the file appears in the folder only when it is complete and its SHA-256 begins as
-    the catalog says.
+    A download shows its progress, and the file appears in the folder only when it is complete and its SHA-256 has the
+    digits of the catalog.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def imagenet_file(name: str, *, fetch: bool = True) -> Path:
     except (OSError, RuntimeError) as error:  # RuntimeError: the hash differs
         raise ModelError(
             f"The weights of `{name}` could not be downloaded from {public.url} ({error}). Put the file {path.name} "
-            f"into {path.parent}, or pass its path as `weights`; `weights=None` begins with random ones."
+            f"into {path.parent}, or pass its path as `weights`; `weights=None` draws random ones."
         ) from None
     return path
 
@@ -85,13 +86,13 @@ def imagenet_file(name: str, *, fetch: bool = True) -> Path:
 def read_state(path: Path) -> dict[str, Tensor]:
     """Read the state dict in a .safetensors file or a checkpoint of torch; no other objects are unpickled.
 
-    A checkpoint may keep it under "state_dict", and its names may begin with "module." (DataParallel).
+    A checkpoint may keep it under "state_dict", and its names may have the prefix "module." (DataParallel).
     """
     if not path.is_file():
         raise ModelError(f"There is no file of weights {path}. Give the path of a .safetensors, .pt or .pth file.")
     try:
         state: object = read_safetensors(path) if path.suffix == ".safetensors" else read_checkpoint(path)
-    except UntrustedError:  # its message says how to trust a file, which is not possible here
+    except UntrustedError:  # its message explains how to trust a file, which is not possible here
         raise UntrustedError(
             f"'{path}' holds pickled objects, whose reading could run code, and not weights alone. Save "
             "`model.state_dict()` instead."
@@ -130,8 +131,8 @@ def _loaded(name: str, architecture: Architecture, public: PublicWeights, shape:
     try:
         network.load_state_dict(state)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"{path} does not hold the weights of `{name}`: {reason[:300]}") from None
+        reason = shorten(str(error), 300, placeholder=" …")
+        raise ModelError(f"{path} does not hold the weights of `{name}`: {reason.rstrip('.')}.") from None
     return network
 
 
@@ -142,8 +143,8 @@ def _with_channels(network: nn.Module, public: PublicWeights, channels: int, nam
         return network
     if channels != 1:
         raise ModelError(
-            f"The weights of `{name}` are for images of {stem.in_channels} channels; given {channels}. Only grey "
-            "images, of 1 channel, can take their place; `weights=None` begins with random weights for any number."
+            f"The weights of `{name}` are for images of {stem.in_channels} channels; given {channels}. They can be "
+            "adapted to grey images, of 1 channel, only; `weights=None` draws random weights for any number."
         )
     stem.in_channels = 1
     stem.weight = nn.Parameter(stem.weight.detach().sum(dim=1, keepdim=True))

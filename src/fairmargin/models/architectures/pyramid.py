@@ -64,11 +64,8 @@ def _pyramidnet(channels: int, classes: int, *, alpha: int, bottleneck: bool) ->
             blocks.append(PyramidBlock(residual, out - width, stride))
             width = out
         parts[f"layer{stage + 1}"] = nn.Sequential(*blocks)
-    parts["bn_final"] = nn.BatchNorm2d(width)
-    parts["relu"] = nn.ReLU()
-    parts["pool"] = nn.AdaptiveAvgPool2d(1)
-    parts["flatten"] = nn.Flatten()
-    parts["linear"] = nn.Linear(width, classes)
+    parts |= OrderedDict(bn_final=nn.BatchNorm2d(width), relu=nn.ReLU(), pool=nn.AdaptiveAvgPool2d(1))
+    parts |= OrderedDict(flatten=nn.Flatten(), linear=nn.Linear(width, classes))
     return he_initialised(nn.Sequential(parts))
 
 

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -146,22 +147,15 @@ class ImagenetBlock(nn.Module):
 
 def _imagenet(channels: int, classes: int, blocks: tuple[int, ...], *, bottleneck: bool) -> nn.Module:
     """Build the networks of He 2016, §3.3: a 7 × 7 stem with a pool, and four stages of 64 to 512 channels."""
-    parts: OrderedDict[str, nn.Module] = OrderedDict()
-    parts["conv1"] = nn.Conv2d(channels, 64, 7, 2, padding=3, bias=False)
-    parts["bn1"] = nn.BatchNorm2d(64)
-    parts["relu"] = nn.ReLU()
-    parts["maxpool"] = nn.MaxPool2d(3, 2, padding=1)
-    before = 64
-    for stage, count in enumerate(blocks):
-        layer, width = [], 64 * 2**stage
-        for position in range(count):
-            stride = 2 if stage > 0 and position == 0 else 1
-            layer.append(ImagenetBlock(before, width, stride, bottleneck=bottleneck))
-            before = 4 * width if bottleneck else width
-        parts[f"layer{stage + 1}"] = nn.Sequential(*layer)
-    parts["avgpool"] = nn.AdaptiveAvgPool2d(1)
-    parts["flatten"] = nn.Flatten()
-    parts["fc"] = nn.Linear(before, classes)
+    parts: OrderedDict[str, nn.Module] = OrderedDict(
+        conv1=nn.Conv2d(channels, 64, 7, 2, padding=3, bias=False),
+        bn1=nn.BatchNorm2d(64),
+        relu=nn.ReLU(),
+        maxpool=nn.MaxPool2d(3, 2, padding=1),
+    )
+    block = partial(ImagenetBlock, bottleneck=bottleneck)
+    last = _add_stages(parts, 64, (64, 128, 256, 512), blocks, block, 4 if bottleneck else 1)
+    parts |= OrderedDict(avgpool=nn.AdaptiveAvgPool2d(1), flatten=nn.Flatten(), fc=nn.Linear(last, classes))
     return he_initialised(nn.Sequential(parts))
 
 
@@ -179,21 +173,30 @@ def _resnet(
     block: type[BasicBlock] | type[Bottleneck],
     shortcut: Shortcut,
 ) -> nn.Module:
-    parts: OrderedDict[str, nn.Module] = OrderedDict()
-    parts["conv1"] = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
-    parts["bn1"] = nn.BatchNorm2d(widths[0])
-    parts["relu"] = nn.ReLU()
-    before = widths[0]
+    parts: OrderedDict[str, nn.Module] = OrderedDict(
+        conv1=nn.Conv2d(channels, widths[0], 3, padding=1, bias=False), bn1=nn.BatchNorm2d(widths[0]), relu=nn.ReLU()
+    )
+    last = _add_stages(parts, widths[0], widths, blocks, partial(block, shortcut=shortcut), block.expansion)
+    parts |= OrderedDict(pool=nn.AdaptiveAvgPool2d(1), flatten=nn.Flatten(), linear=nn.Linear(last, classes))
+    return nn.Sequential(parts)
+
+
+def _add_stages(
+    parts: OrderedDict[str, nn.Module],
+    channels: int,
+    widths: tuple[int, ...],
+    blocks: tuple[int, ...],
+    block: Callable[[int, int, int], nn.Module],
+    expansion: int,
+) -> int:
+    """Add the stages of blocks, all but the first of which halve the size; return the number of channels at the end."""
     for stage, (width, count) in enumerate(zip(widths, blocks, strict=True)):
         layer = []
         for position in range(count):
-            layer.append(block(before, width, 2 if stage > 0 and position == 0 else 1, shortcut))
-            before = width * block.expansion
+            layer.append(block(channels, width, 2 if stage > 0 and position == 0 else 1))
+            channels = width * expansion
         parts[f"layer{stage + 1}"] = nn.Sequential(*layer)
-    parts["pool"] = nn.AdaptiveAvgPool2d(1)
-    parts["flatten"] = nn.Flatten()
-    parts["linear"] = nn.Linear(before, classes)
-    return nn.Sequential(parts)
+    return channels
 
 
 def _projection(channels: int, out: int, stride: int) -> nn.Module:

@@ -9,7 +9,7 @@ Shape = tuple[int, ...]
 
 
 def checked_shape(shape: Sequence[int]) -> Shape:
-    """Return the shape as a tuple of positive whole numbers, or raise an error that says what is wrong with it.
+    """Return the shape as a tuple of positive whole numbers, or raise an error that explains what is wrong with it.
 
     >>> checked_shape([3, 32, 32])
     (3, 32, 32)

@@ -2,7 +2,8 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -14,7 +15,31 @@ from fairmargin.models.architectures.shape import Shape
 _LARGEST = 512  # the largest side tried when looking for the smallest that works
 
 
-def features_left(name: str, layers: Callable[[int], nn.Module], shape: Shape) -> int:
+def convolutional(
+    name: str,
+    shape: Shape,
+    features: Callable[[int], Iterable[nn.Module]],
+    classifier: Callable[[int], Iterable[nn.Module]],
+) -> nn.Sequential:
+    """Build `features` for a number of channels, and behind them a `classifier` for as many numbers as they return.
+
+    >>> convolutional("linear", (1, 2, 2), lambda channels: [nn.AvgPool2d(2)], lambda left: [nn.Linear(left, 3)])
+    Sequential(
+      (features): Sequential(
+        (0): AvgPool2d(kernel_size=2, stride=2, padding=0)
+      )
+      (classifier): Sequential(
+        (0): Flatten(start_dim=1, end_dim=-1)
+        (1): Linear(in_features=1, out_features=3, bias=True)
+      )
+    )
+    """
+    # The order in which the parts are built decides which random weights a seed gives.
+    last = nn.Sequential(nn.Flatten(), *classifier(features_left(name, features, shape)))
+    return nn.Sequential(OrderedDict(features=nn.Sequential(*features(shape[0])), classifier=last))
+
+
+def features_left(name: str, layers: Callable[[int], Iterable[nn.Module]], shape: Shape) -> int:
     """Count the numbers that the layers return for one image: the inputs of a linear layer behind them.
 
     Only shapes are calculated, on torch's meta device, which takes no memory and no random numbers. Images that a layer
@@ -29,11 +54,11 @@ def features_left(name: str, layers: Callable[[int], nn.Module], shape: Shape) -
     shape
         Channels, height and width of one image.
 
-    >>> features_left("pooled", lambda channels: nn.Sequential(nn.Conv2d(channels, 8, 3), nn.MaxPool2d(2)), (3, 10, 10))
+    >>> features_left("pooled", lambda channels: [nn.Conv2d(channels, 8, 3), nn.MaxPool2d(2)], (3, 10, 10))
     128
     """
     with torch.device("meta"):
-        trial = layers(shape[0]).eval()
+        trial = nn.Sequential(*layers(shape[0])).eval()
     left = _left(trial, shape)
     if left is None:
         smallest = _smallest(trial, shape[0])
@@ -47,13 +72,13 @@ def features_left(name: str, layers: Callable[[int], nn.Module], shape: Shape) -
 
 
 def _for_small_images(name: str) -> str:
-    """Name networks to take instead, none of which is the one that was asked for."""
+    """Name other networks, which take small images."""
     others = " or ".join(f"`{other}`" for other in ("small_cnn", "resnet8") if other != name)
     return f"a network for small images such as {others}"
 
 
 def _smallest(layers: nn.Module, channels: int) -> int:
-    """Find the smallest side of a square image that the layers take, by bisection: they take all larger ones too."""
+    """Find the smallest side of a square image that the layers take, by bisection: they also take all larger ones."""
     sides = range(1, _LARGEST + 1)
     return 1 + bisect_left(sides, True, key=lambda side: _left(layers, (channels, side, side)) is not None)
 

@@ -26,8 +26,8 @@ def squeezenet1_0(shape: Shape, classes: int) -> nn.Module:
     Reference: Iandola, Han, Moskewicz, Ashraf, Dally, Keutzer, "SqueezeNet: AlexNet-level accuracy with 50x fewer
     parameters and <0.5MB model size", 2016.
     """
-    features_left("squeezenet1_0", _features, shape)
-    features, last = _features(shape[0]), nn.Conv2d(512, classes, 1)
+    features_left("squeezenet1_0", _features, shape)  # refuses images that are too small
+    features, last = nn.Sequential(*_features(shape[0])), nn.Conv2d(512, classes, 1)
     for layer in (*features.modules(), last):
         if isinstance(layer, nn.Conv2d):
             if layer is last:
@@ -65,11 +65,7 @@ class Fire(nn.Module):
         return torch.cat((functional.relu(self.expand1x1(inner)), functional.relu(self.expand3x3(inner))), 1)
 
 
-def _features(channels: int) -> nn.Sequential:
-    return nn.Sequential(*_layers(channels))
-
-
-def _layers(channels: int) -> Iterator[nn.Module]:
+def _features(channels: int) -> Iterator[nn.Module]:
     yield nn.Conv2d(channels, 96, 7, stride=2)
     yield nn.ReLU()
     before = 96

@@ -7,7 +7,7 @@ from torch import nn
 
 from fairmargin.models.architectures.initialisation import he_initialised
 from fairmargin.models.architectures.shape import Shape
-from fairmargin.models.architectures.sizing import features_left
+from fairmargin.models.architectures.sizing import convolutional, features_left
 
 _WIDTHS = (64, 128, 256, 512, 512)
 # How many convolutions each stage has: configurations B and E of the paper.
@@ -25,13 +25,12 @@ def vgg13(shape: Shape, classes: int) -> nn.Module:
     Reference: Simonyan, Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition", 2014,
     configuration B.
     """
-
-    def features(channels: int) -> nn.Sequential:
-        return nn.Sequential(*_layers(channels, _VGG13, normalized=True))
-
-    left = features_left("vgg13", features, shape)
-    classifier = nn.Sequential(nn.Flatten(), nn.Linear(left, classes))
-    return nn.Sequential(OrderedDict(features=features(shape[0]), classifier=classifier))
+    return convolutional(
+        "vgg13",
+        shape,
+        lambda channels: _layers(channels, _VGG13, normalized=True),
+        lambda left: (nn.Linear(left, classes),),
+    )
 
 
 def vgg19(shape: Shape, classes: int) -> nn.Module:
@@ -51,12 +50,12 @@ def _vgg19(name: str, shape: Shape, classes: int, *, normalized: bool) -> nn.Mod
     variance, linear layers with N(0, 0.01²) as in the paper.
     """
 
-    def features(channels: int) -> nn.Sequential:
-        return nn.Sequential(*_layers(channels, _VGG19, normalized=normalized))
+    def features(channels: int) -> Iterator[nn.Module]:
+        return _layers(channels, _VGG19, normalized=normalized)
 
-    features_left(name, features, shape)
+    features_left(name, features, shape)  # refuses images that are too small
     parts = OrderedDict(
-        features=features(shape[0]),
+        features=nn.Sequential(*features(shape[0])),
         avgpool=nn.AdaptiveAvgPool2d((7, 7)),
         flatten=nn.Flatten(),
         classifier=nn.Sequential(

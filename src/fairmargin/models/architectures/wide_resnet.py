@@ -27,11 +27,8 @@ def wrn32_10(shape: Shape, classes: int) -> nn.Module:
         first = WideBlock(before, width, 1 if stage == 0 else 2)
         parts[f"layer{stage + 1}"] = nn.Sequential(first, *(WideBlock(width, width, 1) for _ in range(_BLOCKS - 1)))
         before = width
-    parts["bn1"] = nn.BatchNorm2d(before)
-    parts["relu"] = nn.ReLU()
-    parts["pool"] = nn.AdaptiveAvgPool2d(1)
-    parts["flatten"] = nn.Flatten()
-    parts["linear"] = nn.Linear(before, classes)
+    parts |= OrderedDict(bn1=nn.BatchNorm2d(before), relu=nn.ReLU(), pool=nn.AdaptiveAvgPool2d(1))
+    parts |= OrderedDict(flatten=nn.Flatten(), linear=nn.Linear(before, classes))
     return he_initialised(nn.Sequential(parts))
 
 

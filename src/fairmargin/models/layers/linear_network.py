@@ -45,7 +45,7 @@ def as_linear(model: Classifier, shape: tuple[int, ...]) -> LinearClassifier | N
     if not isinstance(model, TorchClassifier):
         return None
     rows = torch.rand(model.tile, math.prod(shape), generator=torch.Generator().manual_seed(0))
-    model = model.looked_at(rows.reshape(-1, *shape).numpy())  # handles a single logit and a final softmax
+    model = model.with_outputs_for(rows.reshape(-1, *shape).numpy())  # handles a single logit and a final softmax
     with model.network(shape) as network:
         given = network.plain(rows.to(network.device, network.dtype)).double()  # raises if the shape is wrong
         try:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from fairmargin.errors import ModelError
+from fairmargin.errors import ModelError, reason_of
 from fairmargin.models.layers.affine import averaged, convolution, dense, diagonal, moved
 from fairmargin.models.layers.steps import Added, Kind, Largest, Layers, Rectified, Step
 from fairmargin.models.linear import LinearClassifier
@@ -319,10 +319,9 @@ def read_steps(module: nn.Module, shape: tuple[int, ...], device: torch.device, 
     try:
         graph = fx.Tracer().trace(whole)
     except Exception as error:  # tracing runs the user's forward with proxies, which can raise anything
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
         raise ModelError(
-            f"The model's layers cannot be read ({reason}), because its forward pass depends on input values. "
-            "Choose an estimator that needs gradients only."
+            f"The model's layers cannot be read ({reason_of(error)}), because its forward pass depends on input "
+            "values. Choose an estimator that needs gradients only."
         ) from None
     reading = _Reading(whole, torch.zeros(_SAMPLES, *shape, device=device, dtype=dtype))
     for node in graph.nodes:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import fx
 
-from fairmargin.errors import ModelError
+from fairmargin.errors import ModelError, reason_of
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.reading.onnx_operators import (
     OPERATORS,
@@ -54,7 +54,7 @@ def read_onnx(path: Path) -> fx.GraphModule | LinearClassifier:
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     except Exception as error:  # protobuf, the checker and the runtime raise different exceptions
         raise ModelError(
-            f"'{path}' cannot be read as an ONNX model ({_first_line(error)}). It may be damaged, or its weights, "
+            f"'{path}' cannot be read as an ONNX model ({reason_of(error)}). It may be damaged, or its weights, "
             "which can be in a second file, are not beside it."
         ) from None
     try:
@@ -195,7 +195,7 @@ class _Reading:
         except NotTranslatedError as reason:
             raise NotTranslatedError(f"{named} {reason}") from None
         except (RuntimeError, TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-            raise NotTranslatedError(f"{named}, which cannot be translated to torch ({_first_line(error)})") from None
+            raise NotTranslatedError(f"{named}, which cannot be translated to torch ({reason_of(error)})") from None
 
     def _classical(self, node: Any, example: npt.NDArray[Any]) -> _Read:
         """Convert a linear model of scikit-learn at the end of affine steps to a `LinearClassifier`."""
@@ -254,15 +254,11 @@ def _evaluated(node: Any, given: tuple[Any, ...], opsets: Any) -> Iterator[Const
     except Exception as error:  # an operator that the evaluator does not support, or that fails for these constants
         if any(each.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for each in node.attribute):
             raise NotTranslatedError(f"{_named(node)}, whose inner graph uses other values of the model") from None
-        raise NotTranslatedError(f"{_named(node)}, which cannot be evaluated ({_first_line(error)})") from None
+        raise NotTranslatedError(f"{_named(node)}, which cannot be evaluated ({reason_of(error)})") from None
 
 
 def _named(node: Any) -> str:
     return f"the operator {node.op_type}" + (f" ('{node.name}')" if node.name else "")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
 
 
 def _settings(node: Any) -> dict[str, Any]:

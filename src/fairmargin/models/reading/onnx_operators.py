@@ -137,10 +137,9 @@ class Operator:
             raise NotTranslatedError(f"whose input {place + 1} depends on the data")
         return self.attributes.get(attribute, default) if found is None else found
 
-    def numbers(self, place: int, attribute: str = "", default: Any = None) -> list[int] | None:
+    def numbers(self, place: int, attribute: str = "", default: Any = ()) -> list[int]:
         """Return the constant at this position as a list of integers."""
-        found = self.constant(place, attribute, default)
-        return None if found is None else [int(each) for each in np.asarray(found).reshape(-1)]
+        return [int(each) for each in np.asarray(self.constant(place, attribute, default)).reshape(-1)]
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Return an attribute, or the default if it is not set."""
@@ -320,7 +319,6 @@ def _flatten(to: Translation, op: Operator) -> Value:
 
 def _reshape(to: Translation, op: Operator) -> Value:
     x, target = op.data(), op.numbers(1, "shape")
-    assert target is not None
     size = tuple(x.example.shape)
     if not op.setting("allowzero", 0):
         target = [size[place] if each == 0 else each for place, each in enumerate(target)]
@@ -336,13 +334,12 @@ def _in_shape(to: Translation, x: Value, shape: tuple[int, ...]) -> Value:
 def _squeeze(to: Translation, op: Operator) -> Value:
     x, axes = op.data(), op.numbers(1, "axes")
     ones = [axis for axis, size in enumerate(x.example.shape) if axis and size == 1]
-    gone = ones if axes is None else _inner(x, axes)
+    gone = _inner(x, axes) or ones
     return _in_shape(to, x, tuple(size for axis, size in enumerate(x.example.shape) if axis not in gone))
 
 
 def _unsqueeze(to: Translation, op: Operator) -> Value:
     x, axes = op.data(), op.numbers(1, "axes")
-    assert axes is not None
     shape = list(x.example.shape)
     for axis in sorted(each % (x.axes + len(axes)) for each in axes):
         shape.insert(axis, 1)
@@ -363,12 +360,8 @@ def _concat(to: Translation, op: Operator) -> Value:
 
 def _slice(to: Translation, op: Operator) -> Value:
     x, starts, ends = op.data(), op.numbers(1, "starts"), op.numbers(2, "ends")
-    assert starts is not None
-    assert ends is not None
     axes = op.numbers(3, "axes", range(len(starts)))
     steps = op.numbers(4, default=[1] * len(starts))
-    assert axes is not None
-    assert steps is not None
     index = [slice(None)] * x.axes
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if step < 1:
@@ -387,12 +380,10 @@ def _gather(to: Translation, op: Operator) -> Value:
 
 def _pad(to: Translation, op: Operator) -> Value:
     x, widths = op.data(), op.numbers(1, "pads")
-    assert widths is not None
     mode = {"constant": "constant", "reflect": "reflect", "edge": "replicate"}.get(op.setting("mode", "constant"))
     if mode is None:
         raise NotTranslatedError(f"with mode={op.setting('mode')!r}")
     axes = op.numbers(3, default=range(x.axes))
-    assert axes is not None
     both = [(0, 0)] * x.axes
     for place, axis in enumerate(axes):
         both[axis % x.axes] = widths[place], widths[place + len(axes)]

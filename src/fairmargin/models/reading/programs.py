@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.jit import load as load_script
 from torch.jit import optimized_execution  # type: ignore[attr-defined]
 
-from fairmargin.errors import ModelError
+from fairmargin.errors import ModelError, reason_of
 from fairmargin.models.reading.torch_files import TorchFile
 
 
@@ -70,10 +70,9 @@ def read_program(path: Path, kind: TorchFile) -> Program:
     try:
         return Program(path.read_bytes(), kind)
     except Exception as error:  # damaged archives, newer formats and missing operators raise different exceptions
-        reason = (str(error) or type(error).__name__).strip().splitlines()[0].rstrip(".")
         raise ModelError(
-            f"'{path}' cannot be read as {kind.value} ({reason}). It may be damaged, or created by another version of "
-            "torch."
+            f"'{path}' cannot be read as {kind.value} ({reason_of(error)}). It may be damaged, or created by another "
+            "version of torch."
         ) from error
 
 

@@ -34,7 +34,7 @@ class Snapshot:
 class TrainingFolder:
     """The folder RUN of a training.
 
-    RUN/training.json       what was asked and the outcome
+    RUN/training.json       the arguments and the outcome
     RUN/history.parquet     one row per epoch
     RUN/latest.safetensors  everything needed to continue after the last complete epoch
     RUN/midway.safetensors  the same within an epoch that takes long; removed at its end
@@ -113,7 +113,7 @@ class TrainingFolder:
         atomic_write_bytes(self.path / "history.parquet", content.getvalue())
 
     def write_about(self, about: Mapping[str, Any]) -> None:
-        """Write what was asked and the outcome."""
+        """Write the arguments and the outcome."""
         atomic_write_text(self.path / "training.json", json.dumps(about, ensure_ascii=False, indent=1))
 
 

@@ -31,13 +31,6 @@ class HasRadius(Protocol):
 
 
 @runtime_checkable
-class HasGroup(Protocol):
-    """An aggregate with the name of one group, which the partition must have."""
-
-    group: str | None
-
-
-@runtime_checkable
 class MeasuresGroups(Protocol):
     """A controller that measures distances, which is tried on one sample of each group."""
 
@@ -114,7 +107,7 @@ def _check_recipe(recipe: Recipe, watch: Watch) -> None:
             if isinstance(piece, HasRadius):
                 check_radius(dataset.domain, piece.norm, piece.radius, math.prod(dataset.x.shape[1:]))
         for term in part.terms:
-            group = term.aggregate.group if isinstance(term.aggregate, HasGroup) else None
+            group: str | None = getattr(term.aggregate, "group", None)
             if group is not None and group not in partition.labels:
                 raise InputError(f"{partition.name!r} has no group {group!r}. {suggest(group, partition.labels)}")
 
@@ -142,28 +135,9 @@ def check_watch(watch: Watch, model: nn.Module, patience: int) -> None:
         check_radius(classifier.domain, attack.norm, watch.radius, math.prod(there))
 
 
-@runtime_checkable
-class HasRemark(Protocol):
-    """A method that has a note about its settings; an empty text if there is none."""
-
-    @property
-    def remark(self) -> str:
-        """One sentence, or an empty text."""
-
-
 def notes_on(method: TrainingMethod, watch: Watch, positions: Ints) -> tuple[str, ...]:
-    """Return notes on settings without effect, outputs without training samples, and groups without validation data.
-
-    Parameters
-    ----------
-    method
-        The method, which may have a `remark`.
-    watch
-        Data, groups and classes.
-    positions
-        The class of each training sample, in the order of the network's outputs.
-    """
-    remark = method.remark if isinstance(method, HasRemark) else ""
+    """Return notes on settings without effect, outputs without training samples, and groups without validation data."""
+    remark = getattr(method, "remark", "")  # a sentence about the method's settings
     unseen = unseen_classes(watch.classes, positions, "the training data")
     return (*filter(None, [remark]), *unseen, *_unwatched(watch))
 

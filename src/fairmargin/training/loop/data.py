@@ -25,18 +25,9 @@ _REACH = 4  # maximum number of pixels that an image is moved, as is usual for 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTensors:
-    """Samples, class positions and groups as tensors.
+    """Samples, positions of classes and groups as tensors, and names of the groups.
 
-    Parameters
-    ----------
-    x
-        All samples as a tensor, or samples that are read for each batch.
-    y, groups
-        Positions of classes and of groups.
-    names
-        Names of the groups.
-    space
-        Limits and scale of the inputs.
+    Large data are no tensor: they are read for each batch.
     """
 
     x: Tensor | Samples
@@ -153,14 +144,7 @@ def orders_of(pools: Sequence[Tensor], batch: int, place: tuple[int, ...]) -> li
     which BatchNorm could not be trained on, unless `batch` is 1 or the pool has no more: 3 samples in batches of 2 make
     one batch.
 
-    Parameters
-    ----------
-    pools
-        For each part, which samples belong to it.
-    batch
-        Number of samples of a step.
-    place
-        The place in the training, from which all randomness is derived.
+    A pool is a mask of the samples of a part; all randomness is derived from the place in the training.
 
     >>> [len(step) for step in orders_of([torch.ones(10, dtype=torch.bool)], 4, (0, 0))[0]]
     [4, 3, 3]

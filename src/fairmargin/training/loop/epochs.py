@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,18 +31,9 @@ _SECONDS_BETWEEN_REPORTS = 0.1  # a small network's step takes no longer than a 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepResult:
-    """The result of one step.
+    """The result of one step: the loss, its terms by name, the controller's new state, and counts per group.
 
-    Parameters
-    ----------
-    total
-        The loss that is minimised, differentiable.
-    terms
-        Name and value of each term, with its weight.
-    state
-        The new state of the controller.
-    right, seen
-        Number of samples of each group that were classified correctly as they were used, and that were used.
+    The counts are those of samples that were used (`seen`), and of those that were classified correctly (`right`).
     """
 
     total: Tensor
@@ -56,20 +48,7 @@ def sum_up(
 ) -> StepResult:
     """Return the loss of one step; each view of each batch, and each sample loss, is computed once.
 
-    Parameters
-    ----------
-    module
-        The network, in training mode.
-    recipe
-        The recipe of this epoch.
-    batches
-        One for each part of the recipe.
-    state
-        The state of the controller.
-    space
-        Limits and scale of the inputs.
-    random
-        Random numbers of the adversary.
+    There is one batch for each part of the recipe; `random` gives the random numbers of the adversaries.
     """
     total, terms = torch.zeros((), device=space.scale.device, dtype=space.scale.dtype), []
     right, seen = torch.zeros(2, len(batches[0].names), dtype=torch.int64)
@@ -82,8 +61,8 @@ def sum_up(
         values, state = _values(part, views, state, controller)
         total = total + sum(values)
         terms += [(term.name, float(value.detach())) for term, value in zip(part.terms, values, strict=True)]
-        shown = _answers(views)
-        right += torch.bincount(batch.groups[shown == batch.y], minlength=len(batch.names)).cpu()
+        predicted = _predictions(views)
+        right += torch.bincount(batch.groups[predicted == batch.y], minlength=len(batch.names)).cpu()
         seen += torch.bincount(batch.groups, minlength=len(batch.names)).cpu()
     return StepResult(total, tuple(terms), state, right, seen)
 
@@ -94,47 +73,31 @@ def _values(part: Part, views: Views, state: State, controller: Controller | Non
     values = []
     for term in part.terms:
         if term.loss not in known:
-            known[term.loss] = _checked_losses(term, views)
+            losses = term.loss(views)
+            if not isinstance(losses, Losses):
+                raise _unexpected(losses, "loss", term, "`Losses`, one number per sample")
+            known[term.loss] = losses
             if controller is not None and len(known) == 1:
-                state = controller.after_losses(state, known[term.loss])
-        values.append(term.weight * _checked_value(term, term.aggregate(known[term.loss], state)))
+                state = controller.after_losses(state, losses)
+        value = term.aggregate(known[term.loss], state)
+        if not isinstance(value, Tensor) or value.ndim:
+            expected = "one number, a tensor of shape ()"
+            raise _unexpected(value, "aggregate", term, expected, " Take a sum or a mean of it.")
+        values.append(term.weight * value)
     return values, state
 
 
-def _checked_losses(term: Term, views: Views) -> Losses:
-    """Return the losses of the samples, or raise an error that says what a custom loss returned instead."""
-    losses = term.loss(views)
-    if not isinstance(losses, Losses):
-        raise ModelError(
-            f"`{_name(term.loss)}`, the loss of the term {term.name!r}, must return `Losses`, one number per "
-            f"sample; it returned {_described(losses)}."
-        )
-    return losses
+def _unexpected(returned: object, role: str, term: Term, expected: str, advice: str = "") -> ModelError:
+    """Return the error for a custom loss or aggregate that returned something else than expected."""
+    piece = getattr(term, role)
+    kind = f"tensor of shape {tuple(returned.shape)}" if isinstance(returned, Tensor) else type(returned).__name__
+    return ModelError(
+        f"`{getattr(piece, '__name__', type(piece).__name__)}`, the {role} of the term {term.name!r}, must return "
+        f"{expected}; it returned a {kind}.{advice}"
+    )
 
 
-def _checked_value(term: Term, value: object) -> Tensor:
-    """Return the value of an aggregate, or raise an error that says what it returned instead."""
-    if not isinstance(value, Tensor) or value.ndim:
-        raise ModelError(
-            f"`{_name(term.aggregate)}`, the aggregate of the term {term.name!r}, must return one number, a "
-            f"tensor of shape (); it returned {_described(value)}. Take a sum or a mean of it."
-        )
-    return value
-
-
-def _name(piece: object) -> str:
-    """Return the name of a function or of an object's class."""
-    return str(getattr(piece, "__name__", type(piece).__name__))
-
-
-def _described(returned: object) -> str:
-    """Describe a value that a custom loss or aggregate returned."""
-    if isinstance(returned, Tensor):
-        return f"a tensor of shape {tuple(returned.shape)}"
-    return f"a {type(returned).__name__}"
-
-
-def _answers(views: Views) -> Tensor:
+def _predictions(views: Views) -> Tensor:
     """Return the predicted class of each sample in the first view that was computed."""
     for view in (CLEAN, MOVED):
         if view in views.known:
@@ -146,22 +109,8 @@ def _answers(views: Views) -> Tensor:
 class Training:
     """A training: data, method and settings; `run` carries it out.
 
-    Parameters
-    ----------
-    tensors
-        The samples.
-    method, plan, epochs
-        The method, the settings and the number of epochs.
-    watch
-        The evaluation between epochs.
-    identity
-        A hash of everything that decides the result, so that a folder is never continued by another training.
-    folder
-        The folder of the training; None to store nothing.
-    progress
-        Called with (description, steps done, number of steps).
-    on_epoch
-        Called with each finished epoch.
+    `identity` is a hash of everything that decides the result, so that a folder is never continued by another training;
+    without a folder nothing is stored. For `progress` and `on_epoch` see `train`.
     """
 
     tensors: TrainingTensors
@@ -183,17 +132,17 @@ class Training:
         with sole_writer(self.folder.path):
             return running, self._run(running, resume(running, self.folder, self.identity))
 
-    def _run(self, running: TrainingState, good: Snapshot) -> str:
-        """Train to the end; `good` is the state at the beginning of the epoch."""
+    def _run(self, running: TrainingState, start: Snapshot) -> str:
+        """Train to the end; `start` is the state at the beginning of the epoch."""
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             while running.epoch < self.epochs:
                 if self.plan.patience and running.best and running.epoch - running.best >= self.plan.patience:
-                    return _no_longer_better(running, self.epochs)
+                    return _not_improving(running, self.epochs)
                 if running.step == 0:
-                    good = take_snapshot(running)
+                    start = take_snapshot(running)
                 if not self._epoch(running) or not is_sound(running):
-                    stopped = _not_a_number(running)
-                    restore(running, good)
+                    stopped = _not_finite(running)
+                    restore(running, start)
                     return stopped
                 self._end_epoch(running)
         return ""
@@ -202,8 +151,8 @@ class Training:
         """Run the remaining steps of the epoch. Return False if a loss is not finite."""
         recipe = self.method.recipe(running.epoch, self.epochs)
         if running.step == 0:
-            progress = self._while(running, "measuring groups", running.epoch)
-            survey = lambda on, how, few: self.watch.survey(running.result, on, how, few, progress)  # noqa: E731
+            progress = self._report(running, "measuring groups", running.epoch)
+            survey = partial(self.watch.survey, running.result, progress=progress)
             running.state = recipe.controller.before_epoch(running.state, running.epoch, self.epochs, survey)
         pools = [members(running.state, part.among, self.tensors.groups).cpu() for part in recipe.parts]
         orders = orders_of(pools, self.plan.batch, (self.plan.seed, running.epoch))
@@ -218,7 +167,8 @@ class Training:
                 save_snapshot(running, self.folder, MIDWAY, self.identity)
                 saved = time.monotonic()
             if running.step == steps or time.monotonic() - reported > _SECONDS_BETWEEN_REPORTS:
-                self.progress(_words(running, self.epochs), running.epoch * steps + running.step, self.epochs * steps)
+                done = running.epoch * steps + running.step
+                self.progress(_progress_text(running, self.epochs), done, self.epochs * steps)
                 reported = time.monotonic()
         return True
 
@@ -257,11 +207,11 @@ class Training:
 
     def _end_epoch(self, running: TrainingState) -> None:
         """Evaluate the network on validation data, add the epoch to the history, and write the checkpoints."""
-        report = self._while(running, "evaluating validation data", running.epoch + 1)
+        report = self._report(running, "evaluating validation data", running.epoch + 1)
         accuracies = self.watch.accuracies(running.result, report)
         rate = self._rate(running.epoch, running.step - 1, running.step)
-        learned = _learned(running, self.method.recipe(running.epoch, self.epochs), self.tensors, rate)
-        epoch = replace(learned, **asdict(accuracies))
+        measured = _results_of_epoch(running, self.method.recipe(running.epoch, self.epochs), self.tensors, rate)
+        epoch = replace(measured, **asdict(accuracies))
         if not math.isnan(epoch.natural) and (
             not running.best or epoch.watched > running.history[running.best - 1].watched
         ):
@@ -271,10 +221,10 @@ class Training:
         running.epoch, running.step, running.sums, running.seconds = running.epoch + 1, 0, [], 0.0
         running.right, running.seen = torch.zeros_like(running.right), torch.zeros_like(running.seen)
         if self.folder is not None:
-            self._keep(running, self.folder)
+            self._store(running, self.folder)
         self.on_epoch(epoch)
 
-    def _keep(self, running: TrainingState, folder: TrainingFolder) -> None:
+    def _store(self, running: TrainingState, folder: TrainingFolder) -> None:
         """Write the checkpoints and the history after an epoch."""
         if running.epoch in epochs_to_keep(self.epochs, self.plan.keep_every):
             folder.write_weights(folder.epoch_file(running.epoch), running.result)
@@ -285,13 +235,13 @@ class Training:
         save_snapshot(running, folder, LATEST, self.identity)
         folder.remove_midway()
 
-    def _while(self, running: TrainingState, doing: str, epochs: int) -> Callable[[int, int], None]:
+    def _report(self, running: TrainingState, doing: str, epochs: int) -> Callable[[int, int], None]:
         """Return a callback that reports the number of samples measured between epochs."""
-        words = f"epoch {running.epoch + 1} of {self.epochs}: {doing}"
-        return lambda done, total: self.progress(f"{words}, {done:,} of {total:,}", epochs, self.epochs)
+        what = f"epoch {running.epoch + 1} of {self.epochs}: {doing}"
+        return lambda done, total: self.progress(f"{what}, {done:,} of {total:,}", epochs, self.epochs)
 
 
-def _learned(running: TrainingState, recipe: Recipe, tensors: TrainingTensors, rate: float) -> Epoch:
+def _results_of_epoch(running: TrainingState, recipe: Recipe, tensors: TrainingTensors, rate: float) -> Epoch:
     """Return the results of an epoch without those on validation data."""
     names = [term.name for part in recipe.parts for term in part.terms]
     means = [total / running.step for total in running.sums]
@@ -310,7 +260,7 @@ def _learned(running: TrainingState, recipe: Recipe, tensors: TrainingTensors, r
     )
 
 
-def _no_longer_better(running: TrainingState, epochs: int) -> str:
+def _not_improving(running: TrainingState, epochs: int) -> str:
     """Return the sentence for a training that `patience` stopped."""
     return (
         f"Stopped after epoch {running.epoch} of {epochs}: the worst group's accuracy on validation data has not "
@@ -318,7 +268,7 @@ def _no_longer_better(running: TrainingState, epochs: int) -> str:
     )
 
 
-def _not_a_number(running: TrainingState) -> str:
+def _not_finite(running: TrainingState) -> str:
     """Return the sentence for a training whose loss or weights are not finite."""
     where = f"after epoch {running.epoch}" if running.epoch else "at the start"
     steps = f"{running.step:,} step{'' if running.step == 1 else 's'}"
@@ -328,7 +278,7 @@ def _not_a_number(running: TrainingState) -> str:
     )
 
 
-def _words(running: TrainingState, epochs: int) -> str:
+def _progress_text(running: TrainingState, epochs: int) -> str:
     """Return the text that describes the progress of an epoch."""
     shares = (running.right / running.seen)[running.seen > 0]
     return (

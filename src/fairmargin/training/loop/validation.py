@@ -37,18 +37,8 @@ class Accuracies:
 class Watch:
     """The data and settings of the evaluation between epochs.
 
-    Parameters
-    ----------
-    training, validation
-        Data and groups; validation data are optional.
-    classes
-        The label values in the order of the scores.
-    attack, radius
-        The attack on validation data and its radius; with radius 0 there is no attack.
-    per_group
-        Maximum number of samples of each group of the validation data.
-    seed
-        Seed of the choice of samples, and of attacks.
+    `training` and `validation` are data and groups; validation data are optional. `classes` are the label values in the
+    order of the scores. Without a radius there is no attack; `per_group` limits the samples of each group.
     """
 
     training: tuple[Dataset, Partition]

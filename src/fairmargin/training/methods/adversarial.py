@@ -78,7 +78,7 @@ class FairRobust:
     step: float = 0.25
     norm: Norm = Norm.LINF
     loss: str = "cross_entropy"
-    title: ClassVar[str] = "clean and attacked loss, groups’ losses pulled together (Tran 2024)"
+    title: ClassVar[str] = "clean and attacked loss, and a penalty on the gaps between groups’ losses (Tran 2024)"
 
     def __post_init__(self) -> None:
         check_attack(self)

@@ -50,7 +50,7 @@ class Farmur:
     found_on: str = TRAINING
     estimator: str = "plumb:steps=12"
     samples: int = 200
-    title: ClassVar[str] = "TRADES, at last for vulnerable groups only (FARMUR, Mousavi 2023)"
+    title: ClassVar[str] = "TRADES, then TRADES on vulnerable groups only (FARMUR, Mousavi 2023)"
 
     def __post_init__(self) -> None:
         check_attack(self)

@@ -113,7 +113,7 @@ class Penalty:
 
     weight: float = 1.0
     loss: str = "cross_entropy"
-    title: ClassVar[str] = "groups’ losses are pulled together (Tran 2024)"
+    title: ClassVar[str] = "a penalty on the gaps between groups’ losses (Tran 2024)"
 
     def __post_init__(self) -> None:
         check_not_negative(self, weight=self.weight)

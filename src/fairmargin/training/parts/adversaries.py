@@ -124,8 +124,8 @@ class SmoothedAscent:
 
 
 def _ball(x: Tensor, norm: Norm, radius: float, space: Space) -> Ball:
-    # A tensor of the samples' own dtype: a Python number would pass through single precision.
     """Return the ball around each sample inside the domain."""
+    # A tensor of the samples' own dtype: a Python number would pass through single precision.
     return Ball.around(x, norm, x.new_tensor(radius), space.low, space.high, space.scale)
 
 

@@ -10,8 +10,6 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from fairmargin.core.suggestion import suggest
-from fairmargin.errors import InputError
 from fairmargin.training.parts.batch import Losses
 
 State = Mapping[str, Tensor]
@@ -119,7 +117,7 @@ class GapToRest:
     Parameters
     ----------
     group
-        Its name in the partition; None for every group.
+        Its name in the partition, which `train` checks; None for every group.
 
     >>> losses = Losses(torch.tensor([1.0, 3.0, 7.0]), torch.tensor([0, 1, 1]), ("a", "b"))
     >>> GapToRest("a")(losses, {}).item(), GapToRest()(losses, {}).item()
@@ -136,8 +134,4 @@ class GapToRest:
         sums, total = means * counts, losses.values.sum()
         others = counts.sum() - counts
         gaps = ((total - sums) / others.clamp(min=1) - means).abs() * ((counts > 0) & (others > 0))
-        if self.group is None:
-            return gaps.sum()
-        if self.group not in losses.names:
-            raise InputError(f"The partition has no group {self.group!r}. {suggest(self.group, losses.names)}")
-        return gaps[losses.names.index(self.group)]
+        return gaps.sum() if self.group is None else gaps[losses.names.index(self.group)]

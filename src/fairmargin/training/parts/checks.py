@@ -1,7 +1,8 @@
 """Checks of hyper-parameters, made when a method is created."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from fairmargin.core.norm import Norm
 from fairmargin.core.suggestion import suggest
@@ -10,30 +11,22 @@ from fairmargin.errors import InputError
 
 def check_positive(owner: object, **given: float) -> None:
     """Refuse numbers that are not positive and finite."""
-    for name, value in given.items():
-        if not _is_number(value) or not 0 < value < math.inf:
-            raise InputError("must be a positive number", field=name, given=value, of=type(owner).__name__)
+    _check(owner, given, "a positive number", lambda value: _is_number(value) and 0 < value < math.inf)
 
 
 def check_not_negative(owner: object, **given: float) -> None:
     """Refuse numbers that are negative or not finite."""
-    for name, value in given.items():
-        if not _is_number(value) or not 0 <= value < math.inf:
-            raise InputError("must be a number, 0 or more", field=name, given=value, of=type(owner).__name__)
+    _check(owner, given, "a number, 0 or more", lambda value: _is_number(value) and 0 <= value < math.inf)
 
 
 def check_share(owner: object, **given: float) -> None:
     """Refuse numbers outside of [0, 1]."""
-    for name, value in given.items():
-        if not _is_number(value) or not 0 <= value <= 1:
-            raise InputError("must be a share, between 0 and 1", field=name, given=value, of=type(owner).__name__)
+    _check(owner, given, "a share, between 0 and 1", lambda value: _is_number(value) and 0 <= value <= 1)
 
 
 def check_count(owner: object, **given: int) -> None:
     """Refuse counts that are not whole numbers of at least 1."""
-    for name, value in given.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError("must be a whole number, 1 or more", field=name, given=value, of=type(owner).__name__)
+    _check(owner, given, "a whole number, 1 or more", lambda value: _is_number(value, int) and value >= 1)
 
 
 def check_choice(owner: object, known: Iterable[str], **given: str) -> None:
@@ -52,6 +45,13 @@ def attack_norm(owner: object, norm: Norm | str) -> Norm:
     return parsed
 
 
-def _is_number(value: object) -> bool:
-    """Return whether the value is an int or a float."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _check(owner: object, given: dict[str, Any], expected: str, is_valid: Callable[[Any], bool]) -> None:
+    """Refuse fields whose values are not valid."""
+    for name, value in given.items():
+        if not is_valid(value):
+            raise InputError(f"must be {expected}", field=name, given=value, of=type(owner).__name__)
+
+
+def _is_number(value: object, *kinds: type) -> bool:
+    """Return whether the value is a number of these types, by default an int or a float; a bool is not."""
+    return isinstance(value, kinds or (int, float)) and not isinstance(value, bool)

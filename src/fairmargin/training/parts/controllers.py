@@ -22,40 +22,31 @@ Survey = Callable[[str, str, int], Floats]
 
 
 class Controller(Protocol):
-    """Changes the state between steps; a frozen dataclass.
+    """Changes the state between steps; a frozen dataclass that overrides some of these methods.
 
-    A state holds tensors only, so that checkpoints can store it.
+    A state holds tensors only, so that checkpoints can store it. By default nothing is kept.
     """
 
     def begin(self, group_count: int) -> State:
         """Return the state before the first step."""
-
-    def before_epoch(self, state: State, epoch: int, epochs: int, survey: Survey) -> State:
-        """Return the state for an epoch, counted from 0; `survey` measures the current network."""
-
-    def after_losses(self, state: State, losses: Losses) -> State:
-        """Return the state for this step from the losses of the first term, before they are aggregated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """Keeps no state."""
-
-    def begin(self, group_count: int) -> State:
-        """Return an empty state."""
         return {}
 
     def before_epoch(self, state: State, epoch: int, epochs: int, survey: Survey) -> State:
-        """Return the state unchanged."""
+        """Return the state for an epoch, counted from 0; `survey` measures the current network."""
         return state
 
     def after_losses(self, state: State, losses: Losses) -> State:
-        """Return the state unchanged."""
+        """Return the state for this step from the losses of the first term, before they are aggregated."""
         return state
 
 
 @dataclass(frozen=True, slots=True)
-class RaisedWhereWorse:
+class Nothing(Controller):
+    """A controller without a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedWhereWorse(Controller):
     """Weights of groups that grow with their loss: q_a ∝ q_a · exp(η L_a), for the groups in the batch.
 
     Parameters
@@ -76,12 +67,8 @@ class RaisedWhereWorse:
     step: float = 0.01
 
     def begin(self, group_count: int) -> State:
-        """Return equal weights."""
+        """Return the logarithms of equal weights."""
         return {LOG_WEIGHTS: torch.full((group_count,), -math.log(group_count), dtype=torch.float64)}
-
-    def before_epoch(self, state: State, epoch: int, epochs: int, survey: Survey) -> State:
-        """Return the state unchanged."""
-        return state
 
     def after_losses(self, state: State, losses: Losses) -> State:
         """Return the weights after this batch."""
@@ -93,7 +80,7 @@ class RaisedWhereWorse:
 
 
 @dataclass(frozen=True, slots=True)
-class VulnerableGroups:
+class VulnerableGroups(Controller):
     """The groups whose Rob(P) is below Rob(f), the mean over groups; found once, then kept.
 
     If Rob(P) is the same for all groups, all are vulnerable.
@@ -123,10 +110,6 @@ class VulnerableGroups:
     def __post_init__(self) -> None:
         parse_estimator(self.estimator)  # refuses a misspelt one now, not after the first phase
 
-    def begin(self, group_count: int) -> State:
-        """Return an empty state: the groups are not known yet."""
-        return {}
-
     def before_epoch(self, state: State, epoch: int, epochs: int, survey: Survey) -> State:
         """Return the state with the vulnerable groups, from the epoch on in which they are determined."""
         if VULNERABLE in state or epoch < first_epoch_after(self.since, epochs):
@@ -135,10 +118,6 @@ class VulnerableGroups:
         vulnerable = torch.tensor(robustness < robustness.mean())
         # If all groups are equal, all count as vulnerable, so that the training continues as before.
         return {**state, VULNERABLE: vulnerable if vulnerable.any() else ~vulnerable}
-
-    def after_losses(self, state: State, losses: Losses) -> State:
-        """Return the state unchanged."""
-        return state
 
 
 def first_epoch_after(share: float, epochs: int) -> int:

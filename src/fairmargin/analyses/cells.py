@@ -1,0 +1,134 @@
+"""Cells of tables: estimates, p-values, names and counts as formatted text."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from fairmargin.analyses.table import GroupRow
+from fairmargin.core.undefined import reason_of
+from fairmargin.errors import visible
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    Estimate,
+)
+from fairmargin.presentation.formatting import (
+    fixed,
+    limit_text,
+    number,
+    plain,
+    shows_digits,
+    table_p,
+)
+from fairmargin.presentation.section import (
+    LESS,
+    MISSING,
+    MORE,
+    SAME,
+    UNSURE,
+    Cell,
+    Column,
+    Mark,
+    Table,
+)
+
+MARKS: dict[str, Mark] = {
+    LESS_ROBUST: LESS,
+    MORE_ROBUST: MORE,
+    NO_DIFFERENCE: SAME,
+    TOO_FEW: UNSURE,
+    NOT_COMPARABLE: MISSING,
+}
+GROUP = Column("group", kind="text")
+VERDICT = Column("verdict", kind="verdict")
+SAMPLES = Column("samples", hidden=True)
+
+
+def table_of(
+    rows: Sequence[GroupRow],
+    columns: Sequence[tuple[Column, Iterable[Cell]]],
+    *,
+    marks: Iterable[Mark] = (),
+    caption: str = "",
+    label: str = "",
+) -> Table:
+    """Return a table with one row per group: its name, then columns, each with the cells of all rows."""
+    heads, cells = zip((GROUP, map(group_cell, (row.group for row in rows))), *columns, strict=True)
+    return Table(heads, tuple(zip(*cells, strict=True)), tuple(marks), caption, label)
+
+
+def group_cell(name: str) -> Cell:
+    """Return a cell with the name of a group; control characters are shown as escapes."""
+    return Cell(visible(name) if name.strip() else plain(name))
+
+
+def count(number: int) -> Cell:
+    """Return a cell with a number of samples."""
+    return Cell(f"{number:,}")
+
+
+def p_cell(p: float) -> Cell:
+    """Return a cell with a p-value, or with the reason why there is none."""
+    return Cell("undefined", note=reason_of(p)) if math.isnan(p) else Cell(table_p(p))
+
+
+def decimals_of(estimates: Sequence[Estimate]) -> int:
+    """Return how many decimals a column of these needs: three or four digits."""
+    return decimals_for([v for e in estimates for v in (e.value, e.high)])
+
+
+def decimals_for(values: Sequence[float]) -> int:
+    """Return how many decimals a column of these numbers needs: three or four digits."""
+    sizes = [abs(v) for v in values if math.isfinite(v) and v != 0]
+    return min(max(2 - math.floor(math.log10(max(sizes) / 3)), 0), 8) if sizes else 2
+
+
+def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
+    """Return a distance with its interval. A number that its column's decimals would make 0 has decimals of its own."""
+
+    def shown(value: float) -> str:
+        text = fixed(value, decimals, signed=signed)
+        if value == 0 or not math.isfinite(value) or shows_digits(text):
+            return text
+        return f"{'+' if signed and value > 0 else ''}{number(value)}"
+
+    return _cell(estimate, shown)
+
+
+def share(estimate: Estimate, *, signed: bool, unit: str = " %", alone: Estimate | None = None) -> Cell:
+    """Return a cell with a share in percent, or a change of one in points (`unit=""`), and its interval.
+
+    `alone` is the same number with an interval of the group alone, which is noted if it differs.
+    """
+
+    def shown(given: Estimate) -> Cell:
+        return _cell(given, lambda value: fixed(100 * value, 1, signed=signed))
+
+    cell = shown(estimate)
+    if not estimate.is_defined:
+        return cell
+    own = "" if alone is None else shown(alone).interval
+    return Cell(f"{cell.text}{unit}", cell.interval, cell.note or (f"alone {own}" if own else ""))
+
+
+def _cell(estimate: Estimate, show: Callable[[float], str]) -> Cell:
+    if not estimate.is_defined:
+        return Cell("undefined", note=estimate.reason or reason_of(estimate.value))
+    if math.isnan(estimate.low) or math.isnan(estimate.high):
+        return Cell(show(estimate.value), note=estimate.reason or "no interval")
+    return Cell(
+        show(estimate.value), bracketed(estimate.low, estimate.high, show, abs(estimate.value)), estimate.reason
+    )
+
+
+def bracketed(low: float, high: float, show: Callable[[float], str], size: float = 1.0) -> str:
+    """Return an interval in brackets, as tables show it.
+
+    >>> bracketed(-0.3, 0.1, lambda value: fixed(100 * value, 1, signed=True))
+    '[−30.0, +10.0]'
+    """
+    if math.isnan(low) or math.isnan(high):
+        return ""
+    return f"[{limit_text(low, show, size)}, {limit_text(high, show, size)}]"

@@ -1,0 +1,77 @@
+"""Load the samples that options name: of the catalog, of a file, or images with a table of labels."""
+
+from pathlib import Path
+
+from fairmargin.core.progress import Progress
+from fairmargin.data.catalog import DATASETS, load
+from fairmargin.data.dataset import Dataset
+from fairmargin.data.formats.image_folder import load_images
+from fairmargin.errors import InputError
+from fairmargin.study.options import DataOptions, GroupOptions
+
+
+def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progress: Progress | None = None) -> Dataset:
+    """Load the samples that options name.
+
+    Parameters
+    ----------
+    options
+        Where the samples are, and what the columns mean.
+    groups
+        Options whose columns are attributes, not features.
+    seed
+        Seed for drawing `per_group` samples.
+    progress
+        Called with (description, done, total).
+    """
+    if _is_folder_of_images(options):
+        dataset = load_images(
+            Path(options.data),
+            Path(options.labels) if options.labels else None,
+            image=options.image_column or "file",
+            label=options.label or None,
+            attributes=[name for name in _attributes(options, groups) if name != "class"],
+            class_names=options.class_names,
+            size=options.size or None,
+            progress=progress,
+        )
+    else:
+        if options.labels or options.image_column:
+            raise InputError(
+                "goes with a folder (or zip) of images: leave it out, or name the folder",
+                field="labels" if options.labels else "image_column",
+                given=options.data,
+            )
+        dataset = load(
+            options.data,
+            root=Path(options.root) if options.root else None,
+            split=options.split or "all",
+            task=options.task or None,
+            size=options.size or None,
+            label=options.label or None,
+            attributes=_attributes(options, groups) if options.data not in DATASETS else (),
+            features=options.features or None,
+            scale=options.scale or None,
+            bounds=options.bounds,
+            progress=progress,
+        )
+    if not options.per_group:
+        return dataset
+    return dataset.sample(per_group=options.per_group, by=sampled_by(options, groups), seed=seed)
+
+
+def _attributes(options: DataOptions, groups: GroupOptions) -> tuple[str, ...]:
+    """Return the columns of a user's file that are read besides features and label."""
+    by = () if options.by == "class" else (options.by,)
+    named = dict.fromkeys((*groups.columns, *by))
+    return tuple(name for name in named if name and name != options.label)
+
+
+def sampled_by(options: DataOptions, groups: GroupOptions) -> str:
+    """Return the column whose values `per_group` counts."""
+    return options.by or (groups.group[0] if groups.group else groups.cross[0][0] if groups.cross else "class")
+
+
+def _is_folder_of_images(options: DataOptions) -> bool:
+    path = Path(options.data)
+    return options.data not in DATASETS and (path.is_dir() or path.suffix.lower() == ".zip")

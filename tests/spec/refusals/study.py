@@ -1,0 +1,178 @@
+"""What `fairmargin.study` refuses: studies, study files, and conditions of a gate."""
+
+from pathlib import Path
+from typing import Any
+
+from fairmargin.study.gate import gate
+from fairmargin.study.options import AuditOptions, TrainOptions
+from fairmargin.study.study import Study
+from fairmargin.study.study_file import make_study, read_study
+from tests.spec.refusals import Refusal
+
+MODEL, DATA, TABLE = {"model": {"model": "m.npz"}}, {"data": {"data": "d.csv"}}, {"imported": {"distances": "t.csv"}}
+BOTH = MODEL | DATA
+
+
+def study(section: str, **fields: Any) -> Study:
+    return Study(**(BOTH | {section: BOTH.get(section, {}) | fields}))
+
+
+def sections(**changes: Any) -> Study:
+    """Make a study of a file with these sections in place of some of a complete one."""
+    complete = {"data": {"digits": {}}, "model": {"small_cnn": {}}, "train": {"erm": {"epochs": 10}}}
+    return make_study(complete | {"audit": {"ddn": {}}} | changes, "study.toml")
+
+
+def file(folder: Path, content: bytes) -> Study:
+    (folder / "study.toml").write_bytes(content)
+    return read_study(folder / "study.toml")
+
+
+def condition(text: str) -> object:
+    return gate([{"group": "F", "size": 120.0, "sigma": -0.25, "sigma_low": -0.4, "verdict": "less robust"}], text)
+
+
+FILES: list[tuple[dict[str, Any], str]] = [
+    ({"seed": 3}, "`seed` is unknown. Did you mean 'seeds'?"),
+    ({"train": {"epoch": 3, "erm": {}}}, "[train.erm]: `epoch` is unknown. Did you mean 'epochs'?"),
+    ({"data": {"digits": {}, "mnist": {"rot": "x"}}}, "[data.mnist]: `rot` is unknown. Did you mean 'root'?"),
+    ({"model": {"logistic": {"weight": "x"}}}, "[model.logistic]: `weight` is unknown. Did you mean 'weights'?"),
+    ({"audit": {"ddn": {"methdos": "erm"}}}, "[audit.ddn]: `methdos` is unknown. Did you mean 'methods'?"),
+    ({"audit": {"ddn": {"steps": 3}}}, 'estimator = "ddn:steps=50"'),
+    ({"train": {"fat": {"weight": 0.5, "epochs": 1}}}, 'method = "fat:weight=0.5"'),
+    ({"attack": {"pgd": {"steps": 3, "radius": 1}}}, 'attack = "pgd:steps=20"'),
+    ({"audit": {"ddn": {"methods": "erms"}}}, "[audit.ddn]: `methods` names 'erms'. Did you mean 'erm'?"),
+    ({"audit": {"ddn": {"models": "smal_cnn"}}}, "`models` names 'smal_cnn'. Did you mean 'small_cnn'?"),
+    ({"attack": {"pgd": {"radius": 1, "data": "digit"}}}, "[attack.pgd]: `data` names 'digit'. Did you mean"),
+    ({"model": {"logistic": {"data": "digit"}}}, "[model.logistic]: `data` names 'digit'. Did you mean 'digits'?"),
+    ({"train": {"erm": {"epochs": 1, "models": "logistic"}}}, "[train.erm]: `models` names 'logistic'."),
+    ({"audit": {"ddn": {"methods": []}}}, "[audit.ddn]: `methods` is empty: leave it out for all."),
+    ({"model": {"small_cnn": {"data": []}}}, "[model.small_cnn]: `data` is empty: leave it out for all."),
+    ({"train": {"erm": {"settings_of": "mah"}}}, "[train.erm]: "),
+    ({"train": {"erm": {"settings_of": "mah"}}}, "Did you mean 'ma'?"),
+    ({"data": {}}, "There is no section [data.…]: add one, for instance [data.digits]"),
+    ({"model": {}}, "There is no section [model.…]: add one, for instance [model.small_cnn]"),
+    ({"data": {"per_group": 3}}, "[data]: `data` is missing."),
+    ({"model": {"x": {"model": ""}}}, "[model.x]: `model` is missing."),
+    ({"data": 3}, "Write a section with a name, as in [data.digits]; given data = 3."),
+    ({"data": [{"data": "digits"}]}, "Write a section with a name, as in [data.digits]"),
+    ({"audit": "ddn"}, "given audit = 'ddn'"),
+    ({"model": {" ": {"model": "arch:logistic"}}}, "A section [model.…] has an empty name: name it."),
+    ({"title": 3}, "`title` must be a text; given 3"),
+    ({"seeds": []}, "`seeds` must be a list of different seeds, such as [0, 1, 2]"),
+    ({"seeds": [1, 1]}, "`seeds` must be a list of different seeds"),
+    ({"seeds": [-1]}, "`seeds`"),
+    ({"seeds": 3}, "`seeds` must be a list of different seeds, such as [0, 1, 2]; given 3"),
+    ({"seeds": [True]}, "`seeds`"),
+    ({"seeds": [0, "1x"]}, "`seeds` must be a whole number"),
+    ({"seeds": [[0]]}, "`seeds`"),
+    ({"train": {"erm": {"epochs": 1, "threads": True}}}, "[train.erm]: `threads` must be"),
+    ({"train": {"epochs": 2, "rate": True, "erm": {}}}, "[train.erm]: `rate` must be a number"),
+    ({"train": {"erm": {"epochs": True}}}, "[train.erm]: `epochs` must be a whole number"),
+    ({"train": {"erm": {"epochs": "ten"}}}, "[train.erm]: `epochs` must be a whole number; given 'ten'"),
+    ({"train": {"erm": {"epochs": 1, "batch": 1e99}}}, "[train.erm]: `batch` must be a whole number"),
+    ({"train": {"erm": {}}}, "[train.erm]: How long is to be trained? Give `epochs`, or `settings_of` a paper."),
+    ({"train": {"erm": {"epochs": 2, "rate": -1}}}, "[train.erm]: `rate` must"),
+    ({"train": {"erm": {"epochs": 2, "arch": "lenet5"}}}, "[train.erm]: `arch` goes into a model's section"),
+    ({"train": {"erm": {"epochs": 2, "validation": 0, "patience": 2}}}, "`patience` watches validation data"),
+    ({"train": {"erm": {"epochs": 2, "validation": 1}}}, "`validation` is a share of the training data"),
+    ({"audit": {"ddn": {"confidence": 2}}}, "[audit.ddn]: `confidence`"),
+    ({"audit": {"ddn": {"adequacy": "maybe"}}}, "[audit.ddn]: `adequacy` must be true or false"),
+    ({"audit": {"ddn": {"precision": 0.1, "adequacy": True}}}, "[audit.ddn]: `adequacy` does not go with `precision`"),
+    ({"audit": {"ddn": {"target": "samples"}}}, "[audit.ddn]: `target` goes with `precision`"),
+    ({"model": {"small_cnn": {"mean": 0.5}}}, "[model.small_cnn]: `mean` is given without `std`"),
+    ({"attack": {"pgd": {}}}, "[attack.pgd]: `radius` is missing"),
+    ({"attack": {"pgd": {"radius": 0}}}, "[attack.pgd]: `radius` must be above 0"),
+    ({"attack": {"pgd": {"radius": "8 pixels"}}}, "given '8 pixels'"),
+    ({"attack": {"pgd": {"radius": True}}}, "[attack.pgd]: `radius`"),
+    ({"audit": {"x": {"estimator": "ddn"}}, "attack": {"x": {"attack": "pgd", "radius": 1}}}, "have the same name"),
+    ({"data": {"digits": {"cross": ["race"]}}}, "[data.digits]: `cross` must name two or more different columns"),
+    ({"audit": {"ddn": {"audit_epochs": True}}}, "[audit.ddn]: `audit_epochs` must be first, middle, last, best"),
+    ({"audit": {"ddn": {"audit_epochs": "best"}}, "train": {"erm": {"epochs": 1, "models": "nobody"}}}, "'nobody'"),
+    ({"training": {"x": {}}}, "Sections [training.…] are called [train.…] now; CHANGELOG.md lists all new names"),
+    (
+        {
+            "model": {"logistic": {"data": "more"}},
+            "data": {"digits": {}, "more": {}},
+            "train": {"erm": {"epochs": 1, "data": "digits"}},
+        },
+        "No model goes with any of the data",
+    ),
+    (
+        {"audit": {"a": {"estimator": "ddn"}, "b": {"estimator": ["ddn", "fmn"], "confidence": 0.9}}},
+        "[audit.a] and [audit.b] both measure; by ddn",
+    ),
+    (
+        {"audit": {"ddn": {"precision": 0.1}}, "data": {"digits": {"control": "class"}}},
+        "`precision` does not go with `control` of [data.digits]",
+    ),
+]
+
+CONDITIONS = [
+    ("sigma_lo < 0", "names 'sigma_lo', which is no column. Did you mean 'sigma_low'?"),
+    ("colour == 1", "names 'colour', which is no column. There are: group"),
+    ("size.real > 1", "uses a dot that is not allowed. Allowed are columns"),
+    ("group > 1", "compares a text with a number: 'F' and 1.0"),
+    ("size == 'many'", "compares a text with a number"),
+    ("group + 1 > 1", "calculates with 'F', which is no number"),
+    ("-group == 1", "calculates with 'F'"),
+    ("abs(verdict) > 1", "calculates with 'less robust'"),
+    ("(size > 1) + 1 > 1", "calculates with True"),
+    ("size", "gives 120.0, not true or false. Compare it with something"),
+    ("group", "gives 'F', not true or false"),
+    ("size and sigma < 0", "uses 120.0 as true or false"),
+    ("not group", "uses 'F' as true or false"),
+    ("size > 1" + " " * 2_000, "has 2,008 characters; at most 1,000 are read"),
+    ("size > > 1", "at position 8"),
+]
+
+REFUSALS = [
+    Refusal(lambda _: study("model", modle="x"), "`modle` is unknown; Did you mean 'model'", "model.modle"),
+    Refusal(lambda _: study("groups", groups="x"), "Did you mean 'group'", "groups.groups"),
+    Refusal(lambda _: Study(**BOTH, audt={}), "`audt` is unknown; Did you mean 'audit'", "audt"),
+    Refusal(lambda _: Study(audit={}), "What to measure is missing: give `model` with `data`, or `distances`."),
+    Refusal(lambda _: Study(attack={}), "What to measure is missing: give `model` with `data`."),
+    Refusal(lambda _: Study(**MODEL), "What to measure is missing: give `data`."),
+    Refusal(lambda _: Study(**DATA), "What to measure is missing: give `model`."),
+    Refusal(lambda _: Study(**BOTH, **TABLE), "`distances` goes without `model` and `data`: give either", "distances"),
+    Refusal(lambda _: Study(**MODEL, **TABLE), "`distances` goes without `model` and `data`: give either", "distances"),
+    Refusal(lambda _: Study(**TABLE, attack={}), "distances alone cannot be attacked"),
+    Refusal(lambda _: Study(**TABLE, audit={"adequacy": True}), "`adequacy` goes with `model` with `data`", "adequacy"),
+    Refusal(lambda _: Study(**BOTH, epochs={"audit_epochs": "last"}), "Epochs are those of a training"),
+    Refusal(lambda _: Study(**BOTH, train={"epochs": 1}, audit={}), "add `audit_epochs`"),
+    Refusal(lambda _: study("imported", id="a"), "`id` goes with `distances` and has no effect here", "id"),
+    Refusal(lambda _: study("data", split="tset"), "must be one of all, train, test; given 'tset'", "data.split"),
+    Refusal(
+        lambda _: Study(imported={"distances": "t.csv", "bound": "uper"}),
+        "must be one of exact, upper",
+        "imported.bound",
+    ),
+    Refusal(lambda _: study("data", bounds=(0,)), "must be two numbers", "data.bounds"),
+    Refusal(lambda _: study("audit", confidence="high"), "must be a number; given 'high'", "audit.confidence"),
+    Refusal(lambda _: study("groups", group=5), "`group`", "groups.group"),
+    Refusal(lambda _: study("groups", merge_below=1.5), "must be a whole number; given 1.5", "groups.merge_below"),
+    Refusal(lambda _: study("groups", merge_below=True), "must be a whole number; given True", "groups.merge_below"),
+    Refusal(lambda _: study("model", mean=(0.5,)), "`mean` is given without `std`: give both (`std` 1)", "model.mean"),
+    Refusal(
+        lambda _: AuditOptions(adequacy=True, adequacy_samples=9), "must be 10 or more; given 9", "adequacy_samples"
+    ),
+    Refusal(
+        lambda _: AuditOptions(adequacy_samples=100), "goes with `adequacy` and has no effect here", "adequacy_samples"
+    ),
+    Refusal(lambda _: AuditOptions(target="samples"), "goes with `precision` and has no effect here", "target"),
+    Refusal(lambda _: AuditOptions(precision=3), "must lie between 0 and 1, as in 0.03", "precision"),
+    Refusal(lambda _: TrainOptions(rate=0.1), "How long is to be trained?"),
+    Refusal(lambda _: TrainOptions(epochs=0), "must be 1 or more", "epochs"),
+    Refusal(lambda _: TrainOptions(epochs=1, validation="0", patience=3), "watches validation data", "patience"),
+    Refusal(lambda _: TrainOptions(epochs=1, schedule="steps:half"), "Cannot read the schedule"),
+    Refusal(
+        lambda _: make_study({"data": {"digits": {}}, "model": {"logistic": {}}}),
+        "Nothing is measured: add a section [audit.…] or [attack.…]",
+    ),
+    Refusal(lambda folder: file(folder, b"title = 'x'\n\nseeds = [0, \n= 3"), "study.toml is not valid TOML; line 4"),
+    Refusal(lambda folder: file(folder, b"\xff\xfe"), "Cannot read the study; it is not a text in UTF-8"),
+    Refusal(read_study, "Cannot read the study"),
+    Refusal(lambda folder: read_study(folder / "none.toml"), "There is no study"),
+    *(Refusal(lambda _, changes=changes: sections(**changes), words) for changes, words in FILES),
+    *(Refusal(lambda _, text=text: condition(text), words) for text, words in CONDITIONS),
+]
