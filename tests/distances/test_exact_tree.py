@@ -1,6 +1,5 @@
 """Exact distances of trees agree with brute force over all cells, and every row found is confirmed by the model."""
 
-import itertools
 import pickle
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from fairmargin.distances.exact_tree.estimator import ExactTree
 from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.trees.ensemble import TreeClassifier
+from tests.oracles import random_trees, tree_distance
 
 KINDS = {
     "tree": lambda: DecisionTreeClassifier(max_depth=4, random_state=0),
@@ -50,26 +50,12 @@ def random_problem(kind: str, seed: int) -> tuple[TreeClassifier, np.ndarray, np
     return model, rows, np.array(model.classes)[model.predict(rows)]
 
 
-def brute_force(model: TreeClassifier, row: np.ndarray, own: object, norm: fm.Norm) -> float:
-    """The distance by asking the original model about every combination of cells."""
-    low, high, scale = model.domain.flat(model.features)
-    choices = []
-    for f, limits in enumerate(model.ensemble.thresholds(model.features)):
-        moved = np.where(limits > row[f], limits, np.nextafter(limits, -np.inf))
-        inside = (moved >= low[f]) & (moved <= high[f]) & model.domain.movable(model.features)[f]
-        choices.append([row[f], *moved[inside]])
-    grid = np.array(list(itertools.product(*choices)))
-    other = np.array(model.classes)[model.predict(grid)] != own
-    steps = np.divide(np.abs(grid - row), scale, out=np.zeros_like(grid), where=scale > 0)
-    return float(norm.length(steps[other]).min()) if other.any() else np.inf
-
-
 def assert_equals_brute_force(kind: str, seeds: range) -> None:
     for seed in seeds:
         model, rows, labels = random_problem(kind, seed)
         for norm in (fm.Norm.LINF, fm.Norm.L1, fm.Norm.L2):
             found = fm.measure(model, rows, labels, ExactTree(norm))
-            expected = [brute_force(model, row, label, norm) for row, label in zip(rows, labels, strict=True)]
+            expected = [tree_distance(model, row, model.predict(row[None]), norm) for row in rows]
             np.testing.assert_allclose(found.values, expected, rtol=1e-12, atol=0, err_msg=f"seed {seed}, {norm}")
             assert found.bound is fm.Bound.EXACT
 
@@ -150,6 +136,18 @@ def test_misclassified_rows_have_distance_0_and_a_kept_class_is_left() -> None:
     assert fm.measure(tree, [[0.0]], ["b"], ExactTree()).values.tolist() == [0.0]
     kept = fm.measure(tree, [[1.0], [3.0]], ["b", "c"], ExactTree(), keep="b")
     np.testing.assert_allclose(kept.values, [0.5, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [fm.Norm.LINF, fm.Norm.L1, fm.Norm.L2])
+@pytest.mark.parametrize("keep", [(0, 2), (1, 3), (1, 2, 3)])
+def test_the_distance_from_a_set_of_classes_equals_brute_force(norm: fm.Norm, keep: tuple[int, ...]) -> None:
+    for seed in range(5):
+        model, rows = random_trees(np.random.default_rng(seed), 12, 3, 4, fm.Domain(0, 1), trees=4)
+        inside = np.isin(model.predict(rows), keep)
+        found = fm.measure(model, rows, model.predict(rows), ExactTree(norm), keep=keep)
+        expected = [tree_distance(model, row, keep, norm) for row in rows[inside]]
+        np.testing.assert_allclose(found.values[inside], expected, rtol=1e-12)
+        assert (found.values[~inside] == 0).all()
 
 
 def test_a_distance_does_not_depend_on_the_batch_and_a_classifier_can_be_sent_to_a_worker() -> None:

@@ -54,9 +54,9 @@ def as_classifier(
     ----------
     model
         A `Classifier`; a `torch.nn.Module` that returns one score or probability per class, or one logit or
-        probability of the second of two classes; a fitted linear scikit-learn model or affine Pipeline; or `(weight,
-        bias)`, with one row of weights per class, or a single row w and number b for a binary model (class 1 where
-        ⟨w, x⟩ + b > 0).
+        probability of the second of two classes; a fitted linear scikit-learn model or affine Pipeline; a fitted tree,
+        forest or boosted ensemble of scikit-learn; or `(weight, bias)`, with one row of weights per class, or a single
+        row w and number b for a binary model (class 1 where ⟨w, x⟩ + b > 0).
     domain
         Valid inputs, and the scale in which distances are measured. By default, a `Classifier` keeps its own domain, a
         torch module has pixels in [0, 1], and other models are unbounded.

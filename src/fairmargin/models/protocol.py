@@ -34,7 +34,7 @@ class Classifier(Protocol):
 
     @property
     def offers(self) -> frozenset[str]:
-        """The capabilities of the model, a subset of "predict", "gradient", "linear" and "layers"."""
+        """The capabilities of the model, a subset of "predict", "gradient", "linear", "trees" and "layers"."""
 
     @property
     def tile(self) -> int:

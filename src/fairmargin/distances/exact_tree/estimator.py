@@ -32,6 +32,14 @@ class ExactTree:
         Maximum number of boxes that are examined per row and rival class. It is a count and not a time, so that
         results do not depend on the load of the machine.
 
+    Guarantee: no row that the domain allows is nearer and gets another class, if `bound` is `EXACT`.
+
+    References
+    ----------
+    H. Chen, H. Zhang, S. Si, Y. Li, D. Boning, C.-J. Hsieh, "Robustness Verification of Tree-based Models", NeurIPS
+    2019, and L. Devos, W. Meert, J. Davis, "Versatile Verification of Tree Ensembles", ICML 2021, search boxes of cells
+    for the same distance in L∞.
+
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from fairmargin.distances.measure import measure
     >>> tree = DecisionTreeClassifier().fit([[0.0], [1.0], [3.0]], ["no", "yes", "yes"])
@@ -45,7 +53,7 @@ class ExactTree:
     needs: ClassVar[str] = "trees"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L1, Norm.L2, Norm.LINF})
     revision: ClassVar[int] = 1
-    keeps_several: ClassVar[bool] = False
+    keeps_several: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", accepted_norm(ExactTree, self.norm))
@@ -58,24 +66,25 @@ class ExactTree:
 
     def find(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Found:
         """Return the distances and the rows found."""
-        classifier, _ = parted(model)
+        classifier, kept = parted(model)
         if not isinstance(classifier, TreeClassifier):
             raise ModelError(f"`ExactTree` works on trees; given {type(classifier).__name__}.")
         rows, y = as_rows(x), np.asarray(y)
-        correct = classifier.predict(rows) == y
+        own = classifier.predict(rows)
+        correct = np.isin(own, kept) if kept else own == y
         values, points = np.zeros(len(rows)), rows.copy()
         lower = np.zeros(len(rows))
         search = _Search(classifier, self.norm, self.boxes)
         for i in np.flatnonzero(correct):
-            lower[i], values[i], points[i] = search.nearest(rows[i], int(y[i]), strict=False)
+            lower[i], values[i], points[i] = search.nearest(rows[i], int(own[i]), kept, strict=False)
         doubtful = correct & np.isfinite(values)
-        doubtful[doubtful] = classifier.predict(points[doubtful]) == y[doubtful]
+        doubtful[doubtful] = model.predict(points[doubtful]) == y[doubtful]
         for i in np.flatnonzero(doubtful):
             # The margin is 0 up to rounding, and the model adds in another order than its trees have. The nearest
             # point with a margin that rounding cannot undo gives an upper bound.
-            _, values[i], points[i] = search.nearest(rows[i], int(y[i]), strict=True)
+            _, values[i], points[i] = search.nearest(rows[i], int(own[i]), kept, strict=True)
         found = doubtful & np.isfinite(values)
-        wrong = np.flatnonzero(found)[classifier.predict(points[found]) == y[found]]
+        wrong = np.flatnonzero(found)[model.predict(points[found]) == y[found]]
         if len(wrong):
             raise ModelError(
                 f"The trees that were read from the {type(classifier.original).__name__} do not give the model's own "
@@ -105,17 +114,23 @@ class _Search:
             here = trees.feature == feature
             self.cell[here] = np.searchsorted(limits, trees.first_right[here])
 
-    def nearest(self, row: Floats, own: int, *, strict: bool) -> tuple[float, float, Floats]:
-        """Return (lower bound, upper bound, point) of one row; `inf` and the row itself if no point was found."""
+    def nearest(
+        self, row: Floats, own: int, kept: tuple[int, ...] = (), *, strict: bool
+    ) -> tuple[float, float, Floats]:
+        """Return (lower bound, upper bound, point) of one row; `inf` and the row itself if no point was found.
+
+        The point leaves the row's own class, or all classes of `kept`, of which it is one.
+        """
         from fairmargin.distances.exact_tree import search as compiled
 
         norm = {Norm.LINF: compiled.LINF, Norm.L1: compiled.L1, Norm.L2: compiled.L2}[self.norm]
         cells, admissible = self._cells(row)
         least, best, point = np.inf, np.inf, row
         for rival in range(len(self.model.classes)):
-            if rival == own:
+            if rival in kept or rival == own:
                 continue
-            margins, decision = self._margins(own, rival, strict), self._decision(own)
+            # A rival that wins has a larger score than every kept class, hence also than the row's own class.
+            margins, decision = self._margins(own, rival, strict), self._decision(kept or (own,), strict)
             lower, upper, place, _ = compiled.search(margins, decision, cells, norm, best, self.boxes)
             least = min(least, lower)
             if upper < best:
@@ -159,11 +174,13 @@ class _Search:
             cost = cost**2
         return Cells(offset, own, first, last, cost), value
 
-    def _decision(self, own: int) -> Any:
+    def _decision(self, kept: tuple[int, ...], strict: bool) -> Any:
         from fairmargin.distances.exact_tree.search import Decision
 
         trees = self.model.ensemble
-        return Decision(own, trees.value, trees.start, trees.divisor, trees.single, trees.last_wins_ties)
+        keeps = np.isin(np.arange(len(self.model.classes)), kept)
+        lead = 2 * trees.rounding if strict else 0.0
+        return Decision(keeps, trees.value, trees.start, trees.divisor, trees.single, trees.last_wins_ties, lead)
 
     def _margins(self, own: int, rival: int, strict: bool) -> Any:
         """Return the trees with the margins of a rival over the own class.

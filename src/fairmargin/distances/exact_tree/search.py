@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numba import njit
 
-from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.arrays import Bools, Floats, Ints
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,8 +54,8 @@ class Decision(NamedTuple):
 
     Parameters
     ----------
-    own
-        The class of the row.
+    kept
+        Whether each class is one that the row must leave.
     value
         Of each leaf: its contribution to the score of every class.
     start
@@ -66,14 +66,17 @@ class Decision(NamedTuple):
         Whether the library adds in float32.
     last_wins_ties
         Whether the last of several equal scores wins.
+    lead
+        The smallest lead over all kept classes that counts as leaving them.
     """
 
-    own: int
+    kept: Bools
     value: Floats
     start: Floats
     divisor: float
     single: bool
     last_wins_ties: bool
+    lead: float
 
 
 class Cells(NamedTuple):
@@ -189,7 +192,7 @@ def _within(
             value += here
             if margins.feature[node] >= 0 and most - here > widest_gap:
                 widest, widest_gap = t, most - here
-        if value > margins.limit and _class_of(margins, decision, near) != decision.own:
+        if value > margins.limit and _left(margins, decision, near):
             best = distance
             point[:] = near
             continue
@@ -220,8 +223,8 @@ def _within(
 
 
 @compiled
-def _class_of(margins: Margins, decision: Decision, point: Ints) -> int:
-    """Return the class that the library predicts at a point."""
+def _left(margins: Margins, decision: Decision, point: Ints) -> bool:
+    """Return whether the library predicts a class at a point that is not kept."""
     scores = decision.start.copy()
     for root in margins.roots:
         node = root
@@ -236,7 +239,12 @@ def _class_of(margins: Margins, decision: Decision, point: Ints) -> int:
         score, leader = scores[k] / decision.divisor, scores[winner] / decision.divisor
         if score > leader or (decision.last_wins_ties and score == leader):
             winner = k
-    return winner
+    if decision.kept[winner]:
+        return False
+    for k in range(len(scores)):
+        if decision.kept[k] and decision.lead > 0 and scores[winner] - scores[k] < decision.lead:
+            return False
+    return True
 
 
 @compiled
