@@ -103,10 +103,10 @@ def tree_distance(model: TreeClassifier, x, kept, norm: Norm) -> float:
     for f, limits in enumerate(model.ensemble.thresholds(model.features)):
         moved = np.where(limits > x[f], limits, np.nextafter(limits, -np.inf))
         inside = (moved >= low[f]) & (moved <= high[f]) & movable[f]
-        choices.append([x[f], *moved[inside]])
+        choices.append([x[f]] if np.isnan(x[f]) else [x[f], *moved[inside]])  # a missing value stays missing
     grid = np.array(list(itertools.product(*choices)))
     other = ~np.isin(model.predict(grid), kept)
-    steps = np.divide(np.abs(grid - x), scale, out=np.zeros_like(grid), where=(scale > 0) & (grid != x))
+    steps = np.divide(np.abs(grid - x), scale, out=np.zeros_like(grid), where=(scale > 0) & (grid != x) & ~np.isnan(x))
     return float(norm.length(steps[other]).min()) if other.any() else np.inf
 
 

@@ -69,7 +69,7 @@ class ExactTree:
         classifier, kept = parted(model)
         if not isinstance(classifier, TreeClassifier):
             raise ModelError(f"`ExactTree` works on trees; given {type(classifier).__name__}.")
-        rows, y = as_rows(x), np.asarray(y)
+        rows, y = as_rows(x, missing=classifier.accepts_missing), np.asarray(y)
         own = classifier.predict(rows)
         correct = np.isin(own, kept) if kept else own == y
         values, points = np.zeros(len(rows)), rows.copy()
@@ -102,17 +102,27 @@ class _Search:
     model: TreeClassifier
     norm: Norm
     boxes: int
-    thresholds: list[Floats] = field(init=False)
-    cell: Ints = field(init=False)
+    grid: Any = field(init=False)
+    cells: dict[bytes, Ints] = field(init=False, default_factory=dict)
     margins: dict[tuple[int, int, bool], Any] = field(init=False, default_factory=dict)
+    decisions: dict[tuple[tuple[int, ...], bool], Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        trees = self.model.ensemble
-        self.thresholds = trees.thresholds(self.model.features)
-        self.cell = np.zeros(len(trees.feature), dtype=np.int64)
-        for feature, limits in enumerate(self.thresholds):
-            here = trees.feature == feature
-            self.cell[here] = np.searchsorted(limits, trees.first_right[here])
+        from fairmargin.distances.exact_tree.search import Grid
+
+        trees, features, domain = self.model.ensemble, self.model.features, self.model.domain
+        thresholds = trees.thresholds(features)
+        low, high, scale = domain.flat(features)
+        begins = np.concatenate([np.append(-np.inf, each) for each in thresholds])
+        sizes = np.array([len(each) + 1 for each in thresholds])
+        offset = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        self.grid = Grid(offset, sizes, begins, low, high, scale, domain.movable(features))
+        cell = np.full(len(trees.feature), -1)
+        for feature, limits in enumerate(thresholds):
+            # No cell goes left of a threshold at -inf, and all go left of one at inf.
+            here = (trees.feature == feature) & (trees.first_right > -np.inf)
+            cell[here] = np.searchsorted(limits, trees.first_right[here])
+        self.cells[np.zeros(features, dtype=bool).tobytes()] = cell
 
     def nearest(
         self, row: Floats, own: int, kept: tuple[int, ...] = (), *, strict: bool
@@ -124,13 +134,15 @@ class _Search:
         from fairmargin.distances.exact_tree import search as compiled
 
         norm = {Norm.LINF: compiled.LINF, Norm.L1: compiled.L1, Norm.L2: compiled.L2}[self.norm]
-        cells, admissible = self._cells(row)
+        cells, admissible = compiled.cells_of(row, self.grid, norm)
+        cell = self._last_left(np.isnan(row))
+        decision = self._decision(kept or (own,), strict)
         least, best, point = np.inf, np.inf, row
         for rival in range(len(self.model.classes)):
             if rival in kept or rival == own:
                 continue
             # A rival that wins has a larger score than every kept class, hence also than the row's own class.
-            margins, decision = self._margins(own, rival, strict), self._decision(kept or (own,), strict)
+            margins = self._margins(own, rival, strict)._replace(cell=cell)
             lower, upper, place, _ = compiled.search(margins, decision, cells, norm, best, self.boxes)
             least = min(least, lower)
             if upper < best:
@@ -139,48 +151,34 @@ class _Search:
                 point = row.copy()
                 point[moved] = admissible[cells.offset[moved] + place[moved]]
         if np.isfinite(best):
-            scale = self.model.domain.flat(self.model.features)[2]
-            step = np.divide(point - row, scale, out=np.zeros_like(row), where=scale > 0)
+            moved = (point != row) & ~np.isnan(row)
+            step = np.divide(point - row, self.grid.scale, out=np.zeros_like(row), where=moved)
             distance = float(self.norm.length(step))
             return distance if least >= best else _root(least, self.norm), distance, point
         return _root(least, self.norm), best, point
 
-    def _cells(self, row: Floats) -> tuple[Any, Floats]:
-        """Return the cells of a row, and the admissible value of each cell that is nearest to the row's value."""
-        from fairmargin.distances.exact_tree.search import Cells
+    def _last_left(self, missing: Bools) -> Ints:
+        """Return the last cell that goes left at every node, for rows that lack the given features.
 
-        features = self.model.features
-        low, high, scale = self.model.domain.flat(features)
-        movable = self.model.domain.movable(features)
-        own = np.array([np.searchsorted(t, v, side="right") for t, v in zip(self.thresholds, row, strict=True)])
-        sizes = np.array([len(t) + 1 for t in self.thresholds])
-        offset = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        first, last = own.copy(), own.copy()
-        cost, value = np.full(sizes.sum(), np.inf), np.empty(sizes.sum())
-        for f in range(features):
-            part = slice(offset[f], offset[f] + sizes[f])
-            if movable[f]:
-                # Above the own cell the first value of a cell is the nearest, below it the last one.
-                begins = np.concatenate([[-np.inf], self.thresholds[f]])
-                ends = np.nextafter(np.concatenate([self.thresholds[f], [np.inf]]), -np.inf)
-                value[part] = np.where(np.arange(sizes[f]) > own[f], begins, ends)
-                value[offset[f] + own[f]] = row[f]
-                inside = (value[part] >= low[f]) & (value[part] <= high[f])
-                inside[own[f]] = True
-                first[f], last[f] = np.flatnonzero(inside)[[0, -1]]
-                cost[part] = np.where(inside, np.abs(value[part] - row[f]) / scale[f], np.inf)
-            cost[offset[f] + own[f]] = 0.0
-        if self.norm is Norm.L2:
-            cost = cost**2
-        return Cells(offset, own, first, last, cost), value
+        A missing feature has cell 0 only, and goes left at nodes with a cell of at least 0.
+        """
+        key = missing.tobytes()
+        if key not in self.cells:
+            trees, cell = self.model.ensemble, self.cells[bytes(len(missing))]
+            lacking = (trees.feature != LEAF) & missing[trees.feature]
+            self.cells[key] = np.where(lacking, np.where(trees.missing_left, 0, -1), cell)
+        return self.cells[key]
 
     def _decision(self, kept: tuple[int, ...], strict: bool) -> Any:
         from fairmargin.distances.exact_tree.search import Decision
 
-        trees = self.model.ensemble
-        keeps = np.isin(np.arange(len(self.model.classes)), kept)
-        lead = 2 * trees.rounding if strict else 0.0
-        return Decision(keeps, trees.value, trees.start, trees.divisor, trees.single, trees.last_wins_ties, lead)
+        if (kept, strict) not in self.decisions:
+            trees = self.model.ensemble
+            keeps = np.isin(np.arange(len(self.model.classes)), kept)
+            surplus = 2 * trees.rounding if strict else 0.0
+            how = trees.divisor, trees.single, trees.last_wins_ties, trees.lead, surplus
+            self.decisions[kept, strict] = Decision(keeps, trees.value, trees.start, *how)
+        return self.decisions[kept, strict]
 
     def _margins(self, own: int, rival: int, strict: bool) -> Any:
         """Return the trees with the margins of a rival over the own class.
@@ -195,7 +193,7 @@ class _Search:
             value = np.ascontiguousarray(trees.value[:, rival] - trees.value[:, own])
             self.margins[key] = Margins(
                 trees.feature,
-                self.cell,
+                np.empty(0, dtype=np.int64),  # depends on the row
                 trees.left,
                 trees.right,
                 value,

@@ -67,7 +67,9 @@ class Decision(NamedTuple):
     last_wins_ties
         Whether the last of several equal scores wins.
     lead
-        The smallest lead over all kept classes that counts as leaving them.
+        A class must be ahead of all classes before it by more than this number to win.
+    surplus
+        The smallest lead over all kept classes that counts as leaving them; any if 0.
     """
 
     kept: Bools
@@ -77,6 +79,29 @@ class Decision(NamedTuple):
     single: bool
     last_wins_ties: bool
     lead: float
+    surplus: float
+
+
+class Grid(NamedTuple):
+    """The cells of all features, numbered together, and the domain.
+
+    Parameters
+    ----------
+    offset, sizes
+        The first cell of each feature, and their number.
+    begins
+        The smallest value of each cell.
+    low, high, scale, movable
+        Of each feature: its bounds, the unit of its changes, and whether it may change.
+    """
+
+    offset: Ints
+    sizes: Ints
+    begins: Floats
+    low: Floats
+    high: Floats
+    scale: Floats
+    movable: Bools
 
 
 class Cells(NamedTuple):
@@ -99,6 +124,35 @@ class Cells(NamedTuple):
     low: Ints
     high: Ints
     cost: Floats
+
+
+@compiled
+def cells_of(row: Floats, grid: Grid, norm: int) -> tuple[Cells, Floats]:
+    """Return the cells of a row, and the admissible value of each cell that is nearest to the row's value."""
+    count = len(row)
+    own, low, high = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    cost, value = np.full(len(grid.begins), np.inf), np.zeros(len(grid.begins))
+    for f in range(count):
+        at, size = grid.offset[f], grid.sizes[f]
+        if np.isnan(row[f]):  # a missing value stays missing; see `_last_left`
+            cost[at] = 0.0
+            continue
+        own[f] = np.searchsorted(grid.begins[at : at + size], row[f], side="right") - 1
+        low[f] = high[f] = own[f]
+        cost[at + own[f]], value[at + own[f]] = 0.0, row[f]
+        if not grid.movable[f]:
+            continue
+        for c in range(size):
+            if c == own[f]:
+                continue
+            # Above the own cell the first value of a cell is the nearest, below it the last one.
+            near = grid.begins[at + c] if c > own[f] else np.nextafter(grid.begins[at + c + 1], -np.inf)
+            if grid.low[f] <= near <= grid.high[f]:
+                change = abs(near - row[f]) / grid.scale[f]
+                cost[at + c] = change * change if norm == L2 else change
+                value[at + c] = near
+                low[f], high[f] = min(low[f], c), max(high[f], c)
+    return Cells(grid.offset, own, low, high, cost), value
 
 
 @compiled
@@ -237,12 +291,12 @@ def _left(margins: Margins, decision: Decision, point: Ints) -> bool:
     winner = 0
     for k in range(1, len(scores)):
         score, leader = scores[k] / decision.divisor, scores[winner] / decision.divisor
-        if score > leader or (decision.last_wins_ties and score == leader):
+        if score - leader > decision.lead or (decision.last_wins_ties and score == leader):
             winner = k
     if decision.kept[winner]:
         return False
     for k in range(len(scores)):
-        if decision.kept[k] and decision.lead > 0 and scores[winner] - scores[k] < decision.lead:
+        if decision.kept[k] and decision.surplus > 0 and scores[winner] - scores[k] < decision.surplus:
             return False
     return True
 

@@ -1,6 +1,6 @@
 """Ensembles of decision trees in a common representation, and the classifier that holds one with its original model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -28,8 +28,10 @@ class TreeEnsemble:
     feature
         Feature that a node looks at; -1 for a leaf.
     first_right
-        Smallest double that goes to the right child. Comparing doubles with it gives the decision of the library, which
-        may convert samples to float32 first.
+        Smallest number in double precision that goes to the right child; infinite if all numbers go left. Comparing
+        doubles with it gives the decision of the library, which may convert samples to float32 first.
+    missing_left
+        Whether a missing value goes to the left child.
     left, right
         Children of each node; 0 for a leaf.
     value
@@ -46,10 +48,14 @@ class TreeEnsemble:
         Whether the library adds in float32.
     last_wins_ties
         Whether the last of several equal scores wins, as in scikit-learn's GradientBoostingClassifier, not the first.
+    lead
+        A class must be ahead of all classes before it by more than this number to win. It is not 0 if the library
+        compares probabilities, which are equal for scores that are nearly equal.
     """
 
     feature: Ints
     first_right: Floats
+    missing_left: Bools
     left: Ints
     right: Ints
     value: Floats
@@ -59,8 +65,10 @@ class TreeEnsemble:
     divisor: float = 1.0
     single: bool = False
     last_wins_ties: bool = False
+    lead: float = 0.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "missing_left", read_only(np.asarray(self.missing_left, dtype=np.bool_)))
         for name in ("feature", "left", "right", "roots"):
             object.__setattr__(self, name, read_only(np.asarray(getattr(self, name), dtype=np.int64)))
         for name in ("first_right", "value", "start"):
@@ -78,8 +86,12 @@ class TreeEnsemble:
         return len(self.start)
 
     def thresholds(self, features: int) -> list[Floats]:
-        """Return the distinct values of `first_right` of every feature, ascending."""
-        return [np.unique(self.first_right[self.feature == feature]) for feature in range(features)]
+        """Return the distinct finite values of `first_right` of every feature, ascending.
+
+        All numbers go left at a node whose `first_right` is infinite; it only separates missing values from others.
+        """
+        of = [self.first_right[self.feature == feature] for feature in range(features)]
+        return [np.unique(each[np.isfinite(each)]) for each in of]
 
     def scores(self, rows: Floats) -> Floats:
         """Return the score of every class for every row, summed in the order of the trees."""
@@ -90,7 +102,8 @@ class TreeEnsemble:
             inner = self.feature[node] != LEAF
             while inner.any():
                 at = node[inner]
-                goes_left = rows[every[inner], self.feature[at]] < self.first_right[at]
+                values = rows[every[inner], self.feature[at]]
+                goes_left = np.where(np.isnan(values), self.missing_left[at], values < self.first_right[at])
                 node[inner] = np.where(goes_left, self.left[at], self.right[at])
                 inner = self.feature[node] != LEAF
             scores += self.value[node]
@@ -98,12 +111,81 @@ class TreeEnsemble:
 
     def fingerprint(self) -> str:
         """Return a hash of everything that determines scores."""
-        digest = sha256(
-            repr((self.value.shape, self.rounding, self.divisor, self.single, self.last_wins_ties)).encode()
-        )
-        for name in ("feature", "first_right", "left", "right", "value", "roots", "start"):
+        numbers = (self.value.shape, self.rounding, self.divisor, self.single, self.last_wins_ties, self.lead)
+        digest = sha256(repr(numbers).encode())
+        for name in ("feature", "first_right", "missing_left", "left", "right", "value", "roots", "start"):
             digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
         return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """One tree; its first node is the root. The fields are those of `TreeEnsemble`."""
+
+    feature: Ints
+    first_right: Floats
+    missing_left: Bools
+    left: Ints
+    right: Ints
+    value: Floats
+
+    def parents_first(self) -> "Tree":
+        """Return the tree without nodes that are not reached, in an order in which parents come before children."""
+        order, level = [], [0]
+        while level:
+            order += level
+            inner = [node for node in level if self.feature[node] != LEAF]
+            level = [int(child) for node in inner for child in (self.left[node], self.right[node])]
+        place = np.zeros(len(self.feature), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        left, right = place[self.left[order]], place[self.right[order]]
+        return Tree(
+            self.feature[order], self.first_right[order], self.missing_left[order], left, right, self.value[order]
+        )
+
+
+def joined(trees: Sequence[Tree], start: Floats, rounding: float, **rest: Any) -> TreeEnsemble:
+    """Return the ensemble of several trees; `rest` are the other fields of `TreeEnsemble`."""
+    ordered = [tree.parents_first() for tree in trees]
+    roots = np.cumsum([0, *(len(tree.feature) for tree in ordered)])[:-1]
+
+    def all_of(name: str) -> Any:
+        return np.concatenate([getattr(tree, name) for tree in ordered])
+
+    def children(name: str) -> Ints:
+        moved = [
+            np.where(tree.feature != LEAF, getattr(tree, name) + root, 0)
+            for tree, root in zip(ordered, roots, strict=True)
+        ]
+        return np.concatenate(moved)
+
+    return TreeEnsemble(
+        all_of("feature"),
+        all_of("first_right"),
+        all_of("missing_left"),
+        children("left"),
+        children("right"),
+        all_of("value"),
+        roots,
+        start,
+        rounding,
+        **rest,
+    )
+
+
+def largest_score(trees: Sequence[Tree], start: Floats) -> float:
+    """Return an upper limit of the absolute value of all partial sums."""
+    return float(np.abs(start).max() + sum(np.abs(tree.value).max() for tree in trees))
+
+
+def predicted(model: Any, rows: Floats) -> npt.ArrayLike:
+    """Return the labels that a model with scikit-learn's interface predicts."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return model.predict(rows)  # type: ignore[no-any-return]
+    import pandas as pd
+
+    return model.predict(pd.DataFrame(rows, columns=names))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +206,10 @@ class TreeClassifier:
         Valid inputs, and the scale of each feature.
     feature_names
         Names of the features, if known, so that columns can be put in the model's order.
+    accepts_missing
+        Whether samples may have missing values, which are NaN. The model decides about them; they do not move.
+    labels
+        Function that returns the labels which the original model predicts for some rows.
     """
 
     ensemble: TreeEnsemble
@@ -132,6 +218,8 @@ class TreeClassifier:
     features: int
     domain: Domain
     feature_names: tuple[str, ...] = ()
+    accepts_missing: bool = False
+    labels: Callable[[Any, Floats], npt.ArrayLike] = predicted
 
     def __post_init__(self) -> None:
         self.domain.flat(self.features)  # raises if the domain has another number of features
@@ -148,12 +236,12 @@ class TreeClassifier:
 
     def predict(self, x: Any) -> Ints:
         """Predict the position of the class of each sample, by the original model."""
-        rows = as_rows(in_model_order(self, x))
+        rows = as_rows(in_model_order(self, x), missing=self.accepts_missing)
         if rows.shape[1] != self.features:
             raise InputError(f"A sample of `x` has {rows.shape[1]:,} features but the model takes {self.features:,}.")
         if not len(rows):  # which scikit-learn refuses
             return np.zeros(0, dtype=np.int64)
-        return positions_of(self.original.predict(named(self.original, rows)), self.classes)
+        return positions_of(self.labels(self.original, rows), self.classes)
 
     def fingerprint(self) -> str:
         """Compute a hash of the trees, the classes and the domain."""
@@ -163,16 +251,6 @@ class TreeClassifier:
     def __repr__(self) -> str:
         trees = f"{len(self.ensemble.roots):,} trees"
         return f"TreeClassifier({type(self.original).__name__}, {trees}, {len(self.classes)} classes, {self.domain!r})"
-
-
-def named(model: Any, rows: Floats) -> Any:
-    """Return rows as a data frame with the names that a scikit-learn model was fitted with, or as an array."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return rows
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=names)
 
 
 def positions_of(labels: npt.ArrayLike, classes: tuple[Any, ...]) -> Ints:
@@ -200,6 +278,14 @@ def first_right(goes_right: Callable[[Floats], Bools], low: Floats, high: Floats
         above = goes_right(_doubles(middle))
         left, right = np.where(above, left, middle), np.where(above, middle, right)
     return _doubles(right)
+
+
+def first_right_of_float32(goes_right: Callable[[Floats], Bools], limits: Floats) -> Floats:
+    """Return the smallest doubles that go right; decisions change within two single-precision steps of the limits."""
+    below = above = limits.astype(np.float32)
+    for _ in range(2):
+        below, above = np.nextafter(below, np.float32(-np.inf)), np.nextafter(above, np.float32(np.inf))
+    return first_right(goes_right, below.astype(np.float64), above.astype(np.float64))
 
 
 def _ordered(values: Floats) -> Ints:

@@ -4,10 +4,18 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.arrays import Floats
 from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError
-from fairmargin.models.trees.ensemble import LEAF, TreeClassifier, TreeEnsemble, first_right
+from fairmargin.models.trees.ensemble import (
+    LEAF,
+    Tree,
+    TreeClassifier,
+    TreeEnsemble,
+    first_right_of_float32,
+    joined,
+    largest_score,
+)
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -51,20 +59,26 @@ def from_sklearn_trees(model: Any, domain: Domain | None = None, classes: Any = 
     else:
         ensemble = _forest(list(getattr(model, "estimators_", [model])))
     names = tuple(map(str, getattr(model, "feature_names_in_", ())))
-    return TreeClassifier(ensemble, model, tuple(labels.tolist()), int(model.n_features_in_), domain or Domain(), names)
+    return TreeClassifier(
+        ensemble,
+        model,
+        tuple(labels.tolist()),
+        int(model.n_features_in_),
+        domain or Domain(),
+        names,
+        _accepts_missing(model),
+    )
 
 
 def _forest(members: list[Any]) -> TreeEnsemble:
     """Return the mean of the class shares in the leaves of several trees."""
-    parts = []
+    trees = []
     for member in members:
-        tree = member.tree_
-        share = tree.value[:, 0, :]
-        parts.append((tree, share / share.sum(axis=1, keepdims=True)))
-    classes = parts[0][1].shape[1]
-    whole = all(np.isin(share[tree.children_left < 0], (0.0, 1.0)).all() for tree, share in parts)
-    rounding = 0.0 if whole else 4 * _EPSILON * len(parts) ** 2
-    return _joined(parts, np.zeros(classes), rounding, divisor=len(parts))
+        share = member.tree_.value[:, 0, :]
+        trees.append(_tree(member.tree_, share / share.sum(axis=1, keepdims=True)))
+    whole = all(np.isin(tree.value[tree.feature == LEAF], (0.0, 1.0)).all() for tree in trees)
+    rounding = 0.0 if whole else 4 * _EPSILON * len(trees) ** 2
+    return joined(trees, np.zeros(trees[0].value.shape[1]), rounding, divisor=len(trees))
 
 
 def _boosted(model: Any) -> TreeEnsemble:
@@ -75,55 +89,30 @@ def _boosted(model: Any) -> TreeEnsemble:
             "scores are not constant. Leave `init` out."
         )
     probe = np.zeros((1, model.n_features_in_), dtype=np.float32)
-    binary = len(model.classes_) == 2
-    begin = np.asarray(model._raw_predict_init(probe), dtype=np.float64).ravel()
-    start = np.array([0.0, begin[0]]) if binary else begin
-    parts = []
-    for stage in model.estimators_:
-        for place, member in enumerate(stage):
-            value = np.zeros((member.tree_.node_count, len(model.classes_)))
-            value[:, 1 if binary else place] = model.learning_rate * member.tree_.value[:, 0, 0]
-            parts.append((member.tree_, value))
-    largest = np.abs(start).max() + sum(np.abs(value).max() for _, value in parts)
-    return _joined(parts, start, 4 * _EPSILON * (len(parts) + 1) * largest, last_wins_ties=binary)
+    start = _start(model._raw_predict_init(probe), len(model.classes_))
+    trees = [
+        _tree(member.tree_, model.learning_rate * _of_class(place, member.tree_.value[:, 0, 0], len(model.classes_)))
+        for stage in model.estimators_
+        for place, member in enumerate(stage)
+    ]
+    rounding = 4 * _EPSILON * (len(trees) + 1) * largest_score(trees, start)
+    return joined(trees, start, rounding, last_wins_ties=len(model.classes_) == 2)
 
 
-def _joined(
-    parts: list[tuple[Any, Floats]], start: Floats, rounding: float, divisor: float = 1.0, last_wins_ties: bool = False
-) -> TreeEnsemble:
-    """Join trees of scikit-learn's type `Tree`, which convert samples to float32 and compare them with `<=`."""
-    feature, threshold, left, right, roots = [], [], [], [], []
-    at = 0
-    for tree, _ in parts:
-        inner = tree.children_left >= 0
-        feature.append(np.where(inner, tree.feature, LEAF))
-        threshold.append(np.where(inner, tree.threshold, 0.0))
-        left.append(np.where(inner, tree.children_left + at, 0))
-        right.append(np.where(inner, tree.children_right + at, 0))
-        roots.append(at)
-        at += tree.node_count
-    limits = np.concatenate(threshold)
-    return TreeEnsemble(
-        np.concatenate(feature),
-        _right_of_float32(limits),
-        np.concatenate(left),
-        np.concatenate(right),
-        np.concatenate([value for _, value in parts]),
-        np.array(roots),
-        start,
-        rounding,
-        divisor,
-        last_wins_ties=last_wins_ties,
+def _tree(tree: Any, value: Floats) -> Tree:
+    """Read scikit-learn's type `Tree`, which converts samples to float32 and compares them with `<=`."""
+    inner = tree.children_left >= 0
+    limits = np.where(inner, tree.threshold, 0.0)
+    limits = np.where(np.isfinite(limits), limits, 0.0)
+    right = first_right_of_float32(lambda values: values.astype(np.float32).astype(np.float64) > limits, limits)
+    return Tree(
+        np.where(inner, tree.feature, LEAF),
+        np.where(np.isfinite(tree.threshold), right, np.where(tree.threshold > 0, np.inf, -np.inf)),
+        np.asarray(getattr(tree, "missing_go_to_left", np.zeros(len(inner)))).astype(bool),
+        np.where(inner, tree.children_left, 0),
+        np.where(inner, tree.children_right, 0),
+        value,
     )
-
-
-def _right_of_float32(limits: Floats) -> Floats:
-    """Return the smallest doubles that exceed the limits after conversion to float32."""
-    above = np.nextafter(limits.astype(np.float32), np.float32(np.inf)).astype(np.float64)
-    above = np.nextafter(above.astype(np.float32), np.float32(np.inf)).astype(np.float64)
-    below = np.nextafter(limits.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
-    below = np.nextafter(below.astype(np.float32), np.float32(-np.inf)).astype(np.float64)
-    return first_right(lambda values: values.astype(np.float32).astype(np.float64) > limits, below, above)
 
 
 def _histogram(model: Any) -> TreeEnsemble:
@@ -133,41 +122,43 @@ def _histogram(model: Any) -> TreeEnsemble:
             "The HistGradientBoostingClassifier has categorical features, which cannot be read yet. Encode them as "
             "numbers, or leave `categorical_features` out."
         )
-    binary = len(model.classes_) == 2
-    begin = np.asarray(model._baseline_prediction, dtype=np.float64).ravel()
-    start = np.array([0.0, begin[0]]) if binary else begin
-    feature, right_from, left, right, value, roots = [], [], [], [], [], []
-    at, largest = 0, float(np.abs(start).max())
+    start = _start(model._baseline_prediction, len(model.classes_))
+    trees = []
     for stage in model._predictors:
         for place, predictor in enumerate(stage):
-            nodes = predictor.nodes[_parents_first(predictor.nodes)]
+            nodes = predictor.nodes
             inner = ~nodes["is_leaf"].astype(bool)
-            moved = np.empty(len(nodes), dtype=np.int64)
-            moved[_parents_first(predictor.nodes)] = np.arange(len(nodes))
-            feature.append(np.where(inner, nodes["feature_idx"], LEAF))
-            # A split at +inf separates missing from present values: all numbers go left.
-            right_from.append(np.nextafter(np.where(inner, nodes["num_threshold"], 0.0), np.inf))
-            left.append(np.where(inner, moved[nodes["left"]] + at, 0))
-            right.append(np.where(inner, moved[nodes["right"]] + at, 0))
-            values = np.zeros((len(nodes), len(model.classes_)))
-            values[:, 1 if binary else place] = np.where(inner, 0.0, nodes["value"])
-            value.append(values)
-            largest += float(np.abs(values).max())
-            roots.append(at)
-            at += len(nodes)
-    rounding = 4 * _EPSILON * (len(roots) + 1) * largest
-    return TreeEnsemble(
-        np.concatenate(feature),
-        np.concatenate(right_from),
-        np.concatenate(left),
-        np.concatenate(right),
-        np.concatenate(value),
-        np.array(roots),
-        start,
-        rounding,
-    )
+            trees.append(
+                Tree(
+                    np.where(inner, nodes["feature_idx"], LEAF),
+                    # A split at +inf separates missing from present values: all numbers go left.
+                    np.nextafter(np.where(inner, nodes["num_threshold"], 0.0), np.inf),
+                    nodes["missing_go_to_left"].astype(bool),
+                    np.where(inner, nodes["left"], 0).astype(np.int64),
+                    np.where(inner, nodes["right"], 0).astype(np.int64),
+                    _of_class(place, np.where(inner, 0.0, nodes["value"]), len(model.classes_)),
+                )
+            )
+    return joined(trees, start, 4 * _EPSILON * (len(trees) + 1) * largest_score(trees, start))
 
 
-def _parents_first(nodes: Any) -> Ints:
-    """Return the order of nodes in which a parent comes before its children."""
-    return np.argsort(nodes["depth"], kind="stable")
+def _start(scores: Any, classes: int) -> Floats:
+    """Return the score of each class before the first tree; a binary model has a score of its second class only."""
+    begin = np.asarray(scores, dtype=np.float64).ravel()
+    return np.array([0.0, begin[0]]) if classes == 2 else begin
+
+
+def _of_class(place: int, values: Floats, classes: int) -> Floats:
+    """Return the values of the nodes of a tree that scores one class; a binary model scores its second class."""
+    scores = np.zeros((len(values), classes))
+    scores[:, 1 if classes == 2 else place] = values
+    return scores
+
+
+def _accepts_missing(model: Any) -> bool:
+    """Return whether scikit-learn allows missing values in the samples that the model predicts."""
+    if getattr(model, "monotonic_cst", None) is not None and not hasattr(model, "_predictors"):
+        return False
+    if hasattr(model, "__sklearn_tags__"):
+        return bool(model.__sklearn_tags__().input_tags.allow_nan)
+    return bool(model._get_tags()["allow_nan"])  # before scikit-learn 1.6
