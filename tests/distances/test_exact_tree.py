@@ -28,7 +28,21 @@ KINDS = {
     "extra trees": lambda: ExtraTreesClassifier(3, max_depth=3, random_state=0),
     "boosted": lambda: GradientBoostingClassifier(n_estimators=3, max_depth=2, random_state=0),
     "histograms": lambda: HistGradientBoostingClassifier(max_iter=4, max_leaf_nodes=4, min_samples_leaf=3),
+    "xgboost": lambda: xgboost().XGBClassifier(n_estimators=4, max_depth=2, n_jobs=1),
+    "lightgbm": lambda: lightgbm().LGBMClassifier(
+        n_estimators=4, num_leaves=4, min_child_samples=3, verbose=-1, n_jobs=1
+    ),
 }
+
+
+def xgboost():
+    return pytest.importorskip("xgboost", reason="reads models of XGBoost, which is not installed")
+
+
+def lightgbm():
+    return pytest.importorskip("lightgbm", reason="reads models of LightGBM, which is not installed")
+
+
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -110,7 +124,10 @@ def test_the_trees_that_are_read_give_the_scores_of_the_library(kind: str) -> No
         if model.accepts_missing:
             samples[::3, 1] = np.nan
         scores = model.ensemble.scores(samples)
-        if hasattr(original, "decision_function"):
+        if kind == "xgboost":
+            expected = original.predict(samples, output_margin=True)
+            ours = scores[:, 1] if classes == 2 else scores
+        elif hasattr(original, "decision_function"):
             expected = original.decision_function(samples)
             ours = scores[:, 1] - scores[:, 0] if classes == 2 else scores
         else:

@@ -6,7 +6,6 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairmargin.core.arrays import Bools, Floats, Ints, read_only
 from fairmargin.core.domain import Domain
@@ -94,7 +93,7 @@ class TreeEnsemble:
         return [np.unique(each[np.isfinite(each)]) for each in of]
 
     def scores(self, rows: Floats) -> Floats:
-        """Return the score of every class for every row, summed in the order of the trees."""
+        """Return the score of every class for every row, summed in the order and the precision of the library."""
         scores = np.repeat(self.start[None], len(rows), axis=0)
         every = np.arange(len(rows))
         for root in self.roots:
@@ -107,6 +106,8 @@ class TreeEnsemble:
                 node[inner] = np.where(goes_left, self.left[at], self.right[at])
                 inner = self.feature[node] != LEAF
             scores += self.value[node]
+            if self.single:
+                scores = scores.astype(np.float32).astype(np.float64)
         return scores
 
     def fingerprint(self) -> str:
@@ -178,14 +179,16 @@ def largest_score(trees: Sequence[Tree], start: Floats) -> float:
     return float(np.abs(start).max() + sum(np.abs(tree.value).max() for tree in trees))
 
 
-def predicted(model: Any, rows: Floats) -> npt.ArrayLike:
-    """Return the labels that a model with scikit-learn's interface predicts."""
+def positions_of(model: Any, rows: Floats) -> Ints:
+    """Return the class positions that a model with scikit-learn's interface predicts."""
     names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return model.predict(rows)  # type: ignore[no-any-return]
-    import pandas as pd
+    table: Any = rows
+    if names is not None:
+        import pandas as pd
 
-    return model.predict(pd.DataFrame(rows, columns=names))  # type: ignore[no-any-return]
+        table = pd.DataFrame(rows, columns=names)
+    place = {label: i for i, label in enumerate(np.asarray(model.classes_).tolist())}
+    return np.array([place[label] for label in np.asarray(model.predict(table)).tolist()], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,8 +211,8 @@ class TreeClassifier:
         Names of the features, if known, so that columns can be put in the model's order.
     accepts_missing
         Whether samples may have missing values, which are NaN. The model decides about them; they do not move.
-    labels
-        Function that returns the labels which the original model predicts for some rows.
+    positions
+        Function that returns the class positions which the original model predicts for some rows.
     """
 
     ensemble: TreeEnsemble
@@ -219,7 +222,7 @@ class TreeClassifier:
     domain: Domain
     feature_names: tuple[str, ...] = ()
     accepts_missing: bool = False
-    labels: Callable[[Any, Floats], npt.ArrayLike] = predicted
+    positions: Callable[[Any, Floats], Ints] = positions_of
 
     def __post_init__(self) -> None:
         self.domain.flat(self.features)  # raises if the domain has another number of features
@@ -241,7 +244,7 @@ class TreeClassifier:
             raise InputError(f"A sample of `x` has {rows.shape[1]:,} features but the model takes {self.features:,}.")
         if not len(rows):  # which scikit-learn refuses
             return np.zeros(0, dtype=np.int64)
-        return positions_of(self.labels(self.original, rows), self.classes)
+        return self.positions(self.original, rows)
 
     def fingerprint(self) -> str:
         """Compute a hash of the trees, the classes and the domain."""
@@ -251,12 +254,6 @@ class TreeClassifier:
     def __repr__(self) -> str:
         trees = f"{len(self.ensemble.roots):,} trees"
         return f"TreeClassifier({type(self.original).__name__}, {trees}, {len(self.classes)} classes, {self.domain!r})"
-
-
-def positions_of(labels: npt.ArrayLike, classes: tuple[Any, ...]) -> Ints:
-    """Return the position of each predicted label among the classes."""
-    place = {label: i for i, label in enumerate(classes)}
-    return np.array([place[label] for label in np.asarray(labels).tolist()], dtype=np.int64)
 
 
 def first_right(goes_right: Callable[[Floats], Bools], low: Floats, high: Floats) -> Floats:

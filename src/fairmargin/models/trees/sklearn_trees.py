@@ -7,6 +7,7 @@ import numpy as np
 from fairmargin.core.arrays import Floats
 from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError
+from fairmargin.models.protocol import as_classes
 from fairmargin.models.trees.ensemble import (
     LEAF,
     Tree,
@@ -49,7 +50,6 @@ def from_sklearn_trees(model: Any, domain: Domain | None = None, classes: Any = 
     name = type(model).__name__
     if not hasattr(model, "classes_"):
         raise ModelError(f"The {name} is not fitted. Call its method `fit` first.")
-    labels = np.asarray(model.classes_ if classes is None else classes)
     if getattr(model, "n_outputs_", 1) != 1:
         raise ModelError(f"The {name} predicts {model.n_outputs_} outputs; give a model with one.")
     if name == "HistGradientBoostingClassifier":
@@ -62,7 +62,7 @@ def from_sklearn_trees(model: Any, domain: Domain | None = None, classes: Any = 
     return TreeClassifier(
         ensemble,
         model,
-        tuple(labels.tolist()),
+        as_classes(np.asarray(model.classes_) if classes is None else classes, len(ensemble.start)),
         int(model.n_features_in_),
         domain or Domain(),
         names,
