@@ -15,6 +15,8 @@ from fairmargin.models.kept_classes import parted
 from fairmargin.models.protocol import as_rows
 from fairmargin.models.trees.ensemble import LEAF, TreeClassifier, TreeEnsemble
 
+_PATTERNS = 64  # number of patterns of missing values that are kept in memory
+
 
 @dataclass(frozen=True, slots=True)
 class ExactTree:
@@ -75,11 +77,11 @@ class ExactTree:
         values, points = np.zeros(len(rows)), rows.copy()
         lower = np.zeros(len(rows))
         search = _Search(classifier, self.norm, self.boxes)
-        for i in np.flatnonzero(correct):
+        for i in sorted(np.flatnonzero(correct), key=lambda i: own[i]):
             lower[i], values[i], points[i] = search.nearest(rows[i], int(own[i]), kept, strict=False)
         doubtful = correct & np.isfinite(values)
         doubtful[doubtful] = model.predict(points[doubtful]) == y[doubtful]
-        for i in np.flatnonzero(doubtful):
+        for i in sorted(np.flatnonzero(doubtful), key=lambda i: own[i]):
             # The margin is 0 up to rounding, and the model adds in another order than its trees have. The nearest
             # point with a margin that rounding cannot undo gives an upper bound.
             _, values[i], points[i] = search.nearest(rows[i], int(own[i]), kept, strict=True)
@@ -164,7 +166,10 @@ class _Search:
         """
         key = missing.tobytes()
         if key not in self.cells:
-            trees, cell = self.model.ensemble, self.cells[bytes(len(missing))]
+            trees, present = self.model.ensemble, bytes(len(missing))
+            cell = self.cells[present]
+            if len(self.cells) > _PATTERNS:
+                self.cells = {present: cell}
             lacking = (trees.feature != LEAF) & missing[trees.feature]
             self.cells[key] = np.where(lacking, np.where(trees.missing_left, 0, -1), cell)
         return self.cells[key]
@@ -185,10 +190,12 @@ class _Search:
 
         Margins within rounding of 0 count as won by the rival, or as lost if `strict`.
         """
-        from fairmargin.distances.exact_tree.search import Margins
+        from fairmargin.distances.exact_tree.search import Margins, most_below
 
         key = (own, rival, strict)
         if key not in self.margins:
+            if self.margins and next(iter(self.margins))[0] != own:
+                self.margins.clear()  # rows come sorted by class, and all pairs of many classes need much memory
             trees = self.model.ensemble
             value = np.ascontiguousarray(trees.value[:, rival] - trees.value[:, own])
             self.margins[key] = Margins(
@@ -197,7 +204,7 @@ class _Search:
                 trees.left,
                 trees.right,
                 value,
-                _most_below(trees, value),
+                most_below(trees.feature, trees.left, trees.right, value),
                 trees.roots,
                 float(trees.start[rival] - trees.start[own]),
                 _limit(trees, own, rival, strict),
@@ -217,12 +224,3 @@ def _limit(trees: TreeEnsemble, own: int, rival: int, strict: bool) -> float:
     if trees.rounding == 0:
         return exactly
     return 2 * trees.rounding if strict else -2 * trees.rounding
-
-
-def _most_below(trees: TreeEnsemble, value: Floats) -> Floats:
-    """Return the largest value of the leaves below each node; children come after their parents."""
-    most = value.copy()
-    inner: Bools = trees.feature != LEAF
-    for node in np.flatnonzero(inner)[::-1]:
-        most[node] = max(most[trees.left[node]], most[trees.right[node]])
-    return most

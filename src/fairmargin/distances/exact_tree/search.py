@@ -368,6 +368,16 @@ def _most(margins: Margins, node: int, low: Ints, high: Ints, most: float, pendi
 
 
 @compiled
+def most_below(feature: Ints, left: Ints, right: Ints, value: Floats) -> Floats:
+    """Return the largest value of the leaves below each node; children come after their parents."""
+    most = value.copy()
+    for node in range(len(feature) - 1, -1, -1):
+        if feature[node] >= 0:
+            most[node] = max(most[left[node]], most[right[node]])
+    return most
+
+
+@compiled
 def _doubled(array: Ints) -> Ints:
     """Return the array with room for twice as many rows."""
     larger = np.empty((2 * len(array), array.shape[1]), np.int64)
