@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import fairmargin as fm
 from fairmargin.distances.exact_tree.estimator import ExactTree
-from fairmargin.errors import ModelError
+from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.trees.ensemble import TreeClassifier
 from tests.oracles import random_trees, tree_distance
@@ -238,3 +238,16 @@ def test_audit_model_measures_a_forest_exactly_by_default() -> None:
     record = fm.audit_model(model, x, y, groups=np.where(x[:, 1] > 0, "a", "b"), progress=False)
     assert record["group"].bound is fm.Bound.EXACT
     assert record.results[0].about.estimator == "exact_tree"
+
+
+def test_audit_model_measures_rows_with_missing_values_if_the_model_accepts_them() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 3))
+    groups, y = np.where(x[:, 1] > 0, "a", "b"), (x[:, 0] > 0).astype(int)
+    x[::7, 1] = np.nan
+    model = HistGradientBoostingClassifier(max_iter=10).fit(x, y)
+    record = fm.audit_model(model, x, y, groups=groups, training_data=x[:60], max_samples=90, progress=False)
+    assert record["group"].bound is fm.Bound.EXACT
+    other = GradientBoostingClassifier(n_estimators=3).fit(np.nan_to_num(x), y)
+    with pytest.raises(InputError, match="holds NaN"):
+        fm.audit_model(other, x, y, groups=groups, progress=False)
