@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import joblib
+import pandas as pd
 import pytest
 
 from tests.stories.examples import FEATURES, LABEL, fairmargin, json_of, people_audit, refused, succeeded, write_people
@@ -47,3 +48,28 @@ def test_a_forest_in_a_joblib_file_needs_trust(folder, tmp_path):
     trusted = audit(folder, tmp_path / "run", "--trust-model", "--norm", "l1", "--json", model="model.joblib")
     (about,) = json_of(fairmargin(*trusted))["audits"]
     assert (about["estimator"], about["bound"], about["norm"]) == ("exact_tree:norm=l1", "exact", "l1")
+
+
+@pytest.fixture
+def numbered(folder, tmp_path) -> pd.DataFrame:
+    """The same people in `tmp_path`, with labels 0 and 1, which is all that these files know about the classes."""
+    people = pd.read_csv(folder / "people.csv")
+    people[LABEL] = (people[LABEL] == "yes").astype(int)
+    people.to_csv(tmp_path / "people.csv", index=False)
+    return people
+
+
+def test_a_file_of_xgboost_needs_no_trust(numbered, tmp_path):
+    xgboost = pytest.importorskip("xgboost", reason="reads models of XGBoost, which is not installed")
+    model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(numbered[[*FEATURES]], numbered[LABEL])
+    model.save_model(tmp_path / "model.json")
+    (about,) = json_of(fairmargin(*audit(tmp_path, tmp_path / "run", "--json", model="model.json")))["audits"]
+    assert (about["estimator"], about["bound"]) == ("exact_tree", "exact")
+
+
+def test_a_file_of_lightgbm_needs_no_trust(numbered, tmp_path):
+    lightgbm = pytest.importorskip("lightgbm", reason="reads models of LightGBM, which is not installed")
+    model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1).fit(numbered[[*FEATURES]], numbered[LABEL])
+    model.booster_.save_model(tmp_path / "model.txt")
+    (about,) = json_of(fairmargin(*audit(tmp_path, tmp_path / "run", "--json", model="model.txt")))["audits"]
+    assert (about["estimator"], about["bound"]) == ("exact_tree", "exact")

@@ -119,6 +119,18 @@ def test_trees_after_the_best_iteration_are_left_out(make) -> None:
 
 
 @pytest.mark.parametrize("make", [boosted, light], ids=["xgboost", "lightgbm"])
+def test_a_model_of_text_labels_keeps_them(make) -> None:
+    x, y = problem(3)
+    try:
+        model = make(n_estimators=5).fit(x, np.array(["low", "some", "top"])[y])
+    except ValueError:
+        pytest.skip("this version takes numbers only as labels")
+    classifier = as_classifier(model)
+    assert classifier.classes == ("low", "some", "top")
+    np.testing.assert_array_equal(np.array(classifier.classes)[classifier.predict(x)], model.predict(x))
+
+
+@pytest.mark.parametrize("make", [boosted, light], ids=["xgboost", "lightgbm"])
 def test_named_columns_are_put_in_order_and_labels_may_be_named(make) -> None:
     x, y = problem(2)
     frame = pd.DataFrame(x, columns=["a", "b", "c", "d", "e"])
