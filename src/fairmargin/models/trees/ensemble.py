@@ -132,11 +132,14 @@ class Tree:
 
     def parents_first(self) -> "Tree":
         """Return the tree without nodes that are not reached, in an order in which parents come before children."""
-        order, level = [], [0]
-        while level:
-            order += level
-            inner = [node for node in level if self.feature[node] != LEAF]
-            level = [int(child) for node in inner for child in (self.left[node], self.right[node])]
+        order: list[int] = []
+        pending = [0]
+        below = np.stack([self.right, self.left], axis=1).tolist()
+        while pending:
+            node = pending.pop()
+            order.append(node)
+            if self.feature[node] != LEAF:
+                pending += below[node]  # the left subtree follows its parent, close in memory
         place = np.zeros(len(self.feature), dtype=np.int64)
         place[order] = np.arange(len(order))
         left, right = place[self.left[order]], place[self.right[order]]
