@@ -39,7 +39,7 @@ PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow check bench bench-resampling bench-distances bench-audits bench-training bench-tuning docs constraints clean chromium
+.PHONY: help demo test test-slow check bench bench-resampling bench-distances bench-audits bench-training bench-engines bench-tuning docs constraints clean chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -60,7 +60,7 @@ check: $(DEV) ## Lint, format, types, and the direction of imports
 	  echo "-- $$tool"; $(BIN)/$$tool || failed="$$failed, $$tool"; \
 	done; [ -z "$$failed" ] || { echo "make check failed: $${failed#, }"; exit 1; }
 
-bench: bench-resampling bench-distances bench-audits bench-training ## Measure against peers and write docs/benchmarks*.md (hours the first time)
+bench: bench-resampling bench-distances bench-audits bench-training bench-engines ## Measure against peers and write docs/benchmarks*.md (hours the first time)
 
 bench-resampling: $(BENCH)
 	@$(BENCH_BIN)/python benchmarks/resampling.py
@@ -78,6 +78,10 @@ bench-audits: $(BENCH)
 # Prints the table of docs/benchmarks-training.md.
 bench-training: $(BENCH)
 	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python -m benchmarks.training
+
+# Prints the tables of docs/scale.md.
+bench-engines: $(BENCH)
+	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python benchmarks/engines.py
 
 bench-tuning: $(BENCH)
 	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.tuning $(BENCH_ARGS)
@@ -133,7 +137,7 @@ $(DOCS): $(INPUTS) | $(BIN)/python
 # foolbox is installed with its dependencies; the other libraries without them (see PEERS). torchvision needs pillow.
 $(BENCH): $(INPUTS) | $(BENCH_BIN)/python
 	@echo "installing the benchmark's environment (about two minutes, once)…"
-	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq -c constraints.txt -e ".[bench,image]" foolbox
+	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq -c constraints.txt -e ".[bench,image,ray]" foolbox
 	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq --no-deps torchvision==$(TORCHVISION) $(PEERS)
 	@touch $@
 

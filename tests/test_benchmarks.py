@@ -1,4 +1,4 @@
-"""What docs/benchmarks.md and docs/benchmarks-audits.md claim: every ratio, recomputed from the stored measurements."""
+"""Every ratio in docs/benchmarks.md and docs/benchmarks-audits.md is recomputed from the stored measurements."""
 
 import json
 import re
@@ -24,12 +24,12 @@ RATIO = re.compile(r"[\d.]+×")
 
 
 def sections():
-    """The parts of the page by their titles."""
+    """Return the sections of the page by title."""
     return dict(part.split("\n", 1) for part in PAGE.split("\n## ")[1:])
 
 
 def cells(text):
-    """The rows of the tables in a text, without their heads."""
+    """Return the rows of the tables in a text, without headers."""
     lines = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
     ruled = next(i for i, line in enumerate(lines) if set("".join(line)) <= set("-"))
     return [[cell.strip() for cell in line] for line in lines[ruled + 1 :]]
@@ -53,13 +53,13 @@ def is_ours(row):
 
 
 def counted(row):
-    """The mean; where only four decimals are known, with the end of the rounding that is worse for us."""
+    """Return the mean; if only four decimals are known, with the rounding error that is worse for Fairmargin."""
     off = 0.00005 if row["taken_from"] else 0.0
     return row["mean"] + off if is_ours(row) else row["mean"] - off
 
 
 def cheapest(mine, cost):
-    """What the cheapest peer pays for the mean of one of our rows, and whether any peer reaches that mean."""
+    """Return the lowest cost of a peer for the mean of one of our rows, and whether any peer reaches that mean."""
     curves = defaultdict(list)
     for row in ROWS:
         alike = (row["model"], row["norm"]) == (mine["model"], mine["norm"]) and row["samples"] >= mine["samples"]
@@ -74,7 +74,7 @@ def cheapest(mine, cost):
 
 
 def first_below(curve, mean):
-    """The cost at which a curve through (cost, mean) first reaches a mean, linear in the logarithm of the cost."""
+    """Return the cost at which a curve through (cost, mean) first reaches a mean, linear in the log of the cost."""
     if curve[0][1] <= mean:
         return curve[0][0]
     for (left, high), (right, low) in pairwise(curve):
@@ -84,7 +84,7 @@ def first_below(curve, mean):
 
 
 def bar_ratio(what):
-    """The ratio of a bar, and how the page prints it."""
+    """Return the ratio of a bar, and the text that the page prints."""
     if found := re.fullmatch(r"(passes|wall time), (.*), (fast|accurate)", what):
         cost = passes if found[1] == "passes" else pace
         mine = contestant(NAMES[found[2]], "fairmargin", "plumb", STEPS[found[3]])
@@ -146,7 +146,7 @@ def test_every_row_is_a_stored_measurement_and_its_ratio_is_recomputed(title, no
             assert ratio.endswith(f"{'' if paid[1] else '> '}{paid[0] / passes(row):.2f}×")
 
 
-def test_no_ratio_is_printed_that_is_not_recomputed():
+def test_every_printed_ratio_is_recomputed():
     checked = {RATIO.search(said)[0] for _, _, said, _ in cells(sections()["The bars"])}
     eight = contestant("lenet", "fairmargin", "plumb Linf", 8)
     checked.add(f"{cheapest(eight, passes)[0] / passes(eight):.2f}×")
@@ -162,7 +162,7 @@ def test_no_ratio_is_printed_that_is_not_recomputed():
             assert not RATIO.search(text)
 
 
-def test_what_was_withdrawn_is_named_with_the_figures_that_replace_it():
+def test_withdrawn_claims_are_named_with_the_figures_that_replace_them():
     text = sections()["Corrections of 18 November 2026"]
     for figure in ("9.57", "0.9", "1.68 to 2.05", "1.07 to 1.86", "1.368", "1.301", "1.269", "0.871", "7.77"):
         assert figure in text
@@ -179,8 +179,8 @@ def test_no_tuned_value_lies_at_an_end_of_its_range(model, name, entry):
     assert not edges(entry["settings"], ranges(peer, model))
 
 
-def test_a_value_at_an_end_of_its_range_or_beyond_is_found():
-    # What was published for DDN with 20 steps on the robust network, with the range that was searched.
+def test_values_at_or_beyond_an_end_of_their_range_are_found():
+    # Values published for DDN with 20 steps on the robust network, and the range that was searched.
     searched = {"gamma": (0.03, 0.5), "init_norm": (0.3, 4.5)}
     assert edges({"gamma": 0.543, "init_norm": 8.59}, searched) == ["gamma", "init_norm"]
     assert edges({"gamma": 0.49}, {"gamma": (0.03, 0.5)}) == ["gamma"]
@@ -189,7 +189,7 @@ def test_a_value_at_an_end_of_its_range_or_beyond_is_found():
 
 
 def test_every_peer_was_measured_with_its_own_tuned_settings():
-    """Those of its number of steps or, where these were not tuned, of the nearest number that was."""
+    """Check the settings for the number of steps or, if these were not tuned, for the nearest tuned number."""
     for row in ROWS:
         peer = next((p for p in PEERS if p.key == f"{row['library']} {row['name']}"), None)
         if peer is None or not (peer.axes or peer.tuned_as):
@@ -203,7 +203,7 @@ def test_every_peer_was_measured_with_its_own_tuned_settings():
         assert row["settings"] == tuned[min(tuned, key=lambda steps: abs(steps - row["steps"]))], row["version"]
 
 
-def test_the_page_names_the_peers_that_have_the_settings_of_another_number_of_steps():
+def test_the_page_names_peers_with_settings_tuned_for_another_number_of_steps():
     said = " ".join(sections()["How it was measured"].split())
     own = {(model, name) for model, name, _ in TUNED}
     for title, model in TITLES.items():
@@ -214,7 +214,7 @@ def test_the_page_names_the_peers_that_have_the_settings_of_another_number_of_st
         assert set(listed[1].split(", ") if listed else ()) == borrowing
 
 
-def test_wall_times_are_compared_with_timed_peers_alone_and_the_bars_say_so():
+def test_the_bars_say_that_wall_times_are_compared_with_timed_peers_only():
     for what, _, said, _ in cells(sections()["The bars"]):
         assert ("timed peer" in said) == (what.startswith("wall time, ") and "reaches" in said)
 

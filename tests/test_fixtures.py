@@ -1,4 +1,4 @@
-"""What the code answered before its upper half was rebuilt, it answers still: the same verdicts and distances."""
+"""The verdicts and distances are those that were recorded with an earlier version of the code."""
 
 import math
 from typing import Any
@@ -8,8 +8,8 @@ import pytest
 
 from tests.fixtures.record import SHARED, answers, machine, recorded
 
-EXACT, NETWORK, FOLDED = 0.0, 1e-5, 1e-3  # of linear models, of networks, of networks searched by a faster copy
-ROUNDING = 1e-12  # relative error of numbers about groups that another order of operations may cause
+EXACT, NETWORK, FOLDED = 0.0, 1e-5, 1e-3  # for linear models, networks, and networks searched by a faster copy
+ROUNDING = 1e-12  # relative error of group statistics caused by another order of operations
 TOLERANCES = {
     "demo": {"linear": EXACT, "network": NETWORK},
     "batch_norm": {"network": FOLDED},
@@ -18,18 +18,19 @@ TOLERANCES = {
     "training": {"network": FOLDED},
     "first_audits": {"adult": EXACT, "scores": NETWORK, "cifar10": FOLDED},
 }
-# DeepFool takes discrete turns: on a ResNet-20 last digits send a few samples to another part of the boundary. With the
-# folded copy 25 (L2) and 41 (L∞) of 2,000 moved by more than 0.1 %, by up to 29 %; with the network itself, its weights
-# moved by 10⁻⁷, 25 and 39. So 3 % of the samples may move, and what is said of groups by up to 0.02; no verdict may.
+# DeepFool makes discrete choices. On a ResNet-20, differences in the last digits lead a few samples to another part of
+# the boundary. With the folded copy, 25 (L2) and 41 (L∞) of 2,000 distances changed by more than 0.1 %, by up to 29 %.
+# With the network itself and weights changed by 10⁻⁷, 25 and 39 did. So 3 % of the distances may change, and statistics
+# of groups by up to 0.02, but no verdict.
 MOVING = {("first_audits", "cifar10"): (0.03, 0.02)}
-# Weights trained anew have other last digits on another processor, and soon other first ones.
+# Networks trained on another processor have weights that differ in the last digits, and after more steps in all digits.
 TRAINED_ANEW = ("demo", "training", "papers")
 
 
 def skip_elsewhere(study: str) -> None:
     there, here = recorded(study)["recorded with"], machine()
     if study in TRAINED_ANEW and here != there:
-        pytest.skip(f"it trains networks, and was recorded with {there}; here is {here}")
+        pytest.skip(f"the study trains networks and was recorded with {there}; this machine is {here}")
 
 
 def assert_same_rows(now: list[dict[str, Any]], then: list[dict[str, Any]], tolerance: float) -> None:
@@ -50,7 +51,7 @@ def assert_same_distances(now: dict[str, Any], then: dict[str, Any], tolerance: 
         assert (~same).mean() <= moving, (estimator, np.flatnonzero(~same))
 
 
-def carried_out(study: str) -> None:
+def check_study(study: str) -> None:
     skip_elsewhere(study)
     now, then = answers(study), recorded(study)
     for part, tolerance in TOLERANCES[study].items():
@@ -65,11 +66,11 @@ def carried_out(study: str) -> None:
 
 @pytest.mark.parametrize("study", ["demo", "batch_norm", "precision", "attack", "training"])
 def test_digits_give_the_distances_and_verdicts_that_were_recorded(study: str) -> None:
-    carried_out(study)
+    check_study(study)
 
 
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared with the datasets and weights is not beside the project")
 def test_the_first_audits_give_the_distances_and_verdicts_that_were_recorded() -> None:
-    carried_out("first_audits")
+    check_study("first_audits")

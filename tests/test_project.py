@@ -47,7 +47,7 @@ OF_USERS = {name: extra for name, extra in EXTRAS.items() if name not in ("dev",
 
 
 def imported_modules():
-    """Each third-party module that a file of the package imports, and whether some file does so when it is loaded."""
+    """Return third-party modules that the package imports, and whether a file imports them at module level."""
     found = {}
     for path in sorted((ROOT / "src").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def test_every_module_that_the_package_imports_is_declared(module, when_loaded):
 
 
 @pytest.mark.parametrize("extra", sorted(OF_USERS))
-def test_every_extra_is_of_libraries_that_the_package_imports(extra):
+def test_every_extra_contains_only_libraries_that_the_package_imports(extra):
     assert declared(OF_USERS[extra]) <= {distribution(module) for module in imported_modules()} | BY_NAME
 
 
@@ -85,19 +85,19 @@ def test_torchvision_is_installed_for_tests_only():
     assert "--no-deps torchvision==$(TORCHVISION)" in read("Makefile")
 
 
-def test_the_oldest_typer_that_is_allowed_works_with_the_pinned_click():
+def test_the_oldest_allowed_typer_works_with_the_pinned_click():
     # With click 8.2 and later, `--help` of typer 0.15 ends in a TypeError; the stories pass with typer 0.16.0.
     (typer,) = (each for each in map(Requirement, PROJECT["dependencies"]) if each.name == "typer")
     assert not list(typer.specifier.filter(["0.15.0", "0.15.1", "0.15.2", "0.15.3", "0.15.4"]))
     assert typer.specifier.contains("0.16.0")
 
 
-def test_constraints_name_no_build_of_torch_so_that_pip_takes_the_one_at_hand():
+def test_constraints_do_not_determine_the_build_of_torch():
     assert re.fullmatch(r"[0-9.]+", pins()["torch"])
     assert not [name for name in pins() if name.startswith(("nvidia", "cuda", "triton", "fairmargin"))]
 
 
-def test_the_makefile_refreshes_the_torch_that_is_pinned():
+def test_the_makefile_and_the_constraints_name_the_same_version_of_torch():
     assert f"TORCH := {pins()['torch']}\n" in read("Makefile")
 
 
@@ -106,18 +106,18 @@ def test_the_makefile_has_the_target_and_help_explains_it(target):
     assert re.search(rf"^{target}:.*## \S", read("Makefile"), re.MULTILINE)
 
 
-def test_github_runs_the_tests_on_every_python_version_that_the_project_names():
+def test_github_runs_the_tests_on_every_supported_python_version():
     named = [each.rsplit(" ", 1)[1] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
     assert re.search(r"python: \[(.*)\]", read(".github/workflows/tests.yml"))[1] == ", ".join(f'"{v}"' for v in named)
     assert "run: make check" in read(".github/workflows/tests.yml")
 
 
-def test_ci_can_be_run():
+def test_the_ci_script_is_executable():
     assert os.access(ROOT / ".ci/run", os.X_OK)
     assert read(".ci/run").startswith("#!/usr/bin/env bash\n")
 
 
-def test_the_citation_is_of_this_version_and_licence():
+def test_the_citation_has_this_version_and_licence():
     assert re.search(r"^version: (.+)$", read("CITATION.cff"), re.MULTILINE)[1] == __version__
     assert re.search(r"^license: (.+)$", read("CITATION.cff"), re.MULTILINE)[1] == PROJECT["license"]
 

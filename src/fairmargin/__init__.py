@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from fairmargin.distances.nearest import nearest as nearest
     from fairmargin.engine.local import Processes as Processes
     from fairmargin.engine.local import Serial as Serial
+    from fairmargin.engine.ray import Ray as Ray
     from fairmargin.errors import FairmarginError as FairmarginError
     from fairmargin.inference.settings import AuditSettings as AuditSettings
     from fairmargin.models.architectures.catalog import ARCHITECTURES as ARCHITECTURES
@@ -93,6 +94,7 @@ _DEFINED_IN = {
     "Processes": "fairmargin.engine.local",
     "RobustAccuracy": "fairmargin.analyses.robust_accuracy",
     "RobustnessCurve": "fairmargin.core.curve",
+    "Ray": "fairmargin.engine.ray",
     "Serial": "fairmargin.engine.local",
     "Tightest": "fairmargin.distances.combine",
     "TrainingPlan": "fairmargin.training.plan",

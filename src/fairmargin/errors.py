@@ -95,6 +95,9 @@ class InputError(FairmarginError):
     '`steps` of `pgd` must be at least 1; given 0.'
     """
 
+    place = ""
+    """The file, section or model that the error concerns, see `at`."""
+
     def __init__(
         self, problem: str, *, field: str = "", given: Any = NOT_GIVEN, others: tuple[str, ...] = (), of: str = ""
     ) -> None:
@@ -102,7 +105,9 @@ class InputError(FairmarginError):
         super().__init__(self.spelled(lambda name: f"`{name.rpartition('.')[2]}`"))
 
     def spelled(self, spell: Callable[[str], str]) -> str:
-        """Return the message with the name of every field replaced by `spell(name)`."""
+        """Return the message with the name of every field replaced by `spell(name)`, unless it is a key of a file."""
+        if self.place:
+            return str(self)
         text = self.problem
         if self.others:
             text = text.format(**{name: spell(name) for name in self.others})
@@ -126,6 +131,17 @@ class InputError(FairmarginError):
         if not self.of:
             return self
         return type(self)(self.problem, field=self.field, given=self.given, others=self.others, of=f"`{name}`")
+
+    def at(self, place: str) -> "InputError":
+        """Return the same error with the file, section or model that it concerns before the message.
+
+        >>> error = InputError("must be at least 1", field="steps").at("[audit.ddn]: ")
+        >>> str(error), error.field
+        ('[audit.ddn]: `steps` must be at least 1.', 'steps')
+        """
+        found = type(self)(self.problem, field=self.field, given=self.given, others=self.others, of=self.of)
+        found.place, found.args = place, (f"{place}{self}",)
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self),)  # only the message is sent to another process

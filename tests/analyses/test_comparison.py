@@ -195,7 +195,7 @@ def test_what_measure_returns_names_its_estimator_and_cannot_be_mixed_with_other
     model = ([1.0, 1.0], 0.0)
     first = measure(model, x, y, ExactLinear())
     assert compare(first, measure(([1.0, 0.5], 0.0), x, y, ExactLinear()), groups(40, 40), QUICK).warnings == ()
-    with pytest.raises(InputError, match=r"one estimator; given deepfool:.* and deepfool:"):
+    with pytest.raises(InputError, match=r"same estimator; given deepfool:.* and deepfool:"):
         compare(*(measure(model, x, y, DeepFool(steps=steps)) for steps in (20, 30)), groups(40, 40), QUICK)
 
 

@@ -3,11 +3,16 @@
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import numpy as np
 import threadpoolctl
+
+from fairmargin.engine.shared import Shared
 
 
 def double(number: int) -> int:
@@ -27,6 +32,21 @@ def fail_on_three(number: int) -> int:
 
 def die(_: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_once(folder: str, number: int) -> int:
+    """Kill the worker when the task runs for the first time."""
+    mark = Path(folder, f"{number}.died")
+    if not mark.exists():
+        mark.touch()
+        die(number)
+    return double(number)
+
+
+def span(seconds: float) -> tuple[float, float]:
+    began = time.time()
+    time.sleep(seconds)
+    return began, time.time()
 
 
 def leave_at_once(_: int) -> int:
@@ -55,6 +75,36 @@ class LeavesWhenReceived:
         return sys.exit, (0,)
 
 
+class UnpicklableError(Exception):
+    """Exception that cannot be sent to another process."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.lock = threading.Lock()
+
+
+def raise_unpicklable() -> None:
+    raise UnpicklableError("this holds a lock")
+
+
+class ReceivedOnce:
+    """Object that has another name each time that it is unpickled."""
+
+    def __init__(self) -> None:
+        self.name = uuid4().hex
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ReceivedOnce, ()
+
+
+def name_of(received: ReceivedOnce, _: int) -> tuple[str, int]:
+    return received.name, os.getpid()
+
+
+def total(numbers: Any, further: list[Shared[Any]]) -> int:
+    return int(numbers.sum() + sum(np.sum(each.value) for each in further))
+
+
 def threads_in_use() -> dict[str, int]:
     """Return the number of threads of torch and of each numerical library."""
     import numpy as np
@@ -70,6 +120,10 @@ def mark_and_sleep(folder: str, number: int, seconds: float) -> int:
     Path(folder, f"{number}.pid").write_text(str(os.getpid()))
     time.sleep(seconds)
     return os.getpid()
+
+
+def variable(name: str) -> str:
+    return os.environ.get(name, "")
 
 
 def whereabouts() -> tuple[int, str]:

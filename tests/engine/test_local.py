@@ -2,6 +2,7 @@ import json
 import multiprocessing
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import pytest
 
 from fairmargin.engine.catalog import parse_engine
 from fairmargin.engine.local import Processes, Serial
+from fairmargin.engine.shared import Sent, Shared
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError, InputError
 from tests.engine.functions import (
@@ -201,7 +203,7 @@ def test_the_share_of_threads_depends_on_the_engine_and_not_on_the_number_of_tas
     monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr("fairmargin.engine.local._processors", lambda: 6)
+    monkeypatch.setattr("fairmargin.engine.local.processors", lambda: 6)
     with Processes(workers=3).session() as session:
         shares = {share for _, (_, share) in session.run([Task(str(i), whereabouts) for i in range(count)])}
     assert shares == {"2"}
@@ -225,6 +227,38 @@ def test_a_call_that_ended_early_does_not_block_the_next_one(tmp_path: Path) -> 
         assert eventually(lambda: len(marks(tmp_path)) == 2)
         running.close()
         assert not pids(session, 1) & set(marks(tmp_path))  # a new worker: the old one was amid ten minutes
+
+
+def test_files_of_shared_objects_are_removed_with_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Processes(workers=1).session() as session:
+        for _ in range(2):
+            assert [len(found) for _, found in session.run([Task("a", bytes, (Shared("b", b"abc"),))])] == [3]
+        (folder,) = tmp_path.glob("fairmargin-shared-*")
+        assert len(list(folder.iterdir())) == 1
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not list(tmp_path.iterdir())
+
+
+def test_shared_objects_that_no_task_needs_are_removed_beyond_a_limit() -> None:
+    there: dict[int, bytes] = {}
+
+    def put(content: bytes) -> int:
+        there[len(there) + 1] = content
+        return len(there)
+
+    sent = Sent(put, there.pop, limit=2500)
+    first, second = ({name: Shared(name, bytes(1000))} for name in "ab")
+    sent.use(first)
+    sent.use(second)
+    sent.use({"c": Shared("c", bytes(1000))})
+    assert len(there) == 3  # all are needed
+    sent.release(tuple(second))
+    assert sorted(there) == [1, 3]
+    sent.release("ac")
+    assert sorted(there) == [1, 3]  # within the limit
+    sent.use(first)
+    assert sent.bytes < 3500  # it was still there
 
 
 @pytest.mark.parametrize("function", [die, leave_at_once])
@@ -358,7 +392,7 @@ def test_an_engine_is_created_from_its_name_and_options(text: str, engine: objec
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("seriel", r"Unknown engine `seriel`\. Did you mean 'serial'\? There are: serial, processes\."),
+        ("seriel", r"Unknown engine `seriel`\. Did you mean 'serial'\? There are: serial, processes, ray\."),
         ("processes:worker=2", r"`processes`: unknown field `worker`\. Did you mean 'workers'\? There are: workers\."),
         ("serial:workers=2", r"`serial`: unknown field `workers`\. There are none\."),
         ("processes:workers", r"expected field=value, given 'workers', as in 'processes:workers=2'"),

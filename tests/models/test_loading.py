@@ -1,5 +1,7 @@
 import copy
 import pickle
+import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -15,7 +17,9 @@ from torch import nn
 from fairmargin.core.domain import Domain
 from fairmargin.distances.measure import measure, measure_shard
 from fairmargin.distances.searches.deepfool import DeepFool
+from fairmargin.engine.catalog import parse_engine
 from fairmargin.engine.local import Processes
+from fairmargin.engine.shared import Shared
 from fairmargin.engine.task import Task
 from fairmargin.errors import ModelError, UntrustedError
 from fairmargin.models.architectures.catalog import build_architecture
@@ -216,6 +220,39 @@ def test_networks_of_the_users_files_and_programs_are_measured_in_other_processe
         np.testing.assert_array_equal(measure(model, IMAGES, labels[i], DeepFool()).values, elsewhere[str(i)])
 
 
+CLASSIFIER = """
+import numpy as np
+from neighbour import flipped
+from fairmargin.core.domain import Domain
+
+class Sign:
+    classes, domain, offers, tile = (0, 1), Domain(), frozenset({"predict"}), 1
+    def predict(self, x):
+        return flipped(np.asarray(x).sum(axis=1) > 0)
+    def fingerprint(self):
+        return "sign"
+
+sign = Sign()
+"""
+
+
+@pytest.mark.parametrize("engine", ["processes:workers=1", "ray:workers=1"])
+def test_a_classifier_of_the_users_files_works_in_other_processes(tmp_path, engine):
+    if engine.startswith("ray"):
+        pytest.importorskip("ray", reason="Ray is not installed: pip install 'fairmargin[ray]'")
+    (tmp_path / "neighbour.py").write_text("def flipped(x):\n    return 1 - x.astype(int)\n")
+    (tmp_path / "mine.py").write_text(CLASSIFIER)
+    model = as_classifier(load_model(f"{tmp_path / 'mine.py'}:sign"))
+    shutil.rmtree(tmp_path)  # as on another machine
+    task = Task("a", predicted, (Shared("model", model), np.array([[1.0], [-1.0]])))
+    ((_, found),) = parse_engine(engine).run([task])
+    assert found.tolist() == [0, 1]
+
+
+def predicted(model, x):
+    return model.predict(x)
+
+
 def test_a_classifier_is_pickled_with_all_that_makes_it(tmp_path):
     model = as_classifier(load_model(f"{write_network(tmp_path)}:net"), mean=0.5, std=0.5, classes=list("abc"), tile=32)
     again = pickle.loads(pickle.dumps(model))
@@ -223,14 +260,20 @@ def test_a_classifier_is_pickled_with_all_that_makes_it(tmp_path):
     assert (again.classes, again.tile) == (("a", "b", "c"), 32)
 
 
-def test_says_that_a_file_changed_before_another_process_read_it(tmp_path):
-    file = write_network(tmp_path)
-    content = pickle.dumps(as_classifier(load_model(f"{file}:net")))
-    name = type(load_model(f"{file}:net")).__module__
-    del sys.modules[name]
+def test_a_file_that_changed_or_is_missing_is_received_as_it_was(tmp_path):
+    model = as_classifier(load_model(f"{write_network(tmp_path)}:net"))
+    beside = as_classifier(load_model(f"{tmp_path / 'mine.py'}:neighbours"))
+    content = {each.fingerprint(): pickle.dumps(each) for each in (model, beside)}
+    shutil.rmtree(tmp_path)
     write_network(tmp_path, seed=5)
-    with pytest.raises(ModelError, match="changed while it was in use"):
-        pickle.loads(content)
+    (tmp_path / "neighbour.py").unlink()
+    for fingerprint, received in content.items():
+        (tmp_path / "received").write_bytes(received)
+        command = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).fingerprint())"
+        found = subprocess.run(
+            [sys.executable, "-c", command, str(tmp_path / "received")], capture_output=True, text=True, check=True
+        )
+        assert found.stdout.strip() == fingerprint
 
 
 def test_says_that_a_module_cannot_be_sent():

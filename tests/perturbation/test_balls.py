@@ -172,3 +172,15 @@ def test_admissible_points_are_close_to_the_given_points(norm):
 def test_a_radius_that_is_representable_is_used_entirely():
     ball = Ball.around(torch.tensor([[0.5, 0.25]]).double(), Norm.LINF, 0.25, 0, 1)
     assert torch.equal(ball.admissible(torch.tensor([[9.0, -9.0]])), torch.tensor([[0.75, 0.0]]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_point_next_to_zero_is_farther_than_the_radius(seed):
+    rng = np.random.default_rng(seed)
+    radius, scale = torch.tensor(rng.uniform(0.01, 2, size=500)), torch.tensor(rng.uniform(0.1, 5, size=7))
+    # One step of the length of the radius leads almost to 0.
+    center = -radius[:, None] * scale * (1 + 10.0 ** -rng.uniform(4, 17) * torch.tensor(rng.normal(size=(500, 7))))
+    moved = Ball.around(center, Norm.LINF, radius, -50, 50, scale).admissible(-9 * center)
+    away = ((moved - center) / scale).abs()
+    assert (away <= radius[:, None]).all()
+    assert (away >= radius[:, None] * (1 - 1e-12)).all()

@@ -148,7 +148,7 @@ def test_a_result_is_selected_by_what_was_asked(people):
     record = audited(people, sex, estimator=["exact_linear", fm.ESTIMATORS["exact_linear"](norm="linf")])
     assert record.select(estimator="exact_linear").norm is fm.Norm.L2
     assert record.select(partition="sex", estimator="exact_linear:norm=linf").norm is fm.Norm.LINF
-    with pytest.raises(InputError, match="2 results are meant"):
+    with pytest.raises(InputError, match="2 results match"):
         record["sex"]
     with pytest.raises(InputError, match=r"no partition 'sxe'\. Did you mean 'sex'\?"):
         record["sxe"]

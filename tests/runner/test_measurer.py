@@ -13,6 +13,7 @@ from fairmargin.distances.combine import tightest
 from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.engine.local import Processes, Serial
+from fairmargin.engine.shared import pickled
 from fairmargin.errors import StoreError
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.runner.cases import Subject
@@ -132,6 +133,20 @@ def linear(tmp_path):
         data=DataOptions(data=str(tmp_path / "data.npz")),
         audit=AuditOptions(resamples=200),
     )
+
+
+def test_tasks_carry_names_of_the_model_and_of_the_samples_which_estimators_share():
+    rng = np.random.default_rng(0)
+    model = LinearClassifier(rng.normal(size=(2, 10_000)), [0.0, 0.0])
+    labels = np.zeros(3000, dtype=np.int64)
+    subject = Subject(model, Dataset(rng.normal(size=(3000, 10_000)), labels), labels)
+    plans = [estimator_plans(subject, ExactLinear(norm))[0].tasks for norm in (Norm.L2, Norm.LINF)]
+    sent = [[pickled(task) for task in tasks] for tasks in plans]
+    for tasks in sent:
+        assert all(len(content) < 10 * len(labels) for content, _ in tasks)  # their positions are most of it
+    names = [[sorted(shared) for _, shared in tasks] for tasks in sent]
+    assert names[0] == names[1]
+    assert len({name for task in names[0] for name in task}) == len(names[0]) + 1  # blocks of samples, and one model
 
 
 def test_no_references_are_recorded_where_nothing_searches_by_gradients(linear, tmp_path):

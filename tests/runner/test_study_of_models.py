@@ -234,6 +234,8 @@ def test_networks_come_in_the_order_of_the_study_and_seeds_and_epochs_differ(mea
     prints = {n.classifier(epoch).fingerprint() for n in networks for epoch in ("first", "last")}
     assert len(prints) == 8
     assert len(networks[0].history()) == 2
+    files = ["epoch-0001.safetensors", "model.safetensors", "best.safetensors"]
+    assert [networks[0].weights(epoch).name for epoch in ("first", "last", "best")] == files
 
 
 def test_measuring_alone_writes_neither_table_nor_report(tmp_path: Path) -> None:
@@ -262,11 +264,11 @@ def test_partitions_can_be_crossed_and_small_groups_merged(measured: StudyRun, t
 def test_what_is_asked_but_not_there_or_not_clear_is_said(measured: StudyRun) -> None:
     with pytest.raises(InputError, match=r"no model of method 'mardy'\. Did you mean 'madry'"):
         measured.distances(method="mardy")
-    with pytest.raises(InputError, match="4 models are meant"):
+    with pytest.raises(InputError, match="4 models match"):
         measured.distances(estimator="deepfool")
     with pytest.raises(InputError, match=r"has no result of ddn\. There are: deepfool, exact_linear"):
         measured.distances(method="erm", seed=0, estimator="ddn")
-    with pytest.raises(InputError, match="2 results of digits, logistic, erm, seed 0 are meant"):
+    with pytest.raises(InputError, match="2 results of digits, logistic, erm, seed 0 match"):
         measured.outcome(method="erm", seed=0)
     with pytest.raises(InputError, match=r"was not attacked at radius 0\.3"):
         measured.outcome(method="erm", seed=0, radius=0.3)

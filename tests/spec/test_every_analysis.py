@@ -1,4 +1,4 @@
-"""What every kind of result promises: it can be kept, refuses damage, tabulates its rows and speaks in sentences."""
+"""Every kind of result can be stored as JSON, refuses damaged files, and has tables and sentences."""
 
 import json
 import re
@@ -116,7 +116,7 @@ def test_a_result_survives_a_round_trip_through_json(kind, names):
 
 
 @every_kind
-def test_any_field_that_is_missing_is_named(kind):
+def test_a_missing_field_is_named(kind):
     for field in fields(made(kind)):
         content = json.loads(made(kind).to_json())
         del content[field.name]
@@ -126,7 +126,7 @@ def test_any_field_that_is_missing_is_named(kind):
 
 @every_kind
 @pytest.mark.parametrize("junk", [None, "word", [], 7, {"undefined": 3}], ids=repr)
-def test_damaged_groups_are_refused_in_a_sentence(kind, junk):
+def test_damaged_groups_are_refused_with_one_sentence(kind, junk):
     for place in ("groups", 0), ("groups",):
         content = json.loads(made(kind).to_json())
         inside = content
@@ -193,7 +193,7 @@ def test_the_numbers_of_the_table_are_those_of_the_rows(kind):
 
 
 @every_kind
-def test_everything_that_is_said_is_a_sentence_without_nan(kind):
+def test_every_sentence_is_complete_and_without_nan(kind):
     found = made(kind)
     for sentence in found.sentences():
         assert sentence[:1] == sentence[:1].strip() != ""
@@ -205,7 +205,7 @@ def test_everything_that_is_said_is_a_sentence_without_nan(kind):
 
 
 @every_kind
-def test_programs_get_the_sentences_that_people_read(kind):
+def test_json_has_the_sentences_of_the_result(kind):
     found = made(kind)
     content = found.to_dict()
     assert content["sentences"] == found.sentences()
@@ -227,7 +227,7 @@ class Tags(HTMLParser):
 
 
 @every_kind
-def test_hostile_names_are_harmless_in_a_notebook_and_in_sentences(kind):
+def test_hostile_names_are_escaped_in_notebooks_and_sentences(kind):
     found = made(kind, HOSTILE)
     page = Tags(found._repr_html_())
     assert page.seen <= {"h3", "p", "table", "thead", "tbody", "tr", "th", "td", "br"}
@@ -278,7 +278,7 @@ def test_the_page_of_a_result_begins_with_the_answer_and_escapes_names(kind):
 
 
 @every_kind
-def test_every_figure_can_be_drawn_and_is_described_for_those_who_do_not_see_it(kind):
+def test_every_figure_can_be_drawn_and_has_a_text_alternative(kind):
     for figure in made(kind).section().figures:
         assert figure.alt.endswith(".")
         assert len(draw(figure).data) > 0

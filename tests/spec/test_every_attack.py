@@ -1,4 +1,4 @@
-"""What every attack of the catalog promises. A new attack is covered by its line in the catalog.
+"""Properties of every attack in the catalog. A new attack is tested as soon as the catalog lists it.
 
 Promises are about honesty: an attack may find nothing. What attacks find is in `tests/attacks/test_attacks.py`.
 """
@@ -70,7 +70,7 @@ def test_is_a_frozen_value_with_a_norm(name, norm):
 
 
 @every_attack
-def test_returns_misclassified_samples_as_they_were(name, norm):
+def test_returns_misclassified_samples_unchanged(name, norm):
     model, x, y = problem()
     found = run(small(name, norm), model, x, y, 0.3)
     wrong = model.predict(x) != y
@@ -103,7 +103,7 @@ def test_gives_a_sample_the_same_bits_alone_or_in_any_batch_order_and_part(name,
 
 
 @every_attack
-def test_a_radius_of_its_own_gives_a_sample_the_same_as_one_for_all(name, norm):
+def test_a_radius_per_sample_gives_the_results_of_one_radius_for_all(name, norm):
     module = mlp()
     x, y = some_digits(module, 12)
     radius = np.linspace(0, 2 * RADIUS[norm], 12)
@@ -178,7 +178,7 @@ def test_scores_that_are_nan_away_from_the_samples_never_count_as_success(name, 
 
 
 @every_attack
-def test_leaves_samples_network_and_all_random_states_as_they_were(name, norm):
+def test_does_not_change_samples_network_and_random_states(name, norm):
     module = Fragile.seeded()
     x, y = some_digits(module, 6)
     samples, before = x.copy(), module.state()
@@ -217,7 +217,7 @@ def test_is_documented_with_a_reference(name):
         assert part in text, f"the docstring of {name} lacks {part}"
 
 
-def test_naming_the_attacks_loads_no_torch():
+def test_the_catalog_of_attacks_does_not_load_torch():
     program = """
 import sys
 from fairmargin.attacks.catalog import ATTACKS

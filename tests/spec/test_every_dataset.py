@@ -1,4 +1,4 @@
-"""What every dataset of the catalog promises. Datasets with files are tested only if ../shared holds their files."""
+"""Properties of every dataset in the catalog. Datasets with files are tested only if ../shared holds their files."""
 
 import os
 from collections import Counter
@@ -94,11 +94,11 @@ def test_lies_inside_its_domain_which_is_the_same_for_all_splits(name: str, spli
     assert dataset.feature_names == loaded(name).feature_names
 
 
-def test_has_the_same_fingerprint_whenever_it_is_loaded(name: str, loaded: Loaded) -> None:
+def test_has_the_same_fingerprint_each_time_it_is_loaded(name: str, loaded: Loaded) -> None:
     assert loaded(name, "test").fingerprint == loaded(name, "test", again=True).fingerprint
 
 
-def test_has_another_fingerprint_for_every_split_of_every_tloaded(name: str, card: Card, loaded: Loaded) -> None:
+def test_has_another_fingerprint_for_every_split_and_task(name: str, card: Card, loaded: Loaded) -> None:
     prints = [loaded(name, split, task).fingerprint for split in SPLITS for task in card.tasks or (None,)]
     assert len(set(prints)) == len(prints)
 
@@ -112,7 +112,7 @@ def test_has_groups_that_can_be_compared(name: str, card: Card, loaded: Loaded) 
     assert len(dataset.partition("class").labels) > 1
 
 
-def test_names_its_classes_whatever_the_tloaded(name: str, card: Card, loaded: Loaded) -> None:
+def test_names_its_classes_for_every_task(name: str, card: Card, loaded: Loaded) -> None:
     for task in card.tasks or (None,):
         dataset = loaded(name, "all", task)
         assert dataset.y.dtype.kind in "iu"

@@ -2,21 +2,39 @@
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 
 from fairmargin.engine.catalog import ENGINES
-from fairmargin.engine.local import Processes, Serial
+from fairmargin.engine.local import Serial
+from fairmargin.engine.shared import Shared
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError
-from tests.engine.functions import LeavesWhenReceived, double, fail_on_three, leave, slow_double
+from tests.engine.functions import (
+    LeavesWhenReceived,
+    ReceivedOnce,
+    double,
+    fail_on_three,
+    leave,
+    name_of,
+    raise_unpicklable,
+    slow_double,
+    total,
+)
 
 
-@pytest.fixture(params=sorted(ENGINES))
-def engine(request: pytest.FixtureRequest) -> Engine:
+@pytest.fixture(params=sorted(ENGINES), scope="module")
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Yield an engine of each kind. Ray is started once, because this takes seconds."""
     make: Callable[..., Engine] = ENGINES[request.param]
-    return make() if request.param == "serial" else make(workers=2)
+    if request.param == "ray":
+        pytest.importorskip("ray", reason="Ray is not installed: pip install 'fairmargin[ray]'")
+        with make(workers=2).session():
+            yield make(workers=2)
+    else:
+        yield make() if request.param == "serial" else make(workers=2)
 
 
 def numbered(function: Callable[..., int], count: int, *more: float) -> list[Task[int]]:
@@ -64,9 +82,39 @@ def test_ctrl_c_is_not_an_error() -> None:
         list(Serial().run([Task("a", signal.default_int_handler, (signal.SIGINT, None))]))
 
 
-def test_an_argument_that_ends_the_process_that_receives_it_is_an_error() -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_argument_that_ends_the_process_that_receives_it_is_an_error(engine: Engine, shared: bool) -> None:
+    if isinstance(engine, Serial):
+        pytest.skip("no other process receives it")
+    argument = Shared("leaves", LeavesWhenReceived()) if shared else LeavesWhenReceived()
     with pytest.raises(FairmarginError, match=r"tried to end the program \(SystemExit"):
-        list(Processes(workers=1).run([Task("a", double, (LeavesWhenReceived(),))]))
+        list(engine.run([Task("a", double, (argument,))]))
+
+
+def test_an_exception_that_cannot_be_sent_is_an_error_that_says_what_it_was(engine: Engine) -> None:
+    with pytest.raises(Exception, match="this holds a lock"):
+        list(engine.run([Task("a", raise_unpicklable)]))
+
+
+def test_arguments_and_results_may_be_large(engine: Engine) -> None:
+    values = np.arange(4_000_000.0)  # 32 MB
+    ((_, found),) = engine.run([Task("a", np.negative, (values,))])
+    assert found.tobytes() == (-values).tobytes()
+
+
+def test_shared_objects_are_sent_to_each_worker_once(engine: Engine) -> None:
+    shared = Shared("received", ReceivedOnce())
+    with engine.session() as session:
+        for count in (12, 4):
+            found = dict(session.run([Task(str(i), name_of, (shared, i)) for i in range(count)]))
+            assert len(set(found.values())) <= 2  # each worker made one object of it
+
+
+def test_more_shared_objects_than_a_worker_keeps_reach_every_task(engine: Engine) -> None:
+    shared = [Shared(f"numbers-{i}", np.full(1000, i)) for i in range(7)]
+    tasks = [Task(f"{i} {j}", total, (shared[i], [shared[j]])) for i in range(7) for j in range(7)]
+    for task, found in engine.run(tasks):
+        assert found == 1000 * sum(map(int, task.key.split()))
 
 
 def test_stops_when_closed_early(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""What every estimator of the catalog promises. A new estimator is covered by its line in the catalog.
+"""Properties of every estimator in the catalog. A new estimator is tested as soon as the catalog lists it.
 
 Promises are about honesty: a search may find nothing (`inf`). Strength is tested in `distances/test_searches.py`.
 """
@@ -295,7 +295,7 @@ class Fragile(nn.Module):
 
 @pytest.mark.parametrize("fails", [False, True], ids=["to the end", "with an exception inside"])
 @every_estimator_for_networks
-def test_leaves_a_network_and_all_random_states_as_they_were(name, norm, fails):
+def test_does_not_change_the_network_and_random_states(name, norm, fails):
     module = Fragile.seeded()
     (x, y), estimator, model = some_digits(module, 6), small(name, norm), as_classifier(module)
     before = module.state()
@@ -308,7 +308,7 @@ def test_leaves_a_network_and_all_random_states_as_they_were(name, norm, fails):
     assert module.state() == before
 
 
-def test_naming_the_estimators_and_measuring_a_linear_model_exactly_load_no_torch():
+def test_the_catalog_of_estimators_and_exact_distances_of_linear_models_do_not_load_torch():
     program = """
 import sys
 import fairmargin as fm

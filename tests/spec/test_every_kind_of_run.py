@@ -1,4 +1,4 @@
-"""What every kind of run promises: `report`, `gate` and `--json` work, and agree with each other."""
+"""Every kind of run: `report`, `gate` and `--json` work and agree with each other."""
 
 import json
 import re
@@ -36,7 +36,7 @@ KINDS = {
     "imported": ("audit", "", ("--distances", "distances.csv", "--bound", "upper", "--norm", "l2"), {"audits"}),
 }
 GATES = {"attack": "robust_accuracy_low < 2", "precision": "size > 0"}
-"""A condition that every group meets; by default one on σ."""
+"""Conditions that every group meets, where that is not the usual one on σ."""
 
 STUDY = """
 seeds = [0]
@@ -66,7 +66,7 @@ every_kind_of_one_model = pytest.mark.parametrize("kind", [kind for kind in KIND
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Samples, two models of them, and distances of one."""
+    """Write samples, two models of them, and distances of one model."""
     path = tmp_path_factory.mktemp("runs")
     rng = np.random.default_rng(0)
     x, sex = rng.normal(size=(120, 3)), np.where(np.arange(120) % 2 == 0, "F", HOSTILE)
@@ -90,7 +90,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def runs(folder):
-    """A function that makes the run of a kind once; returns its folder and what `--json` printed."""
+    """Return a function that makes the run of a kind once, and returns its folder and what `--json` printed."""
     made: dict[str, tuple[object, dict[str, object]]] = {}
 
     def run_of(kind):

@@ -1,4 +1,4 @@
-"""What every refusal promises: the right error, one sentence with the expected words, and the name of the parameter."""
+"""Every refusal raises the right error, with one sentence, the expected words and the name of the parameter."""
 
 from importlib import import_module
 from pkgutil import iter_modules

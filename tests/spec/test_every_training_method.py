@@ -1,4 +1,4 @@
-"""What every training method of the catalog promises. A new method needs a row in CASES: its loss in plain Python."""
+"""Properties of every training method in the catalog. A new method needs a row in CASES: its loss in plain Python."""
 
 import dataclasses
 import inspect
@@ -27,7 +27,7 @@ RADIUS, SCALE = 0.2, [1.0, 0.5, 2.0]
 
 @dataclass(frozen=True)
 class Seen:
-    """What a slow loss is computed from, in plain Python."""
+    """The values from which a reference loss is computed in plain Python."""
 
     net: slow.Net
     x: list
@@ -204,13 +204,13 @@ def differences(loss, net, step=1e-5):
     return found
 
 
-def test_every_method_of_the_catalog_has_a_slow_loss():
+def test_every_method_of_the_catalog_has_a_reference_loss():
     assert {spelling.partition(":")[0] for spelling in CASES} == set(METHODS)
 
 
 @every_network
 @every_case
-def test_loss_and_gradient_of_a_step_equal_the_slow_formula(spelling, normed):
+def test_loss_and_gradient_of_a_step_equal_the_reference_formula(spelling, normed):
     net = tiny(normed)
     found, batches, made = one_step(spelling, net)
     loss = slow_loss(spelling, net, batches, made)
@@ -229,7 +229,7 @@ def test_the_terms_add_up_to_the_loss(spelling):
 
 
 class Spy(nn.Module):
-    """Records the mode, the number of samples, and whether parameters need gradients, at each call."""
+    """A network that records the mode, the number of samples, and whether parameters need gradients, at each call."""
 
     def __init__(self, net):
         super().__init__()
@@ -245,7 +245,7 @@ TWO_VIEWS = {"fair_robust", "trades", "fat_trades", "farmur"}
 
 
 @every_case
-def test_batchnorm_sees_each_view_once_after_the_attacks_in_evaluation_mode(spelling):
+def test_batchnorm_is_updated_once_per_view_and_not_by_attacks(spelling):
     net = tiny(normed=True)
     spy = Spy(net)
     one_step(spelling, spy)

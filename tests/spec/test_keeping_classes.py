@@ -1,4 +1,4 @@
-"""What every estimator promises for a given set of classes to keep."""
+"""Properties of every estimator for a given set of classes to keep."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def brute_force(model, x, keep, norm, steps=601):
 
 
 @every_estimator
-def test_keeping_its_own_class_changes_no_bit_of_a_sample(name, norm):
+def test_keeping_the_class_of_each_sample_gives_the_same_bits_as_no_keep(name, norm):
     model, x, y = problem(name)
     default = measure(model, x, y, small(name, norm))
     for label in NAMES:
@@ -71,7 +71,7 @@ def test_keeping_its_own_class_changes_no_bit_of_a_sample(name, norm):
 
 @pytest.mark.parametrize("keep", ["b", ["b", "d"]])
 @every_estimator
-def test_a_sample_is_correct_exactly_if_its_class_is_kept_whatever_its_label_and_the_order_of_the_set(name, norm, keep):
+def test_a_sample_is_correct_exactly_if_its_predicted_class_is_in_the_set(name, norm, keep):
     model, x, y = problem(name)
     found = measure(model, x, y, small(name, norm), keep=keep)
     again = measure(model, x, y[::-1], small(name, norm), keep=list(reversed(keep)))
@@ -131,7 +131,7 @@ def test_protection_and_recourse_of_a_linear_model_equal_brute_force(norm, keep)
 
 @pytest.mark.parametrize("norm", Norm)
 def test_the_distance_from_several_classes_can_be_larger_than_from_each_of_them(norm):
-    """Class 2 must rise above 0 and 1, each of which needs another feature."""
+    """Use a model in which class 2 must exceed classes 0 and 1, by a different feature each."""
     model = LinearClassifier([[-1.0, 0.0], [0.0, -1.0], [0.0, 0.0]], [1.0, 1.0, 0.0])
     x = np.zeros((1, 2))
     found = measure(model, x, [0], ExactLinear(norm), keep=[0, 1]).values[0]
@@ -156,11 +156,11 @@ def test_certificates_and_attacks_on_a_network_enclose_the_distance_from_a_set(n
 
 
 def test_a_certificate_of_smoothing_for_a_set_holds_for_the_plurality_vote():
-    """A has 60 % of the votes, but a class outside has more than any of A, so that the vote is not in A."""
+    """Use votes of which A has 60 %, but a class outside has more than any class of A and wins."""
     model = LinearClassifier([[0.0], [0.0], [0.0]], [0.0, 0.0, 0.0])
 
     class Random(LinearClassifier):
-        """Three bands of the noise: 35 % and 25 % for the classes of A, 40 % for the other."""
+        """Divide the noise into three bands: 35 % and 25 % for the classes of A, 40 % for the other class."""
 
         def predict(self, x):
             share = np.abs(np.asarray(x)[:, 0] * 1000) % 1
@@ -176,7 +176,7 @@ def test_a_certificate_of_smoothing_for_a_set_holds_for_the_plurality_vote():
 
 
 def test_smoothing_of_a_linear_model_certifies_and_attacks_both_sides_of_the_exact_distance():
-    """With two classes of equal direction kept, the smoothed model's boundary is the model's own."""
+    """Keep two classes of equal direction, so that the smoothed model has the boundary of the model."""
     model = LinearClassifier([[3.0, 4.0], [6.0, 8.0], [0.0, 0.0]], [0.0, -90.0, 5.0])
     x = np.array([[3.0, 4.0], [3.5, 3.8], [0.0, 2.0]])
     exact = measure(model, x, [0, 0, 0], ExactLinear(), keep=[0, 1])

@@ -1,4 +1,4 @@
-"""What `fm.nearest` promises of every estimator that finds inputs."""
+"""Properties of `fm.nearest` for every estimator that finds inputs."""
 
 from functools import partial
 
@@ -60,7 +60,7 @@ def check(model, x, y, estimator, keep=None, rtol=1e-9):
 
 @pytest.mark.parametrize("domain", [Domain(), Domain(0, 1), LIMITS], ids=["free", "box", "mixed"])
 @every_finder
-def test_inputs_of_a_linear_model_or_trees_lie_where_the_distances_say(name, norm, domain):
+def test_inputs_of_a_linear_model_or_trees_have_the_measured_distances(name, norm, domain):
     model, x = maker(name)(np.random.default_rng(4), n=16, d=6, classes=4, domain=domain)
     y = model.predict(x)
     y[::5] = (y[::5] + 1) % 4
@@ -70,7 +70,7 @@ def test_inputs_of_a_linear_model_or_trees_lie_where_the_distances_say(name, nor
 
 @pytest.mark.parametrize("network", [cnn, mlp], ids=["cnn", "mlp"])
 @every_search
-def test_inputs_of_a_network_lie_where_the_distances_say(name, norm, network):
+def test_inputs_of_a_network_have_the_measured_distances(name, norm, network):
     module = network()
     x, y = some_digits(module, 12)
     found = check(module, x, y, small(name, norm))
@@ -88,7 +88,7 @@ def test_an_input_is_the_same_alone_or_in_any_batch_and_order(name, norm):
 
 
 @every_search
-def test_where_nothing_is_found_there_is_no_input(name, norm):
+def test_a_sample_without_a_finite_distance_has_no_input(name, norm):
     constant = LinearClassifier(np.zeros((3, 4)), [0.0, 1.0, 0.5], domain=Domain(0, 1))
     x = np.full((3, 4), 0.5)
     found = nearest(constant, x, [1, 1, 0], small(name, norm))
@@ -103,7 +103,7 @@ def test_certificates_and_proxies_of_the_catalog_name_their_bound_as_their_dista
     assert {name for name, kind in ESTIMATORS.items() if hasattr(kind, "bound")} == PROXIES | CERTIFICATES
 
 
-def test_of_several_estimators_the_input_of_the_nearest_counts():
+def test_the_input_of_several_estimators_is_the_nearest_one():
     module = cnn()
     x, y = some_digits(module, 12)
     check(module, x, y, Tightest(small("ddn", Norm.L2), small("fmn", Norm.L2)))
@@ -115,7 +115,7 @@ def test_of_several_estimators_the_input_of_the_nearest_counts():
 
 @pytest.mark.parametrize("norm", Norm)
 def test_an_exact_distance_of_an_affine_network_is_confirmed_by_the_network_itself(norm):
-    """The weights are read in double precision, the network answers in single."""
+    """Compare weights read in double precision with a network that computes in single precision."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         module = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Linear(16, 10))
@@ -147,7 +147,7 @@ def test_whole_numbers_become_inputs_of_double_precision():
     np.testing.assert_allclose(found, [[0.6, 0.8], [3, 4]])
 
 
-def test_references_lead_to_inputs_where_a_search_alone_finds_none():
+def test_references_give_inputs_if_a_search_alone_finds_none():
     def cliff(x):
         return torch.cat([torch.zeros_like(x), torch.where(x > 2, 1.0, -1.0)], dim=1) + 0 * x
 
@@ -157,7 +157,7 @@ def test_references_lead_to_inputs_where_a_search_alone_finds_none():
 
 
 def test_the_smoothed_model_changes_its_class_at_the_inputs_of_its_attack():
-    """On a linear model of two classes its boundary is the model's own."""
+    """Use a linear model of two classes, whose smoothed model has the same boundary."""
     model = LinearClassifier([[0.0, 0.0], [3.0, 4.0]], [0.0, -5.0])
     for name in SMOOTHED - CERTIFICATES:
         found = check(model, np.zeros((1, 2)), [0], ESTIMATORS[name](sigma=0.5))

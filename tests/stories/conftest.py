@@ -1,4 +1,4 @@
-"""A real browser for stories that end on a screen."""
+"""A browser for the stories of reports."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ OPTIONS = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A Chromium without a window; skips where there is none."""
+    """Start Chromium without a window; skip the test if there is none."""
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )
@@ -36,13 +36,13 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def browser_page(browser: Any) -> Iterator[Any]:
-    """An empty tab that keeps every complaint in `.complaints` and every address it asked for in `.requested`."""
+    """Open an empty page, which collects errors in `.console_errors` and requested addresses in `.requested`."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.complaints, page.requested = [], []
-    page.on("console", lambda message: page.complaints.append(message.text) if message.type != "log" else None)
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on("requestfailed", lambda request: page.complaints.append(f"failed: {request.url}"))
-    page.on("dialog", lambda dialog: (page.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.console_errors, page.requested = [], []
+    page.on("console", lambda message: page.console_errors.append(message.text) if message.type != "log" else None)
+    page.on("pageerror", lambda error: page.console_errors.append(str(error)))
+    page.on("requestfailed", lambda request: page.console_errors.append(f"failed: {request.url}"))
+    page.on("dialog", lambda dialog: (page.console_errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
     page.on("request", lambda request: page.requested.append(request.url))
     yield page
     page.close()

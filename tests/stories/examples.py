@@ -1,4 +1,4 @@
-"""What an engineer has on disk before the first audit: a table of people, images, distances, and models of them."""
+"""Data, models and helper functions of the stories: a table of people, images, distances, and models of them."""
 
 import json
 from pathlib import Path
@@ -16,23 +16,23 @@ from fairmargin.models.loading import save_linear
 
 FEATURES = ("age", "income", "score")
 LABEL = "hired"
-QUICK = ("--resamples", "200")  # the fewest that are allowed: these stories are about the way, not about precision
+QUICK = ("--resamples", "200")  # the smallest number allowed: the stories do not depend on the width of intervals
 
 
 def fairmargin(*arguments: object) -> Result:
-    """The command line in this process; `Result` has `exit_code`, `stdout` and `stderr`."""
+    """Call the command line in this process; the result has `exit_code`, `stdout` and `stderr`."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def succeeded(result: Result) -> Result:
-    """The same result, after looking that it went well."""
+    """Check that a command succeeded, and return its result."""
     assert result.exit_code == 0, (result.output, result.exception)
     assert "Traceback" not in result.output
     return result
 
 
 def refused(result: Result) -> str:
-    """The sentence with which bad input was refused, after looking that it is one, and that it is no traceback."""
+    """Check that a command was refused with one sentence and no traceback, and return the sentence."""
     unexpected = None if isinstance(result.exception, SystemExit) else result.exception
     assert unexpected is None, f"a traceback instead of a sentence: {unexpected!r}"
     assert result.exit_code == 2, (result.exit_code, result.output)
@@ -46,36 +46,36 @@ def refused(result: Result) -> str:
 
 
 def json_of(result: Result) -> Any:
-    """What `--json` wrote; it must be all that is on standard output."""
+    """Check that standard output is one JSON document, and return its content."""
     return json.loads(succeeded(result).stdout, parse_constant=_not_json)
 
 
 def _not_json(word: str) -> None:
-    raise AssertionError(f"{word} is no JSON")
+    raise AssertionError(f"{word} is not valid JSON")
 
 
 def record_of(run: Path) -> Any:
-    """The record of a run."""
+    """Return the content of record.json of a run."""
     return json.loads((run / "record.json").read_text(encoding="utf-8"))
 
 
 def result_files(run: Path, kind: str = "audit") -> list[Path]:
-    """The files with the results of a kind, in the order of the record."""
+    """Return the files with the results of a kind, in the order of the record."""
     return [run / "results" / f"{each['key']}.json" for each in record_of(run)["results"] if each["kind"] == kind]
 
 
 def results_of(run: Path, kind: str = "audit") -> list[Any]:
-    """The results of a kind, in the order of the record, as the run folder holds them."""
+    """Return the stored results of a kind, in the order of the record."""
     return [json.loads(path.read_text(encoding="utf-8"))["content"] for path in result_files(run, kind)]
 
 
 def contents_of(run: Path, kind: str = "audit") -> list[bytes]:
-    """The results of a kind, byte for byte."""
+    """Return the bytes of the files with the results of a kind."""
     return [path.read_bytes() for path in result_files(run, kind)]
 
 
 def people(count: int = 360, seed: int = 0) -> pd.DataFrame:
-    """Two photographs a person, say. Women's features vary less, so that they lie nearer to any boundary."""
+    """Return a table with two rows per person. Features of group F vary less, so that F lies nearer to any boundary."""
     rng = np.random.default_rng(seed)
     person = np.arange(count) // 2
     sex = rng.choice(["F", "M"], count // 2 + 1)[person]
@@ -87,36 +87,36 @@ def people(count: int = 360, seed: int = 0) -> pd.DataFrame:
 
 
 def write_people(path: Path, table: pd.DataFrame | None = None) -> Path:
-    """The people as .csv."""
+    """Write the people as CSV."""
     (people() if table is None else table).to_csv(path, index=False)
     return path
 
 
 def fitted(path: Path, strength: float = 1.0) -> LogisticRegression:
-    """A logistic regression of the people in a file."""
+    """Return a logistic regression of the people in a file."""
     dataset = load_file(path, label=LABEL, features=FEATURES)
     return LogisticRegression(C=strength).fit(dataset.x, dataset.y)
 
 
 def write_model(path: Path, table: Path, strength: float = 1.0) -> Path:
-    """A logistic regression of the people in a file, as .npz."""
+    """Write a logistic regression of the people in a file as .npz."""
     dataset = load_file(table, label=LABEL, features=FEATURES)
     save_linear(as_classifier(fitted(table, strength), domain=dataset.domain), path)
     return path
 
 
 def people_audit(folder: Path, *more: object, model: str = "model.npz", data: str = "people.csv") -> list[object]:
-    """The arguments of an audit of the people in `folder`."""
+    """Return the arguments of an audit of the people in `folder`."""
     source = ["--model", folder / model, "--data", folder / data, "--label", LABEL, "--features", ",".join(FEATURES)]
     return ["audit", *source, *QUICK, *more]
 
 
 def write_images(folder: Path, count: int = 600, side: int = 4, classes: int = 4) -> tuple[Path, Path]:
-    """Images in [0, 1] with a linear model that reads most of them; the data's and the model's file."""
+    """Write images in [0, 1] and a linear model that classifies most of them correctly; return both paths."""
     rng = np.random.default_rng(1)
     x = rng.random((count, side, side), dtype=np.float32)
     weight = rng.normal(size=(classes, side * side))
-    bias = -0.5 * weight.sum(axis=1)  # a grey image is of no class, so that all classes occur
+    bias = -0.5 * weight.sum(axis=1)  # a grey image has equal scores, so that all classes occur
     y = (x.reshape(count, -1) @ weight.T + bias + 0.2 * rng.normal(size=(count, classes))).argmax(axis=1)
     np.savez(folder / "images.npz", x=x, y=y, camera=rng.choice(["left", "right"], count))
     np.savez(folder / "reader.npz", weight=weight, bias=bias)
@@ -124,7 +124,7 @@ def write_images(folder: Path, count: int = 600, side: int = 4, classes: int = 4
 
 
 def distances(count: int = 300) -> pd.DataFrame:
-    """Distances that someone measured elsewhere, a tenth of them of misclassified samples."""
+    """Return distances measured elsewhere, of which a tenth belongs to misclassified samples."""
     rng = np.random.default_rng(2)
     sex, correct = rng.choice(["F", "M"], count), rng.random(count) > 0.1
     value = rng.gamma(2, np.where(sex == "F", 0.5, 1.0)) * correct
@@ -132,7 +132,7 @@ def distances(count: int = 300) -> pd.DataFrame:
 
 
 def write_distances(path: Path, table: pd.DataFrame | None = None) -> Path:
-    """The distances as .csv or .parquet, as the name says."""
+    """Write distances as CSV or Parquet, according to the suffix."""
     frame = distances() if table is None else table
     if path.suffix == ".parquet":
         frame.to_parquet(path)

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command starts, works or ends: a sentence or nothing, and no traceback."""
+"""Ctrl-C while a command starts or exits: one sentence or no output, and no traceback."""
 
 import signal
 import subprocess
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-DEADLINE = 120  # seconds until a story is given up: no assertion is about time
+DEADLINE = 120  # seconds until a test fails; no assertion is about time
 
-# A process that stops where the test wants it, says so by a file, and waits there for Ctrl-C. A runner that was started
-# in the background hands its children a deaf ear for Ctrl-C.
+# A process that stops at a given moment, creates a file, and waits there for Ctrl-C. Children of a test runner that was
+# started in the background ignore SIGINT unless a handler is set.
 PROGRAM = """
 import atexit, signal, sys, time
 from pathlib import Path
@@ -26,7 +26,7 @@ def wait():
         time.sleep(0.01)
 
 
-class Held:
+class WaitingImport:
     def find_spec(self, name, path=None, target=None):
         if name == moment:
             wait()
@@ -37,7 +37,7 @@ class Held:
                 raise ImportError("initialization failed") from error
 
 
-sys.meta_path.insert(0, Held())
+sys.meta_path.insert(0, WaitingImport())
 if moment == "at exit":
     atexit.register(wait)
 sys.argv[1:] = sys.argv[3:]
@@ -47,7 +47,7 @@ main()
 
 
 def interrupted(folder: Path, moment: str, *command: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command and press Ctrl-C at that moment."""
+    """Run the command and send SIGINT at that moment."""
     marker = folder / "marker"
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, moment, str(marker), *command],
@@ -59,9 +59,9 @@ def interrupted(folder: Path, moment: str, *command: str) -> "subprocess.Complet
         started = time.monotonic()
         while not marker.exists():
             assert process.poll() is None, (
-                f"it ended before the moment came: {process.stderr and process.stderr.read()}"
+                f"the process ended before that moment: {process.stderr and process.stderr.read()}"
             )
-            assert time.monotonic() - started < DEADLINE, "the moment did not come"
+            assert time.monotonic() - started < DEADLINE, "the process did not reach that moment"
             time.sleep(0.005)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=DEADLINE)
@@ -72,13 +72,13 @@ def interrupted(folder: Path, moment: str, *command: str) -> "subprocess.Complet
 
 
 @pytest.mark.parametrize("moment", ["fairmargin.cli.app", "typer", "fairmargin.cli.commands"])
-def test_while_the_commands_are_imported_it_ends_without_a_word(tmp_path: Path, moment: str) -> None:
+def test_ctrl_c_during_the_import_of_the_commands_prints_nothing(tmp_path: Path, moment: str) -> None:
     ended = interrupted(tmp_path, moment, "--version")
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
 @pytest.mark.parametrize("moment", ["torch", "as an ImportError:torch", "fairmargin.runner.run"])
-def test_while_a_command_imports_what_it_needs_it_says_a_sentence(tmp_path: Path, moment: str) -> None:
+def test_ctrl_c_during_the_imports_of_a_command_prints_one_sentence(tmp_path: Path, moment: str) -> None:
     weights = tmp_path / "weights.safetensors"
     weights.write_bytes(b"never read")
     model = ("--model", "arch:logistic", "--weights", str(weights))
@@ -87,7 +87,7 @@ def test_while_a_command_imports_what_it_needs_it_says_a_sentence(tmp_path: Path
     assert ended.stderr.strip() == "Stopped. Everything measured so far is kept: the same command continues from here."
 
 
-def test_at_exit_it_ends_without_a_word(tmp_path: Path) -> None:
+def test_ctrl_c_at_exit_prints_nothing(tmp_path: Path) -> None:
     ended = interrupted(tmp_path, "at exit", "--version")
     assert ended.returncode == -signal.SIGINT
     assert ended.stdout.startswith("fairmargin ")

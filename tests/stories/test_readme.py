@@ -1,4 +1,4 @@
-"""The README is a promise: what it tells people to type works as it stands."""
+"""The Python examples, commands and links of README.md work as printed."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ from tests.stories.examples import (
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ALLOWED = {"gate": (0, 1)}  # a gate that closes works too
+ALLOWED = {"gate": (0, 1)}  # a gate may fail
 
 
 def blocks(language: str) -> list[str]:
@@ -29,14 +29,14 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[list[str]]:
-    """The lines of the bash blocks as words, without comments; a backslash continues a line."""
+    """Return the words of each line of the bash blocks, without comments; a backslash continues a line."""
     text = "\n".join(blocks("bash")).replace("\\\n", " ")
     return [words for line in text.splitlines() if (words := shlex.split(line, comments=True))]
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A place with the files that the README speaks of."""
+    """Work in a folder with the files that the README names."""
     write_people(tmp_path / "people.csv", people().drop(columns="person"))
     write_model(tmp_path / "model.npz", tmp_path / "people.csv")
     for name in ("distances.csv", "distances.parquet", "table.csv", "table.parquet"):
@@ -53,7 +53,7 @@ def test_the_readme_shows_python_and_commands():
 
 
 @pytest.mark.parametrize("number", range(max(1, len(blocks("python")))))
-def test_its_python_runs(folder, number):
+def test_the_python_examples_run(folder, number):
     (folder / "readme.py").write_text(blocks("python")[number], encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "readme.py"], cwd=folder, capture_output=True, text=True, timeout=180, check=False
@@ -64,7 +64,7 @@ def test_its_python_runs(folder, number):
         assert (folder / page).stat().st_size > 100_000
 
 
-def test_its_commands_run_one_after_another(folder):
+def test_the_commands_run_one_after_another(folder):
     typed = [words[1:] for words in commands() if words[0] == "fairmargin"]
     assert typed
     for words in typed:
@@ -72,11 +72,11 @@ def test_its_commands_run_one_after_another(folder):
         assert result.exit_code in ALLOWED.get(words[0], (0,)), (words, result.output, result.exception)
 
 
-def test_every_other_command_is_one_that_is_looked_after_here():
+def test_other_commands_are_those_that_this_file_checks():
     assert {words[0] for words in commands()} <= {"fairmargin", "make", "pip", "git", "cd", "python"}
 
 
-def test_the_make_targets_that_it_names_exist():
+def test_the_make_targets_exist():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     named = {words[1] for words in commands() if words[0] == "make"}
     assert named <= targets
@@ -84,7 +84,7 @@ def test_the_make_targets_that_it_names_exist():
     assert {"demo", "test"} <= named
 
 
-def test_the_files_that_it_links_to_exist():
+def test_linked_files_exist():
     prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
     linked = re.findall(r"\]\((?!https?://|#)([^)#]+)", prose)
     assert linked

@@ -1,15 +1,14 @@
-"""Real tables of ../shared: they come with duplicate headers, missing values and odd columns."""
+"""Real tables of ../shared, which have duplicate headers, missing values and unusual columns."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from typer.testing import CliRunner
 
 import fairmargin as fm
-from fairmargin.cli.app import app
 from fairmargin.models.loading import save_linear
+from tests.stories.examples import fairmargin, succeeded
 
 COMPAS = Path(__file__).parents[3] / "shared" / "data" / "compas" / "compas-scores-two-years.csv"
 FEATURES = ("age", "priors_count", "juv_fel_count", "juv_misd_count", "c_charge_degree")
@@ -30,16 +29,14 @@ def model(compas: fm.Dataset) -> LogisticRegression:
     return LogisticRegression(max_iter=2_000).fit(np.asarray(compas.x), compas.y)
 
 
-def test_compas_is_read_with_its_groups_and_its_notes(compas: fm.Dataset) -> None:
+def test_compas_is_read_with_groups_and_notes(compas: fm.Dataset) -> None:
     assert len(compas) == 7_214
     assert dict(zip(compas.partition("race").labels, compas.partition("race").sizes, strict=True))["Asian"] == 32
     assert {"c_charge_degree=F", "c_charge_degree=M"} < set(compas.feature_names)
     assert any("standard deviation" in note for note in compas.notes)
 
 
-def test_a_verdict_by_race_is_reached_where_there_are_enough_people(
-    compas: fm.Dataset, model: LogisticRegression
-) -> None:
+def test_groups_of_compas_with_enough_people_have_a_verdict(compas: fm.Dataset, model: LogisticRegression) -> None:
     classifier = fm.as_classifier(model, domain=compas.domain)
     distances = fm.measure(classifier, compas.x, compas.y, fm.ESTIMATORS["exact_linear"](norm=fm.Norm.L2))
     result = fm.audit(distances, compas.partition("race"))
@@ -48,23 +45,15 @@ def test_a_verdict_by_race_is_reached_where_there_are_enough_people(
     assert distances.correct.mean() == pytest.approx(model.score(np.asarray(compas.x), compas.y))
 
 
-def test_the_command_line_agrees_with_python(compas: fm.Dataset, model: LogisticRegression, tmp_path: Path) -> None:
+def test_the_command_line_gives_the_results_of_python(
+    compas: fm.Dataset, model: LogisticRegression, tmp_path: Path
+) -> None:
     classifier = fm.as_classifier(model, domain=compas.domain)
     save_linear(classifier, tmp_path / "model.npz")  # type: ignore[arg-type]
     options = ["--label", "two_year_recid", "--group", "sex", "--features", ",".join(FEATURES), "--control", "class"]
     run = tmp_path / "run"
-    command = [
-        "audit",
-        "--model",
-        str(tmp_path / "model.npz"),
-        "--data",
-        str(COMPAS),
-        *options,
-        "--out",
-        str(run),
-        "-q",
-    ]
-    assert CliRunner().invoke(app, command).exit_code == 0
+    command = ["audit", "--model", tmp_path / "model.npz", "--data", COMPAS, *options, "--out", run, "-q"]
+    succeeded(fairmargin(*command))
     distances = fm.measure(classifier, compas.x, compas.y, fm.ESTIMATORS["exact_linear"](norm=fm.Norm.L2))
     plan = fm.AuditSettings(control=compas.partition("class"))
     expected = fm.audit(distances, compas.partition("sex"), plan)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from fairmargin.errors import InputError
 from fairmargin.study.grid import Grid, Member
 from fairmargin.study.options import AttackOptions, AuditOptions, TrainOptions
 from fairmargin.study.record import RunRecord
 from fairmargin.study.study import Study
-from fairmargin.study.study_file import make_study, read_study
+from fairmargin.study.study_file import engine_of, make_study, read_study
 
 
 def study(**changes: Any) -> Study:
@@ -136,6 +137,16 @@ def test_every_combination_is_a_member_in_the_order_of_the_file() -> None:
 def test_without_training_methods_every_model_is_measured_as_it_is() -> None:
     asked = make_study({"seeds": [0, 1], "data": {"digits": {}}, "model": {"logistic": {}}, "audit": {"ddn": {}}})
     assert [(member.method, member.train) for member in asked.members] == [("as given", None)]
+
+
+def test_a_study_may_name_its_engine_which_is_no_part_of_it(tmp_path: Path) -> None:
+    text = "[data.digits]\n[model.logistic]\n[train.erm]\nepochs = 1\n[audit.exact_linear]\n"
+    plain = read_study(written(tmp_path, text))
+    assert engine_of(tmp_path / "study.toml") == ""
+    assert read_study(written(tmp_path, 'engine = "ray:address=auto"\n' + text)) == plain
+    assert engine_of(tmp_path / "study.toml") == "ray:address=auto"
+    with pytest.raises(InputError, match="`engine` must be a text"):
+        engine_of(written(tmp_path, "engine = 2\n" + text))
 
 
 def test_a_study_in_a_record_is_read_again_as_it_was() -> None:

@@ -165,7 +165,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
 
     @property
     def no_gap(self) -> str:
-        """Why no undecided group has a gap that could settle; empty where one has."""
+        """Reason why σ is undefined for all groups whose verdict is undecided; empty if it is defined for one."""
         undecided = [row for row in self if row.verdict == UNDECIDED]
         if not undecided or any(row.sigma_change.is_defined for row in undecided):
             return ""
@@ -221,7 +221,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
         return content
 
     def finding(self, row: GroupAdequacy) -> str:
-        """Return what became of a group's gap between the audited budget and the best of all."""
+        """Return a sentence on how a group's gap changes from the audited budget to the best of all budgets."""
         name, change = plain(row.group), row.sigma_change
         if row.verdict == TOO_FEW:
             rest = sum(each.size for each in self) - row.size
@@ -270,7 +270,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
         ]
 
     def contradiction(self) -> str:
-        """Return why this cannot be what was written; empty if it can."""
+        """Return why these values cannot be a stored result; empty if they can."""
         if not self.groups and self.verdict != NOTHING:
             return "there are no groups"
         each = [(row.means, row.means_alone, row.sigmas, row.sigmas_alone) for row in self]
@@ -297,7 +297,7 @@ class Adequacy(GroupTable[GroupAdequacy]):
 
 
 def more_of(budgets: Sequence[str]) -> str:
-    """Name what a larger budget is, from the names of the budgets.
+    """Return in words what a larger budget means, judged by the names of the budgets.
 
     >>> more_of(["50 steps", "100 steps"]), more_of(["budget 1", "budget 2"])
     ('more steps of this attack', 'a larger budget')
@@ -348,15 +348,16 @@ class Evidence:
         for run in (*self.runs, *self.looks.values()):
             given, expected = ((each.norm, each.subject, each.keep, len(each)) for each in (run, first))
             if given != expected:
-                raise InputError(f"Budgets must be of the same samples in one norm: given {first!r} and {run!r}.")
+                raise InputError(f"Budgets must be of the same samples in the same norm: given {first!r} and {run!r}.")
             if not np.array_equal(run.correct, first.correct):
                 raise InputError(
-                    "The runs differ in which samples are classified correctly: they are not of one model on the same "
+                    "The runs differ in which samples are classified correctly: they are not of the same model and "
                     "samples."
                 )
         if {run.bound for run in self.runs} != {first.bound}:
             raise InputError(
-                f"Budgets must be of one kind; given {', '.join(sorted({run.bound.words for run in self.runs}))}."
+                f"Distances of all budgets must be of the same kind; given "
+                f"{', '.join(sorted({run.bound.words for run in self.runs}))}."
             )
 
     @property
@@ -623,10 +624,10 @@ def _alarm_meaning(kind: Kind) -> str:
 
 
 def budget_courses(result: Adequacy) -> Courses:
-    """Return the mean distance of every group against the attack's budget.
+    """Return the data of a figure: one line per group, with its mean distance at each budget of the attack.
 
-    The best found up to each budget, with intervals where at most five groups are drawn, and what each budget found
-    alone where that differs.
+    A line shows the smallest distances found with any budget up to this one, with intervals if there are at most five
+    groups. A second, dotted line shows the distances found with each budget alone, if they differ.
     """
     rows = list(result)
     order = sorted(rows, key=lambda row: row.means_alone[result.audited])

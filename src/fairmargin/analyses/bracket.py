@@ -205,7 +205,7 @@ class Bracket(GroupTable[GroupBracket]):
         )
 
     def finding(self, row: GroupBracket) -> str:
-        """Return what the bounds prove of one group of which model, and up to which radius."""
+        """Return a sentence on what the bounds prove about a group, for which model, and up to which radius."""
         name = plain(row.group)
         if row.reason or row.verdict not in _MEANINGS:
             return f"{name}: {row.verdict} ({row.reason})."
@@ -269,7 +269,8 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, settings: 
     Parameters
     ----------
     lower, upper
-        Of the same samples, subject and norm: a certificate (or exact) and an attack (or exact).
+        Lower and upper bounds of the distances of the same samples, with the same subject and norm: a certificate and
+        an attack. Exact distances are accepted for both.
     partition
         The groups.
     settings
@@ -348,8 +349,8 @@ class _Sides:
             cap = float(max(upper.values[~missing].max(initial=0.0), lower.values[~lower.unreached].max(initial=0.0)))
             if cap == 0:
                 raise InputError(
-                    "No sample has a finite upper bound above 0, so that there is nothing to cap at. Set `up_to=` "
-                    "(--up-to) to the radius up to which robustness matters."
+                    "No sample has a finite upper bound above 0, so that there is no radius at which distances could "
+                    "be capped. Set `up_to=` (--up-to) to the radius up to which robustness matters."
                 )
             reason = (
                 f"{missing.sum():,} of {len(missing):,} samples have no finite upper bound: all capped at {cap:.4g}"
@@ -379,12 +380,12 @@ def _check_kind(lower: Distances, upper: Distances) -> None:
             why = "measure both in the same norm"
         raise InputError(
             f"The lower bounds are of {lower.subject} in {lower.norm}, the upper ones of {upper.subject} in "
-            f"{upper.norm}. Only bounds of one subject in one norm enclose anything: {why}."
+            f"{upper.norm}. A bracket needs bounds of the same subject in the same norm: {why}."
         )
     if lower.keep != upper.keep:
         raise InputError(
-            f"The lower bounds keep {words_of_keep(lower.keep)}, the upper ones {words_of_keep(upper.keep)}. Only "
-            "bounds that keep the same classes enclose anything: measure both with one `keep`."
+            f"The lower bounds keep {words_of_keep(lower.keep)}, the upper ones {words_of_keep(upper.keep)}. A bracket "
+            "needs bounds that keep the same classes: measure both with the same `keep`."
         )
 
 
@@ -401,7 +402,11 @@ def _contradiction(lower: Distances, upper: Distances, crossed: Bools) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compared:
-    """One group against its rest with the bounds least and most in its favour."""
+    """Two comparisons of a group with its rest.
+
+    `least` uses the lower bounds of the group and the upper bounds of the rest, `most` the upper bounds of the group
+    and the lower bounds of the rest. The truth lies between both.
+    """
 
     least: tuple[GroupMeans, Contrasts]
     most: tuple[GroupMeans, Contrasts]
@@ -501,7 +506,7 @@ def _ratio(value: float, otherwise: float, widening: float) -> float:
 
 
 def _limit(value: float, otherwise: float) -> float:
-    """Return a limit where one is known; otherwise the one that is never wrong."""
+    """Return a limit if it is known, and otherwise the given limit, which holds for any distances."""
     return otherwise if math.isnan(value) else float(value)
 
 

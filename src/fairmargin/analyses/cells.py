@@ -75,18 +75,18 @@ def p_cell(p: float) -> Cell:
 
 
 def decimals_of(estimates: Sequence[Estimate]) -> int:
-    """Return how many decimals a column of these needs: three or four digits."""
+    """Return the number of decimals with which a column of these estimates shows three or four digits."""
     return decimals_for([v for e in estimates for v in (e.value, e.high)])
 
 
 def decimals_for(values: Sequence[float]) -> int:
-    """Return how many decimals a column of these numbers needs: three or four digits."""
+    """Return the number of decimals with which a column of these numbers shows three or four digits."""
     sizes = [abs(v) for v in values if math.isfinite(v) and v != 0]
     return min(max(2 - math.floor(math.log10(max(sizes) / 3)), 0), 8) if sizes else 2
 
 
 def length(estimate: Estimate, decimals: int, *, signed: bool = False) -> Cell:
-    """Return a distance with its interval. A number that its column's decimals would make 0 has decimals of its own."""
+    """Return a distance with its interval. Numbers that `decimals` decimals would round to 0 are shown with more."""
 
     def shown(value: float) -> str:
         text = fixed(value, decimals, signed=signed)

@@ -86,9 +86,9 @@ def certified_mean(
     partition
         The groups.
     alpha
-        How often a certificate may be false; 0 for bounds that never are.
+        Probability with which each certificate may be false; 0 for bounds that are never false.
     confidence
-        1 − δ.
+        Probability 1 − δ with which the statement about a group holds.
     largest
         R_max, the largest radius attainable (`fm.distances.smoothing.estimator.Smoothing(…).largest`). If left out,
         the K largest radii of the group are taken off instead, which is never looser.
@@ -293,7 +293,7 @@ class Certified(GroupTable[CertifiedGroup]):
         ]
 
     def contradiction(self) -> str:
-        """Return why this cannot be what was written; empty if it can."""
+        """Return why these values cannot be a stored result; empty if they can."""
         if not self.groups:
             return "there are no groups"
         if any(tuple(share.radius for share in row.shares) != self.radii for row in self):

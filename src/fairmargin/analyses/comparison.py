@@ -343,16 +343,17 @@ def _inferred(
 def _check_alike(before: Distances, after: Distances) -> None:
     for what, left, right in (("norm", before.norm, after.norm), ("subject", before.subject, after.subject)):
         if left != right:
-            raise InputError(f"`before` and `after` must have one {what}; given {left} and {right}.")
+            raise InputError(f"`before` and `after` must have the same {what}; given {left} and {right}.")
     if before.keep != after.keep:
         raise InputError(
             f"`before` and `after` must keep the same classes; given {words_of_keep(before.keep)} and "
-            f"{words_of_keep(after.keep)}. Measure both with one `keep`."
+            f"{words_of_keep(after.keep)}. Measure both with the same `keep`."
         )
     if before.estimator and after.estimator and before.estimator != after.estimator:
         raise InputError(
-            f"`before` and `after` must be measured by one estimator; given {before.estimator} and {after.estimator}. "
-            "A difference between estimators would look like a change of the model: measure both by the same."
+            f"`before` and `after` must be measured by the same estimator; given {before.estimator} and "
+            f"{after.estimator}. A difference between estimators would look like a change of the model: measure both "
+            "with one of them."
         )
 
 

@@ -76,7 +76,7 @@ class EpochComparison(GroupTable[GroupOverEpochs]):
         return f"σ by {plain(self.partition)} at each epoch"
 
     def contradiction(self) -> str:
-        """Return why this cannot be what was written; empty if it can."""
+        """Return why these values cannot be a stored result; empty if they can."""
         if not self.groups:
             return "there are no groups"
         return "" if all(len(row.sigmas) == len(self.epochs) for row in self.groups) else "a σ is missing"

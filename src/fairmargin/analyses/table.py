@@ -62,7 +62,7 @@ class GroupTable(ABC, Generic[Row]):
         return list(dict.fromkeys(filter(None, sentences)))
 
     def contradiction(self) -> str:
-        """Return why this cannot be what was written; empty if it can."""
+        """Return why these values cannot be a stored result; empty if they can."""
         return "" if self.groups else "there are no groups"
 
     def __iter__(self) -> Iterator[Row]:

@@ -67,7 +67,7 @@ class TrainingCourse(GroupTable[EpochRow]):
         return f"Accuracy, on validation data attacked by {self.watched}" if self.watched else "Accuracy"
 
     def contradiction(self) -> str:
-        """Return why this cannot be what was written; a training that never learned has no epochs."""
+        """Return why these values cannot be a stored result; a training that diverged at once may have no epochs."""
         known = [row.group for row in self.groups]
         return f"there is no epoch {self.best!r}" if self.best and self.best not in known else ""
 

@@ -48,7 +48,12 @@ class _Commands(TyperGroup):
 
         try:
             with exits_refused():
-                return super().invoke(ctx)
+                try:
+                    return super().invoke(ctx)
+                except SystemExit as error:
+                    if isinstance(error.__context__, BrokenPipeError):  # rich exits: `--help | head`
+                        raise typer.Exit() from None
+                    raise
         except (Exception, KeyboardInterrupt) as error:
             if _is_interrupt(error):
                 said = "Stopped. Everything measured so far is kept: the same command continues from here."

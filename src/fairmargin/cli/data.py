@@ -38,12 +38,12 @@ def data(
 ) -> None:
     """Show what one should know of a dataset: classes, groups, split, licence, ethics, and where its files belong.
 
-    Where the files are found it also counts samples, classes and groups. Where they are not, it says which file to
-    put where, and that is no failure; only a --root that does not hold them is.
+    If the files are found, samples, classes and groups are counted too. If they are not found, the command says which
+    file to put where and exits with 0; it fails only if a given --root does not contain them.
 
     Examples:
 
-    [dim]# every dataset, a line each[/]
+    [dim]# all datasets, one line each[/]
     fairmargin data
 
     fairmargin data digits
@@ -160,7 +160,7 @@ def _grid(rows: "tuple[tuple[str, str], ...]") -> Table:
 
 
 def _counts(dataset: "Dataset") -> dict[str, dict[str, int]]:
-    """Return samples by class and by every attribute; classes and groups without a sample are left out."""
+    """Count the samples of each class and of each group of every attribute; those without samples are left out."""
     partitions = {what: dataset.partition(what) for what in ("class", *dataset.attributes)}
     counts = {what: dict(zip(p.labels, p.sizes.tolist(), strict=True)) for what, p in partitions.items()}
     if dataset.class_names:  # in the order of their numbers, which is that of a network's outputs

@@ -109,7 +109,7 @@ def _kind(record: "RunRecord") -> str:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values that JSON knows."""
+    """Convert values to types that JSON supports."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
 
 

@@ -26,7 +26,10 @@ Out = Annotated[Path, typer.Option(help="Folder of the run. Interrupted and run 
 Plan = Annotated[
     bool, typer.Option("--plan", help="Only estimate passes, time, memory and disk, from a trial on a few samples.")
 ]
-Engine = Annotated[str, typer.Option(help="Where tasks run: serial, or processes:workers=2. The numbers are the same.")]
+Engine = Annotated[
+    str,
+    typer.Option(help="Where tasks run: serial, processes:workers=2 or ray:address=auto. The numbers are the same."),
+]
 
 _Result = TypeVar("_Result")
 _METAVARS: Mapping[Any, str] = {int: "INTEGER", float: "NUMBER", str: "TEXT"}

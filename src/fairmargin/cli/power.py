@@ -33,7 +33,7 @@ def power(
 ) -> None:
     """Say the smallest σ that an audit would detect, and how many samples a given σ takes.
 
-    "Needed" are samples of the group in all, its rest being as large as it is.
+    "Needed" is the total number of samples of the group, if the size of its rest does not change.
 
     Examples:
 

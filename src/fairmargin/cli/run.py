@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fairmargin.cli.execution import execute
-from fairmargin.cli.options import Engine, Json, Plan, Quiet
+from fairmargin.cli.options import Json, Plan, Quiet
 from fairmargin.errors import InputError
 
 
@@ -19,7 +19,13 @@ def run(
             "command continues there; after a change of the study, only what is new is done."
         ),
     ] = None,
-    engine: Engine = "serial",
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Where tasks run: serial, processes:workers=2 or ray:address=auto; by default as `engine` in the "
+            "study says, or serial. The numbers are the same."
+        ),
+    ] = "",
     plan: Plan = False,
     json_: Json = False,
     quiet: Quiet = False,
@@ -51,11 +57,11 @@ def run(
     [dim]# two networks at a time; the numbers are the same[/]
     fairmargin run study.toml --out run --engine processes:workers=2
     """
-    from fairmargin.study.study_file import read_study
+    from fairmargin.study.study_file import engine_of, read_study
 
     asked = read_study(study)
     folder = out or Path(f"{study.stem}-run")
     try:
-        execute(asked, folder, engine, plan=plan, json_=json_, quiet=quiet)
+        execute(asked, folder, engine or engine_of(study) or "serial", plan=plan, json_=json_, quiet=quiet)
     except InputError as error:  # fields are keys of the file here, not options
         raise type(error)(str(error)) from None

@@ -156,7 +156,7 @@ def concatenate(parts: Sequence[Distances]) -> Distances:
         if (part.norm, part.subject) != (first.norm, first.subject):
             raise InputError(
                 f"Distances of part {i} are of {part.subject} in {part.norm}, those of part 0 of {first.subject} in "
-                f"{first.norm}. Only distances of one subject in one norm can be combined."
+                f"{first.norm}. Only distances of the same subject in the same norm can be combined."
             )
         if part.keep != first.keep:
             raise InputError(

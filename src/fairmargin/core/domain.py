@@ -43,7 +43,7 @@ class Domain:
             raise InputError("`scale` of a Domain must be finite and not negative (0 makes a feature immutable).")
         shapes = {a.shape for a in (self.low, self.high, self.scale) if a.ndim}
         if len(shapes) > 1:
-            raise InputError(f"`low`, `high` and `scale` of a Domain must have one shape; given {sorted(shapes)}.")
+            raise InputError(f"`low`, `high` and `scale` of a Domain must have the same shape; given {sorted(shapes)}.")
         if (self.low > self.high).any():
             raise InputError("`low` of a Domain exceeds `high` in some feature. Did you swap them?")
 

@@ -179,7 +179,7 @@ def _columns(path: Path, as_text: str) -> pd.DataFrame:
     shapes = {name: array.shape for name, array in arrays.items()}
     if not shapes or len(set(shapes.values())) > 1 or any(len(shape) != 1 for shape in shapes.values()):
         given = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "none"
-        raise InputError(f"{path}: expected arrays with one value per sample, all of one length; given {given}.")
+        raise InputError(f"{path}: expected arrays with one value per sample, all of the same length; given {given}.")
     return pd.DataFrame(arrays)
 
 

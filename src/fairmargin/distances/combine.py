@@ -27,7 +27,7 @@ def tightest(*several: Distances) -> Distances:
     Parameters
     ----------
     several
-        Distances of the same samples in the same order, of one subject and in one norm.
+        Distances of the same samples in the same order, with the same subject and norm.
 
     >>> first = Distances([0.5, 2.0], [True, True], "upper", "l2")
     >>> second = Distances([0.7, 1.0], [True, True], "upper", "l2")
@@ -75,7 +75,7 @@ class Tightest:
     Parameters
     ----------
     estimators
-        Two or more estimators in one norm that need predictions or gradients.
+        Two or more estimators with the same norm that need predictions or gradients.
 
     >>> from fairmargin.distances.searches.deepfool import DeepFool
     >>> from fairmargin.distances.measure import measure
@@ -135,7 +135,7 @@ def check_joined(estimators: Sequence[DistanceEstimator], names: Sequence[str]) 
         if each.norm is not estimators[0].norm:
             raise InputError(
                 f"`{name}` measures in {each.norm}, `{names[0]}` in {estimators[0].norm}. Joined estimators must "
-                "measure in one norm."
+                "measure in the same norm."
             )
 
 
@@ -153,7 +153,7 @@ def _check(several: tuple[Distances, ...]) -> None:
         if (part.norm, part.subject) != (first.norm, first.subject):
             raise InputError(
                 f"Distances {i} are of {part.subject} in {part.norm}, distances 1 of {first.subject} in {first.norm}. "
-                "Only distances of one subject in one norm can be combined."
+                "Only distances of the same subject in the same norm can be combined."
             )
         if part.keep != first.keep:
             raise InputError(
@@ -169,8 +169,7 @@ def _check(several: tuple[Distances, ...]) -> None:
         if other.size:
             raise InputError(
                 f"Distances {i} and 1 differ in which samples are classified correctly, in {other.size:,} of "
-                f"{len(first):,} (first at index {other[0]}). They must be of one model, the same samples and the "
-                "same labels."
+                f"{len(first):,} (first at index {other[0]}). They must be of the same model, samples and labels."
             )
     bounds = {part.bound for part in several} - {Bound.EXACT}
     if Bound.NEITHER in bounds:

@@ -1,4 +1,4 @@
-"""Attacks of other libraries, and functions of yours, as estimators; the plain model confirms what they find."""
+"""Attacks of other libraries, and functions of yours, as estimators; the original model confirms what they find."""
 
 import inspect
 import random
@@ -136,7 +136,7 @@ class FromAttack(Search):
     """Distance to what an attack of another library, or a function of yours, finds.
 
     The result is clipped to the domain, immutable features are reset to their own values, and the model itself
-    classifies it again. Then the boundary is searched on the straight way back to the sample.
+    classifies it again. Then the boundary is searched on the straight line back to the sample.
 
     Guarantee: an upper bound for any attack; `inf` where its result is not misclassified, and then `tried` says how far
     away that was. The attack always gets as many samples as the model's tile holds. If its result for a sample depends

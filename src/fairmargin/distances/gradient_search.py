@@ -25,14 +25,14 @@ from fairmargin.perturbation.tiles import by_tiles
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Started:
-    """Samples in the precision of the model, with the scores of the plain model.
+    """Samples in the precision of the model, with the scores of the original model.
 
     Parameters
     ----------
     x, y
         Flattened samples and class positions.
     scores
-        Scores of the plain model, not those of a faster copy.
+        Scores of the original model, not those of a faster copy (see `fairmargin.models.search_copy`).
     correct_at
         Positions of the samples that the model classifies correctly. Only these are searched for.
     """
@@ -148,7 +148,7 @@ class TileSearch(Search):
         raise NotImplementedError
 
     def find(self, model: Differentiable, x: Any, y: Ints, *, keys: Keys) -> Found:
-        """Search for all correctly classified samples, and let the plain model confirm the result."""
+        """Search for all correctly classified samples, and confirm the result with the original model."""
 
         def descended(start: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             best = self.descend(network, start, y, keys)
@@ -167,7 +167,7 @@ class TileSearch(Search):
 
 
 def conclude(closest: Closest, which: Tensor, point: Tensor, met: Tensor) -> None:
-    """Let the plain model confirm the points found, search back to the boundary, and use references for the rest."""
+    """Confirm the points found with the original model, search back to the boundary, use references for the rest."""
     if met.any():
         closest.settle(which[met], point[met])
     closest.search_back(which)

@@ -60,7 +60,7 @@ def measure_noise(
 ) -> Distances:
     """Measure what noise finds nearer than an attack did: random directions, at a few shares of the attack's distance.
 
-    Guarantee: an upper bound, confirmed by the plain model; `inf` where noise found nothing. A sample's directions
+    Guarantee: an upper bound, confirmed by the original model; `inf` where noise found nothing. A sample's directions
     depend on its key only.
 
     Parameters

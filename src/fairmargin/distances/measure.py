@@ -325,4 +325,4 @@ def _array(x: Any) -> Any:
     try:
         return np.asarray(x)
     except ValueError as error:
-        raise InputError(f"The samples of `x` must all have one shape; {error}.") from None
+        raise InputError(f"The samples of `x` must all have the same shape; {error}.") from None

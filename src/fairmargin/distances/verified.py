@@ -25,7 +25,7 @@ from fairmargin.perturbation.relaxation import FUNCTIONS_AT_ONCE, Region, Relaxa
 from fairmargin.perturbation.tiles import by_tiles
 
 METHODS = ("auto", "crown-ibp", "crown")
-_SMALL = 1024  # "auto": maximum number of values that may bend for which all are bounded backwards
+_SMALL = 1024  # "auto": maximum number of inputs of ReLUs and maxima for which all are bounded backwards
 _WIDE = 4096  # maximum number of values of a layer that are bounded backwards
 _NUMBERS_AT_ONCE = 2**20  # maximum number of slopes in a tile: larger ones leave the cache and are not faster
 _BELOW = 1e-7  # relative distance below the first guess that is tried, so rounding of the guess does not matter
@@ -41,10 +41,10 @@ class Verified:
     """The largest radius within which every input of the domain is proven to have a class that is to be kept.
 
     For each rival k, f_y − f_k is bounded from below over {‖δ / scale‖ ≤ r} ∩ box by a linear function of the input,
-    found by one pass backwards through the network (CROWN): a ReLU or a maximum that may bend is replaced by a line
-    below or above it, for which bounds of its inputs are needed. The radius of each sample is searched separately: r is
-    proven if all bounds are above 0. Of several classes to keep one must lead each rival everywhere in the region, and
-    it may be a different one for each rival.
+    found by one pass backwards through the network (CROWN): a ReLU or a maximum that is not linear over this region is
+    replaced by a line below or above it, for which bounds of its inputs are needed. The radius of each sample is
+    searched separately: r is proven if all bounds are above 0. Of several classes to keep one must lead each rival
+    everywhere in the region, and it may be a different one for each rival.
 
     Guarantee: a lower bound on the distance of the model itself, for every sample, 0 where nothing could be proven.
     `inf` where the whole domain was proven. Sound up to floating point in this sense: the proof is computed in double
@@ -61,8 +61,8 @@ class Verified:
     method
         How the bounds of a layer's values are computed: "crown-ibp" uses intervals, "crown" one pass backwards for each
         value (tighter on most networks, and 15 to 40 times as slow on small convolutional ones; a layer of more than
-        4,096 values uses intervals even so); "auto" is "crown" for networks of at most 1,024 values that may bend,
-        "crown-ibp" for others.
+        4,096 values uses intervals even so); "auto" is "crown" for networks in which at most 1,024 values enter a ReLU
+        or a maximum, "crown-ibp" for others.
     steps
         Maximum number of radii that are tried.
 
@@ -225,9 +225,9 @@ def largest_radius(
     Parameters
     ----------
     lead
-        Function from positions of samples and a radius for each to the rest of their leads.
+        Function that takes positions of samples and one radius for each, and returns a lower bound of their leads.
     start
-        The leads at radius 0; samples without one are not tried.
+        The leads at radius 0; samples whose lead is not above 0 are not tried.
     guess
         The first radii.
     most

@@ -1,1 +1,1 @@
-"""Engines, which run tasks serially or in worker processes. Independent of all other packages except core."""
+"""Engines, which run tasks here, in worker processes or on a cluster. Independent of other packages except core."""

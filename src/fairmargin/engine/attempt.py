@@ -1,11 +1,13 @@
 """Calls whose failure is a value, so that one failing task does not end the others."""
 
+import pickle
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from fairmargin.engine.shared import call
 from fairmargin.errors import FairmarginError, exits_refused
 
 
@@ -40,7 +42,7 @@ def attempted(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Attem
     began = time.perf_counter()
     try:
         with exits_refused():
-            result = function(*arguments)
+            result = call(function, arguments)
     except Exception as error:
         failure, trace = described(error)
         return Attempt(None, failure, trace, time.perf_counter() - began)
@@ -53,3 +55,12 @@ def described(error: Exception) -> tuple[str, str]:
         return str(error), ""
     said = (str(error) or "no message").strip().splitlines()[0]
     return f"{type(error).__name__}: {said}", "".join(traceback.format_exception(error))
+
+
+def sendable(error: Exception) -> Exception:
+    """Return the exception, or an error that says the same if another process could not receive it."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # exceptions of the user's code can hold anything
+        return FairmarginError(described(error)[0])
+    return error

@@ -5,7 +5,7 @@ from fairmargin.engine.task import Engine
 
 # To add an engine, add its class (a frozen dataclass) in a module of this package and one line here.
 ENGINES: Catalog[type] = Catalog(
-    "engine", "fairmargin.engine", {"serial": "local:Serial", "processes": "local:Processes"}
+    "engine", "fairmargin.engine", {"serial": "local:Serial", "processes": "local:Processes", "ray": "ray:Ray"}
 )
 
 
@@ -14,10 +14,10 @@ def parse_engine(text: str) -> Engine:
 
     >>> parse_engine("processes:workers=2")
     Processes(workers=2)
-    >>> parse_engine("proceses")
+    >>> parse_engine("sreial")
     Traceback (most recent call last):
         ...
-    fairmargin.errors.InputError: Unknown engine `proceses`. Did you mean 'processes'? There are: serial, processes.
+    fairmargin.errors.InputError: Unknown engine `sreial`. Did you mean 'serial'? There are: serial, processes, ray.
     """
     name, given = split_options(text, "processes:workers=2")
     made: Engine = ENGINES.build(name, given)

@@ -2,8 +2,9 @@
 
 import multiprocessing
 import os
-import pickle
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -13,10 +14,14 @@ from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait as wait_for_end
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import threadpoolctl
 
+from fairmargin.engine.attempt import sendable
+from fairmargin.engine.shared import Received, Sent, pickled
 from fairmargin.engine.task import Engine, T, Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
 
@@ -77,7 +82,7 @@ class Processes:
     @contextmanager
     def session(self) -> Iterator["WorkerPool"]:
         """Yield a pool whose calls of `run` share workers, and stop the workers at the end of the context."""
-        pool = WorkerPool(self.workers or _processors())
+        pool = WorkerPool(self.workers or processors())
         try:
             yield pool
         finally:
@@ -101,6 +106,8 @@ class WorkerPool:
         self._pool: ProcessPoolExecutor | None = None
         self._under_way = 0  # number of active calls of `run`
         self._left: list[Future[Any]] = []  # running tasks of calls that ended early
+        self._folder = ""  # of the files with shared objects
+        self._sent = Sent(self._written, Path.unlink)
 
     def run(self, tasks: Sequence[Task[T]]) -> Generator[tuple[Task[T], T], None, None]:
         """Run the tasks and yield each task with its result, in the order in which they finish."""
@@ -109,7 +116,7 @@ class WorkerPool:
         pool, submitted = self._started(), dict[Future[T], Task[T]]()
         self._under_way += 1
         try:
-            yield from _completed(pool, tasks, self.workers * (1 + _WAITING_PER_WORKER), submitted)
+            yield from self._completed(pool, tasks, self.workers * (1 + _WAITING_PER_WORKER), submitted)
         except BrokenProcessPool as error:
             raise FairmarginError(
                 f"A worker process ended abruptly (1 of {self.workers}). Often the machine ran out of memory, or the "
@@ -132,6 +139,9 @@ class WorkerPool:
     def close(self) -> None:
         """Stop all workers, including those that are running a task."""
         self._stop(terminate=self._under_way > 0 or self._is_busy())
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder, self._sent = "", Sent(self._written, Path.unlink)
 
     def _is_busy(self) -> bool:
         """Return whether workers are running tasks of calls that ended early."""
@@ -142,9 +152,10 @@ class WorkerPool:
         if self._pool is not None and self._pool._broken:  # a worker ended abruptly
             self._stop(terminate=True)
         if self._pool is None:
-            threads = max(1, _processors() // self.workers)
+            threads = max(1, processors() // self.workers)
             spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.workers, spawn, _prepare_worker, (threads,))
+            self._folder = self._folder or tempfile.mkdtemp(prefix="fairmargin-shared-")
+            self._pool = ProcessPoolExecutor(self.workers, spawn, _prepare_worker, (threads, self._folder))
         return self._pool
 
     def _stop(self, *, terminate: bool) -> None:
@@ -157,35 +168,44 @@ class WorkerPool:
                 process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
 
+    def _completed(
+        self, pool: ProcessPoolExecutor, tasks: Sequence[Task[T]], window: int, submitted: "dict[Future[T], Task[T]]"
+    ) -> Generator[tuple[Task[T], T], None, None]:
+        """Yield tasks as they finish, with at most `window` tasks submitted at a time.
 
-def _completed(
-    pool: ProcessPoolExecutor, tasks: Sequence[Task[T]], window: int, submitted: "dict[Future[T], Task[T]]"
-) -> Generator[tuple[Task[T], T], None, None]:
-    """Yield tasks as they finish, with at most `window` tasks submitted at a time.
+        Results of finished tasks are yielded before the exception of a failed task is raised.
+        """
+        waiting: Iterator[Task[T]] = iter(tasks)
+        self._submit(pool, islice(waiting, window), submitted)
+        while submitted:
+            finished, _ = wait(submitted, return_when=FIRST_COMPLETED)
+            # In the order of submission, because `finished` is a set.
+            done = [future for future in submitted if future in finished]
+            failures = [error for future in done if (error := future.exception()) is not None]
+            results = [(submitted.pop(future), future.result()) for future in done if future.exception() is None]
+            if not failures:
+                # Submitted before yielding, so that workers are busy while the caller stores the results.
+                self._submit(pool, islice(waiting, len(done)), submitted)
+            yield from results
+            if failures:
+                raise failures[0]
 
-    Results of finished tasks are yielded before the exception of a failed task is raised.
-    """
-    waiting: Iterator[Task[T]] = iter(tasks)
-    _submit(pool, islice(waiting, window), submitted)
-    while submitted:
-        finished, _ = wait(submitted, return_when=FIRST_COMPLETED)
-        # In the order of submission, because `finished` is a set.
-        done = [future for future in submitted if future in finished]
-        failures = [error for future in done if (error := future.exception()) is not None]
-        results = [(submitted.pop(future), future.result()) for future in done if future.exception() is None]
-        if not failures:
-            # Submitted before yielding, so that workers are busy while the caller stores the results.
-            _submit(pool, islice(waiting, len(done)), submitted)
-        yield from results
-        if failures:
-            raise failures[0]
+    def _submit(
+        self, pool: ProcessPoolExecutor, tasks: Iterable[Task[T]], submitted: "dict[Future[T], Task[T]]"
+    ) -> None:
+        for task in tasks:
+            content, shared = pickled(task)
+            files = self._sent.use(shared)
+            with _interrupts_blocked():
+                future = pool.submit(_run_pickled, content, files)
+            future.add_done_callback(lambda _, names=tuple(shared): self._sent.release(names))  # type: ignore[misc]
+            submitted[future] = task
 
-
-def _submit(pool: ProcessPoolExecutor, tasks: Iterable[Task[T]], submitted: "dict[Future[T], Task[T]]") -> None:
-    for task in tasks:
-        content = pickle.dumps(task)
-        with _interrupts_blocked():
-            submitted[pool.submit(_run_pickled, content)] = task
+    def _written(self, content: bytes) -> Path:
+        """Write a shared object to a file, from which workers read it."""
+        file = Path(self._folder, uuid4().hex)
+        file.write_bytes(content)
+        return file
 
 
 @contextmanager
@@ -205,29 +225,35 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run_pickled(content: bytes) -> Any:
+_received = Received()
+
+
+def _run_pickled(content: bytes, files: dict[str, Path]) -> Any:
     """Unpickle and run a task in a worker.
 
     The task is unpickled here, because an exception during the unpickling by the pool would end the worker.
     """
     with exits_refused():
-        task: Task[Any] = pickle.loads(content)
-    return task.run()
+        task: Task[Any] = _received.unpickled(content, lambda name: files[name].read_bytes())
+    try:
+        return task.run()
+    except Exception as error:
+        raise sendable(error) from error
 
 
-def _processors() -> int:
+def processors() -> int:
     """Return the number of processors that this process may use, which can be lower in a container."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _prepare_worker(threads: int) -> None:
+def _prepare_worker(threads: int, folder: str) -> None:
     """Set up a worker process: limit its threads, ignore Ctrl-C, and exit when the parent process ends."""
     _limit_threads(threads)
     # The terminal sends Ctrl-C to all its processes; the parent process handles it and stops the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
 
 
 def _limit_threads(threads: int) -> None:
@@ -242,9 +268,10 @@ def _limit_threads(threads: int) -> None:
             loaded.set_num_threads(threads)
 
 
-def _end_with_parent() -> None:
-    """Exit when the parent process ends. A parent that was killed cannot stop its workers."""
+def _end_with_parent(folder: str) -> None:
+    """Exit when the parent process ends. A parent that was killed cannot stop its workers, nor remove its files."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait_for_end([parent.sentinel])
+        shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)

@@ -5,9 +5,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from fairmargin.engine.shared import call
 from fairmargin.errors import InputError, exits_refused
 
 T = TypeVar("T")
+
+DEVICE = "FAIRMARGIN_DEVICE"
+"""Variable of the environment by which an engine says where the torch networks of its tasks compute: cpu or cuda."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,8 @@ class Task(Generic[T]):
         Function to call. It must be defined at the top level of a module, or be an object of a class that is, so that
         another process can import it.
     arguments
-        Arguments of the call, which are sent to worker processes by pickle.
+        Arguments of the call, which are sent to worker processes by pickle. What many tasks use is given as `Shared`,
+        so that it is sent once; the function receives its value.
 
     >>> Task("two", pow, (2, 1)).run()
     2
@@ -44,7 +49,7 @@ class Task(Generic[T]):
     def run(self) -> T:
         """Call the function and return its result. An attempt to exit the process raises an error."""
         with exits_refused():
-            return self.function(*self.arguments)
+            return call(self.function, self.arguments)
 
 
 class Engine(Protocol):
@@ -52,6 +57,8 @@ class Engine(Protocol):
 
     If a task raises an exception, the generator raises it; results that were yielded before remain valid. Closing the
     generator early cancels its remaining tasks, and does not affect other calls of `run`.
+
+    An engine whose workers may be on other machines has an attribute `shares_files` that is False.
 
     To call `run` several times, open a session, so that worker processes start only once:
 
@@ -70,6 +77,11 @@ class Engine(Protocol):
     def session(self) -> "AbstractContextManager[Engine]":
         """Return a context manager with an engine whose calls of `run`, and whose sessions, share workers."""
         ...
+
+
+def shares_files(engine: Engine) -> bool:
+    """Return whether tasks can read and write files of this process; not so if the engine says otherwise."""
+    return bool(getattr(engine, "shares_files", True))
 
 
 def session_of(engine: Engine) -> AbstractContextManager[Engine]:

@@ -76,7 +76,7 @@ def spread_interval(
         return float(np.mean(drawn < bar) + 0.5 * np.mean(drawn == bar))
 
     def solve(level: float, bar: float) -> float:
-        """Return the c for which the statistic is below the bar with probability `level`; 0 if there is none."""
+        """Return the c for which the statistic is less than `bar` with probability `level`; 0 if there is none."""
         if probability_below(0.0, bar) <= level:
             return 0.0
         low, high = 0.0, 1.0

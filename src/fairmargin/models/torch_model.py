@@ -2,25 +2,29 @@
 
 import copy
 import io
+import os
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fairmargin.core.arrays import Ints
 from fairmargin.core.domain import Domain
+from fairmargin.engine.task import DEVICE
 from fairmargin.errors import FairmarginError, InputError, ModelError, exits_refused, reason_of
 from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.network import TILE, Network, example_of, finite, padded, space
 from fairmargin.models.normalized import Normalized
 from fairmargin.models.outputs import Outputs, Returned, TwoColumns, is_single, outputs_of, without_layer
 from fairmargin.models.protocol import as_classes, as_rows
-from fairmargin.models.reading.user_file import Origin, origins_of
+from fairmargin.models.reading.user_file import Origin, is_in_main, origins_of
 from fairmargin.models.search_copy import SearchCopy, chosen, copied
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -174,7 +178,8 @@ class TorchClassifier:
         # a thousand per process, and its classes would be looked up before their files are imported.
         content = io.BytesIO()
         try:
-            torch.save(self.module, content)
+            # Other processes cannot import the classes of a script or notebook, so that these are sent by value.
+            torch.save(self.module, content, pickle_module=cloudpickle if is_in_main(self.module) else pickle)
         except Exception as error:  # pickling the user's objects can raise anything
             raise ModelError(
                 f"The module cannot be sent to another process ({type(error).__name__}: {error}). Define its classes "
@@ -318,7 +323,11 @@ def _restored(
     """Restore a classifier from another process of this run, whose data are trusted."""
     for origin in origins:
         origin.import_again()
-    restored = TorchClassifier(torch.load(io.BytesIO(content), weights_only=False), *settings)
+    device = os.environ.get(DEVICE)
+    module = torch.load(io.BytesIO(content), weights_only=False, map_location=device and "cpu")
+    if device == "cuda" and torch.cuda.is_available():
+        module = module.to(device)
+    restored = TorchClassifier(module, *settings)
     restored._copies.update(copies)
     return restored
 

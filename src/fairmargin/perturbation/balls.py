@@ -11,6 +11,7 @@ from fairmargin.errors import InputError
 from fairmargin.perturbation.lengths import in_units, length, norm_of, steepest
 
 _ROUNDS = 8  # maximum number of iterations for the factor of an L2 projection; three are usually enough
+_SHORTER = 2.0**-50  # share by which a step is shortened where rounding made it too long
 _ROUNDING = torch.finfo(torch.float64).eps
 
 
@@ -137,7 +138,10 @@ class Ball:
         for _ in range(2):
             # A value that was rounded away from the sample is replaced by the next number towards the sample.
             rounded = torch.where(self._beyond(rounded, delta), torch.nextafter(rounded, seen), rounded)
-        return rounded
+        # Next to 0 the next number is so near that the difference to the sample is the same: a shorter step is not.
+        shorter = (self.center + delta * (1 - _SHORTER)).to(x.dtype)
+        rounded = torch.where(self._beyond(rounded, delta), shorter, rounded)
+        return torch.where(self._beyond(rounded, delta), seen, rounded)
 
     def _step_to(self, x: Tensor) -> Tensor:
         """Return the perturbations to the points nearest to x, in L2 shortened by the rounding error of a sum."""

@@ -187,7 +187,7 @@ def table_p(p: float) -> str:
 def limit_text(limit: float, show: Callable[[float], str], size: float = 1.0) -> str:
     """Format a limit; one that would be rounded to 0, or lies just beyond it, is shown as below or above 0.
 
-    `size` is that of the estimate, on which it depends what is "just beyond".
+    `size` is the absolute value of the estimate; a limit counts as just beyond 0 if it is small compared with it.
 
     >>> limit_text(-JUST_BEYOND_ZERO, percent), limit_text(-0.3, percent)
     ('below 0', '−30 %')
@@ -226,7 +226,7 @@ def radius_words(up_to: float) -> str:
 
 
 def at_most(bound: Bound) -> str:
-    """Introduce a share that withstands: an attack leaves "at most", a certificate "at least"."""
+    """Return the words to put before a robust accuracy: "at most" for an attack, "at least" for a certificate."""
     return {Bound.UPPER: "at most ", Bound.LOWER: "at least ", Bound.NEITHER: "about "}.get(bound, "")
 
 

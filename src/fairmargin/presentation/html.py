@@ -7,7 +7,7 @@ from fairmargin.presentation.section import Cell, Section, Table
 
 
 def section_html(section: Section) -> str:
-    """Return the heading, sentences, notes and tables of a section, without what the report folds.
+    """Return the heading, sentences, notes and tables of a section, without the parts that the report collapses.
 
     >>> section_html(Section("By <sex>", answer="F & M differ."))
     '<h3>By &lt;sex&gt;</h3><p>F &amp; M differ.</p>'

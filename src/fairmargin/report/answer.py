@@ -206,7 +206,7 @@ def _partitions(some: Sequence[Adequacy]) -> list[str]:
 
 
 def _misled(checked: Sequence[Adequacy]) -> list[str]:
-    """Return groups with an alarm of their own, whatever other attacks found."""
+    """Return the groups with an alarm other than that another attack found smaller distances."""
     return list(
         dict.fromkeys(
             f"{quoted(row.group)} of {quoted(adequacy.partition)}"
@@ -218,7 +218,7 @@ def _misled(checked: Sequence[Adequacy]) -> list[str]:
 
 
 def _beaten(checked: Sequence[Adequacy]) -> list[str]:
-    """Return attacks that another one of the same run beat in some group."""
+    """Return the attacks for which another attack of the same run found smaller distances in some group."""
     return list(
         dict.fromkeys(
             f"{plain(adequacy.estimator)} for {quoted(row.group)} of {quoted(adequacy.partition)}"
@@ -230,7 +230,7 @@ def _beaten(checked: Sequence[Adequacy]) -> list[str]:
 
 
 def _more(checked: Sequence[Adequacy]) -> str:
-    """Name what a larger budget is, of one attack or of several."""
+    """Return in words what a larger budget means for the attack, or attacks, that were checked."""
     more = more_of([name for adequacy in checked for name in adequacy.budgets])
     several = len({adequacy.estimator for adequacy in checked}) > 1
     return more.replace("this attack", "these attacks") if several else more

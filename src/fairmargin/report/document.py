@@ -73,16 +73,17 @@ class PageDetails:
 
 
 def document(provenance: PageDetails, content: Mapping[str, Any]) -> str:
-    """Return a page that needs nothing but itself: no server, no network, no other file.
+    """Return a self-contained page, which needs no server, no network access and no other file.
 
-    Every text that comes from data is escaped, and the page's policy lets no script run but its own two, by hash.
+    Every text that comes from data is escaped. The content security policy of the page allows only its own two scripts,
+    which are identified by their hashes.
 
     Parameters
     ----------
     provenance
         Where the numbers come from.
     content
-        What the template shows besides.
+        Other variables of the template.
     """
     plotly, script = _inline(get_plotlyjs()), _inline(_asset("page.js"))
     return (
@@ -104,12 +105,12 @@ def document(provenance: PageDetails, content: Mapping[str, Any]) -> str:
 
 
 def embed(figure: go.Figure) -> Markup:
-    """Return a figure as its script element holds it."""
+    """Return a figure as JSON that can be placed inside a script element."""
     return Markup(json_in_html(figure.to_json()))
 
 
 def json_in_html(text: str) -> str:
-    """Escape JSON so that it cannot leave its script element or command a terminal, whatever its strings say.
+    """Escape JSON so that none of its strings can end the script element that holds it, or control a terminal.
 
     >>> json_in_html('"</script>"')
     '"\\\\u003c/script\\\\u003e"'
@@ -120,7 +121,7 @@ def json_in_html(text: str) -> str:
 
 
 def _inline(script: str) -> str:
-    """Return a script that an HTML parser reads to its end; both escapes mean the same to JavaScript in a string."""
+    """Escape what would end a script element early in HTML; the escapes do not change strings in JavaScript."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

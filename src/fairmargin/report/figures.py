@@ -20,9 +20,9 @@ _Kind = TypeVar("_Kind")
 def curves(result: AuditResult, *, everyone: bool = True) -> go.Figure:
     """Draw I_P(τ) of every group: the share still classified correctly when perturbed up to τ, with confidence bands.
 
-    The steps are exact up to half a percent of the axes, which no eye sees. A band that would cover most of the figure
-    is left out, and with more than five groups only the least and the most robust have one. With more than twelve
-    groups these stand out and the others are grey.
+    The steps are exact up to half a percent of the axes, which is not visible. A band that would cover most of the
+    figure is left out, and with more than five groups only the least and the most robust have one. With more than
+    twelve groups only these have a colour and the others are grey.
 
     Parameters
     ----------

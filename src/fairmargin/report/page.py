@@ -21,7 +21,7 @@ _TITLES = {"audit": "Robustness audit", "attack": "Robust accuracy", "": "Report
 def write_report(
     path: Path | str, what: RunRecord | GroupTable[Any] | Sequence[GroupTable[Any]], *, title: str = ""
 ) -> Path:
-    """Write the page of a run, or of results, to a file, whole or not at all.
+    """Write the page of a run, or of results, to a file. An error leaves no incomplete file.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def write_page(
     provenance: PageDetails | None = None,
     answer: str = "",
 ) -> Path:
-    """Write a page of sections to a file, whole or not at all; its `answer` is by default those of the sections."""
+    """Write a page of sections to a file; by default, its `answer` consists of the answers of the sections."""
     atomic_write_text(path, render(title, sections, provenance=provenance, answer=answer))
     return Path(path)
 

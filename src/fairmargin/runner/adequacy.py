@@ -21,7 +21,7 @@ from fairmargin.engine.task import Task
 from fairmargin.inference.capping import forced_cut
 from fairmargin.models.protocol import Differentiable
 from fairmargin.runner.cases import Case, Subject
-from fairmargin.runner.measurer import Measured, Measurer, ShardPlan, estimator_plans, shards_of
+from fairmargin.runner.measurer import Measured, Measurer, ShardPlan, estimator_plans, shards_of, shared_model
 from fairmargin.study.options import AuditOptions
 from fairmargin.study.record import StoredResult
 
@@ -129,7 +129,7 @@ def _evidence(
 
 
 def _look(subject: Subject, norm: Norm, attacked: Floats | None) -> ShardPlan:
-    """Return the tasks that measure slopes; or, given what an attack found, what noise finds."""
+    """Return the tasks that measure distances to the linearised boundary or, given an attack's distances, by noise."""
     from fairmargin.distances.masking import REVISION, measure_noise, measure_slopes
 
     model, what = subject.model, "slopes" if attacked is None else "noise"
@@ -137,10 +137,11 @@ def _look(subject: Subject, norm: Norm, attacked: Floats | None) -> ShardPlan:
     if attacked is not None:
         parts["attacked"] = sha256(np.ascontiguousarray(attacked, dtype="<f8").tobytes()).hexdigest()
     tasks: list[Task[Distances]] = []
+    asked = shared_model(model)
     for samples, positions, key in shards_of(subject, parts):
         if attacked is None:
-            tasks.append(Task(key, measure_slopes, (model, norm, samples, positions)))
+            tasks.append(Task(key, measure_slopes, (asked, norm, samples, positions)))
         else:
-            known = attacked[samples.start : samples.stop]
-            tasks.append(Task(key, measure_noise, (model, norm, samples, positions, known, subject.seed)))
+            known = attacked[samples.value.start : samples.value.stop]
+            tasks.append(Task(key, measure_noise, (asked, norm, samples, positions, known, subject.seed)))
     return ShardPlan(tuple(tasks), {"look": what, "norm": norm.value, "seed": subject.seed})

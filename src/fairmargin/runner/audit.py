@@ -166,7 +166,7 @@ def tightest_of(attacks: Sequence[Distances]) -> Distances:
 
 
 def _missing_bracket(measured: Sequence[Distances]) -> str:
-    """Return why a run with certificates and attacks has no bracket; empty if it has one or lacks either."""
+    """Return why a run that has both certificates and attacks has no bracket; empty for all other runs."""
     lower = {(d.subject, str(d.norm)) for d in measured if d.bound is Bound.LOWER}
     upper = {(d.subject, str(d.norm)) for d in measured if d.bound is Bound.UPPER}
     if not lower or not upper or lower & upper:

@@ -153,7 +153,7 @@ def _count_of_classes(data: DataOptions, dataset: Dataset, labels: tuple[Any, ..
 
 
 def seen_in_training(data: DataOptions, dataset: Dataset, groups: GroupOptions) -> tuple[str, ...]:
-    """Return a warning if audited samples are known to be training data, whose distances are larger than of others."""
+    """Return a warning if audited samples are known to be training data, whose distances tend to be larger."""
     table = len(dataset.x.shape) == 2
     if data.training_data:
         warning = overlap_warning(overlap(dataset, _training_data(data, data.training_data, groups)), table=table)

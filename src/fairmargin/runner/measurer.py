@@ -20,6 +20,7 @@ from fairmargin.distances.combine import Tightest, tightest
 from fairmargin.distances.measure import measure_shard, shard_size, with_references
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.attempt import Attempt, attempted
+from fairmargin.engine.shared import Shared
 from fairmargin.engine.task import Engine, Task
 from fairmargin.errors import FairmarginError, StoreError
 from fairmargin.inference.settings import AuditSettings
@@ -256,9 +257,9 @@ def estimator_plans(subject: Subject, estimator: DistanceEstimator) -> list[Shar
 def _estimator_plan(subject: Subject, estimator: DistanceEstimator) -> ShardPlan:
     """Return one task per shard. The key covers everything on which the distances depend, and nothing else."""
     model, described = subject.model_for(estimator), describe(estimator)
-    asked = with_references(model, subject.references, estimator)
+    asked = shared_model(with_references(model, subject.references, estimator))
     parts = {"revision": type(estimator).revision} | {f"estimator.{name}": value for name, value in described.items()}
-    parts["model"] = asked.fingerprint()
+    parts["model"] = asked.value.fingerprint()
     most = getattr(type(estimator), "at_a_time", None)
     # Estimators without gradients use the module itself, never its faster copy.
     shards = shards_of(replace(subject, model=model), parts, most, searches=estimator.needs == "gradient")
@@ -274,8 +275,9 @@ def attack_plan(subject: Subject, attack: Attack, radius: float) -> ShardPlan:
     described, model = describe_attack(attack), subject.model
     parts = {f"attack.{name}": value for name, value in described.items()}
     parts |= {"revision": type(attack).revision, "radius": radius, "model": model.fingerprint()}
+    asked = shared_model(model)
     tasks = (
-        Task(key, attack_shard, (model, attack, samples, positions, radius, subject.seed, samples.start))
+        Task(key, attack_shard, (asked, attack, samples, positions, radius, subject.seed, samples.value.start))
         for samples, positions, key in shards_of(subject, parts)
     )
     return ShardPlan(tuple(tasks), {"attack": described, "radius": radius, "seed": subject.seed})
@@ -283,7 +285,7 @@ def attack_plan(subject: Subject, attack: Attack, radius: float) -> ShardPlan:
 
 def shards_of(
     subject: Subject, parts: Mapping[str, Any], most: int | None = None, *, searches: bool = True
-) -> Iterator[tuple[Slice, Ints, str]]:
+) -> Iterator[tuple[Shared[Slice], Ints, str]]:
     """Yield the samples of each shard, the positions of their labels, and the key of the shard.
 
     Parameters
@@ -305,7 +307,13 @@ def shards_of(
     for start in range(0, len(dataset), size):
         stop = min(start + size, len(dataset))
         key = shard_key(base | {"start": start, "stop": stop})
-        yield Slice(dataset.x, start, stop), subject.positions[start:stop], key
+        samples = Shared(f"samples {dataset.fingerprint} {start} {stop}", Slice(dataset.x, start, stop))
+        yield samples, subject.positions[start:stop], key
+
+
+def shared_model(model: Classifier) -> Shared[Classifier]:
+    """Return the model as an argument of tasks, named by all of it on which keys of shards depend."""
+    return Shared(f"model {model.fingerprint()} {model.tile}", model)
 
 
 def _last_bits(model: Classifier, shape: tuple[int, ...], searches: bool) -> dict[str, bool]:

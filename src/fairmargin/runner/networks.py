@@ -56,12 +56,12 @@ Found = tuple[StoredResult, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """A model of a study.
+    """A model of a study, with its training if it is trained by the study.
 
     Parameters
     ----------
     member
-        Its options.
+        The options of the model, its data, its training and its measurements.
     given
         The model with its samples; None if the model is trained.
     prepared
@@ -78,7 +78,7 @@ class Model:
 
     @property
     def samples(self) -> Case:
-        """The samples on which it is measured; without a model if it is trained."""
+        """The samples on which the model is measured; the case contains no classifier if the model is trained."""
         if self.given is not None:
             return self.given
         assert self.prepared is not None
@@ -86,39 +86,39 @@ class Model:
 
     @property
     def dataset(self) -> Dataset | None:
-        """The samples on which it is measured; None if it is not."""
+        """The dataset on which the model is measured; None if it is not measured."""
         if self.given is not None:
             return self.given.subject.dataset if self.given.subject else None
         return None if self.prepared is None else self.prepared.audited
 
     @property
     def data(self) -> str:
-        """Name of its data."""
+        """Name of the section of the model's data."""
         return self.member.data_name
 
     @property
     def name(self) -> str:
-        """Name of its section."""
+        """Name of the section of the model."""
         return self.member.model_name
 
     @property
     def architecture(self) -> str:
-        """Name of its architecture, or where it is loaded from."""
+        """Name of the model's architecture, or the file or import path that it is loaded from."""
         return self.member.model.model.removeprefix(ARCHITECTURE)
 
     @property
     def method(self) -> str:
-        """Name of its training method; "as given" if it is not trained."""
+        """Name of the model's training method; "as given" if it is not trained."""
         return self.member.method
 
     @property
     def seed(self) -> int:
-        """Seed of its training."""
+        """Seed of the model's training."""
         return self.member.seed
 
     @property
     def begun(self) -> bool:
-        """Whether its training began with given weights."""
+        """Whether the model's training began with given weights instead of random ones."""
         return self.prepared is not None and bool(self.member.model.weights)
 
     def history(self) -> pd.DataFrame:
@@ -524,7 +524,7 @@ def _about(member: Member, measurement: Measurement | None, *, several: bool) ->
         if not several:
             raise
         title = member.title if measurement is None else f"{member.title}: {measurement.name}"
-        raise (type(error) if isinstance(error, InputError) else InputError)(f"{title}: {error}") from None
+        raise (error if isinstance(error, InputError) else InputError(str(error))).at(f"{title}: ") from None
 
 
 def _given(study: Study, member: Member, load: DataLoader, *, trained: bool) -> Case:

@@ -59,22 +59,24 @@ class PrecisionPlan:
     ----------
     precision
         Half the width of the interval of every group's σ = Rob(P)/Rob(rest) − 1: with 0.03 a σ of −0.20 is known to lie
-        between about −0.23 and −0.17. Where there is one group, of its mean distance, relative to it.
+        between about −0.23 and −0.17. If there is a single group, half the width of the interval of its mean distance,
+        divided by that mean.
     reference
         The estimator whose distances count; `Plumb(steps=40)` if left out.
     cheap
-        Estimators that are cheaper, cheapest first, among which the pilot chooses; the reference alone if none pays.
-        `FirstOrder` in the reference's norm if left out.
+        Cheaper estimators, cheapest first. The pilot chooses one of them; if none of them reduces the cost, the
+        reference is used alone. `FirstOrder` in the reference's norm if left out.
     target
-        "population": the samples come from it at random, and the means are its means. "these samples": the means are
-        over the samples there are, and the more of them are measured, the less is left to know.
+        "population": the samples are a random sample of a population, whose means are estimated. "these samples": the
+        means over the given samples are estimated; their errors are 0 when every sample has been measured.
     confidence
-        Of every interval.
+        Confidence of every interval.
     pilot
-        How many correct samples of each group all estimators measure first, at least. The pilot is never smaller than
-        250 samples of a group, fewer for "these samples", or all that a group has: fewer may not contain a far one.
+        Minimum number of correctly classified samples of each group that all estimators measure first. At least 250
+        samples of a group are measured first (fewer for "these samples"), or all that the group has, because fewer may
+        not contain a sample that is far from the boundary.
     up_to
-        Average min(distance, up_to).
+        Radius at which distances are capped: means are those of min(distance, up_to).
     seed
         The same seed gives the same numbers.
 

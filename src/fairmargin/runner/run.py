@@ -63,7 +63,7 @@ def run(
     with session_of(engine) as workers:
         if study.train is not None:  # a training is the only writer of its folder until it has ended
             if folder is None:
-                raise InputError("A training is kept in a folder: name one.")
+                raise InputError("A training needs a folder for its weights: give one.")
             folder.open_for(record)
             models.train(folder.path, workers, progress, on_step, on_epoch)
         with folder.claimed(record) if folder is not None else nullcontext() as old:
@@ -71,7 +71,7 @@ def run(
                 record = record.model_copy(update={"meanings": tuple(meanings_of(study))})
                 if any(member.train for member in study.members):
                     if folder is None:
-                        raise InputError("Trainings are kept in a folder: name one.")
+                        raise InputError("Trainings need a folder for their weights: give one.")
                     models.train(folder.path, workers, progress, on_step, on_epoch)
             trained = models.trained if several else 0
             measure = Measurer(folder or RunMemory(), workers, progress, trained=trained)

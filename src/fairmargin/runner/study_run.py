@@ -145,7 +145,7 @@ class StudyRun:
             raise InputError(f"{model.member.title} was not measured at the epoch {epoch!r}. There are: {there}.")
         if len(places) > 1:
             raise InputError(
-                f"{len(places)} results of {model.member.title} are meant: name the estimator, or attack and radius."
+                f"{len(places)} results of {model.member.title} match: name the estimator, or attack and radius."
             )
         return self.measured[position][places[0]].distances
 
@@ -163,7 +163,7 @@ class StudyRun:
                 raise InputError(f"The study has no model of {what} {wanted!r}. {suggest(str(wanted), known)}")
         if len(found) > 1:
             some = "; ".join(member.title for _, member in found[:3])
-            raise InputError(f"{len(found)} models are meant ({some} …): give data, model, method and seed.")
+            raise InputError(f"{len(found)} models match ({some} …): give data, model, method and seed.")
         return found[0][0]
 
     def _of_data(self, data: str | None) -> Model:

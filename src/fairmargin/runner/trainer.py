@@ -5,9 +5,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pyarrow import ArrowException
@@ -24,7 +25,8 @@ from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
 from fairmargin.distances.catalog import parse_estimator
 from fairmargin.engine.attempt import Attempt, attempted
-from fairmargin.engine.task import Engine, Task
+from fairmargin.engine.shared import Shared
+from fairmargin.engine.task import Engine, Task, shares_files
 from fairmargin.errors import InputError
 from fairmargin.models.module_fingerprint import module_fingerprint
 from fairmargin.models.network import TILE
@@ -38,15 +40,16 @@ from fairmargin.runner.training_data import (
     groups_name,
     method_groups,
 )
+from fairmargin.store.atomic import TEMPORARY, atomic_write_bytes
 from fairmargin.study.grid import Member
 from fairmargin.study.options import AttackOptions, AuditedData, AuditOptions, DataOptions, ModelOptions, TrainOptions
 from fairmargin.study.record import About
 from fairmargin.training.catalog import METHODS, describe_method
-from fairmargin.training.loop.checkpoints import TrainingFolder, epochs_to_keep
+from fairmargin.training.loop.checkpoints import FINAL, TrainingFolder, epochs_to_keep
 from fairmargin.training.loop.checks import scores_of
 from fairmargin.training.loop.data import class_values
 from fairmargin.training.loop.history import Epoch
-from fairmargin.training.loop.loggers import logging_to
+from fairmargin.training.loop.loggers import check_loggers, logging_to
 from fairmargin.training.plan import WATCH, TrainingPlan
 from fairmargin.training.recipe import TrainingMethod
 from fairmargin.training.train import train
@@ -94,19 +97,33 @@ class TrainingJob:
     @property
     def key(self) -> str:
         """Hash of everything that decides the weights, the content of the samples included."""
-        digest = sha256()
-        for dataset in filter(None, (self.data.training, self.data.validation)):
-            digest.update(f"{dataset.fingerprint} {dataset.domain.fingerprint()}".encode())
-            digest.update(dataset.partition(self.groups).membership.tobytes())
         return content_hash(
             {
-                "samples": digest.hexdigest(),
+                "samples": self.samples_key,
                 "network": module_fingerprint(self.network()),
                 "method": describe_method(self.method),
                 "epochs": self.epochs,
                 "plan": self.plan.model_dump(mode="json"),
             }
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Trainings of a study have the same samples, which are sent to a worker once.
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _received_job, (values | {"data": Shared(f"training {self.samples_key}", self.data)},)
+
+    @property
+    def samples_key(self) -> str:
+        """Hash of the samples and of their groups."""
+        digest = sha256()
+        for dataset in filter(None, (self.data.training, self.data.validation)):
+            digest.update(f"{dataset.fingerprint} {dataset.domain.fingerprint()}".encode())
+            digest.update(dataset.partition(self.groups).membership.tobytes())
+        return digest.hexdigest()
+
+
+def _received_job(values: Mapping[str, Any]) -> TrainingJob:
+    return TrainingJob(**{**values, "data": values["data"].value})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,8 +363,12 @@ class _Listeners:
 _listeners: ContextVar[_Listeners | None] = ContextVar("listeners", default=None)
 
 
-def train_network(job: TrainingJob, folder: Path, progress: Progress | None = None) -> Trained:
+def train_network(
+    job: TrainingJob, folder: Path, progress: Progress | None = None, network: nn.Module | None = None
+) -> Trained:
     """Train a network into its folder, or continue a training there; a finished training is only read.
+
+    `network` is the network before its first step, if it was made already.
 
     Guarantee: the same weights in any process, since the plan fixes the number of threads.
     """
@@ -361,7 +382,7 @@ def train_network(job: TrainingJob, folder: Path, progress: Progress | None = No
                 listeners.on_epoch(epoch)
 
         found = train(
-            job.network(),
+            job.network() if network is None else network,
             job.data.training,
             job.method,
             epochs=job.epochs,
@@ -373,6 +394,52 @@ def train_network(job: TrainingJob, folder: Path, progress: Progress | None = No
             on_epoch=on_epoch,
         )
     return _trained(job, found.history, found.best_epoch, found.stopped, found.notes)
+
+
+def _train_elsewhere(
+    job: TrainingJob, start: tuple[TorchClassifier, Mapping[str, bytes]]
+) -> tuple[Trained, dict[str, bytes]]:
+    """Train a network on what may be another machine; also return the files of its folder."""
+    network, files = start
+    with TemporaryDirectory(prefix="fairmargin-training-") as name:
+        folder = Path(name)
+        for path, content in files.items():
+            (folder / path).write_bytes(content)
+        trained = train_network(replace(job, logs=()), folder, network=network.module)
+        return trained, files_of(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """The network before its first step, and the files of its folder, both read when the task is sent.
+
+    The network is not made on the other machine, because a file of the user that defines it may not be there.
+    """
+
+    job: TrainingJob
+    folder: Path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        training, network = self.job.data.training, self.job.network()
+        made = TorchClassifier(network, class_values(training, scores_of(network, training)), training.domain)
+        return tuple, ((made, files_of(self.folder)),)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return the contents of the files in the folder of a training; they hold no pickles."""
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {path.name: path.read_bytes() for path in found if path.is_file() and path.suffix != TEMPORARY}
+
+
+def _keep_files(job: TrainingJob, folder: Path, trained: Trained, files: Mapping[str, bytes], before: int) -> None:
+    """Write the files of a training on another machine, and log the epochs that it trained."""
+    TrainingFolder(folder).make()
+    # The weights at the end come last, since a folder that holds them is finished.
+    for path in sorted(files, key=lambda path: path == FINAL):
+        atomic_write_bytes(folder / Path(path).name, files[path])
+    with logging_to(job.logs, folder, job.about or {}) as log:
+        for epoch in trained.history[before:]:
+            log(epoch)
 
 
 def _trained(job: TrainingJob, history: tuple[Epoch, ...], best: int, stopped: str, notes: Sequence[str]) -> Trained:
@@ -426,12 +493,21 @@ def train_networks(
 
     before = {name: epochs_in(folder) for name, (_, folder) in jobs.items()}
     folders, total = [folder for _, folder in jobs.values()], sum(job.epochs for job, _ in jobs.values())
-    call = attempted if keep_going else _succeeded
-    tasks = [Task(name, call, (train_network, (job, folder))) for name, (job, folder) in jobs.items()]
+    call, here = attempted if keep_going else _succeeded, shares_files(engine)
+    for job, _ in jobs.values() if not here else ():
+        check_loggers(job.logs)
+    tasks = [
+        Task(name, call, (train_network, (job, folder)) if here else (_train_elsewhere, (job, _Start(job, folder))))
+        for name, (job, folder) in jobs.items()
+    ]
     token = _listeners.set(_Listeners(on_step or progress, once))
     try:
         with watched(folders, total, progress):
             for task, attempt in engine.run(tasks):
+                if not here and not attempt.failure:
+                    trained, files = attempt.result
+                    _keep_files(*jobs[task.key], trained, files, before[task.key])
+                    attempt = replace(attempt, result=trained)
                 if not attempt.failure and not reported:  # the network was trained in another process
                     for epoch in attempt.result.history[before[task.key] :]:
                         report(epoch)

@@ -325,9 +325,9 @@ def _check_pictures(name: str, place: str, dataset: Dataset) -> None:
     if place in DATASETS and DATASETS[place].card.flattened:
         return
     raise ModelError(
-        f"`{name}` takes images, and {place} holds rows of {features[0]:,} numbers: neighbours in a table are no "
-        "neighbours in a picture. Take `logistic`, or a network of your own (--model path/to/file.py:make); if the "
-        "rows are pictures, save them as an array `x` of the shape (samples, channels, height, width)."
+        f"`{name}` takes images, and {place} holds rows of {features[0]:,} numbers: adjacent columns of a table are "
+        "not adjacent pixels. Use `logistic`, or a network of your own (--model path/to/file.py:make); if the rows are "
+        "images, save them as an array `x` of the shape (samples, channels, height, width)."
     )
 
 

@@ -145,7 +145,7 @@ def _check(node: ast.AST, condition: str, columns: tuple[str, ...]) -> None:
             return
         case ast.Name(id=name):
             raise InputError(
-                f"The condition {condition!r} names {name!r}, which is no column. {suggest(name, columns)}"
+                f"The condition {condition!r} names {name!r}, which is not a column. {suggest(name, columns)}"
             )
         case ast.Constant(value=bool() | float() | str()):
             return
@@ -195,9 +195,10 @@ def evaluate(node: ast.expr, row: Row, condition: str) -> Value:
 
 
 def _with_unknown_verdicts(nodes: Sequence[ast.expr], sides: Sequence[Value], row: Row) -> list[tuple[Value, Value]]:
-    """Pair neighbouring sides. The verdict "not comparable" is undefined where it is compared with another one.
+    """Return the values on both sides of each comparison in a chain such as a < b < c.
 
-    Otherwise a gate on `verdict == "less robust"` would pass a group that could not be compared.
+    Both are None, which means undefined, where the verdict "not comparable" is compared with another verdict. Otherwise
+    a gate on `verdict == "less robust"` would pass a group that could not be compared.
     """
     pairs = []
     for i, (left, right) in enumerate(pairwise(sides)):
@@ -244,7 +245,7 @@ def _defined(value: Any) -> Value:
 
 def _number(value: Value, condition: str) -> float | None:
     if isinstance(value, (str, bool)):
-        raise InputError(f"The condition {condition!r} calculates with {value!r}, which is no number.")
+        raise InputError(f"The condition {condition!r} calculates with {value!r}, which is not a number.")
     return value
 
 

@@ -136,7 +136,7 @@ class Grid(Options):
         self._check_selections()
         members = list(members_of(self))
         if not members:
-            raise InputError("No model goes with any of the data: look at the fields `data` and `models`.")
+            raise InputError("No model is used with any of the data: check the fields `data` and `models`.")
         for member in members:
             _check_measurements(member)
         return self
@@ -148,7 +148,7 @@ class Grid(Options):
             for name, section in getattr(self, kind).items():
                 for field, there in known.items():
                     if field in section.model_fields_set and not getattr(section, field, True):
-                        raise InputError(f"[{kind}.{name}]: `{field}` is empty: leave it out for all.")
+                        raise InputError(f"[{kind}.{name}]: `{field}` is empty: leave it out to select all.")
                     for wanted in getattr(section, field, ()):
                         if wanted not in there and (field, wanted) != ("methods", AS_GIVEN):
                             raise InputError(f"[{kind}.{name}]: `{field}` names {wanted!r}. {suggest(wanted, there)}")

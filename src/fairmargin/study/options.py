@@ -73,9 +73,9 @@ class DataOptions(Options):
     features: Names = ()
     """Feature columns of a table; all but label and group columns if left out."""
     scale: Literal["", "std", "none"] = ""
-    """Length of a step: std (of each feature; the default of tables) or none."""
+    """Unit of length of each feature: std (its standard deviation; the default of tables) or none (its own unit)."""
     bounds: Bounds = None
-    """Where inputs may lie: low,high, for instance 0,1."""
+    """Smallest and largest valid value of inputs: low,high, for instance 0,1."""
     labels: str = ""
     """Table (.csv, .parquet) with labels and attributes of a folder of images; without it, subfolders are classes."""
     image_column: str = ""
@@ -259,7 +259,7 @@ class AuditedData(Options):
     panel: ClassVar[str] = "Auditing epochs"
 
     audit_on: str = ""
-    """On what: a split, a file, or validation; the split test if left out."""
+    """Samples on which epochs are audited: a split, a file, or validation; the split test if left out."""
     audit_per_group: Count = 0
     """Maximum number of audited samples of each group; 0: all."""
 
@@ -296,7 +296,7 @@ class DescentOptions(Options):
     patience: NotBelowZero = 0
     """Stop after this many epochs in which the worst group did not become better on validation data; 0: never."""
     keep_every: NotBelowZero = 0
-    """Keep the weights of every so many epochs, besides the first, middle, last and best; 0: only these."""
+    """Number of epochs between weights that are kept besides the first, middle, last and best; 0: only these."""
 
     def descent(self) -> dict[str, Any]:
         """Return the settings of the descent by name."""
@@ -320,8 +320,8 @@ class TrainOptions(DescentOptions):
     set: Listed = ()
     """field=value of the method, as in weight=0.5 or radius=4/255; may be repeated."""
     settings_of: str = ""
-    """Epochs, rate, batch and schedule of a paper: nanda, tran, tran-faces, ma or mousavi. Options given beside it
-    win."""
+    """Epochs, rate, batch and schedule of a paper: nanda, tran, tran-faces, ma or mousavi. Options that are given too
+    take precedence."""
     beside: Annotated[tuple[str, ...] | None, OnCommandLine(hidden=True)] = None
     """Names of the fields that were given beside `settings_of`."""
     epochs: Annotated[Whole, Field(ge=1)] = 0
@@ -360,7 +360,8 @@ class TrainOptions(DescentOptions):
     def _check_together(self) -> Self:
         if not self.epochs:
             raise InputError(
-                "How long is to be trained? Give {epochs}, or {settings_of} a paper.", others=("epochs", "settings_of")
+                "The number of epochs is missing: give {epochs}, or {settings_of} a paper.",
+                others=("epochs", "settings_of"),
             )
         if self.share == 0 and self.patience:
             raise InputError(

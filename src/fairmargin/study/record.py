@@ -223,7 +223,7 @@ class RunRecord(_Stored):
         if len(among) > 1:
             some = "; ".join(str(each.about) for each in among[:4])
             raise InputError(
-                f"{len(among)} results are meant ({some}{' …' if len(among) > 4 else ''}). Name one: "
+                f"{len(among)} results match ({some}{' …' if len(among) > 4 else ''}). Select one: "
                 "record.select(partition=…, estimator=…)."
             )
         return self.result(among[0])
@@ -248,7 +248,7 @@ class RunRecord(_Stored):
 
 
 def _is(kind: type, value: Any) -> bool:
-    """Return whether a value of a setting is of its kind; a list is one of numbers."""
+    """Return whether the value of a setting has this type; a list must hold numbers."""
     if kind is list:
         return isinstance(value, list | tuple) and all(_is(float, each) for each in value)
     if kind is int:

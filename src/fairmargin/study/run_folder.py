@@ -428,7 +428,7 @@ def samples_file(data: str) -> str:
     """Return the name of the file with the columns of some data; names of data may be any text.
 
     >>> samples_file(""), samples_file("../digits")
-    ('samples.parquet', 'samples-b3b2d0a02c2b.parquet')
+    ('samples.parquet', 'samples-c9e8680d9168.parquet')
     """
     return f"samples-{sha256(data.encode()).hexdigest()[:12]}.parquet" if data else SAMPLES
 

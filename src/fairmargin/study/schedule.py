@@ -31,9 +31,14 @@ class Schedule:
                 f"There is no schedule {self.kind!r}. {suggest(self.kind, ('constant', 'steps', 'cosine'))}"
             )
         if (self.kind == "steps") != bool(self.at):
-            raise InputError('Where the rate drops is said with "steps" alone, for instance `steps:0.5,0.75`.')
+            raise InputError(
+                'The schedule "steps" needs the shares of the epochs after which the rate drops, as in '
+                "`steps:0.5,0.75`; other schedules take none."
+            )
         if any(not 0 < share < 1 for share in self.at):
-            raise InputError(f"The rate drops after shares of all epochs, between 0 and 1; given {list(self.at)}.")
+            raise InputError(
+                f"The rate drops after shares of all epochs, which must lie between 0 and 1; given {list(self.at)}."
+            )
 
     @property
     def spelling(self) -> str:

@@ -78,14 +78,14 @@ class Study(RunOptions):
         if self.grid is not None:
             others = [name for name in self.model_fields_set - {"grid", "title"} if getattr(self, name) is not None]
             if others:
-                raise InputError(f"A study of several models has sections alone; given also {', '.join(others)}.")
+                raise InputError(f"A study of several models has sections only; given also {', '.join(others)}.")
             return self
         if self.train is not None:
             self._check_training()
             return self
         if self.epochs != EpochOptions():
             raise InputError(
-                "Epochs are those of a training, and nothing is trained: leave {audit_epochs} out.",
+                "{audit_epochs} are epochs of a training, but nothing is trained: leave it out.",
                 others=("audit_epochs",),
             )
         imported, data, model = self.imported.distances, self.data.data, self.model.model
@@ -130,12 +130,15 @@ class Study(RunOptions):
         asked = self.audit is not None or self.epochs != EpochOptions()
         if asked and not self.epochs.audit_epochs:
             raise InputError(
-                "What to audit is said, but not when: add {audit_epochs}, for instance first,middle,last.",
+                "Options of an audit are given, but not the epochs that it measures: add {audit_epochs}, for instance "
+                "first,middle,last.",
                 others=("audit_epochs",),
             )
         if self.attack is not None and not self.epochs.audit_epochs:
             raise InputError(
-                "What to attack is said, but not when: add {audit_epochs}, for instance last.", others=("audit_epochs",)
+                "Options of an attack are given, but not the epochs that it measures: add {audit_epochs}, for instance "
+                "last.",
+                others=("audit_epochs",),
             )
 
     def _refuse_idle(self) -> None:

@@ -38,8 +38,24 @@ _OLD = {"network": "model", "method": "train", "training": "train", "distance": 
 def read_study(path: Path | str) -> Study:
     """Return the study in a TOML file; paths in it are relative to its folder."""
     path = Path(path)
+    return make_study(_content(path), path.name, path.resolve().parent)
+
+
+def engine_of(path: Path | str) -> str:
+    """Return the engine that a study file names as `engine`; empty if it names none.
+
+    It is not a part of the study, because it does not change results.
+    """
+    engine = _content(Path(path)).get("engine", "")
+    if not isinstance(engine, str):
+        raise InputError("must be a text such as 'processes:workers=2'", field="engine", given=engine)
+    return engine
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Return the content of a TOML file."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"There is no study {path}. Check the path.") from None
     except OSError as error:
@@ -49,7 +65,6 @@ def read_study(path: Path | str) -> Study:
     except tomllib.TOMLDecodeError as error:
         said = str(error)
         raise InputError(f"{path} is not valid TOML: {said[:1].lower()}{said[1:]}.") from None
-    return make_study(content, path.name, path.resolve().parent)
 
 
 def make_study(content: Mapping[str, Any], where: str = "The study", folder: Path | None = None) -> Study:
@@ -58,7 +73,7 @@ def make_study(content: Mapping[str, Any], where: str = "The study", folder: Pat
     Parameters
     ----------
     content
-        Sections by kind and name, and the fields `title` and `seeds`.
+        Sections by kind and name, and the fields `title`, `seeds` and `engine`; the last is for `engine_of`.
     where
         Name of the file, for errors.
     folder
@@ -74,12 +89,11 @@ def make_study(content: Mapping[str, Any], where: str = "The study", folder: Pat
     try:
         return _made(content, folder)
     except InputError as error:
-        said = str(error)
-        raise InputError(f"{where}{',' if said.startswith('[') else ':'} {said}") from None
+        raise error.at(f"{where}{',' if str(error).startswith('[') else ':'} ") from None
 
 
 def _made(content: Mapping[str, Any], folder: Path | None) -> Study:
-    known = ("title", "seeds", *Grid.SECTIONS)
+    known = ("title", "seeds", "engine", *Grid.SECTIONS)
     for name in content:
         if name in _OLD:
             raise InputError(f"Sections [{name}.…] are called [{_OLD[name]}.…] now; CHANGELOG.md lists all new names.")
@@ -136,7 +150,7 @@ def _section(kind: str, where: str, fields: Mapping[str, Any], folder: Path | No
             raise InputError("is missing", field=kind)
         return validated(model, _placed(kind, fields, folder))
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise error.at(f"{where}: ") from None
 
 
 def _placed(kind: str, fields: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:

@@ -55,12 +55,12 @@ REFUSALS = [
     # adequacy
     Refusal(lambda _: evidence(UPPER), "two or more budgets"),
     Refusal(lambda _: evidence(audited=2), "`audited` must be one of 0..1; given 2", "audited"),
-    Refusal(lambda _: evidence(UPPER, UPPER.take(np.arange(39))), "the same samples in one norm"),
-    Refusal(lambda _: evidence(others=UPPER.take(np.arange(39))), "the same samples in one norm"),
+    Refusal(lambda _: evidence(UPPER, UPPER.take(np.arange(39))), "the same samples in the same norm"),
+    Refusal(lambda _: evidence(others=UPPER.take(np.arange(39))), "the same samples in the same norm"),
     Refusal(
         lambda _: evidence(UPPER, Distances(np.ones(40), np.ones(40), "upper", "l2")), "which samples are classified"
     ),
-    Refusal(lambda _: evidence(UPPER, LOWER), "Budgets must be of one kind"),
+    Refusal(lambda _: evidence(UPPER, LOWER), "all budgets must be of the same kind"),
     Refusal(
         lambda _: settle(evidence(), SEX, tolerance=0),
         "`tolerance` must be above 0, for instance 0.02; given 0",
@@ -89,7 +89,7 @@ REFUSALS = [
     Refusal(
         lambda _: bracket(replace(LOWER, values=LOWER.values * 2), UPPER, SEX), "contradict; 39 of 40; first sample 1"
     ),
-    Refusal(lambda _: bracket(NOTHING, NOT_FOUND, SEX), "there is nothing to cap at"),
+    Refusal(lambda _: bracket(NOTHING, NOT_FOUND, SEX), "there is no radius at which distances could be capped"),
     # certified
     Refusal(lambda _: certify_groups(UPPER, SEX, [0.5], alpha=0.001), "upper, not certified; only lower bounds"),
     Refusal(
@@ -122,15 +122,15 @@ REFUSALS = [
     Refusal(lambda _: certified_accuracy(LOWER, SEX, 0.5, alpha=0.1), "`radii` must hold numbers", "radii"),
     Refusal(lambda _: certified_accuracy(LOWER, SEX, [-1.0], alpha=0.1), "not negative; given -1.0", "radii"),
     # comparison
-    Refusal(lambda _: compare(EXACT, replace(EXACT, norm="linf"), SEX), "one norm; given L2 and L∞"),
-    Refusal(lambda _: compare(LOWER, SMOOTHED, SEX), "one subject; given model and smoothed(0.25)"),
+    Refusal(lambda _: compare(EXACT, replace(EXACT, norm="linf"), SEX), "the same norm; given L2 and L∞"),
+    Refusal(lambda _: compare(LOWER, SMOOTHED, SEX), "the same subject; given model and smoothed(0.25)"),
     Refusal(
         lambda _: compare(EXACT, replace(EXACT, keep="no"), SEX),
         "keep the same classes; given each sample's own class and the class 'no'",
     ),
     Refusal(
         lambda _: compare(replace(EXACT, estimator="ddn"), replace(EXACT, estimator="ddn:steps=3"), SEX),
-        "one estimator; given ddn and ddn:steps=3",
+        "the same estimator; given ddn and ddn:steps=3",
     ),
     Refusal(lambda _: compare(EXACT, EXACT.take(np.arange(39)), SEX), "39"),
     Refusal(lambda _: compare(EXACT, EXACT, LESS), "39"),

@@ -107,7 +107,7 @@ REFUSALS = [
     *(domain(f"`{name}` of a Domain holds NaN", **{name: [0.0, np.nan]}) for name in ("low", "high", "scale")),
     *(domain("`scale` of a Domain must be finite and not negative", scale=s) for s in (-1.0, np.inf, [1.0, -1e-9])),
     domain("`low` of a Domain exceeds `high`; Did you swap them?", low=[0, 2], high=[1, 1]),
-    domain("must have one shape; given [(2,), (3,)]", low=[0, 0], high=[1, 1, 1]),
+    domain("must have the same shape; given [(2,), (3,)]", low=[0, 0], high=[1, 1, 1]),
     Refusal(
         lambda _: Domain([0, 0], 1).contains(np.zeros((1, 3))),
         "`low` of the Domain has 2 entries but a sample has 3 features",

@@ -132,11 +132,21 @@ FILES = [
     Refusal(arrays({"x": zeros, "y": np.zeros(3)}), "data.npz: `y` has 3 labels but `x` has 2 samples"),
     Refusal(arrays({"x": zeros, "y": np.array(["a", None], dtype=object)}), "Array 'y'; Python objects"),
     Refusal(arrays({"x": zeros, "y": np.zeros(2)}, features=["x"]), "holds arrays"),
+    Refusal(lambda folder: load_file(_flipped(folder)), "a.npz is not a readable .npz file"),
     Refusal(lambda _: load("digit"), "Unknown dataset 'digit'. Did you mean 'digits'?"),
     Refusal(lambda _: load("digits", label="y"), "these options are for files"),
     Refusal(lambda _: load("gone.csv"), "There is no file gone.csv"),
     Refusal(read(load, "a.csv", CSV, label="hired", split="test"), "A file has no splits, but split 'test'"),
 ]
+
+
+def _flipped(folder: Path) -> Path:
+    """Write a compressed archive of which eight bytes were changed."""
+    np.savez_compressed(folder / "a.npz", x=np.random.default_rng(0).random((600, 4)), y=np.zeros(600))
+    content = bytearray((folder / "a.npz").read_bytes())
+    content[400:408] = b"\xff" * 8
+    (folder / "a.npz").write_bytes(content)
+    return folder / "a.npz"
 
 
 def _made(folder: Path) -> dict[str, Any]:
@@ -170,7 +180,7 @@ DISTANCES = [
     Refusal(distances("distance,correct\n0.5,1\n", id="distance"), "cannot be both the id and a distance"),
     Refusal(
         read(load_distances, "a.npz", {"distance": np.zeros(3), "correct": np.zeros(2)}),
-        "all of one length; given distance (3,), correct (2,)",
+        "all of the same length; given distance (3,), correct (2,)",
     ),
     Refusal(
         lambda folder: load_distances(write(folder, {"a.csv": "distance,sex\n0.5,F\n"}) / "a.csv").partition("sexx"),

@@ -138,11 +138,11 @@ TEXTS = [
     ("deepfool+deepfol", "Unknown estimator `deepfol`"),
     ("deepfool+", "expected an estimator on both sides of +"),
     ("+deepfool", "expected an estimator on both sides of +"),
-    ("deepfool+deepfool:norm=linf", "Joined estimators must measure in one norm"),
+    ("deepfool+deepfool:norm=linf", "Joined estimators must measure in the same norm"),
     ("deepfool+fmn:norm=linf", "`fmn` measures in L∞, `deepfool` in L2"),
     ("deepfool+exact_linear", "'deepfool+exact_linear': `exact_linear` needs more from a model; Use it alone"),
     *((f"deepfool+{name}", f"`{name}` is a proxy; cannot be joined by +") for name in sorted(PROXIES)),
-    *((f"deepfool+{name}", f"`{name}` is a lower bound, and + joins upper bounds") for name in CERTIFICATES),
+    *((f"deepfool+{name}", f"`{name}` is a lower bound, and + joins upper bounds") for name in sorted(CERTIFICATES)),
 ]
 
 # Samples, labels and models -------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ MEASURED = [
     ({"estimator": None}, "must be an estimator; given None"),
     ({"estimator": Own(Norm.L1)}, "`Own` cannot measure in L1; it measures in l2"),
     *(
-        ({"estimator": DeepFool(), "references": these}, "`references`")
+        ({"estimator": DeepFool(), "references": these}, "`references`", "references")
         for these in (np.zeros((3, 5)), np.full((1, 2), np.nan), "those", [])
     ),
     ({"estimator": Tightest(DeepFool(), FirstOrder())}, "A proxy bounds the distance on neither side"),
@@ -199,9 +199,9 @@ MODELS = [
 # Classes to keep, for `measure` and `nearest` alike ---------------------------------------------------------------
 
 KEPT = [
-    (("a", "b", "c", "d"), "names all 4 classes"),
-    (["a", "b", "c", "d", "a"], "names all 4 classes"),
-    ([], "names no class"),
+    (("a", "b", "c", "d"), "names all 4 classes", "keep"),
+    (["a", "b", "c", "d", "a"], "names all 4 classes", "keep"),
+    ([], "names no class", "keep"),
     ("e", "`keep` holds labels that are not among the model's classes in 1 of 1 entries"),
     (["a", 3], "not among the model's classes in 1 of 2 entries"),
     ([["a"], ["b"]], "must be one-dimensional"),
@@ -284,11 +284,11 @@ ADEQUACY = [
         for n in (0, "64", 2.5, True)
     ),
     ({"seed": "a"}, "`seed` must be a whole number; given 'a'"),
-    ({"confidence": "95"}, "`confidence` must be a number; given '95'"),
-    ({"confidence": 3}, "`confidence`"),
-    ({"up_to": [1]}, "`up_to` must be a number"),
-    ({"tolerance": -1}, "`tolerance`"),
-    ({"tolerance": "x"}, "`tolerance`"),
+    ({"confidence": "95"}, "`confidence` must be a number; given '95'", "confidence"),
+    ({"confidence": 3}, "`confidence`", "confidence"),
+    ({"up_to": [1]}, "`up_to` must be a number", "up_to"),
+    ({"tolerance": -1}, "`tolerance`", "tolerance"),
+    ({"tolerance": "x"}, "`tolerance`", "tolerance"),
     ({"partition": ["F", "M"] * 20}, "`partition` must be a `Partition`; given a list"),
     ({"partition": fm.Partition.by("sex", ["F", "M"])}, "`partition` has 2 entries"),
     ({"y": None}, "`y` must hold one label per sample; given None"),
@@ -347,7 +347,7 @@ REFUSALS = [
             ),
             *(
                 (ESTIMATORS[name](), f"`{ESTIMATORS[name].__name__}` is a certificate: it proves")
-                for name in CERTIFICATES
+                for name in sorted(CERTIFICATES)
             ),
             (Own(), "does not return the inputs"),
             (Tightest(DeepFool(), Predicting()), "does not return the inputs"),

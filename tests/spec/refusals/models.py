@@ -98,6 +98,14 @@ def cut(path):
     return path
 
 
+def flipped(path):
+    """Change eight bytes inside the first array of an archive."""
+    content = bytearray(Path(path).read_bytes())
+    content[400:408] = b"\xff" * 8
+    Path(path).write_bytes(content)
+    return path
+
+
 def saved(model, name="model.npz"):
     save_linear(model, name)
     return name
@@ -283,6 +291,9 @@ FILES = [
         for content, words in [(b"", " (No data"), (b"nonsense", " (This file"), (b"PK\x03\x04 half", " (File is")]
     ),
     of_model(lambda _: load_model(cut(saved(PAIR))), "cannot be read as an .npz"),
+    of_model(lambda _: load_model(flipped(arrays(weight=np.eye(200), bias=np.zeros(200)))), "model.npz"),
+    of_model(lambda _: load_model(arrays(weight=[["a"], ["b"]], bias=[0, 0])), "weight; arrays of numbers"),
+    of_model(lambda _: load_model(arrays(weight=np.eye(2), bias=[0, 0], low="a")), "low"),
     of_model(lambda _: load_model(arrays(weight=np.eye(2), biases=[0])), "lacks the array bias; holds biases, weight"),
     of_model(lambda _: load_model(arrays(weight=np.array([Own()], object), bias=[0])), "an .npz of plain arrays (Obj"),
     *(

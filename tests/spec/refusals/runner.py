@@ -79,7 +79,7 @@ REFUSALS = [
     Refusal(lambda folder: audited(folder, max_samples=0), "must be at least 1; given 0", "max_samples"),
     Refusal(lambda folder: audited(folder, engine="proceses"), "Did you mean 'processes'?"),
     Refusal(lambda folder: audited(folder, seed=-1), "`seed` must", "seed"),
-    Refusal(lambda folder: audited(folder, references=np.zeros((5, 7))), "references"),
+    Refusal(lambda folder: audited(folder, references=np.zeros((5, 7))), "references", "references"),
     Refusal(lambda folder: audited(folder, training_data=np.zeros((5, 7))), "a sample of the training data has 7"),
     # fm.audit_to_precision
     Refusal(lambda _: fm.PrecisionPlan(precision=0), "between 0 and 1"),
@@ -121,6 +121,7 @@ REFUSALS = [
     Refusal(
         lambda folder: study(folder, train={**FAST, "madry": {"set": ["radius=1"], "method": "madry:radius=0.1"}}),
         "given twice",
+        "set",
     ),
     Refusal(
         lambda folder: study(
@@ -129,7 +130,11 @@ REFUSALS = [
         "Validation data are asked for",
     ),
     Refusal(lambda folder: study(folder, train={**FAST, "erm": {"validation": "tset"}}), "no file 'tset'"),
-    Refusal(lambda folder: study(folder, audit={"ddn": {"audit_epochs": [3]}}), "names epoch 3, and there are 2"),
+    Refusal(
+        lambda folder: study(folder, audit={"ddn": {"audit_epochs": [3]}}),
+        "names epoch 3, and there are 2",
+        "audit_epochs",
+    ),
     Refusal(lambda folder: study(folder, data={"digits": {**DIGITS, "audit_on": "validatoin"}}), "validatoin"),
     Refusal(
         lambda folder: study(

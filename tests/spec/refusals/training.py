@@ -245,8 +245,8 @@ SETTINGS = [
         Refusal(lambda _, text=text: parse_schedule(text), words)  # type: ignore[misc]
         for text, words in (
             ("cosin", "Did you mean 'cosine'?"),
-            ("steps", "Where the rate drops is said with"),
-            ("cosine:0.5", "Where the rate drops is said with"),
+            ("steps", 'The schedule "steps" needs the shares'),
+            ("cosine:0.5", 'The schedule "steps" needs the shares'),
             ("steps:1.5", "between 0 and 1; given [1.5]"),
             ("steps:half", "Cannot read the schedule 'steps:half'"),
         )

@@ -41,7 +41,7 @@ _GIVEN: tuple[tuple[int, str, Side], ...] = (
 
 
 def change_rows(claims: Mapping[int, Claim], trios: Sequence[Trio], missing: Mapping[str, str]) -> list[Claim]:
-    """Return rows 1 to 5 in the order of the table: what adversarial training and FARMUR do to Rob(f) and V_f."""
+    """Return the rows of claims 1 to 5: how adversarial training and FARMUR change Rob(f) and V_f."""
     found, by_row = [], {each.setting.row: each for each in trios}
     for row in TABLE:
         if row in by_row:
@@ -93,7 +93,7 @@ def _changes(claims: Mapping[int, Claim], trio: Trio) -> list[Claim]:
 
 
 def accuracy_rows(claims: Mapping[int, Claim], trios: Sequence[Trio]) -> list[Claim]:
-    """Return rows 6 to 8: the accuracies of the table, as differences from one training to another."""
+    """Return the rows of claims 6 to 8: the accuracies of the table, as differences from one training to another."""
     found = []
     for trio in trios:
         printed = dict(zip((NATURAL, ADVERSARIAL, FAIR), TABLE[trio.setting.row].accuracy, strict=True))
@@ -171,7 +171,7 @@ def weight_files(root: Path | None) -> dict[str, Path]:
 
 
 def given_rows(claims: Mapping[int, Claim], given: Given | str) -> list[Claim]:
-    """Return rows 1 to 3 on the two networks, or not tested with the given reason."""
+    """Return the rows of claims 1 to 3 on the two networks, or rows that are not tested, with the given reason."""
     if isinstance(given, str):
         return [claims[claim].untested(given) for claim, _, _ in _GIVEN]
     before, after, briefly = (

@@ -30,7 +30,10 @@ class Formulas:
 
 
 def run(assignment: Assignment) -> Findings:
-    """Test both formulas on random linear models, with predicted labels so that every sample has a distance."""
+    """Compare the paper's formulas for a distance, Eq. 7 and Eq. 8, with true distances of random linear models.
+
+    Labels are the models' own predictions, so that every sample is correct and has a distance above 0.
+    """
     models, samples = assignment.by_scale((20, 50), (200, 200), (1_000, 200))
     found, weakest = [], 0
     for number in range(models):

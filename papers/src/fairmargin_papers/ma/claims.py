@@ -83,7 +83,7 @@ _SLOTS = (
 
 
 def sweep_rows(claims: Mapping[int, Claim], swept: Swept, remark: str) -> list[Claim]:
-    """Return rows 7 to 10: whether accuracy and its variance over classes rise with the training radius."""
+    """Return the rows of claims 7 to 10: whether accuracy and its variance over classes rise with the radius."""
     found = []
     for number, method, attack, name in _ROWS:
         measure, unit, changes = _MEASURES[name]
@@ -148,7 +148,7 @@ def signed(estimate: SeedMean | None) -> str:
 
 
 def class_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
-    """Return rows 11: the change of four classes for which the paper prints one, and of the worst class."""
+    """Return the rows of claim 11: the changes of the four classes that the paper prints, and of the worst class."""
     shares, radii = 100 * swept.at(MADRY, FGSM, TEST), swept.sweep.radii[MADRY]
     remark = f"{remark} {given_up(swept, MADRY, FGSM)}".strip()
     rows = []
@@ -182,7 +182,7 @@ def class_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
 
 
 def fat_rows(claims: Mapping[int, Claim], swept: Swept, remark: str) -> list[Claim]:
-    """Return rows 12 to 14: VCRA and robust accuracy of FAT against those of Madry's method, cell by cell."""
+    """Return the rows of claims 12 to 14: VCRA and robust accuracy of FAT against those of Madry's method, by cell."""
     plain, fair = swept.along(MADRY), swept.along(FAT)
     spreads = vcra(plain, swept.sizes), vcra(fair, swept.sizes)
     place = (slice(None), slice(None), attack_number(MARGIN), swept.sweep.tests.index(TEST))
@@ -233,7 +233,7 @@ def _by_weight(swept: Swept) -> dict[float, Place]:
 
 
 def weight_places(swept: Swept) -> tuple[Place, ...]:
-    """Return the networks of the values of λ."""
+    """Return the networks that are compared along λ, in ascending order of λ."""
     return tuple(_by_weight(swept).values())
 
 
@@ -246,7 +246,7 @@ def weight_values(swept: Swept, attack: str) -> tuple[tuple[float, ...], Floats,
 
 
 def weight_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
-    """Return rows 15: VCRA and accuracy along λ, whose values count as equally spaced."""
+    """Return the rows of claim 15: VCRA and accuracy along λ, whose values count as equally spaced."""
     order, spread, rate = weight_values(swept, PGD)
     slope = slope_over_seeds(range(len(order)), spread)
     change = over_seeds(rate[:, -1] - rate[:, 0])
@@ -270,13 +270,13 @@ def weight_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
 
 
 def on_trades_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
-    """Return the second half of row 16: FAT on TRADES against TRADES."""
+    """Return the rows of the second half of claim 16: FAT on TRADES against TRADES."""
     radii = swept.sweep.radii[FAT_TRADES]
     return _against(claim, swept, (TRADES, FAT_TRADES), radii, "FAT on TRADES", remark)
 
 
 def further_rows(claim: Claim, swept: Swept, remark: str) -> list[Claim]:
-    """Return the first half of row 16: Madry's method and FAT on CIFAR-100."""
+    """Return the rows of the first half of claim 16: Madry's method and FAT on CIFAR-100."""
     radii, rows = swept.sweep.radii[MADRY], []
     for name in (_VCRA, _ACCURACY):
         measure, unit, changes = _MEASURES[name]

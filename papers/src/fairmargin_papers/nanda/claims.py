@@ -72,7 +72,7 @@ def network_rows(
     missing: Mapping[str, str],
     what: str,
 ) -> list[Claim]:
-    """Return rows 8 to 10, 12, 13, 15 and 16; `what` describes the networks."""
+    """Return the rows of claims 8 to 10, 12, 13, 15 and 16; `what` describes the networks."""
     rows = []
     for number, first, second, names_attack, (agreeing, of), remark in _SIGNS:
         claim = claims[number]

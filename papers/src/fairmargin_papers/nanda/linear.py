@@ -42,7 +42,7 @@ _DIFFERENCES = {DEEPFOOL: (0.17, 0.07), CARLINI: (0.19, 0.06), OLD_DEEPFOOL: (0.
 def linear_rows(
     claims: Mapping[int, Claim], chosen: Sequence[Setting], found: Sequence[Measured], missing: Mapping[str, str]
 ) -> list[Claim]:
-    """Return rows 3 to 7 and 11."""
+    """Return the rows of claims 3 to 7 and 11."""
     return [
         *median_rows(claims[3], chosen, found, missing),
         *face_rows(claims[4], found, missing),

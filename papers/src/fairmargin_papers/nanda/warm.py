@@ -78,7 +78,7 @@ def _kept(weights: Mapping[str, Tensor], path: Path) -> Path:
 
 
 def warm_rows(claim: Claim, found: Sequence[Measured], reason: str) -> list[Claim]:
-    """Return rows 14: bias after the first epoch, from scratch and pre-trained, and whether the latter persists."""
+    """Return the rows of claim 14: bias after the first epoch, from scratch and pre-trained, and whether it stays."""
     faces = [each for each in found if each.warm]
     measured = next((each for each in faces if each.name == "utkface"), faces[0] if faces else None)
     if measured is None:
@@ -144,7 +144,9 @@ def _stays(claim: Claim, measured: Measured) -> Claim:
 
 
 def excess_bias(distances: Distances, partitions: Sequence[Partition]) -> float:
-    """Return the mean of min(|σ|, 1) over all groups minus that of shuffled groups; 0 if no sample is robust.
+    """Return the mean of min(|σ|, 1) over all groups, minus its mean when samples are assigned to groups at random.
+
+    It is 0 if no sample is robust.
 
     >>> same = Distances(np.ones(60), np.ones(60, bool), "exact", "L2")
     >>> excess_bias(same, [Partition.by("class", np.arange(60) % 3)])

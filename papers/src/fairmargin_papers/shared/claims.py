@@ -156,7 +156,7 @@ def near(estimate: Limits, printed: float, tolerance: float) -> Decision:
 
 
 def agreed(share: Limits, chance: float) -> Decision:
-    """Decide whether two agree more often than expected by chance.
+    """Decide whether the share of agreement of two results is larger than expected by chance.
 
     >>> from fairmargin_papers.shared.trained import SeedMean
     >>> agreed(SeedMean(0.9, 0.85, 0.97), chance=0.5).verdict, agreed(SeedMean(0.7, 0.45, 0.97), chance=0.5).verdict

@@ -112,9 +112,10 @@ def _clause(error: Exception) -> str:
 
 
 def used_in(run: StudyRun) -> tuple[str, tuple[int, ...]]:
-    """Describe the data, networks and settings of a finished study, and return its seeds beside the description.
+    """Return a description of the data, networks and settings of a finished study, and the seeds of its networks.
 
-    Everything is read from the run: sizes are counted, and settings of a paper are written out.
+    Everything is read from the run and not from the study file: numbers of samples are counted, and settings that the
+    study takes from a paper are listed with their values.
     """
     models = run.networks()
     by_data = {model.data: model for model in models}
@@ -166,7 +167,9 @@ def _spelled(value: Any) -> str:
 
 
 def sentences(used: Sequence[tuple[str, tuple[int, ...]]], differences: Sequence[str]) -> tuple[str, ...]:
-    """Return one sentence per study, or per studies that differ only in their seeds, and those on differences.
+    """Return a sentence on what each study used, and one on each difference from the printed experiments.
+
+    Studies that differ only in their seeds share a sentence.
 
     >>> sentences([("data: a", (0,)), ("data: a", (1,))], ["Two seeds."])
     ('Used: data: a; seeds 0, 1.', 'Different from print: Two seeds.')

@@ -17,7 +17,7 @@ _POINTS = 401
 
 
 def thresholds_of(pair: GaussianPair, radius: float) -> dict[str, float]:
-    """Return the fair, the natural and the robust threshold by these names."""
+    """Return the thresholds by name: "fair", "natural", and "robust" (against an attack with this radius)."""
     return {
         "fair": float(np.asarray(pair.fair_threshold())),
         "natural": float(np.asarray(pair.natural_threshold())),
@@ -81,9 +81,10 @@ def pair_losses(pair: GaussianPair, radius: float) -> Figure:
 def classes_by_training(
     classes: GaussianClasses, test_radius: float, train_radius: float = 0.0, most: float | None = None
 ) -> Figure:
-    """Draw errors of both classes (left) and their variance, VCRA (right), against the radius trained with.
+    """Draw errors of both classes (left) and their variance, VCRA (right), against the radius of adversarial training.
 
-    Both radii are marked. The variance, on a logarithmic axis, falls to 0 where both classes have equal errors.
+    Vertical lines mark `test_radius` and `train_radius`. The variance, on a logarithmic axis, falls to 0 where both
+    classes have equal errors.
     """
     figure, (left, right) = panels(1, 2)
     middle = (float(np.asarray(classes.mean_plus)) + float(np.asarray(classes.mean_minus))) / 2
@@ -142,6 +143,6 @@ def _around(pair: GaussianPair) -> Floats:
 
 
 def _saturation(pair: GaussianPair) -> float:
-    """Return the least penalty, read as the maximum, for which the threshold is the fair one; 1 if unknown."""
+    """Return the smallest penalty (with the reading "max") for which the threshold is the fair one; 1 if unknown."""
     spread = float(np.asarray(pair.spread))
     return (spread - 1) / (spread + 1) if spread > 1 else 1.0

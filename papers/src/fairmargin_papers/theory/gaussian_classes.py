@@ -23,7 +23,8 @@ class GaussianClasses:
 
         R₊ = Φ(−(b + d(μ₊−ε)) / (√d σ₊)),   R₋ = Φ((b − d(μ₋−ε)) / (√d σ₋)).
 
-    Every parameter and every radius is a number or an array; arrays broadcast. Numbers in, Python floats out.
+    Every parameter and every radius is a number or an array; arrays broadcast. If all are numbers, results are Python
+    floats.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ class GaussianClasses:
         at equal standard deviations σ²κ/M − d(μ₊−μ₋)/2. Guarantee: the global minimum, not any stationary point; inf
         where always predicting + is best, or −inf where always predicting −. No cancellation at σ₊ → σ₋ or large d.
 
-        A radius of (μ₊+μ₋)/2 or more, where the adversary can swap the means (M ≤ 0), is no error: the minimum is
+        A radius of (μ₊+μ₋)/2 or more, where the adversary can swap the means (M ≤ 0), is allowed: the minimum is
         well-defined there too, and at equal standard deviations it is inf or −inf. If several b are equally good, it is
         the midpoint −d(μ₊−μ₋)/2 at M = 0, where all are, and inf at M < 0, where both constants are.
 
@@ -151,8 +152,9 @@ class GaussianClasses:
     def statements(self, train_radius: npt.ArrayLike, test_radius: npt.ArrayLike) -> tuple[Statement, ...]:
         """Evaluate the printed premise and conclusion of Theorems 5.2, 5.3, 5.5, 5.6, 5.7, B.6 and 6.1.
 
-        5.2 and 5.3 come in their two parts, 5.5 also as far as it is true, and with it what Section 5.3 says of the
-        average. Conclusions are checked on the closed forms, growth on a grid of training radii.
+        Theorems 5.2 and 5.3 have two statements each. Theorem 5.5 is followed by a weaker form of it that is true, and
+        by the statement of Section 5.3 on the average. Conclusions are checked on the closed forms; those about growth
+        with the training radius are checked on a grid of radii.
 
         >>> classes = GaussianClasses(1.0, 1.0, 1.0, 2.0, dim=10)
         >>> [said.verdict for said in classes.statements(0.4, test_radius=0.4) if said.name == "Theorem 5.5"]

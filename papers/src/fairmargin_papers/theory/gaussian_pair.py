@@ -31,9 +31,9 @@ _LARGEST = 1e6
 class GaussianPair:
     """X|− ~ N(low, 1) and X|+ ~ N(high, spread²); the classifier predicts + where X > t.
 
-    Every parameter may be an array; they broadcast, with each other and with what is passed to a method. Numbers in,
-    a Python float out. Thresholds are true minimisers: a stationary point is given only where it is the global minimum,
-    and −inf (+inf) where always predicting + (−) is better than any finite threshold.
+    Every parameter may be an array; they broadcast with each other and with the arguments of a method. If all are
+    numbers, the result is a Python float. Thresholds are true minimisers: a stationary point is returned only where it
+    is the global minimum, and −inf (+inf) where always predicting + (−) is better than any finite threshold.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class GaussianPair:
         The score is f_t(X) = X − t, of slope 1, and the loss a function of the margin m = Y·(X − t): "zero_one" is
         1{m < 0}, "log" is ln(1 + exp(−m)), "exponential" is exp(−m) and "ramp" is min(1, max(0, 1 − m)). Minimised over
         t is L + λ Σ_a |L_a − L|, where L_a is the mean loss of class a and L that of everyone. The paper's Figure 8
-        shows such thresholds and says no slope; with a larger one a ramp comes closer to the error.
+        shows such thresholds without stating the slope; with a larger slope the ramp loss is closer to the error.
 
         Global minima, to the last digits that the loss determines: "exponential" in closed form, "log" by a series and
         "ramp" by integrals of normal tails. Convex losses have a finite minimiser; the bounded ones may have ±inf.

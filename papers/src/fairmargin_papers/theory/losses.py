@@ -28,7 +28,10 @@ from fairmargin_papers.theory.search import Function, lowest_of_valley, root_bet
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bells:
-    """Class − is N(low, 1) and class + is N(high, spread²); arrays of one shape. `low` may lie above `high`."""
+    """Two normal classes: − is N(low, 1) and + is N(high, spread²). All fields are arrays of the same shape.
+
+    `low` may be greater than `high`.
+    """
 
     low: Floats
     high: Floats

@@ -185,7 +185,7 @@ def _three(pair: Pair, radius: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _along(grid: Floats, scale: Floats) -> Floats:
-    """Multiply the grid by each number, along a new first axis."""
+    """Return `grid` multiplied by each number of `scale`, with the values of the grid along a new first axis."""
     return np.asarray(grid.reshape(-1, *(1,) * scale.ndim) * scale)
 
 

@@ -170,7 +170,7 @@ def hardening_picture(found: Hardened) -> Figure:
 
 @styled
 def pair_picture(pair: Pair) -> Figure:
-    """Draw a sample before and after noise with the predictions of both models, and how often each case happens."""
+    """Draw a sample before and after noise, and how often noise changes neither, one or both models' predictions."""
     figure = Figure(figsize=(11.0, 3.6), layout="constrained")
     axes = figure.subplots(1, 4, width_ratios=(1, 1, 1, 2.2))
     if pair.example is None:

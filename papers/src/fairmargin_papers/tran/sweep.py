@@ -116,7 +116,10 @@ class GroupNumbers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """Results of a sweep: curves by loss, those of the worst group's loss (one column), and numbers by group."""
+    """Results of a sweep: measurements along λ for each loss, those of training by the worst group, and those by group.
+
+    `group_loss` has a single column, because training by the worst group's loss has no λ.
+    """
 
     plan: SweepPlan
     curves: Mapping[str, Curves]

@@ -237,7 +237,7 @@ class Lowest:
 
 
 def lowest_of(rows: Sequence[NetworkRow]) -> Lowest | None:
-    """Return who is most often the lowest; None if all groups are equal in every network.
+    """Return the group that is the lowest in most networks; None if all groups are equal in every network.
 
     Of several groups that are the lowest equally often, it is the one with the lower mean.
     """

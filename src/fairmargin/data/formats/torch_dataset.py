@@ -52,7 +52,8 @@ class Items:
         if x.shape != self.shape[1:] or x.dtype != self.dtype:
             raise InputError(
                 f"Item {place:,} of the dataset holds {x.dtype} of shape {x.shape}, item 0 holds {self.dtype} of shape "
-                f"{self.shape[1:]}. All inputs must have one shape and type: convert them in the dataset's transform."
+                f"{self.shape[1:]}. All inputs must have the same shape and type: convert them in the dataset's "
+                "transform."
             )
         return x
 

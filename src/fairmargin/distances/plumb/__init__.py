@@ -53,7 +53,7 @@ REFINING_STEPS (100), parts 1 to 5 take what part 6 leaves::
                 slide for TRIAL_STEPS steps from HALFWAY of the way to the reference (TRIAL_SLIDE)
             slide from the best trial for the remaining steps (BEST_TRIAL_SLIDE)
 
-    # 5. Confirmation by the plain model.
+    # 5. Confirmation by the original model.
     offer z; offer the nearest crossing that a projection predicted, lengthened by BEYOND_FIRST, and again with
     BEYOND_LESS if that is misclassified and BEYOND_MORE if not; offer the best point found
     if nothing was confirmed: use the nearest reference that the model assigns to another class

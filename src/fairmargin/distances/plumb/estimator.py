@@ -271,7 +271,7 @@ class _Search:
         return state.sliding(lost, at, Mode.TRIAL, now, now + SCHEDULE.trial_steps)
 
     def _confirm(self, state: SearchState) -> None:
-        """Let the plain model classify the last input, two inputs around the predicted crossing, and the best input."""
+        """Evaluate the last input, two inputs near the predicted crossing, and the best input by the original model."""
         self.farthest[self.which] = torch.maximum(self.farthest[self.which], state.farthest.double())
         self._offer(~state.settled, state.at)
         best = torch.minimum(state.distance.double(), self.closest.distance[self.which])
@@ -287,7 +287,7 @@ class _Search:
             self.closest.settle(self.which[better], state.point[better])
 
     def _offer(self, chosen: Tensor, rows: Tensor) -> Tensor:
-        """Offer the inputs of the chosen samples to the plain model; return which of them are misclassified."""
+        """Evaluate the inputs of the chosen samples by the original model; return which of them are misclassified."""
         at = torch.nonzero(chosen)[:, 0]
         fooled = torch.zeros_like(chosen)
         if len(at):

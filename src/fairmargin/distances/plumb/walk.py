@@ -95,7 +95,7 @@ class SearchState(NamedTuple):
     radius
         The current radius of a slide.
     aim
-        The mean gradient of the projections so far, newest first.
+        Moving average of the gradients of the projections so far, to which newer gradients contribute more.
     overshoot
         How far a projection goes beyond the predicted boundary, as a share of the radius.
     ray, crossing

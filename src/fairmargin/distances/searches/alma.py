@@ -39,7 +39,8 @@ class ALMA(TileSearch):
     g is the lead over the strongest rival relative to the span of the three highest scores. The multiplier μ follows
     P'(g), smoothed; ρ makes P steeper where nothing was found and g does not fall. Steps are those of RMSProp with
     momentum; the first one has length `first_step`, and after the first success they fall to a hundredth. At the end
-    the boundary is searched on the straight way back, and samples that were not fooled use a reference.
+    the boundary is searched on the straight line back to the sample. Where no misclassified input was found, it is
+    searched on the line to a reference, an input of another class (see `references` of `fm.measure`).
 
     Guarantee: an upper bound; the model itself confirmed every input. `inf` where nothing was found; then `tried` says
     how far the search went.

@@ -44,7 +44,8 @@ class CarliniWagner(Search):
     Adam takes the steps; a descent that makes no progress during a tenth of them ends. The weight c is found by a
     search: it falls after a descent that fooled the model and rises after one that did not. It starts at the value that
     would suit a straight boundary. Inputs are kept inside the domain after each step. At the end the boundary is
-    searched on the straight way back, and samples that were not fooled use a reference.
+    searched on the straight line back to the sample. Where no misclassified input was found, it is searched on the line
+    to a reference, an input of another class (see `references` of `fm.measure`).
 
     Guarantee: an upper bound; the model itself confirmed every input. `inf` where nothing was found; then `tried` says
     how far the search went.

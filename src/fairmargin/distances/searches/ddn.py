@@ -33,7 +33,8 @@ class DDN(TileSearch):
 
     In each step, δ ← δ + α ∇ℓ/‖∇ℓ‖ with the cross-entropy ℓ, then δ ← ρ δ/‖δ‖, then clipped to the domain. The radius
     ρ becomes (1 − γ)ρ where the model was fooled and (1 + γ)ρ where not; α falls along half a cosine. At the end the
-    boundary is searched on the straight way back, and samples that were not fooled use a reference.
+    boundary is searched on the straight line back to the sample. Where no misclassified input was found, it is searched
+    on the line to a reference, an input of another class (see `references` of `fm.measure`).
 
     Guarantee: an upper bound; the model itself confirmed every input. `inf` where nothing was found; then `tried` says
     how far the search went.

@@ -37,7 +37,8 @@ class FMN(TileSearch):
     In each step, δ ← δ + α ∇ℓ/‖∇ℓ‖₂ with the strongest rival's lead ℓ, rescaled to length ρ and clipped to the domain.
     Until the model is first fooled, ρ is the distance of the linearised boundary, ‖δ‖ + |ℓ|/‖∇ℓ‖_q; later it shrinks to
     (1 − γ)ρ where the model is fooled and grows to (1 + γ)ρ where not. α and γ fall along half a cosine. At the end the
-    boundary is searched on the straight way back, and samples that were not fooled use a reference.
+    boundary is searched on the straight line back to the sample. Where no misclassified input was found, it is searched
+    on the line to a reference, an input of another class (see `references` of `fm.measure`).
 
     Three things differ from the paper, whose steps can stay short of the boundary forever: ρ grows by γ before the
     first success too; features at a limit that could only move beyond it take no part in a step; and a δ shorter than ρ

@@ -51,14 +51,15 @@ _FIRM = 0.999  # limit of a mean vote, beyond which its probit is noise
 class SmoothedAttack(Search):
     """Distance to an input at which the smoothed classifier g, with confidence, no longer predicts the label.
 
-    g(x) = argmax_c Pr(f(x + ε) = c) as in `Smoothing`. A search by gradients of the mean soft vote over noisy copies
-    gives a direction; along it, the point is searched at which the vote changes. Slightly beyond it, a vote of fresh
-    draws must reject, by the binomial test of the label against one rival named before, that the label leads; if
-    several classes are to be kept, the same for each of them.
+    g(x) = argmax_c Pr(f(x + ε) = c) as in `Smoothing`. A search by gradients of the mean softmax over noisy copies
+    gives a direction, and the point in this direction is searched at which the most frequent class changes. Slightly
+    beyond it, a binomial test on new draws must reject the hypothesis that the label is more frequent than one rival,
+    which was chosen before these draws. If several classes are to be kept, this is required for each of them.
 
     Guarantee: an upper bound on the distance of g, not of f, which fails for each sample with probability at most α.
-    `inf` where no vote confirmed a change; then `tried` says how far the search went. `correct` is the same pilot's
-    vote as that of `Smoothing` with the same pilot and seed; where that is wrong, the distance is 0.
+    `inf` where no test confirmed a change; then `tried` says how far the search went. `correct` says whether a first
+    set of draws, the pilot, votes for the label; with the same pilot and seed it equals that of `Smoothing`. Where it
+    is False, the distance is 0.
 
     Parameters
     ----------

@@ -229,11 +229,12 @@ def largest_radius(sigma: float, draws: int, alpha: float) -> float:
 
 @lru_cache(maxsize=32)
 def planned_draws(pilot: int, draws: int, alpha: float, price: float) -> Ints:
-    """Return how many fresh draws are worth their cost, for each number 0 … pilot of a pilot's votes for a class.
+    """Return how many further draws a sample gets, given how many draws of its pilot voted for the leading class.
 
-    With k votes, n maximises E[R(n)] − price · n / draws, where R is the certified radius in units of σ, the share of
-    votes has the posterior Beta(k + 1, pilot − k + 0.3), and n is at most `draws`; 0 where no draw is worth it, or
-    where k is not the majority of the pilot.
+    The result is an array: entry k is the number n of further draws after k of `pilot` votes. This n, at most `draws`,
+    maximises the expected gain minus the cost, E[R(n)] − price · n / draws. R is the radius that is certified at level
+    `alpha`, in units of σ; the true share of votes is taken to have the distribution Beta(k + 1, pilot − k + 0.3). The
+    entry is 0 where the expected gain never exceeds the cost, or where k is not a majority of the pilot.
 
     Guarantee: none is needed. n is decided before the fresh draws are made, so a limit computed from these draws alone
     holds at its full level for any plan.

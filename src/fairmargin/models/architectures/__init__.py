@@ -1,1 +1,1 @@
-"""The networks of the papers, one family a file; `catalog` has their names."""
+"""The networks of the papers, one family per file; `catalog` has their names."""

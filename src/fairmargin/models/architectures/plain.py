@@ -35,7 +35,10 @@ def logistic(shape: Shape, classes: int) -> nn.Module:
 
 
 def small_cnn(shape: Shape, classes: int) -> nn.Module:
-    """Build two convolutions (16, 32), 64, and one score per class: our own, for images of at least 4 × 4 pixels."""
+    """Build two convolutions (16 and 32 channels) and two linear layers (64 units, one score per class).
+
+    This network is not from a paper. Images must have at least 4 × 4 pixels.
+    """
     return convolutional(
         "small_cnn",
         shape,
@@ -45,7 +48,7 @@ def small_cnn(shape: Shape, classes: int) -> nn.Module:
 
 
 def cnn6(shape: Shape, classes: int) -> nn.Module:
-    """Build three convolutions (32, 64, 128) and three linear layers (256, 128, one score per class).
+    """Build three convolutions (32, 64 and 128 channels) and three linear layers (256, 128, one score per class).
 
     Tran 2024, "CNN": "3 convolutional layers followed by 3 fully connected layers". The paper gives no sizes; we
     chose these.
@@ -66,8 +69,9 @@ def _pooled(channels: int, widths: tuple[int, ...]) -> Iterator[nn.Module]:
 
 
 def lenet5(shape: Shape, classes: int) -> nn.Module:
-    """Build LeNet-5: two 5 × 5 convolutions (6 and 16 wide), 120, 84, and one score per class (Mousavi 2023, MNIST).
+    """Build LeNet-5: two 5 × 5 convolutions (6 and 16 channels) and three linear layers (120, 84, one score per class).
 
+    Mousavi 2023 uses it for MNIST.
     It has ReLU and max-pooling, as is usual today, instead of the sigmoids and trainable subsampling of 1998. The first
     convolution is padded by 2, so that images of 28 × 28 pixels fit the original, which takes 32 × 32.
 
@@ -87,7 +91,7 @@ def lenet5(shape: Shape, classes: int) -> nn.Module:
 
 
 def mnist_cnn(shape: Shape, classes: int) -> nn.Module:
-    """Build two padded 3 × 3 convolutions (32, 64), each with a pool, 200, and one score per class.
+    """Build two padded 3 × 3 convolutions (32 and 64 channels), each with a pool, and two linear layers (200, classes).
 
     Parameters have the names of the weights that the package `advertorch` 0.2.3 contains as "LeNet5Madry": one network
     trained plainly and one trained adversarially.
@@ -102,7 +106,7 @@ def mnist_cnn(shape: Shape, classes: int) -> nn.Module:
 
 
 def deep_cnn(shape: Shape, classes: int) -> nn.Module:
-    """Build thirteen convolutions with BatchNorm (ε = 10⁻³) and dropout, then 512 and one score per class.
+    """Build thirteen convolutions with BatchNorm (ε = 10⁻³) and dropout, then two linear layers (512, classes).
 
     Reference: Zagoruyko, "92.45 % on CIFAR-10 in Torch", torch.ch 2015; Nanda 2021, Deep CNN.
     """
@@ -138,7 +142,7 @@ def deep_cnn_cifar100(shape: Shape, classes: int) -> nn.Module:
 
 
 def utk_cnn(shape: Shape, classes: int) -> nn.Module:
-    """Build two convolutions (7 × 7, 5 × 5; each with dropout and a pool), 256 and one score per class.
+    """Build two convolutions (7 × 7, 5 × 5; each with dropout and a pool) and two linear layers (256, classes).
 
     Nanda 2021 and Mousavi 2023 use it for UTKFace. For images of 200 × 200 pixels, as in the first paper, the
     convolutions return 153,664 numbers.
@@ -159,7 +163,7 @@ def utk_cnn(shape: Shape, classes: int) -> nn.Module:
 
 
 def adience_cnn(shape: Shape, classes: int) -> nn.Module:
-    """Build three convolutions with BatchNorm and overlapping pools, 512, 512 and one score per class.
+    """Build three convolutions with BatchNorm and overlapping pools, then three linear layers (512, 512, classes).
 
     Nanda 2021 uses it for Adience. For the paper's images of 224 × 224 pixels the convolutions return 221,184 numbers,
     which makes 114 million weights, 456 MB.

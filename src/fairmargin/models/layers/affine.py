@@ -236,7 +236,11 @@ def _cost(kernel: Tensor) -> int:
 
 
 def _scaled(gram: Tensor, log: float, power: float) -> tuple[Tensor, float]:
-    """Scale the matrix to a largest entry of 1 to prevent overflow, and add the factor to the logarithm."""
+    """Divide the matrix by its largest absolute entry, to prevent overflow.
+
+    `gram` is a product of `power` factors, each W or its transpose, and `log` is the logarithm of the number by which
+    each of these factors was divided so far. Both are returned with the new division included.
+    """
     size = float(gram.abs().amax())
     return (gram, log) if size == 0 else (gram / size, log + math.log(size) / power)
 

@@ -21,7 +21,8 @@ class Largest:
     Parameters
     ----------
     members
-        Flat positions in a channel of the values of each window, with shape (values, windows); −1 for padding.
+        The values of each window, as their positions in the flattened channel: an array of shape (values per window,
+        windows), with −1 for padding.
     """
 
     members: Tensor
@@ -67,7 +68,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layers:
-    """The steps of a model in order; the value of the last step are the scores.
+    """The steps of a model in order; the values of the last step are the scores.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class Layers:
 
     @property
     def bent(self) -> int:
-        """The number of values that enter a ReLU or a maximum."""
+        """The number of values that enter a ReLU or a maximum, the steps that are not linear."""
         sizes = [math.prod(self.shape), *(step.size for step in self.steps)]
         bending = (step for step in self.steps if isinstance(step.kind, (Rectified, Largest)))
         return sum(sizes[step.sources[0]] for step in bending)

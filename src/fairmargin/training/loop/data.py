@@ -27,7 +27,7 @@ _REACH = 4  # maximum number of pixels that an image is moved, as is usual for 3
 class TrainingTensors:
     """Samples, positions of classes and groups as tensors, and names of the groups.
 
-    Large data are no tensor: they are read for each batch.
+    Data that are too large for memory are not converted to a tensor, but read for each batch.
     """
 
     x: Tensor | Samples

@@ -51,6 +51,13 @@ def logging_to(kinds: Sequence[str], folder: Path, about: Mapping[str, Any]) -> 
         yield on_epoch
 
 
+def check_loggers(kinds: Sequence[str]) -> None:
+    """Refuse loggers that are unknown or whose package is missing, where the log is written only after a training."""
+    for kind in kinds:
+        LOGGERS.find(kind)
+        _package(_PACKAGES.get(kind, __name__), kind)
+
+
 def scalars(epoch: Epoch) -> dict[str, float]:
     """Return the numbers of an epoch by name, without those that were not measured.
 
@@ -67,7 +74,7 @@ def scalars(epoch: Epoch) -> dict[str, float]:
 @contextmanager
 def _tensorboard(folder: Path, about: Mapping[str, Any]) -> Iterator[OnEpoch]:
     """Log to TensorBoard, in the folder `tensorboard` of the training."""
-    writer = _package("torch.utils.tensorboard", "tensorboard").SummaryWriter(log_dir=str(folder / "tensorboard"))
+    writer = _package(_PACKAGES["tensorboard"], "tensorboard").SummaryWriter(log_dir=str(folder / "tensorboard"))
     try:
         writer.add_text("settings", "\n".join(f"- {name}: {value}" for name, value in about.items()))
 
@@ -84,7 +91,7 @@ def _tensorboard(folder: Path, about: Mapping[str, Any]) -> Iterator[OnEpoch]:
 @contextmanager
 def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[OnEpoch]:
     """Log to MLflow, in a run of the training's name, which a training that continues opens again."""
-    mlflow = _package("mlflow", "mlflow")
+    mlflow = _package(_PACKAGES["mlflow"], "mlflow")
     path = folder / _RUN_ID
     known = path.read_text(encoding="utf-8").strip() if path.is_file() else None
     # As a context manager, MLflow marks the run as failed after an exception.
@@ -100,7 +107,9 @@ def _mlflow(folder: Path, about: Mapping[str, Any]) -> Iterator[OnEpoch]:
         yield on_epoch
 
 
-# A new logger adds one line here.
+_PACKAGES = {"tensorboard": "torch.utils.tensorboard", "mlflow": "mlflow"}
+
+# A new logger adds one line here, and one above if it needs a package.
 LOGGERS: Catalog[Logger] = Catalog("logger", __package__, {"tensorboard": _tensorboard, "mlflow": _mlflow})
 
 

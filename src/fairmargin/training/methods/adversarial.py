@@ -47,7 +47,7 @@ def by_cross_entropy(method: Attacking) -> Ascent:
 
 
 def by_divergence(method: Attacking) -> Ascent:
-    """Return TRADES' attack: up the divergence, starting beside the sample."""
+    """Return the attack of TRADES: gradient ascent on the KL divergence, from a random point next to the sample."""
     return Ascent(method.radius, method.steps, method.step, method.norm, start="gaussian", loss="kl")
 
 
@@ -86,7 +86,7 @@ class FairRobust:
         check_choice(self, SAMPLE_LOSSES, loss=self.loss)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return the loss, that of attacked inputs, and the gaps."""
+        """Return the recipe of an epoch: the loss, the loss of attacked inputs, and the gaps between groups' losses."""
         clean, moved = SAMPLE_LOSSES[self.loss](), SAMPLE_LOSSES[self.loss](MOVED)
         gaps = Term(clean, GapsToMean(), self.weight, "gaps")
         return Recipe.of(Term(clean), Term(moved, name="attacked"), gaps, adversary=by_cross_entropy(self))
@@ -116,7 +116,7 @@ class Madry:
         check_attack(self)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return one term, on attacked inputs."""
+        """Return the recipe of an epoch: one term, the cross-entropy of attacked inputs."""
         return Recipe.of(Term(CrossEntropy(MOVED), name="attacked"), adversary=by_cross_entropy(self))
 
 
@@ -147,7 +147,7 @@ class Trades:
         check_not_negative(self, beta=self.beta)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return the cross-entropy and the divergence."""
+        """Return the recipe of an epoch: the cross-entropy and the KL divergence."""
         return Recipe.of(*trades_terms(self.beta), adversary=by_divergence(self))
 
 
@@ -181,7 +181,7 @@ class FAT:
         check_not_negative(self, weight=self.weight)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return the attacked loss and its variance."""
+        """Return the recipe of an epoch: the loss of attacked inputs, and its variance over groups."""
         attacked = CrossEntropy(MOVED)
         variance = Term(attacked, VarianceOfGroups(_slots(self.published)), self.weight, "variance")
         return Recipe.of(Term(attacked, name="attacked"), variance, adversary=by_cross_entropy(self))
@@ -223,7 +223,7 @@ class FATTrades:
         check_choice(self, ("kl", "cross_entropy"), crafted_by=self.crafted_by)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return TRADES' terms and the variance."""
+        """Return the recipe of an epoch: the terms of TRADES, and the variance of the attacked loss over groups."""
         attack = by_divergence(self) if self.crafted_by == "kl" else by_cross_entropy(self)
         variance = VarianceOfGroups(_slots(self.published))
         return Recipe.of(

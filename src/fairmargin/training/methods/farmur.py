@@ -61,7 +61,7 @@ class Farmur:
         self._finds()
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return one part in the first phase and two in the second."""
+        """Return the recipe of an epoch: one part in the first phase, and two in the second."""
         trades = Part(trades_terms(self.beta), by_divergence(self))
         if epoch < first_epoch_after(self.since, epochs):
             return Recipe((trades,), self._finds())

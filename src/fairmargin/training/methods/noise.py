@@ -32,7 +32,7 @@ class Gaussian:
         check_positive(self, noise=self.noise)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return one term, on noisy inputs."""
+        """Return the recipe of an epoch: one term, the cross-entropy of noisy inputs."""
         return Recipe.of(Term(CrossEntropy(MOVED), name="noisy"), adversary=Noise(self.noise))
 
 
@@ -67,6 +67,6 @@ class SmoothAdv:
         check_count(self, draws=self.draws, steps=self.steps)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return one term, on attacked noisy inputs."""
+        """Return the recipe of an epoch: one term, the cross-entropy of inputs that are attacked and noisy."""
         attack = SmoothedAscent(self.noise, self.draws, self.radius, self.steps, self.step)
         return Recipe.of(Term(CrossEntropy(MOVED), name="attacked"), adversary=attack)

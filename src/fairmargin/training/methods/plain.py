@@ -91,7 +91,7 @@ class AdvERM:
         return "`temperature` of `adverm` is 0: the indicator has no gradient, and the network is trained as by `erm`."
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return the cross-entropy and the gap."""
+        """Return the recipe of an epoch: the cross-entropy, and the gap between groups."""
         sure = Withstanding(self.radius, self.temperature, self.published)
         gap = Term(sure, GapToRest(self.group or None), self.weight, "gap")
         return Recipe.of(Term(CrossEntropy()), gap)
@@ -120,7 +120,7 @@ class Penalty:
         check_choice(self, SAMPLE_LOSSES, loss=self.loss)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return the loss and its gaps."""
+        """Return the recipe of an epoch: the loss, and the gaps between the losses of groups and of all samples."""
         loss = SAMPLE_LOSSES[self.loss]()
         return Recipe.of(Term(loss), Term(loss, GapsToMean(), self.weight, "gaps"))
 
@@ -144,5 +144,5 @@ class GroupDRO:
         check_not_negative(self, step=self.step)
 
     def recipe(self, epoch: int, epochs: int) -> Recipe:
-        """Return one term, weighted by group."""
+        """Return the recipe of an epoch: one term, the cross-entropy weighted by group."""
         return Recipe.of(Term(CrossEntropy(), WeightedGroups()), controller=RaisedWhereWorse(self.step))

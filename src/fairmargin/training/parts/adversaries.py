@@ -23,7 +23,7 @@ _NEARBY = 0.001  # spread of the start of TRADES: at the sample itself the gradi
 
 @dataclass(frozen=True, slots=True)
 class Ascent:
-    """Projected steps up a loss inside a ball.
+    """Projected gradient ascent on a loss inside a ball.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class SmoothedAscent:
-    """Steps up −log of the mean softmax over noisy copies, with the same noise at every step.
+    """Gradient ascent on −log of the mean softmax over noisy copies, with the same noise at every step.
 
     Parameters
     ----------
