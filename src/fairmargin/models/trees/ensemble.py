@@ -270,7 +270,7 @@ def first_right(goes_right: Callable[[Floats], Bools], low: Floats, high: Floats
         Limits, one number per threshold.
 
     >>> first_right(lambda x: np.float32(x) > np.float32(0.1), np.array([0.0]), np.array([1.0])).tolist()
-    [0.10000000521540643]
+    [0.10000000521540642]
     """
     left, right = _ordered(low), _ordered(high)
     while (right - left > 1).any():
