@@ -20,6 +20,8 @@ TORCHVISION := 0.28.0
 # Libraries with which the tests compare results, installed without dependencies: torchattacks requires an old version of
 # requests, and adv-lib requires visdom, which it uses for plots only (tests/peers.py replaces it).
 PEERS := adv-lib==0.2.8 torchattacks==3.5.1 adversarial-robustness-toolbox==1.20.1 six setuptools tqdm ppi-python==0.2.3
+# Libraries whose models are read. They are installed without dependencies, which include libraries for GPUs.
+BOOSTED := xgboost-cpu==3.2.0 lightgbm==4.7.0
 
 # Separate environment of the benchmarks, with this package and the released versions of other libraries.
 BENCH_VENV := .venv-bench
@@ -124,6 +126,7 @@ $(DEV): $(INPUTS) | $(BIN)/python
 	@$(PIP) -e ".[dev]" -e papers
 	@$(PIP) --no-deps torchvision==$(TORCHVISION) || echo "torchvision $(TORCHVISION) could not be installed: tests of its networks will be skipped."
 	@$(PIP) --no-deps $(PEERS) || echo "Some of $(PEERS) could not be installed: tests that compare with them will be skipped."
+	@$(PIP) --no-deps $(BOOSTED) || echo "Some of $(BOOSTED) could not be installed: tests of their models will be skipped."
 	@touch $(CORE) $@
 
 $(DOCS): $(INPUTS) | $(BIN)/python

@@ -1,12 +1,16 @@
 """Slow and plain reference implementations for tests, by scipy's solvers where possible."""
 
+import itertools
+
 import numpy as np
 from scipy.optimize import linprog, lsq_linear
 
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
+from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
+from fairmargin.models.trees.ensemble import TreeClassifier
 
 
 def projection_distance(weight, bias, x, norm):
@@ -73,6 +77,37 @@ def random_problem(rng, n=20, d=6, classes=3, domain=None):
     weight, bias = rng.normal(size=(classes, d)), rng.normal(size=classes) * 0.3
     model = LinearClassifier(weight, bias, domain=domain)
     return model, rng.uniform(size=(n, d))
+
+
+def random_trees(rng, n=20, d=6, classes=3, domain=None, trees=2, names=None):
+    """Return a small random forest, with the given domain, and samples in the box [0, 1]."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    x = rng.uniform(size=(60, d))
+    y = (x @ rng.normal(size=(d, classes))).argmax(axis=1)
+    y[:classes] = range(classes)
+    labels = y if names is None else np.array(names)[y]
+    forest = RandomForestClassifier(trees, max_depth=3, random_state=0).fit(x, labels)
+    return as_classifier(forest, domain=domain), rng.uniform(size=(n, d))
+
+
+def tree_distance(model: TreeClassifier, x, kept, norm: Norm) -> float:
+    """Return the distance of a sample from the nearest class not in `kept`, by asking about every cell.
+
+    Nothing is assumed about the trees but their thresholds.
+    """
+    x = np.asarray(x, dtype=float)
+    low, high, scale = model.domain.flat(model.features)
+    movable = model.domain.movable(model.features)
+    choices = []
+    for f, limits in enumerate(model.ensemble.thresholds(model.features)):
+        moved = np.where(limits > x[f], limits, np.nextafter(limits, -np.inf))
+        inside = (moved >= low[f]) & (moved <= high[f]) & movable[f]
+        choices.append([x[f]] if np.isnan(x[f]) else [x[f], *moved[inside]])  # a missing value stays missing
+    grid = np.array(list(itertools.product(*choices)))
+    other = ~np.isin(model.predict(grid), kept)
+    steps = np.divide(np.abs(grid - x), scale, out=np.zeros_like(grid), where=(scale > 0) & (grid != x) & ~np.isnan(x))
+    return float(norm.length(steps[other]).min()) if other.any() else np.inf
 
 
 # Measures of groups, by their definitions.

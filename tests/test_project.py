@@ -38,7 +38,7 @@ def test_constraints_pin_every_dependency_to_a_version_that_the_project_allows(r
 # Distribution of a module, where their names differ.
 DISTRIBUTION = {"PIL": "pillow", "sklearn": "scikit-learn"}
 # Imported only if the user's own object comes from that library (`FromAttack`), or by a type checker.
-UNDECLARED = {"foolbox", "_typeshed"}
+UNDECLARED = {"foolbox", "_typeshed", "xgboost", "lightgbm"}
 
 
 # Imported by name in training/loop/loggers.py.

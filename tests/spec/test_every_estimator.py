@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 from fairmargin.core.bound import Bound
@@ -23,7 +24,7 @@ from fairmargin.errors import ModelError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from tests.distances.confirmation import Formula, assert_independent_of_the_batch, measured_and_confirmed
-from tests.oracles import linear_distance, projection_distance, random_problem
+from tests.oracles import linear_distance, projection_distance, random_problem, random_trees, tree_distance
 from tests.perturbation.networks import cnn, mlp, relu_mlp, test_digits
 
 EVERY = [(name, norm) for name, kind in ESTIMATORS.items() for norm in sorted(kind.norms, key=str)]
@@ -66,14 +67,31 @@ def some_digits(module, count=24):
 
 
 def problem(model="linear", name="", n=40):
-    """Return a linear model in the unit box, or a network that the estimator can read, with samples and labels."""
+    """Return a linear model, trees or a network that the estimator can read, with samples and labels.
+
+    Linear models and trees have the unit box as their domain.
+    """
     if model != "linear":
         module = cnn() if model == "cnn" else relu_mlp() if name == "verified" else mlp()
         return module, *some_digits(module)
-    linear, x = random_problem(np.random.default_rng(11), n=n, d=5, classes=3, domain=Domain(0, 1))
-    y = linear.predict(x)
+    make = random_trees if of_trees(name) else random_problem
+    readable, x = make(np.random.default_rng(11), n=n, d=5, classes=3, domain=Domain(0, 1))
+    y = readable.predict(x)
     y[::5] = (y[::5] + 1) % 3
-    return linear, x, y
+    return readable, x, y
+
+
+def of_trees(name):
+    """Return whether the estimator measures trees only."""
+    return name in ESTIMATORS and ESTIMATORS[name].needs == "trees"
+
+
+def exact_distances(model, x, y, norm):
+    """Return the exact distances of a linear model or of trees, from each sample's own label."""
+    if isinstance(model, LinearClassifier):
+        return np.array([linear_distance(model, row, label, norm) for row, label in zip(x, y, strict=True)])
+    right = model.predict(x) == y
+    return np.array([tree_distance(model, row, [k], norm) if r else 0.0 for row, k, r in zip(x, y, right, strict=True)])
 
 
 @every_estimator
@@ -84,7 +102,7 @@ def test_is_a_frozen_value_with_a_norm(name, norm):
     assert hash(estimator) == hash(ESTIMATORS[name](norm=norm))
     with pytest.raises(dataclasses.FrozenInstanceError):
         estimator.norm = norm
-    assert estimator.needs in {"predict", "gradient", "linear", "layers"}
+    assert estimator.needs in {"predict", "gradient", "linear", "trees", "layers"}
     assert estimator.revision >= 1
 
 
@@ -121,6 +139,9 @@ def test_measures_a_sample_to_the_same_bit_alone_or_in_any_batch_order_and_shard
 @on_every_model
 def test_finds_nothing_on_a_constant_model(name, norm, model):
     constant, x = LinearClassifier(np.zeros((3, 64)), [0.0, 1.0, 0.5], domain=Domain(0, 1)), test_digits(5)[0]
+    if of_trees(name):
+        leaf = DecisionTreeClassifier(max_depth=1, min_samples_leaf=4).fit(x.reshape(5, -1), [0, 1, 1, 1, 2])
+        constant = as_classifier(leaf, domain=Domain(0, 1))
     if model != "linear":
         constant = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
         nn.init.zeros_(constant[1].weight)
@@ -133,10 +154,10 @@ def test_finds_nothing_on_a_constant_model(name, norm, model):
 
 
 @every_estimator
-def test_its_bound_holds_against_the_exact_answer_for_a_linear_model(name, norm):
-    model, x, y = problem()
+def test_its_bound_holds_against_the_exact_answer_for_a_linear_model_or_trees(name, norm):
+    model, x, y = problem(name=name)
     found = measure(model, x, y, small(name, norm))
-    exact = np.array([linear_distance(model, row, label, norm) for row, label in zip(x, y, strict=True)])
+    exact = exact_distances(model, x, y, norm)
     slack = 1e-6 * (1 + np.where(np.isfinite(exact), exact, 0))
     if found.bound in (Bound.EXACT, Bound.UPPER):
         assert (found.values >= exact - slack).all()

@@ -14,22 +14,38 @@ from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.kept_classes import Kept, kept_positions
 from fairmargin.models.linear import LinearClassifier
 from tests.distances.confirmation import Formula
-from tests.oracles import random_problem
+from tests.oracles import random_problem, random_trees, tree_distance
 from tests.perturbation.networks import relu_mlp
-from tests.spec.test_every_estimator import EVERY, SMOOTHED, small, some_digits
+from tests.spec.test_every_estimator import EVERY, SMOOTHED, exact_distances, of_trees, small, some_digits
 
 every_estimator = pytest.mark.parametrize(("name", "norm"), EVERY)
 every_bound = pytest.mark.parametrize(("name", "norm"), [case for case in EVERY if case[0] not in PROXIES | SMOOTHED])
 NAMES = ("a", "b", "c", "d")
 
 
-def problem(n=24, domain=None, seed=5):
-    """Return a linear model of four named classes, samples and labels, of which every fifth is wrong."""
+def problem(name="", n=24, domain=None, seed=5):
+    """Return a linear model, or trees, of four named classes, samples and labels, of which every fifth is wrong."""
+    if of_trees(name):
+        model, x = random_trees(np.random.default_rng(seed), n, 3, 4, domain or Domain(0, 1), names=NAMES)
+        return model, x, wrong_in_part(model, x)
     plain, x = random_problem(np.random.default_rng(seed), n=n, d=3, classes=4, domain=domain or Domain(0, 1))
     bias = 0.3 * plain.bias - plain.weight.sum(axis=1) / 2  # so that all classes meet in the middle of the box
     model = LinearClassifier(plain.weight, bias, NAMES, plain.domain)
-    y = np.array(NAMES)[np.where(np.arange(n) % 5 == 0, (model.predict(x) + 1) % 4, model.predict(x))]
-    return model, x, y
+    return model, x, wrong_in_part(model, x)
+
+
+def wrong_in_part(model, x):
+    """Return the model's own labels, of which every fifth is replaced by another one."""
+    return np.array(NAMES)[np.where(np.arange(len(x)) % 5 == 0, (model.predict(x) + 1) % 4, model.predict(x))]
+
+
+def exact_distances_from(model, x, keep, norm):
+    """Return the exact distances of a linear model or of trees from a set of classes."""
+    if isinstance(model, LinearClassifier):
+        return measure(model, x, [keep[0]] * len(x), ExactLinear(norm), keep=keep).values
+    kept = [NAMES.index(label) for label in keep]
+    inside = np.isin(model.predict(x), kept)
+    return np.array([tree_distance(model, row, kept, norm) if i else 0.0 for row, i in zip(x, inside, strict=True)])
 
 
 def brute_force(model, x, keep, norm, steps=601):
@@ -43,7 +59,7 @@ def brute_force(model, x, keep, norm, steps=601):
 
 @every_estimator
 def test_keeping_the_class_of_each_sample_gives_the_same_bits_as_no_keep(name, norm):
-    model, x, y = problem()
+    model, x, y = problem(name)
     default = measure(model, x, y, small(name, norm))
     for label in NAMES:
         mine = y == label
@@ -56,7 +72,7 @@ def test_keeping_the_class_of_each_sample_gives_the_same_bits_as_no_keep(name, n
 @pytest.mark.parametrize("keep", ["b", ["b", "d"]])
 @every_estimator
 def test_a_sample_is_correct_exactly_if_its_predicted_class_is_in_the_set(name, norm, keep):
-    model, x, y = problem()
+    model, x, y = problem(name)
     found = measure(model, x, y, small(name, norm), keep=keep)
     again = measure(model, x, y[::-1], small(name, norm), keep=list(reversed(keep)))
     assert found.values.tobytes() == again.values.tobytes()
@@ -71,21 +87,22 @@ def test_a_sample_is_correct_exactly_if_its_predicted_class_is_in_the_set(name, 
 @pytest.mark.parametrize("keep", [["a", "c"], ["a", "b", "c"]])
 @every_bound
 def test_a_bound_holds_against_the_exact_distance_from_the_set(name, norm, keep):
-    model, x, y = problem()
-    found, exact = (measure(model, x, y, each, keep=keep) for each in (small(name, norm), ExactLinear(norm)))
-    np.testing.assert_array_equal(found.correct, exact.correct)
-    slack = 1e-6 * (1 + np.where(np.isfinite(exact.values), exact.values, 0.0))
+    model, x, y = problem(name)
+    found = measure(model, x, y, small(name, norm), keep=keep)
+    exact = exact_distances_from(model, x, keep, norm)
+    np.testing.assert_array_equal(found.correct, exact > 0)
+    slack = 1e-6 * (1 + np.where(np.isfinite(exact), exact, 0.0))
     if found.bound in (Bound.EXACT, Bound.UPPER):
-        assert (found.values >= exact.values - slack).all()
+        assert (found.values >= exact - slack).all()
     if found.bound in (Bound.EXACT, Bound.LOWER):
-        assert (found.values <= exact.values + slack).all()
+        assert (found.values <= exact + slack).all()
 
 
 @every_bound
 def test_the_distance_from_a_larger_set_is_at_least_as_large(name, norm):
-    model, x, _ = problem(domain=Domain())
+    model, x, _ = problem(name, domain=Domain())
     y = np.array(NAMES)[model.predict(x)]
-    exact = measure(model, x, y, ExactLinear(norm)).values
+    exact = exact_distances(model, x, model.predict(x), norm)
     smaller = measure(model, x, y, small(name, norm))
     # An upper bound for the larger set is no smaller than the exact distance from the smaller one.
     least = smaller.values * (1 - 2e-3) if smaller.bound is Bound.LOWER else exact * (1 - 1e-6)
@@ -207,5 +224,5 @@ def test_different_sets_have_different_fingerprints():
 
 @pytest.mark.parametrize("keep", [["a", "c"], ("c", "a"), {"a", "c"}, np.array(["c", "a"]), ["a", "c", "a"]])
 def test_a_set_may_be_given_in_any_container(keep):
-    model, _, _ = problem(4)
+    model, _, _ = problem(n=4)
     assert kept_positions(model, keep) == (0, 2)

@@ -20,14 +20,19 @@ from fairmargin.distances.nearest import nearest
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from tests.distances.confirmation import assert_independent_of_the_batch, of_formula
-from tests.oracles import random_problem
+from tests.oracles import random_problem, random_trees
 from tests.perturbation.networks import cnn, mlp
-from tests.spec.test_every_estimator import EVERY, SMOOTHED, small, some_digits
+from tests.spec.test_every_estimator import EVERY, SMOOTHED, of_trees, small, some_digits
 
 FINDERS = [(name, norm) for name, norm in EVERY if name not in PROXIES | CERTIFICATES]
 every_finder = pytest.mark.parametrize(("name", "norm"), FINDERS)
-every_search = pytest.mark.parametrize(("name", "norm"), [case for case in FINDERS if case[0] != "exact_linear"])
+every_search = pytest.mark.parametrize(("name", "norm"), [case for case in FINDERS if not case[0].startswith("exact_")])
 LIMITS = Domain([0, 0, 0, -np.inf, 0, -1], [1, 1, 0, np.inf, 1, np.inf], [1, 0.5, 1, 2, 0, 1])  # two cannot move
+
+
+def maker(name):
+    """Return a function that makes a random model that the estimator can read."""
+    return random_trees if of_trees(name) else random_problem
 
 
 def check(model, x, y, estimator, keep=None, rtol=1e-9):
@@ -55,8 +60,8 @@ def check(model, x, y, estimator, keep=None, rtol=1e-9):
 
 @pytest.mark.parametrize("domain", [Domain(), Domain(0, 1), LIMITS], ids=["free", "box", "mixed"])
 @every_finder
-def test_inputs_of_a_linear_model_have_the_measured_distances(name, norm, domain):
-    model, x = random_problem(np.random.default_rng(4), n=16, d=6, classes=4, domain=domain)
+def test_inputs_of_a_linear_model_or_trees_have_the_measured_distances(name, norm, domain):
+    model, x = maker(name)(np.random.default_rng(4), n=16, d=6, classes=4, domain=domain)
     y = model.predict(x)
     y[::5] = (y[::5] + 1) % 4
     for keep in (None, [2], [0, 3]):
@@ -76,7 +81,7 @@ def test_inputs_of_a_network_have_the_measured_distances(name, norm, network):
 
 @every_finder
 def test_an_input_is_the_same_alone_or_in_any_batch_and_order(name, norm):
-    model, x = random_problem(np.random.default_rng(4), n=10, d=6, classes=4, domain=LIMITS)
+    model, x = maker(name)(np.random.default_rng(4), n=10, d=6, classes=4, domain=LIMITS)
     for keep in (None, [0, 3]):
         run = partial(nearest, model, estimator=small(name, norm), keep=keep)
         assert_independent_of_the_batch(lambda x, y, run=run: run(x=x, y=y), x, model.predict(x))

@@ -43,6 +43,8 @@ class Dataset:
         Sentences for the report about how the data were processed.
     class_names
         Names of the classes, if `y` holds the integers 0 … C−1; used to label the groups of classes.
+    missing
+        Whether numbers of `x` may be missing (NaN), for models that accept them.
 
     >>> people = Dataset([[1.0], [2.0], [3.0]], y=[0, 1, 1], attributes={"sex": ["F", "M", "F"]}, name="people")
     >>> people
@@ -60,6 +62,7 @@ class Dataset:
     feature_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
+    missing: bool = False
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class Dataset:
         feature_names: tuple[str, ...] = (),
         notes: tuple[str, ...] = (),
         class_names: tuple[str, ...] = (),
+        missing: bool = False,
     ) -> None:
         samples, labels = as_samples(x), _labels(y)
         columns = {str(key): read_only(_column(key, column)) for key, column in (attributes or {}).items()}
@@ -83,10 +87,11 @@ class Dataset:
         object.__setattr__(self, "attributes", columns)
         object.__setattr__(self, "domain", box)
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "fingerprint", fingerprint or content_hash(samples, labels))
+        object.__setattr__(self, "fingerprint", fingerprint or content_hash(samples, labels, missing=missing))
         object.__setattr__(self, "feature_names", tuple(feature_names))
         object.__setattr__(self, "notes", tuple(notes))
         object.__setattr__(self, "class_names", _class_names(class_names, labels))
+        object.__setattr__(self, "missing", missing)
 
     def __len__(self) -> int:
         return int(self.x.shape[0])

@@ -124,16 +124,16 @@ def take_rows(x: Samples, positions: Ints) -> Samples:
     return np.asarray(x[distinct])[back]
 
 
-def content_hash(x: Samples, y: npt.NDArray[Any]) -> str:
+def content_hash(x: Samples, y: npt.NDArray[Any], *, missing: bool = False) -> str:
     """Compute the sha256 hash of dtype, shape and content; it does not depend on byte order or on how `x` is stored.
 
-    This is the only pass over all numbers, so numbers that are not finite are rejected here.
+    This is the only pass over all numbers, so numbers that are not finite are rejected here, except NaN with `missing`.
     """
     digest = sha256(f"{x.dtype.newbyteorder('<').str} {tuple(map(int, x.shape))}".encode())
     at_once = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // max(1, math.prod(x.shape[1:]))))
     for start in range(0, x.shape[0], at_once):
         rows = np.asarray(x[start : start + at_once])
-        _check_finite(rows, start)
+        _check_finite(rows, start, missing)
         digest.update(_bytes(rows))
     digest.update(f"{y.dtype.kind} {len(y)}".encode())
     digest.update(_bytes(y))
@@ -148,8 +148,8 @@ def _bytes(array: npt.NDArray[Any]) -> bytes:
     return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def _check_finite(rows: npt.NDArray[Any], start: int) -> None:
-    finite = np.isfinite(rows)
+def _check_finite(rows: npt.NDArray[Any], start: int, missing: bool) -> None:
+    finite = ~np.isinf(rows) if missing else np.isfinite(rows)
     if not finite.all():
         sample = start + int(np.argwhere(~finite)[0][0])
         raise InputError(

@@ -17,6 +17,7 @@ ESTIMATORS: Catalog[type] = Catalog(
     "fairmargin.distances",
     {
         "exact_linear": "exact_linear:ExactLinear",
+        "exact_tree": "exact_tree.estimator:ExactTree",
         "plumb": "plumb.estimator:Plumb",
         "deepfool": "searches.deepfool:DeepFool",
         "first_order": "proxies.first_order:FirstOrder",

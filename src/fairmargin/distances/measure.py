@@ -34,6 +34,7 @@ _ARRAYS = 16  # number of double-precision arrays of a shard's size that an esti
 _MISSING = {
     "linear": "its weights, and works on linear models only (scikit-learn's, a pair (weight, bias), or a torch module "
     "whose layers are all affine)",
+    "trees": "its trees, and works on decision trees, forests and boosted trees only",
     "gradient": "its gradients",
     "layers": "its layers",
     "predict": "its predictions",
@@ -284,9 +285,10 @@ def check_samples(model: Classifier, x: Any, y: Any) -> Checked:
     model.predict(np.array(x[: model.tile]))  # refuses a wrong shape before the work begins
     low, high = getattr(x, "limits", (-math.inf, math.inf))
     inside = (model.domain.low <= low).all() and (high <= model.domain.high).all() and math.isfinite(high - low)
+    missing = getattr(model, "accepts_missing", False)
     at_once = max(1, _CHECKED_AT_ONCE // max(1, math.prod(np.shape(x)[1:])))
     for start in () if inside else range(0, len(x), at_once):  # images stored as bytes cannot lie outside
-        check_inside(model.domain, as_rows(x[start : start + at_once], start), start)
+        check_inside(model.domain, as_rows(x[start : start + at_once], start, missing=missing), start)
     found = probed(model, x)
     return Checked(found.model, positions, found.notes, found.warnings)
 

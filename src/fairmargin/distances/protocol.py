@@ -29,7 +29,7 @@ class DistanceEstimator(Protocol):
     `bound` instead, from which `fm.nearest` builds its error message.
     """
 
-    needs: ClassVar[str]  # "predict", "gradient", "linear" or "layers"
+    needs: ClassVar[str]  # "predict", "gradient", "linear", "trees" or "layers"
     norms: ClassVar[frozenset[Norm]]
     revision: ClassVar[int]
 

@@ -11,6 +11,9 @@ from fairmargin.errors import InputError, ModelError
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import Classifier, as_classes
 from fairmargin.models.sklearn_model import from_sklearn, is_sklearn
+from fairmargin.models.trees.lightgbm_trees import from_lightgbm, is_lightgbm
+from fairmargin.models.trees.sklearn_trees import from_sklearn_trees, is_sklearn_tree
+from fairmargin.models.trees.xgboost_trees import from_xgboost, is_xgboost
 
 Recognise = Callable[[object], bool]
 
@@ -53,9 +56,9 @@ def as_classifier(
     ----------
     model
         A `Classifier`; a `torch.nn.Module` that returns one score or probability per class, or one logit or
-        probability of the second of two classes; a fitted linear scikit-learn model or affine Pipeline; or `(weight,
-        bias)`, with one row of weights per class, or a single row w and number b for a binary model (class 1 where
-        ⟨w, x⟩ + b > 0).
+        probability of the second of two classes; a fitted linear scikit-learn model or affine Pipeline; a fitted tree,
+        forest or boosted ensemble of scikit-learn, XGBoost or LightGBM; or `(weight, bias)`, with one row of weights
+        per class, or a single row w and number b for a binary model (class 1 where ⟨w, x⟩ + b > 0).
     domain
         Valid inputs, and the scale in which distances are measured. By default, a `Classifier` keeps its own domain, a
         torch module has pixels in [0, 1], and other models are unbounded.
@@ -126,6 +129,21 @@ def _from_sklearn(model: Any, overrides: Overrides) -> Classifier:
     return from_sklearn(model, overrides.domain, overrides.classes)
 
 
+def _from_sklearn_trees(model: Any, overrides: Overrides) -> Classifier:
+    overrides.without_torch("a scikit-learn model")
+    return from_sklearn_trees(model, overrides.domain, overrides.classes)
+
+
+def _from_xgboost(model: Any, overrides: Overrides) -> Classifier:
+    overrides.without_torch("an XGBoost model")
+    return from_xgboost(model, overrides.domain, overrides.classes)
+
+
+def _from_lightgbm(model: Any, overrides: Overrides) -> Classifier:
+    overrides.without_torch("a LightGBM model")
+    return from_lightgbm(model, overrides.domain, overrides.classes)
+
+
 def _from_arrays(model: Any, overrides: Overrides) -> Classifier:
     overrides.without_torch("a pair of arrays")
     try:
@@ -177,6 +195,9 @@ def _is_classifier(model: object) -> bool:
 # Tried in order. To support a new kind of model, add one row.
 _CONVERTERS: tuple[tuple[str, Recognise, Convert], ...] = (
     ("a Fairmargin `Classifier`", _is_classifier, _adapted),
+    ("a tree, forest or boosted ensemble of scikit-learn", is_sklearn_tree, _from_sklearn_trees),
+    ("an `XGBClassifier` or `Booster` of XGBoost", is_xgboost, _from_xgboost),
+    ("an `LGBMClassifier` or `Booster` of LightGBM", is_lightgbm, _from_lightgbm),
     ("a linear scikit-learn model, or a Pipeline of affine steps that ends in one", is_sklearn, _from_sklearn),
     ("a `torch.nn.Module`", _is_torch, _from_torch),
     ("a pair `(weight, bias)` of arrays", _is_weight_and_bias, _from_arrays),

@@ -22,7 +22,8 @@ from fairmargin.store.atomic import atomic_write_bytes
 _ARCHITECTURE = "arch:"
 _CONVERT = 'np.savez("model.npz", weight=..., bias=..., classes=...)'
 _SUPPORTED = (
-    "Expected a file .npz (arrays weight, bias and optionally classes), .onnx, .skops, .joblib, .pkl or .pickle; "
+    "Expected a file .npz (arrays weight, bias and optionally classes), .onnx, .skops, .joblib, .pkl or .pickle; a "
+    "model of XGBoost in a file .json or .ubj, or of LightGBM in a file .txt; "
     "arch:NAME with a file of weights; an import path such as package.module:name or path/to/file.py:name; or, "
     "trusted, a torch module in a file .pt, .pth, .pt2 or .ts"
 )
@@ -45,7 +46,8 @@ def load_model(
     ----------
     spec
         "model.npz", "model.onnx", "model.skops", "model.joblib", "model.pkl", "arch:resnet20", "package.module:name",
-        "path/to/file.py:name", or a torch module: "model.pt", "model.pt2", "model.ts".
+        "path/to/file.py:name", a model of XGBoost: "model.json", "model.ubj", one of LightGBM: "model.txt", or a torch
+        module: "model.pt", "model.pt2", "model.ts".
     trust
         Whether to read files that can run code (.joblib, .pkl, .pickle, .skops with unknown types, whole torch modules,
         TorchScript, exported programs).
@@ -228,6 +230,31 @@ def _read_onnx(path: Path, trust: bool) -> object:
     return read_onnx(path)
 
 
+def _read_xgboost(path: Path, trust: bool) -> object:
+    try:
+        from xgboost import Booster
+        from xgboost.core import XGBoostError
+    except ImportError:
+        raise ModelError(f"Reading '{path}' needs the package xgboost: pip install xgboost.") from None
+    try:
+        return Booster(model_file=path)
+    except XGBoostError as error:
+        said = str(error).strip().splitlines()[0]
+        raise ModelError(f"'{path}' cannot be read as a model of XGBoost ({said}). Check the file.") from None
+
+
+def _read_lightgbm(path: Path, trust: bool) -> object:
+    try:
+        from lightgbm import Booster
+        from lightgbm.basic import LightGBMError
+    except ImportError:
+        raise ModelError(f"Reading '{path}' needs the package lightgbm: pip install lightgbm.") from None
+    try:
+        return Booster(model_file=path)
+    except LightGBMError as error:
+        raise ModelError(f"'{path}' cannot be read as a model of LightGBM ({error}). Check the file.") from None
+
+
 def _read_torch(path: Path, trust: bool) -> object:
     from torch import nn
 
@@ -270,5 +297,8 @@ _READERS = {
     ".pickle": _read_pickle,
     ".onnx": _read_onnx,
     ".skops": _read_skops,
+    ".json": _read_xgboost,
+    ".ubj": _read_xgboost,
+    ".txt": _read_lightgbm,
     **dict.fromkeys(SUFFIXES, _read_torch),
 }

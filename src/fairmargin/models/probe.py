@@ -185,7 +185,7 @@ def _outputs_unless_modified(call: Evaluate, x: Numbers) -> Any:
     """Return the outputs for a copy of the samples, which must not be modified."""
     given = x.copy()
     answers = call(given)
-    changed = given != x
+    changed = (given != x) & ((given == given) | (x == x))  # NaN is unchanged
     if changed.any():
         most = np.abs(given[changed].astype(np.float64) - x[changed].astype(np.float64)).max()
         raise _in_place(int(changed.sum()), changed.size, float(most), "x = x.copy()")

@@ -34,7 +34,7 @@ class Classifier(Protocol):
 
     @property
     def offers(self) -> frozenset[str]:
-        """The capabilities of the model, a subset of "predict", "gradient", "linear" and "layers"."""
+        """The capabilities of the model, a subset of "predict", "gradient", "linear", "trees" and "layers"."""
 
     @property
     def tile(self) -> int:
@@ -89,8 +89,11 @@ class Differentiable(Classifier, Protocol):
         """Open the model for differentiation on samples of this shape, until the context ends."""
 
 
-def as_rows(x: Any, start: int = 0) -> Floats:
-    """Convert samples to a C-ordered (n, features) array of finite float64; `start` is the index of the first one."""
+def as_rows(x: Any, start: int = 0, *, missing: bool = False) -> Floats:
+    """Convert samples to a C-ordered (n, features) array of finite float64; `start` is the index of the first one.
+
+    With `missing`, values may be NaN.
+    """
     if hasattr(x, "toarray"):
         raise InputError("`x` is a sparse matrix; pass `x.toarray()`.")
     try:
@@ -100,7 +103,7 @@ def as_rows(x: Any, start: int = 0) -> Floats:
     if array.ndim == 0:
         raise InputError(f"`x` must hold one row per sample; given {x!r}.")
     rows = array.reshape(len(array), math.prod(array.shape[1:]))
-    bad = ~np.isfinite(rows)
+    bad = np.isinf(rows) if missing else ~np.isfinite(rows)
     if bad.any():
         where, feature = np.argwhere(bad)[0]
         raise InputError(
@@ -115,9 +118,9 @@ def check_inside(domain: Domain, x: Any, start: int = 0) -> None:
     suspects = np.flatnonzero(~domain.contains(x, _SLACK))
     if not suspects.size:
         return
-    rows = as_rows(x)[suspects]
+    rows = as_rows(x, missing=True)[suspects]
     low, high, _ = domain.flat(rows.shape[1])
-    # Immutable features may have any value.
+    # Immutable features may have any value, and missing values are not outside.
     outside = (np.maximum(low - rows, rows - high) > _SLACK) & domain.movable(rows.shape[1])
     if not outside.any():
         return

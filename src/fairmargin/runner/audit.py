@@ -69,10 +69,11 @@ def searches(estimators: Mapping[str, DistanceEstimator]) -> bool:
 
 
 def estimators_of(options: AuditOptions, case: Case) -> dict[str, DistanceEstimator]:
-    """Return the estimators by their spelling; by default the exact one for linear models, else plumb."""
+    """Return the estimators by their spelling; by default the exact one for linear models and trees, else plumb."""
     if case.subject is None:
         return {}
-    default = "exact_linear" if "linear" in case.subject.model.offers else "plumb"
+    offers = case.subject.model.offers
+    default = "exact_linear" if "linear" in offers else "exact_tree" if "trees" in offers else "plumb"
     names = dict.fromkeys(options.estimator) or (default,)
     return {name: parse_estimator(name) for name in (_with_norm(each, options.norm) for each in names)}
 

@@ -66,7 +66,7 @@ def audit_model(
         The group of each sample: a column (a Series, an array or a `Partition`), or a frame or dict of several.
     estimator
         How distances are measured, by name ("plumb", "deepfool:steps=20") or as an object; several in a list. By
-        default `exact_linear` for linear models, else `plumb`.
+        default `exact_linear` for linear models, `exact_tree` for trees, and `plumb` for networks.
     norm
         "l1", "l2" or "linf", for estimators that name none.
     cross
@@ -109,7 +109,8 @@ def audit_model(
     classifier = as_classifier(model)
     named = in_model_order(classifier, X)
     samples = as_samples(named)
-    dataset = Dataset(samples, np.asarray(y), domain=classifier.domain, name="the samples")
+    missing = getattr(classifier, "accepts_missing", False)
+    dataset = Dataset(samples, np.asarray(y), domain=classifier.domain, name="the samples", missing=missing)
     partitions = _partitions(groups, len(dataset), cross)
     control, cluster = chosen.control, chosen.cluster
     notes = []
@@ -126,7 +127,7 @@ def audit_model(
     checked = check_samples(classifier, dataset.x, dataset.y)
     if training_data is not None:
         trained = as_samples(in_model_order(classifier, training_data, "training_data"))
-        known = Dataset(trained, np.zeros(trained.shape[0], dtype=int), name="the training data")
+        known = Dataset(trained, np.zeros(trained.shape[0], dtype=int), name="the training data", missing=missing)
         notes.append(overlap_warning(overlap(dataset, known), table=len(dataset.x.shape) == 2))
     shape = tuple(map(int, dataset.x.shape[1:]))
     fixed = None

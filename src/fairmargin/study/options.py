@@ -96,8 +96,9 @@ class ModelOptions(Options):
     panel: ClassVar[str] = "Model"
 
     model: str = ""
-    """A file (.npz with weight and bias, .onnx, .skops, .joblib, .pkl, .pt, .pt2), an import path (package.module:name
-    or path/to/file.py:name), or arch:NAME with weights. See `fairmargin list architectures`."""
+    """A file (.npz with weight and bias, .onnx, .skops, .joblib, .pkl, .pt, .pt2, .json and .ubj of XGBoost, .txt of
+    LightGBM), an import path (package.module:name or path/to/file.py:name), or arch:NAME with weights. See `fairmargin
+    list architectures`."""
     weights: str = ""
     """Weights of a torch network: .safetensors, or a checkpoint of tensors (.pt, .pth, .th, .ckpt)."""
     mean: Numbers = ()

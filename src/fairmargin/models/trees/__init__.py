@@ -1,0 +1,1 @@
+"""Classifiers that are ensembles of decision trees: a common representation, and readers of the libraries' models."""
