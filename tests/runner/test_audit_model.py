@@ -258,3 +258,14 @@ def test_an_estimator_that_the_model_cannot_serve_is_refused_as_it_was_spelled(n
         with pytest.raises(ModelError, match="`exact_linear:norm=linf` needs from the model its weights"):
             fm.audit_model(model, x, y, groups=sex, estimator=estimator, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("index", [range(40), range(5, 45), range(1000, 1040), [*range(20), *range(20)]])
+def test_rows_whose_index_labels_differ_are_paired_by_position(index):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 2))
+    y, sex = (x @ [3, 4] > 0).astype(int), np.repeat(["F", "M"], 20)
+    frame, groups = pd.DataFrame(x, index=range(1000, 1040)), pd.Series(sex, index=index, name="sex")
+    of_series = fm.audit_model(([3.0, 4.0], 0.0), frame, y, groups=groups, progress=False)
+    of_arrays = fm.audit_model(([3.0, 4.0], 0.0), x, y, groups={"sex": sex}, progress=False)
+    assert of_series["sex"]["F"] == of_arrays["sex"]["F"]

@@ -12,6 +12,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.core.progress import Progress, silent
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.overlap import overlap, overlap_warning
+from fairmargin.data.row_order import check_same_order
 from fairmargin.data.samples import as_samples
 from fairmargin.distances.catalog import spelled
 from fairmargin.distances.measure import check_samples
@@ -61,7 +62,8 @@ def audit_model(
     X
         Samples: an array, or a data frame, whose columns are put in the model's order.
     y
-        One label per sample.
+        One label per sample. Rows are paired by position; pandas objects with the same index labels in another order
+        are refused.
     groups
         The group of each sample: a column (a Series, an array or a `Partition`), or a frame or dict of several.
     estimator
@@ -106,6 +108,7 @@ def audit_model(
         )
     if chosen.seed not in (0, seed):
         raise InputError(f"`settings` has the seed {chosen.seed}, and `seed` is {seed}: give `seed={chosen.seed}`.")
+    _check_orders(X, y, groups, chosen.cluster)
     classifier = as_classifier(model)
     named = in_model_order(classifier, X)
     samples = as_samples(named)
@@ -188,6 +191,16 @@ def _names(estimator: str | DistanceEstimator | Sequence[str | DistanceEstimator
             )
         names.append(name)
     return tuple(names)
+
+
+def _check_orders(x: Any, y: Any, groups: Any, cluster: Any) -> None:
+    """Refuse rows in different orders. Labels and groups are compared with `X`, and with `y` if `X` has no index."""
+    columns = list(groups.values()) if isinstance(groups, Mapping) else [groups]
+    for first, name in ((x, "X"), (y, "y")):
+        check_same_order(first, y, name, "y")
+        for column in columns:
+            check_same_order(first, column, name, "groups")
+        check_same_order(first, cluster, name, "cluster")
 
 
 def _partitions(groups: Any, samples: int, cross: bool) -> tuple[Partition, ...]:

@@ -34,6 +34,15 @@ def audited(folder: Path, **more: Any) -> object:
         assert not (folder / "run").exists()
 
 
+FRAME = pd.DataFrame(X, index=range(100, 140))
+SHUFFLED = pd.Series(SEX, index=FRAME.index, name="sex").sample(frac=1, random_state=0)
+OTHER_ORDER = "has the index labels of `X` in another order, and rows are paired by position; "
+
+
+def ordered(x: object, y: object, **more: Any) -> object:
+    return fm.audit_model(LINEAR, x, y, **{"groups": SEX, "progress": False} | more)
+
+
 def precise(**more: Any) -> object:
     return fm.audit_to_precision(**{"model": LINEAR, "x": X, "y": Y, "partition": GROUPS, "plan": None} | more)
 
@@ -81,6 +90,20 @@ REFUSALS = [
     Refusal(lambda folder: audited(folder, seed=-1), "`seed` must", "seed"),
     Refusal(lambda folder: audited(folder, references=np.zeros((5, 7))), "references", "references"),
     Refusal(lambda folder: audited(folder, training_data=np.zeros((5, 7))), "a sample of the training data has 7"),
+    *(
+        Refusal(lambda _, g=g: ordered(FRAME, Y, groups=g), OTHER_ORDER + "`groups.loc[X.index]`", "groups")  # type: ignore[misc]
+        for g in (SHUFFLED, SHUFFLED.to_frame(), {"sex": SHUFFLED})
+    ),
+    Refusal(lambda _: ordered(FRAME, pd.Series(Y, FRAME.index)[::-1]), OTHER_ORDER + "`y.to_numpy()`", "y"),
+    Refusal(
+        lambda _: ordered(X, pd.Series(Y, FRAME.index), groups=SHUFFLED), "labels of `y` in another order", "groups"
+    ),
+    Refusal(lambda _: ordered(pd.DataFrame(X), Y, groups=pd.Series(SEX)[::-1]), OTHER_ORDER, "groups"),
+    Refusal(
+        lambda _: ordered(FRAME, Y, settings=fm.AuditSettings(cluster=pd.Series(range(40), FRAME.index)[::-1])),
+        OTHER_ORDER + "`cluster.loc[X.index]`",
+        "cluster",
+    ),
     # fm.audit_to_precision
     Refusal(lambda _: fm.PrecisionPlan(precision=0), "between 0 and 1"),
     Refusal(lambda _: fm.PrecisionPlan(precision=3), "for instance 0.03"),
