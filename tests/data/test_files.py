@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fairmargin.data.catalog import load
-from fairmargin.data.formats.files import load_file
+from fairmargin.data.formats.files import load_file, read_table
 
 CSV = """age,job,sex,member,site,hired
 31,nurse,F,True,1,yes
@@ -98,3 +98,10 @@ def test_arrays_stay_unchanged_and_arrays_with_one_value_per_sample_become_attri
     assert dataset.notes == ("Arrays without one value per sample were left out: weights.",)
     assert load_file(path, bounds=(0, 1)).domain.is_bounded
     assert load_file(path, scale="std").domain.scale.shape == (3, 4, 4)
+
+
+def test_columns_without_a_name_may_repeat_and_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfid,sex.1,sex,,,y\n007,1,2,3,4,0\n1,3,2,4,4,1\n")
+    table = read_table(tmp_path / "a.csv", as_text="id")
+    assert list(table.columns)[:3] == ["id", "sex.1", "sex"]
+    assert table["id"].tolist() == ["007", "1"]

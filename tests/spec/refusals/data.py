@@ -115,6 +115,8 @@ FILES = [
     Refusal(table("a;y\n1;0\n"), "separator seems to be another character"),
     Refusal(table("a,y\n1,0\n1,2,3,4\n"), "not a readable table"),
     Refusal(table("a, a,y\n1,2,0\n"), "two columns named 'a'"),
+    Refusal(table("sex,a,sex,y\nF,1,M,0\n"), "a.csv has two columns named 'sex'. Rename one of them"),
+    Refusal(table("sex\tsex\ty\nF\tM\t0\n", "a.tsv"), "two columns named 'sex'"),
     Refusal(table(b"a,y\n\xff\xfe,0\n"), "UTF-8"),
     Refusal(table(NAMES), "Column 'name' has 101 distinct texts in 101 rows; Leave it out"),
     Refusal(table(ALMOST_NUMBERS), "Column 'age' holds 'n/a?' in data row 4, which is not a number"),
@@ -156,6 +158,8 @@ def _made(folder: Path) -> dict[str, Any]:
 
 
 DISTANCES = [
+    Refusal(distances("distance,sex,sex\n0.5,F,M\n"), "measured.csv has two columns named 'sex'"),
+    Refusal(distances("id,distance,distance\na,0.5,0.1\n", id="id"), "two columns named 'distance'"),
     Refusal(
         distances("distance,correct\n0.5,1\n0.5,0\n"), "measured.csv: 1 misclassified samples have a distance above 0"
     ),

@@ -199,16 +199,23 @@ def read_table(path: Path, *, as_text: str = "") -> pd.DataFrame:
     if table.empty:
         raise InputError(f"{path} has a header but no rows." if len(table.columns) else f"{path} is empty.")
     table.columns = pd.Index([str(column).strip() for column in table.columns])
-    twice = table.columns[table.columns.duplicated()]
-    if len(twice):
-        raise InputError(f"{path} has two columns named {twice[0]!r}. Rename one of them.")
+    _check_distinct(path, list(table.columns))
     return table
+
+
+def _check_distinct(path: Path, names: Sequence[str]) -> None:
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise InputError(f"{path} has two columns named {twice[0]!r}. Rename one of them.")
 
 
 def _read_text(path: Path, separator: str, as_text: str) -> pd.DataFrame:
     try:
-        header = pd.read_csv(path, sep=separator, nrows=0).columns if as_text else ()
-        texts = [name for name in header if str(name).strip() == as_text]
+        # Read as a row, because pandas renames the second of two columns `sex` to `sex.1`.
+        first = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
+        header = [str(name) for name in first.iloc[0]]
+        _check_distinct(path, [name.strip() for name in header if name.strip()])
+        texts = [name for name in header if as_text and name.strip() == as_text]
         table = pd.read_csv(
             path,
             sep=separator,
