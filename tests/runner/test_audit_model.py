@@ -269,3 +269,14 @@ def test_rows_whose_index_labels_differ_are_paired_by_position(index):
     of_series = fm.audit_model(([3.0, 4.0], 0.0), frame, y, groups=groups, progress=False)
     of_arrays = fm.audit_model(([3.0, 4.0], 0.0), x, y, groups={"sex": sex}, progress=False)
     assert of_series["sex"]["F"].robustness == of_arrays["sex"]["F"].robustness
+
+
+def test_a_norm_is_a_name_or_an_object():
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    y, sex = (x @ [3, 4] > 0).astype(int), np.repeat(["F", "M"], 20)
+    records = [
+        fm.audit_model(([3.0, 4.0], 0.0), x, y, groups=sex, norm=norm, progress=False)
+        for norm in ("linf", fm.Norm.LINF)
+    ]
+    assert records[0].study == records[1].study
+    assert records[0]["group"]["F"].robustness == records[1]["group"]["F"].robustness

@@ -11,6 +11,7 @@ from fairmargin.data.dataset import Dataset
 from fairmargin.data.formats.features import Bounds, Scale
 from fairmargin.data.formats.files import is_readable, load_file
 from fairmargin.errors import InputError
+from fairmargin.store.paths import as_path
 
 # To add a dataset, add one line here; its `Entry` (card and loader) is at the end of its file.
 DATASETS: Catalog[Entry] = Catalog(
@@ -76,7 +77,7 @@ def load(
         ...
     fairmargin.errors.InputError: Unknown dataset 'digit'. Did you mean 'digits'? There are: digits, ...
     """
-    text = str(name)
+    path, text = as_path(name, "name"), str(name)
     if text in DATASETS:
         if label is not None or attributes or features is not None or scale is not None or bounds is not None:
             raise InputError(
@@ -85,7 +86,6 @@ def load(
             )
         entry = DATASETS[text]
         return entry.load(checked_request(text, entry.card, split, root, task, size, progress))
-    path = Path(name)
     if not is_readable(text) and not path.exists():
         raise InputError(
             f"Unknown dataset {text!r}. {suggest(text, DATASETS)} For your own data, give the path of a file with "

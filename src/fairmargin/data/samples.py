@@ -97,19 +97,28 @@ def _remapped(file: str, offset: int, shape: tuple[int, ...], rows: Ints | None)
     return Pixels(np.memmap(file, dtype=np.uint8, mode="r", offset=offset, shape=shape), rows)
 
 
-def as_samples(x: Any) -> Samples:
-    """Return `x` if it has a numpy dtype, else as an array; check that it holds one row of numbers per sample."""
+def as_samples(x: Any, argument: str = "x") -> Samples:
+    """Return `x` if it has a numpy dtype, else as an array; check that it holds one row of numbers per sample.
+
+    Error messages call it `argument`.
+    """
     # Tensors and data frames become arrays here; memory maps and h5py datasets are kept and not loaded.
     has_numpy_dtype = isinstance(getattr(x, "dtype", None), np.dtype) and not hasattr(x, "iloc")
-    samples: Samples = x if has_numpy_dtype else np.asarray(x)
+    try:
+        samples: Samples = x if has_numpy_dtype else np.asarray(x)
+    except ValueError:
+        raise InputError("must hold rows of numbers of the same length", field=argument) from None
     if samples.dtype.kind not in "fiub":
-        raise InputError(f"`x` must hold numbers; its dtype is {samples.dtype}. Encode text and categories first.")
+        raise InputError(
+            f"`{argument}` must hold numbers; its dtype is {samples.dtype}. Encode text and categories first."
+        )
     if len(samples.shape) < 2:
         raise InputError(
-            f"`x` must hold one row per sample; its shape is {samples.shape}. For one feature, use `x.reshape(-1, 1)`."
+            f"`{argument}` must hold one row per sample; its shape is {samples.shape}. "
+            f"For one feature, use `{argument}.reshape(-1, 1)`."
         )
     if 0 in samples.shape:
-        raise InputError(f"`x` is empty: its shape is {samples.shape}.")
+        raise InputError(f"`{argument}` is empty: its shape is {samples.shape}.")
     return samples
 
 

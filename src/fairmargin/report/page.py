@@ -13,6 +13,7 @@ from fairmargin.report.document import PageDetails, document, embed
 from fairmargin.report.draw import draw
 from fairmargin.report.sections import sections_of, unchecked
 from fairmargin.store.atomic import atomic_write_text
+from fairmargin.store.paths import as_path
 from fairmargin.study.record import RunRecord
 
 _TITLES = {"audit": "Robustness audit", "attack": "Robust accuracy", "": "Report"}
@@ -33,6 +34,7 @@ def write_report(
     title
         Heading of the page; that of the study, if it has one, by default.
     """
+    path = as_path(path, "path")
     if isinstance(what, RunRecord):
         sections = list(sections_of(what))
         several = what.study.grid is not None  # the first section answers for all models

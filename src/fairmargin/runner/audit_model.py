@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.core.progress import Progress, silent
 from fairmargin.data.dataset import Dataset
@@ -17,7 +19,7 @@ from fairmargin.data.samples import as_samples
 from fairmargin.distances.catalog import spelled
 from fairmargin.distances.measure import check_samples
 from fairmargin.distances.protocol import DistanceEstimator
-from fairmargin.engine.catalog import parse_engine
+from fairmargin.engine.catalog import as_engine
 from fairmargin.engine.task import Engine
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
@@ -27,6 +29,7 @@ from fairmargin.models.references import as_references
 from fairmargin.report.page import write_report
 from fairmargin.runner.cases import Case, Subject
 from fairmargin.runner.run import run
+from fairmargin.store.paths import as_path
 from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.record import RunRecord
 from fairmargin.study.run_folder import RunFolder
@@ -42,7 +45,7 @@ def audit_model(
     *,
     groups: Any,
     estimator: str | DistanceEstimator | Sequence[str | DistanceEstimator] | None = None,
-    norm: str | None = None,
+    norm: str | Norm | None = None,
     cross: bool = False,
     settings: AuditSettings | None = None,
     training_data: Any = None,
@@ -101,7 +104,13 @@ def audit_model(
     >>> record["sex"]["F"].verdict
     'no significant difference'
     """
-    chosen = settings or AuditSettings(seed=seed)
+    if not isinstance(cross, bool):
+        raise InputError("must be True or False", field="cross", given=cross)
+    if max_samples is not None:
+        max_samples = _count(max_samples)
+    folder = None if out is None else RunFolder(as_path(out, "out"))
+    runs = as_engine(engine)
+    chosen = AuditSettings(seed=seed) if settings is None else settings
     if not isinstance(chosen, AuditSettings):
         raise InputError(
             f"`settings` must be an AuditSettings, such as fm.AuditSettings(confidence=0.9); given {chosen!r}."
@@ -111,15 +120,13 @@ def audit_model(
     _check_orders(X, y, groups, chosen.cluster)
     classifier = as_classifier(model)
     named = in_model_order(classifier, X)
-    samples = as_samples(named)
+    samples = as_samples(named, "X")
     missing = getattr(classifier, "accepts_missing", False)
-    dataset = Dataset(samples, np.asarray(y), domain=classifier.domain, name="the samples", missing=missing)
+    dataset = Dataset(samples, _labels(y), domain=classifier.domain, name="the samples", missing=missing)
     partitions = _partitions(groups, len(dataset), cross)
     control, cluster = chosen.control, chosen.cluster
     notes = []
     if max_samples is not None and max_samples < len(dataset):
-        if max_samples < 1:
-            raise InputError("must be at least 1", field="max_samples", given=max_samples)
         rows = np.sort(np.random.RandomState(seed).permutation(len(dataset))[:max_samples])
         notes.append(
             f"A random part of the samples was audited: {max_samples:,} of {len(dataset):,}, drawn with seed {seed}."
@@ -129,7 +136,7 @@ def audit_model(
         cluster = None if cluster is None else np.asarray(cluster)[rows]
     checked = check_samples(classifier, dataset.x, dataset.y)
     if training_data is not None:
-        trained = as_samples(in_model_order(classifier, training_data, "training_data"))
+        trained = as_samples(in_model_order(classifier, training_data, "training_data"), "training_data")
         known = Dataset(trained, np.zeros(trained.shape[0], dtype=int), name="the training data", missing=missing)
         notes.append(overlap_warning(overlap(dataset, known), table=len(dataset.x.shape) == 2))
     shape = tuple(map(int, dataset.x.shape[1:]))
@@ -168,8 +175,6 @@ def audit_model(
         subject=Subject(checked.model, dataset, checked.positions, seed, fixed),
     )
     with _reported(progress) as report:
-        runs = parse_engine(engine) if isinstance(engine, str) else engine
-        folder = None if out is None else RunFolder(Path(out))
         record, _ = run(study, folder, runs, case=case, progress=report)
         if folder is not None:
             write_report(folder.report, record)
@@ -191,6 +196,21 @@ def _names(estimator: str | DistanceEstimator | Sequence[str | DistanceEstimator
             )
         names.append(name)
     return tuple(names)
+
+
+def _count(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer):
+        raise InputError("must be a whole number", field="max_samples", given=given)
+    if given < 1:
+        raise InputError("must be at least 1", field="max_samples", given=given)
+    return int(given)
+
+
+def _labels(y: Any) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(y)
+    except ValueError:
+        raise InputError("must hold one label per sample, not lists of different lengths", field="y") from None
 
 
 def _check_orders(x: Any, y: Any, groups: Any, cluster: Any) -> None:

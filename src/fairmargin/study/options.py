@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
+from fairmargin.core.norm import Norm
 from fairmargin.core.options import (
     Bounds,
     Crosses,
@@ -182,6 +183,12 @@ class AuditOptions(CompareOptions):
     `estimator` on few. Prints what that saved."""
     target: Literal["", "population", "samples"] = ""
     """What the precision is about: population (the samples were drawn from it) or samples (these alone)."""
+
+    @field_validator("norm", mode="before")
+    @classmethod
+    def _read_norm(cls, value: object) -> object:
+        """Accept a `Norm` beside its name."""
+        return value.value if isinstance(value, Norm) else value
 
     @field_validator("precision", mode="before")
     @classmethod

@@ -136,6 +136,8 @@ FILES = [
     Refusal(arrays({"x": zeros, "y": np.zeros(2)}, features=["x"]), "holds arrays"),
     Refusal(lambda folder: load_file(_flipped(folder)), "a.npz is not a readable .npz file"),
     Refusal(lambda _: load("digit"), "Unknown dataset 'digit'. Did you mean 'digits'?"),
+    Refusal(lambda _: load(3), "must be a path, as a text or a Path; given 3", "name"),  # type: ignore[arg-type]
+    Refusal(lambda _: load("x" * 300), "is too long", "name"),
     Refusal(lambda _: load("digits", label="y"), "these options are for files"),
     Refusal(lambda _: load("gone.csv"), "There is no file gone.csv"),
     Refusal(read(load, "a.csv", CSV, label="hired", split="test"), "A file has no splits, but split 'test'"),

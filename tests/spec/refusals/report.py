@@ -21,6 +21,10 @@ REFUSALS = [
             ([], "at least one result"),
         )
     ),
+    *(
+        Refusal(lambda _, path=path: write_report(path, example_result()), words, "path")  # type: ignore[misc]
+        for path, words in ((None, "must be a path"), (b"x", "must be a path"), ("a\0b", "without null characters"))
+    ),
     Refusal(lambda _: figures.precise_intervals(example_result()), "draws what `audit_to_precision` returned"),
     Refusal(lambda _: figures.budgets(example_result()), "`budgets` draws what `adequacy` returned; a AuditResult"),
     Refusal(

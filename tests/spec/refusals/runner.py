@@ -86,6 +86,30 @@ REFUSALS = [
     ),
     Refusal(lambda folder: audited(folder, norm="l7"), "must be one of l1, l2, linf; given 'l7'", "norm"),
     Refusal(lambda folder: audited(folder, max_samples=0), "must be at least 1; given 0", "max_samples"),
+    *(
+        Refusal(lambda folder, n=n: audited(folder, max_samples=n), "must be a whole number; given", "max_samples")  # type: ignore[misc]
+        for n in ("5", 5.5, True, np.nan)
+    ),
+    *(
+        Refusal(lambda folder, e=e: audited(folder, engine=e), "must be a name such as 'processes:workers=2'", "engine")  # type: ignore[misc]
+        for e in (None, 3, fm.Serial)
+    ),
+    *(
+        Refusal(lambda folder, o=o: audited(folder, out=o), words, "out")  # type: ignore[misc]
+        for o, words in ((3, "must be a path"), (b"x", "must be a path"), ("a\0b", "null"), ("x" * 300, "too long"))
+    ),
+    *(
+        Refusal(lambda folder, c=c: audited(folder, cross=c), "must be True or False; given", "cross")  # type: ignore[misc]
+        for c in ("yes", 1, None)
+    ),
+    Refusal(lambda _: ordered([[1, 2], [3]] * 20, Y), "rows of numbers of the same length", "X"),
+    Refusal(lambda _: ordered(X, [[1], [1, 2]] * 20), "one label per sample", "y"),
+    Refusal(
+        lambda folder: audited(folder, training_data=[[1, 2], [3]]),
+        "rows of numbers of the same length",
+        "training_data",
+    ),
+    Refusal(lambda folder: audited(folder, settings={}), "`settings` must be an AuditSettings"),
     Refusal(lambda folder: audited(folder, engine="proceses"), "Did you mean 'processes'?"),
     Refusal(lambda folder: audited(folder, seed=-1), "`seed` must", "seed"),
     Refusal(lambda folder: audited(folder, references=np.zeros((5, 7))), "references", "references"),
