@@ -280,3 +280,11 @@ def test_a_norm_is_a_name_or_an_object():
     ]
     assert records[0].study == records[1].study
     assert records[0]["group"]["F"].robustness == records[1]["group"]["F"].robustness
+
+
+@pytest.mark.parametrize("seed", [np.int64(3), 2**32, 2**63 - 1])
+def test_seeds_of_numpy_and_of_up_to_63_bits_are_stored(seed, tmp_path):
+    x = np.random.default_rng(0).normal(size=(80, 2))
+    y, sex = (x @ [3, 4] > 0).astype(int), np.repeat(["F", "M"], 40)
+    fm.audit_model(([3.0, 4.0], 0.0), x, y, groups=sex, seed=seed, max_samples=70, out=tmp_path / "run", progress=False)
+    assert RunFolder(tmp_path / "run").read().study.seed == seed

@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from fairmargin.core.radius import as_number, parse_radius
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import NOT_GIVEN, InputError
 
 _Kind = TypeVar("_Kind", bound="Options")
+STORED_BELOW = 2**63
+"""Records store numbers below this limit, so that each fits into an integer of 64 bits."""
 _EXPECTED = {
     "int_parsing": "must be a whole number",
     "int_from_float": "must be a whole number",
@@ -132,9 +134,12 @@ def _number(value: Any) -> Any:
 def _radius(value: Any) -> float:
     """Read a radius. Errors do not name the field "radius", because the option may have another name."""
     try:
-        return parse_radius(value)
+        radius = parse_radius(value)
     except InputError as error:
         raise InputError(error.problem, given=error.given) from None
+    if radius >= STORED_BELOW:
+        raise InputError("must be below 2**63")
+    return radius
 
 
 def _whole(value: Any) -> Any:
@@ -143,7 +148,13 @@ def _whole(value: Any) -> Any:
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+def _storable(value: int) -> int:
+    if abs(value) >= STORED_BELOW:
+        raise InputError("must be a whole number below 2**63")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole), AfterValidator(_storable)]
 Number = Annotated[float, BeforeValidator(_number)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_texts), OnCommandLine(metavar="NAME,…")]
 """Names, which are separated by commas on the command line."""

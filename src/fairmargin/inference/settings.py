@@ -8,13 +8,16 @@ import numpy as np
 from pydantic import ValidationInfo, field_validator, model_validator
 
 from fairmargin.core.arrays import Ints
-from fairmargin.core.options import Number, Options, Whole
+from fairmargin.core.options import STORED_BELOW, Number, Options, Whole
 from fairmargin.core.partition import MISSING, Partition, label_text
 from fairmargin.errors import InputError
 
 _ALLOWED: dict[str, tuple[Callable[[float], bool], str]] = {
     "confidence": (lambda value: 0.5 <= value < 1, "must lie in [0.5, 1), for instance 0.95"),
-    "up_to": (lambda value: value > 0, "must be a radius above 0"),
+    "up_to": (
+        lambda value: 0 < value < STORED_BELOW or value == math.inf,
+        "must be a radius above 0 and below 2**63, or inf",
+    ),
     "smallest_group": (lambda value: value >= 2, "must be at least 2: one sample has no spread"),
     "resamples": (lambda value: value >= 200, "must be at least 200, for a quantile of 2.5 %"),
 }

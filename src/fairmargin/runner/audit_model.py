@@ -110,6 +110,7 @@ def audit_model(
         max_samples = _count(max_samples)
     folder = None if out is None else RunFolder(as_path(out, "out"))
     runs = as_engine(engine)
+    seed = AuditSettings(seed=seed).seed
     chosen = AuditSettings(seed=seed) if settings is None else settings
     if not isinstance(chosen, AuditSettings):
         raise InputError(
@@ -127,7 +128,9 @@ def audit_model(
     control, cluster = chosen.control, chosen.cluster
     notes = []
     if max_samples is not None and max_samples < len(dataset):
-        rows = np.sort(np.random.RandomState(seed).permutation(len(dataset))[:max_samples])
+        # RandomState takes 32 bits as a number; larger seeds are given as two numbers.
+        parts: Any = seed if seed < 2**32 else divmod(seed, 2**32)
+        rows = np.sort(np.random.RandomState(parts).permutation(len(dataset))[:max_samples])
         notes.append(
             f"A random part of the samples was audited: {max_samples:,} of {len(dataset):,}, drawn with seed {seed}."
         )

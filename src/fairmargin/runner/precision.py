@@ -21,6 +21,7 @@ from fairmargin.analyses.precision import (
 )
 from fairmargin.core.arrays import Ints, is_number, same_length
 from fairmargin.core.distances import Distances, concatenate
+from fairmargin.core.options import STORED_BELOW
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.progress import Progress, silent
 from fairmargin.core.suggestion import suggest
@@ -116,6 +117,8 @@ class PrecisionPlan:
             raise InputError(f"`up_to` must be a radius above 0; given {self.up_to!r}.")
         if self.seed < 0:
             raise InputError(f"`seed` must not be negative; given {self.seed}.")
+        if self.seed >= STORED_BELOW:
+            raise InputError(f"`seed` must be a whole number below 2**63; given {self.seed}.")
 
     @property
     def is_finite(self) -> bool:

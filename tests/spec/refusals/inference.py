@@ -23,6 +23,12 @@ REFUSALS = [
     ),
     *(settings("`confidence` must lie in [0.5, 1)", "confidence", value) for value in (0.49, 1.0, 95)),
     *(settings("`up_to` must be a radius above 0", "up_to", value) for value in (0.0, -1.0, np.nan)),
+    *(
+        settings(f"`{name}` must be a whole number below 2**63; given", name, value)
+        for name in ("smallest_group", "resamples", "seed")
+        for value in (2**63, 10**20, 10**400)
+    ),
+    settings("`up_to` must be a radius above 0 and below 2**63, or inf", "up_to", 1e300),
     settings("`smallest_group` must be at least 2: one sample has no spread", "smallest_group", 1),
     settings("`resamples` must be at least 200", "resamples", 199),
     settings("`seed` must not be negative", "seed", -1),

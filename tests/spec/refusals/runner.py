@@ -111,6 +111,10 @@ REFUSALS = [
     ),
     Refusal(lambda folder: audited(folder, settings={}), "`settings` must be an AuditSettings"),
     Refusal(lambda folder: audited(folder, engine="proceses"), "Did you mean 'processes'?"),
+    *(
+        Refusal(lambda folder, s=s: audited(folder, seed=s), "must be a whole number below 2**63; given", "seed")  # type: ignore[misc]
+        for s in (2**63, 2**70, 10**400)
+    ),
     Refusal(lambda folder: audited(folder, seed=-1), "`seed` must", "seed"),
     Refusal(lambda folder: audited(folder, references=np.zeros((5, 7))), "references", "references"),
     Refusal(lambda folder: audited(folder, training_data=np.zeros((5, 7))), "a sample of the training data has 7"),
@@ -136,6 +140,7 @@ REFUSALS = [
     Refusal(lambda _: fm.PrecisionPlan(confidence=1.0), "[0.5, 1)"),
     Refusal(lambda _: fm.PrecisionPlan(up_to=-1), "above 0"),
     Refusal(lambda _: fm.PrecisionPlan(seed=-1), "negative"),
+    Refusal(lambda _: fm.PrecisionPlan(seed=2**70), "`seed` must be a whole number below 2**63"),
     Refusal(lambda _: fm.PrecisionPlan(precision="a"), "`precision` of PrecisionPlan must be a number"),
     Refusal(lambda _: fm.PrecisionPlan(seed="a"), "`seed` of PrecisionPlan must be a number"),
     Refusal(lambda _: fm.PrecisionPlan(cheap="first_order"), "`cheap` of PrecisionPlan must be an estimator"),

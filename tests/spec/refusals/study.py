@@ -68,6 +68,7 @@ FILES: list[tuple[Any, ...]] = [
     ({"seeds": [-1]}, "`seeds`", "seeds"),
     ({"seeds": 3}, "`seeds` must be a list of different seeds, such as [0, 1, 2]; given 3", "seeds"),
     ({"seeds": [True]}, "`seeds`", "seeds"),
+    ({"seeds": [2**63]}, "`seeds` must be a whole number below 2**63; given 9223372036854775808", "seeds"),
     ({"seeds": [0, "1x"]}, "`seeds` must be a whole number", "seeds"),
     ({"seeds": [[0]]}, "`seeds`", "seeds"),
     ({"train": {"erm": {"epochs": 1, "threads": True}}}, "[train.erm]: `threads` must be", "threads"),
@@ -161,6 +162,10 @@ REFUSALS = [
     Refusal(lambda _: Study(**BOTH, epochs={"audit_epochs": "last"}), "`audit_epochs` are epochs of a training"),
     Refusal(lambda _: Study(**BOTH, train={"epochs": 1}, audit={}), "add `audit_epochs`"),
     Refusal(lambda _: study("imported", id="a"), "`id` goes with `distances` and has no effect here", "id"),
+    Refusal(lambda _: Study(**BOTH, seed="1180591620717411303424"), "must be a whole number below 2**63", "seed"),  # type: ignore[arg-type]
+    Refusal(lambda _: study("audit", smallest_group=10**20), "whole number below 2**63", "audit.smallest_group"),
+    Refusal(lambda _: study("audit", up_to="1e300"), "above 0 and below 2**63, or inf", "audit.up_to"),
+    Refusal(lambda _: study("attack", radius=["1e300"]), "must be below 2**63", "attack.radius"),
     Refusal(lambda _: study("data", split="tset"), "must be one of all, train, test; given 'tset'", "data.split"),
     Refusal(
         lambda _: Study(imported={"distances": "t.csv", "bound": "uper"}),
