@@ -266,7 +266,7 @@ def test_a_table_has_the_range_the_marks_and_the_lowest_of_every_network(section
     assert far.columns[0].detail == "robust accuracy under pgd at radius 0.1"
     assert cells_of(near, "a")[0] == Cell("20.0 %", "[20.0, 20.0]", "lowest", "less")
     assert cells_of(near, "b")[0].note == ""
-    assert "σ by deepfool: upper bounds (attacks), l2 norm." in sigma.caption
+    assert "σ by deepfool: upper bounds (attacks), L2 norm." in sigma.caption
 
 
 def test_accuracy_methods_and_epochs_are_folded(sections):
