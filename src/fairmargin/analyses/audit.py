@@ -40,6 +40,7 @@ from fairmargin.inference.shares import binomial_interval, effective_size, kolmo
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     level_text,
+    listed,
     number,
     p_value,
     percent,
@@ -545,7 +546,8 @@ def _overall_table(result: AuditResult, capped: str) -> Table:
     worst, gap = "The smallest mean distance of a group.", "From the most to the least robust group."
     if overall.largest_gap.is_defined:
         means = [row.robustness.value for row in result]
-        worst = f"The smallest mean distance of a group: {quoted(overall.worst_group)}."
+        lowest = [quoted(row.group) for row, mean in zip(result, means, strict=True) if mean == min(means)]
+        worst = f"The smallest mean distance of a group: {listed(lowest)}."
         gap += f" Less what chance adds (observed: {number(max(means) - min(means))})."
     rows = (
         ("mean distance", length(overall.robustness, decimals), "Rob(f). Over the groups, each counting the same."),

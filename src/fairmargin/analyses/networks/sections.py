@@ -317,7 +317,11 @@ def _lowest_table(board: Board) -> Table:
         if lowest is not None:
             counts = (lowest.times, lowest.found.less)
             number = replace(_cell(lowest.found, signed=not board.measurement.is_attack), note="", mark="")
-            cells = (group_cell(lowest.group), number, *(Cell(f"{count} of {lowest.networks}") for count in counts))
+            cells = (
+                Cell(listed([group_cell(group).text for group in lowest.groups])),
+                number,
+                *(Cell(f"{count} of {lowest.networks}") for count in counts),
+            )
         rows.append((Cell(plain(column.model)), Cell(_trained(column)), *cells))
     return Table(
         columns=(
