@@ -31,7 +31,7 @@ from fairmargin.core.undefined import Undefined
 from fairmargin.errors import InputError
 from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.capping import common_cap, forced_cut, within_cap, without_spread
+from fairmargin.inference.capping import capped, common_cap, forced_cut, tiny_words, within_cap, without_spread
 from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict_of
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
 from fairmargin.inference.groups import compare_groups
@@ -245,7 +245,7 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
     if chosen.control is not None:
         same_length(distances=distances, control=chosen.control)
     up_to, cap_reason = common_cap(distances, chosen.up_to)
-    values = np.minimum(distances.values, up_to)
+    values = capped(distances.values, up_to)
     cluster = chosen.cluster_codes(len(values))
     means, contrasts = compare_groups(values, partition, chosen, cluster)
     cut = forced_cut([distances], partition, up_to, chosen.up_to)
@@ -264,7 +264,15 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
         clustered=cluster is not None,
         method=_method(chosen, contrasts),
         warnings=tuple(
-            filter(None, (cut.warning, _weak_group(values, partition, rows), bound_warning(distances.bound, rows)))
+            filter(
+                None,
+                (
+                    tiny_words([distances], up_to),
+                    cut.warning,
+                    _weak_group(values, partition, rows),
+                    bound_warning(distances.bound, rows),
+                ),
+            )
         ),
     )
 
