@@ -31,7 +31,7 @@ class Studentised:
     def limits(self, alpha: float | Floats) -> Limits:
         """Return two-sided confidence limits at level 1 − `alpha`. NaN where the error is unknown."""
         quantile = -student_quantile(np.asarray(alpha) / 2, self.freedom)
-        # The skewness of a group whose distances are tiny beside those of its rest is so large that its powers overflow.
+        # Beside the distances of the rest, those of a group can be so tiny that powers of its skewness overflow.
         with np.errstate(invalid="ignore", over="ignore"):
             above = np.fmax(self._untransformed(quantile), quantile)
             below = np.fmin(self._untransformed(-quantile), -quantile)
