@@ -98,7 +98,7 @@ def test_the_lowest_group_is_counted_over_networks_and_ties_count_for_all_who_sh
     ]
     found = lowest_of(rows_of(rows))
     assert found is not None
-    assert (found.group, found.times, found.networks) == ("b", 2, 3)
+    assert (found.groups, found.times, found.networks) == (("b",), 2, 3)
     assert lowest_of(rows_of([attacked(0.0, group=group) for group in "ab"])) is None
 
 
@@ -181,6 +181,23 @@ def test_the_answer_says_who_is_reached_first_in_how_many_networks_and_what_meth
     assert "it is also misclassified most often under pgd at radius 0.1, in all 8." in answer
     assert "Compared with erm, madry lowers accuracy by 2.0 points on average (lower in 4 of 4 pairs)" in answer
     assert sections[0].about == "8 networks · 2 models · 2 methods · 2 seeds"
+
+
+def test_all_groups_of_a_tie_are_named():
+    rows = [
+        attacked(share, seed=seed, group=group, verdict=LESS_ROBUST if less else NO_DIFFERENCE)
+        for seed in (0, 1)
+        for group, share, less in (("a", 0.0, True), ("b", 0.0, seed == 0), ("c", 0.4, False))
+    ]
+    said = said_of(rows)
+    assert "“a” and “b” are misclassified most often in all 2 networks and are significantly less robust" in said
+    assert "than the rest in 1 of 2 (at most 0 % of each are still classified correctly on average)" in said
+    alone = [measured(sigma, seed=seed, group=group) for seed in (0, 1) for group, sigma in SIGMAS.items()]
+    assert "; “a” and “b” are misclassified most often under pgd at radius 8/255, in all 2." in said_of(rows + alone)
+    tied = [measured(-0.4, seed=seed, group="b") for seed in (0, 1)]
+    said = said_of([*rows, *(row for row in alone if row["group"] != "b"), *tied])
+    assert "“a” and “b” lie closest to the boundary in all 2 networks" in said
+    assert "they are also misclassified most often under pgd" in said
 
 
 def test_a_partition_that_could_not_be_judged_is_never_called_equal():
@@ -266,7 +283,7 @@ def test_a_table_has_the_range_the_marks_and_the_lowest_of_every_network(section
     assert far.columns[0].detail == "robust accuracy under pgd at radius 0.1"
     assert cells_of(near, "a")[0] == Cell("20.0 %", "[20.0, 20.0]", "lowest", "less")
     assert cells_of(near, "b")[0].note == ""
-    assert "σ by deepfool: upper bounds (attacks), l2 norm." in sigma.caption
+    assert "σ by deepfool: upper bounds (attacks), L2 norm." in sigma.caption
 
 
 def test_accuracy_methods_and_epochs_are_folded(sections):

@@ -106,6 +106,15 @@ def test_an_attack_bounds_robust_accuracy_from_above_a_certificate_from_below_an
     assert exact.warnings == ()
 
 
+def test_all_groups_with_the_lowest_robust_accuracy_are_named() -> None:
+    correct, robust = np.ones(400, dtype=bool), np.arange(400) >= 80  # no sample of the first two groups withstands
+    found = attacked(correct, robust, ten_groups(40))
+    assert found.worst_groups == ["0", "1"]
+    assert "worst groups “0” and “1”, at most" in " ".join(found.summary())
+    robust[79] = True
+    assert "worst group “0”, at most" in " ".join(attacked(correct, robust, ten_groups(40)).summary())
+
+
 def test_where_hardly_anyone_is_left_a_small_variance_is_called_forced() -> None:
     correct, robust = drawn(np.full(10, 0.01), 40, seed=3)
     assert any("forced towards 0" in warning for warning in attacked(correct, robust, ten_groups(40)).warnings)

@@ -49,7 +49,8 @@ def test_the_exit_code_is_2_if_the_condition_cannot_be_decided_for_a_group(run):
     result = fairmargin("gate", run, "--if", "sigma_low < -99")
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert "sigma_low < -99 cannot be decided for sex=X" in result.stderr
+    where = "sex=X (exact_linear), sex=X (exact_linear:norm=linf)"
+    assert f"sigma_low < -99 cannot be decided for {where}: a value is undefined" in " ".join(result.stderr.split())
     assert "--allow-undefined" in result.stderr
     assert "race" not in result.stderr
 

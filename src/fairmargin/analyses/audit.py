@@ -31,7 +31,7 @@ from fairmargin.core.undefined import Undefined
 from fairmargin.errors import InputError
 from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.capping import common_cap, forced_cut, within_cap, without_spread
+from fairmargin.inference.capping import capped, common_cap, forced_cut, tiny_words, within_cap, without_spread
 from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict_of
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
 from fairmargin.inference.groups import compare_groups
@@ -40,6 +40,7 @@ from fairmargin.inference.shares import binomial_interval, effective_size, kolmo
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     level_text,
+    listed,
     number,
     p_value,
     percent,
@@ -244,7 +245,7 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
     if chosen.control is not None:
         same_length(distances=distances, control=chosen.control)
     up_to, cap_reason = common_cap(distances, chosen.up_to)
-    values = np.minimum(distances.values, up_to)
+    values = capped(distances.values, up_to)
     cluster = chosen.cluster_codes(len(values))
     means, contrasts = compare_groups(values, partition, chosen, cluster)
     cut = forced_cut([distances], partition, up_to, chosen.up_to)
@@ -263,7 +264,15 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
         clustered=cluster is not None,
         method=_method(chosen, contrasts),
         warnings=tuple(
-            filter(None, (cut.warning, _weak_group(values, partition, rows), bound_warning(distances.bound, rows)))
+            filter(
+                None,
+                (
+                    tiny_words([distances], up_to),
+                    cut.warning,
+                    _weak_group(values, partition, rows),
+                    bound_warning(distances.bound, rows),
+                ),
+            )
         ),
     )
 
@@ -545,7 +554,8 @@ def _overall_table(result: AuditResult, capped: str) -> Table:
     worst, gap = "The smallest mean distance of a group.", "From the most to the least robust group."
     if overall.largest_gap.is_defined:
         means = [row.robustness.value for row in result]
-        worst = f"The smallest mean distance of a group: {quoted(overall.worst_group)}."
+        lowest = [quoted(row.group) for row, mean in zip(result, means, strict=True) if mean == min(means)]
+        worst = f"The smallest mean distance of a group: {listed(lowest)}."
         gap += f" Less what chance adds (observed: {number(max(means) - min(means))})."
     rows = (
         ("mean distance", length(overall.robustness, decimals), "Rob(f). Over the groups, each counting the same."),

@@ -16,7 +16,7 @@ from fairmargin.core.distances import Distances, words_of_keep
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
-from fairmargin.inference.capping import cut_words
+from fairmargin.inference.capping import SMALLEST, capped, cut_words
 from fairmargin.inference.contrast import MOST_DROPPED, Contrasts, GroupMeans
 from fairmargin.inference.estimate import NOT_COMPARABLE, TOO_FEW
 from fairmargin.inference.groups import compare_groups
@@ -365,6 +365,7 @@ class _Sides:
         if crossed.any():
             # A smoothed model's bounds each hold with a probability only: such samples count from 0 to the larger one.
             low, high = np.where(crossed, 0.0, low), np.where(crossed, np.maximum(low, high), high)
+        low, high = capped(low, cap), capped(high, cap, tiny=SMALLEST)  # rounded outwards: they remain bounds
         return cls(np.minimum(low, high), high, int(crossed.sum()), cap, reason, upper.subject)
 
 

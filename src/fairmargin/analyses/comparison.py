@@ -33,7 +33,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.capping import common_cap, forced_cut, within_cap
+from fairmargin.inference.capping import capped, common_cap, forced_cut, tiny_words, within_cap
 from fairmargin.inference.contrast import is_testable, simultaneous_limits
 from fairmargin.inference.crossing import ClusterSums, cluster_sums
 from fairmargin.inference.estimate import (
@@ -248,7 +248,7 @@ def compare(
     up_to, reason = _cap_of_both(before, after, chosen.up_to)
     cluster = chosen.cluster_codes(len(before))
     units = np.arange(len(before)) if cluster is None else cluster
-    old, new = (cluster_sums(np.minimum(d.values, up_to), partition, None, units) for d in (before, after))
+    old, new = (cluster_sums(capped(d.values, up_to), partition, None, units) for d in (before, after))
     cut = forced_cut([before, after], partition, up_to, chosen.up_to)
     return Comparison(
         partition.name,
@@ -260,7 +260,7 @@ def compare(
         chosen.confidence,
         up_to,
         reason,
-        (*filter(None, [cut.warning]), *_warnings(before, after)),
+        (*filter(None, [tiny_words([before, after], up_to), cut.warning]), *_warnings(before, after)),
     )
 
 

@@ -19,7 +19,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import Undefined, reason_of
 from fairmargin.errors import InputError
-from fairmargin.inference.capping import common_cap, forced_cut
+from fairmargin.inference.capping import capped, common_cap, forced_cut
 from fairmargin.inference.distributions import normal_quantile
 from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
@@ -150,7 +150,7 @@ def power(
     chosen = settings or AuditSettings()
     same_length(distances=distances, partition=partition)
     up_to, _ = common_cap(distances, chosen.up_to)
-    cells = make_cells(np.minimum(distances.values, up_to), partition, None, chosen.cluster_codes(len(distances)))
+    cells = make_cells(capped(distances.values, up_to), partition, None, chosen.cluster_codes(len(distances)))
     if cells is None:
         raise InputError("`power` needs clusters that lie in one group each; these span groups.")
     moments = cells.moments()

@@ -166,6 +166,12 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
     warnings: tuple[str, ...] = ()
 
     @property
+    def worst_groups(self) -> list[str]:
+        """The groups whose robust accuracy is the lowest: several in a tie."""
+        lowest = min(row.robust_accuracy.value for row in self)
+        return [row.group for row in self if row.robust_accuracy.value == lowest]
+
+    @property
     def plain_vcra(self) -> float:
         """(1/L) Σ (p_i − p̄)² of the observed robust accuracies, as papers print it: noise makes it too large."""
         return float(np.var([row.robust_accuracy.value for row in self.groups]))
@@ -211,6 +217,7 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
         whole, hedge = self.overall, at_most(self.bound)
         p = "" if math.isnan(whole.p_equal) else f" All groups equal: {p_value(whole.p_equal)}."
         # The interval of the worst group is another one than in its row.
+        worst = f"worst group{'s' * (len(self.worst_groups) > 1)} {listed(list(map(quoted, self.worst_groups)))}"
         which = " (this interval is for whichever group is truly the worst)" if len(self.groups) > 1 else ""
         natural, boundary, robust = (
             table_percent(error, signed=False)
@@ -219,7 +226,7 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
         return [
             f"All samples: natural error {natural} + boundary error {boundary} = robust error {robust}; robust "
             f"accuracy {hedge}{share_text(whole.robust_accuracy)}.",
-            f"Mean over groups {hedge}{share_text(whole.mean_accuracy)}; worst group {quoted(whole.worst_group)}, "
+            f"Mean over groups {hedge}{share_text(whole.mean_accuracy)}; {worst}, "
             f"{hedge}{share_text(whole.worst_accuracy)}{which}.",
             f"{self.gap_text}; VCRA {whole.vcra} (with its noise, {self.plain_vcra:.4g}); VCA {whole.vca} "
             f"({self.plain_vca:.4g}); coefficient of variation {whole.variation}.{p}",
@@ -586,7 +593,7 @@ def attacks_together(results: Sequence[RobustAccuracy]) -> Section:
                         Cell(str(each.norm)),
                         Cell(each.radius_text),
                         Cell(table_percent(each.overall.robust_accuracy.value, signed=False)),
-                        Cell(plain(each.overall.worst_group)),
+                        Cell(listed(list(map(plain, each.worst_groups)))),
                         Cell(table_percent(each.overall.worst_accuracy.value, signed=False)),
                         Cell(table_percent(each.plain_gap, signed=False)),
                         Cell(table_percent(each.overall.gap.value, signed=False)),

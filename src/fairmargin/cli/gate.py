@@ -75,20 +75,25 @@ def gate(
         named = [n for n in conditions.columns_in(condition, rows) if n not in ("group", "partition", "estimator")]
         for row in found.matching:
             values = ", ".join(f"{name} = {_short(row[name])}" for name in named)
-            where = f"{row['partition']}={row['group']}" + (f" ({about})" if (about := _about(row)) else "")
-            output.print(f"[red]fails[/] {shown(where)}: {shown(values)}. {shown(row['finding'])}")
+            output.print(f"[red]fails[/] {shown(_name(row))}: {shown(values)}. {shown(row['finding'])}")
         if not found.matching and not undecided:
             output.print(f"[green]passes[/]: no group of {len(rows)} meets {shown(condition)}")
     if found.matching:
         raise typer.Exit(MATCHED)
     if undecided:
-        names = ", ".join(f"{r['partition']}={r['group']}" for r in undecided)
+        names = ", ".join(map(_name, undecided))
         errors.print(
             f"[bold red]Error:[/] {shown(condition)} cannot be decided for {shown(names)}: a value is undefined. "
             "Look at the report for the reason, or pass --allow-undefined.",
             soft_wrap=True,
         )
         raise typer.Exit(2)
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """Return the group of a row, and what else the row is about."""
+    about = _about(row)
+    return f"{row['partition']}={row['group']}" + (f" ({about})" if about else "")
 
 
 def _about(row: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from fairmargin.presentation.formatting import percent
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+SMALLEST = 1e-60  # statistics sum fourth powers of distances, which must not underflow; see `Distances` for the largest
 MOST_CUT = 0.2  # share of the finite distances above 0 that a forced cap may cut on either side of a comparison
 
 _Row = TypeVar("_Row", bound="DataclassInstance")
@@ -173,6 +174,28 @@ def _remedy(several: Sequence[Distances], enough: float) -> str:
     return (
         f"{which}. Search as far as {enough:.4g} (more steps, or a larger radius), leave those samples out, or set "
         "`up_to=` (--up-to) to the radius up to which robustness matters."
+    )
+
+
+def capped(values: Floats, up_to: float, tiny: float = 0.0) -> Floats:
+    """Cap distances at `up_to`, and replace those above 0 that are too small for their powers to be computed.
+
+    >>> capped(np.array([0.0, 1e-200, 1.0, 3.0]), 2.0).tolist()
+    [0.0, 0.0, 1.0, 2.0]
+    """
+    values = np.minimum(values, up_to)
+    return np.where((values > 0) & (values < SMALLEST), tiny, values)
+
+
+def tiny_words(several: Sequence[Distances], up_to: float) -> str:
+    """Return a warning that counts the distances which `capped` replaces by 0; empty if there are none."""
+    values = np.minimum(np.concatenate([distances.values for distances in several]), up_to)
+    tiny = int(((values > 0) & (values < SMALLEST)).sum())
+    if not tiny:
+        return ""
+    return (
+        f"{tiny:,} of {len(values):,} distances lie above 0 but below {SMALLEST:g} and count as 0: their powers are "
+        "too small to be computed. Measure in another unit if they matter."
     )
 
 

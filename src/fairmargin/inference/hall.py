@@ -31,14 +31,15 @@ class Studentised:
     def limits(self, alpha: float | Floats) -> Limits:
         """Return two-sided confidence limits at level 1 − `alpha`. NaN where the error is unknown."""
         quantile = -student_quantile(np.asarray(alpha) / 2, self.freedom)
-        with np.errstate(invalid="ignore"):
+        # Beside the distances of the rest, those of a group can be so tiny that powers of its skewness overflow.
+        with np.errstate(invalid="ignore", over="ignore"):
             above = np.fmax(self._untransformed(quantile), quantile)
             below = np.fmin(self._untransformed(-quantile), -quantile)
             return Limits(self.value - above * self.error, self.value - below * self.error)
 
     def p(self) -> Floats:
         """Return the two-sided p-value of the hypothesis that the truth is 0. NaN where the error is unknown."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             t = np.where(self.value == 0, 0.0, self.value / self.error)
             transformed = self._transformed(t)
         # The tail on the side of 0 decides, and in it the less extreme of the two statistics.

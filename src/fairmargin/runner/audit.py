@@ -16,6 +16,7 @@ from fairmargin.distances.combine import tightest
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.distances.smoothing.estimator import Smoothing
 from fairmargin.inference.settings import AuditSettings
+from fairmargin.presentation.formatting import table_percent
 from fairmargin.runner.cases import Case
 from fairmargin.runner.measurer import Measured, Measurer
 from fairmargin.study.options import AuditOptions
@@ -102,10 +103,11 @@ def _with_warning(result: AuditResult, case: Case) -> AuditResult:
     accuracy = result.overall.accuracy.value
     if accuracy > commonest:
         return result
+    right, common = (table_percent(share, signed=False) for share in (accuracy, commonest))
     warning = (
-        f"The model is right on {accuracy:.1%} of the samples; always answering the commonest class would be on "
-        f"{commonest:.1%}. Are the labels in the order of the model's outputs, its weights loaded, and inputs scaled "
-        "as in training (--mean, --std)?"
+        f"The model is right on {right} of the samples; always answering the commonest class would be on {common}. "
+        "Are the labels in the order of the model's outputs, its weights loaded, and inputs scaled as in training "
+        "(--mean, --std)?"
     )
     return replace(result, warnings=(warning, *result.warnings))
 

@@ -228,18 +228,20 @@ def accuracy_board(rows: Iterable[NetworkRow]) -> Board | None:
 
 @dataclass(frozen=True, slots=True)
 class Lowest:
-    """The group that has the lowest number in most networks."""
+    """The group that has the lowest number in most networks, or the groups of a tie."""
 
-    group: str
-    times: int  # number of networks in which it is the lowest, alone or with others
+    groups: tuple[str, ...]  # several if they are the lowest equally often with the same mean
+    times: int  # number of networks in which each is the lowest, alone or with others
     networks: int
-    found: OverSeeds  # its number over all these networks
+    found: (
+        OverSeeds  # the number of the first over all these networks; `less` counts networks where all are less robust
+    )
 
 
 def lowest_of(rows: Sequence[NetworkRow]) -> Lowest | None:
     """Return the group that is the lowest in most networks; None if all groups are equal in every network.
 
-    Of several groups that are the lowest equally often, it is the one with the lower mean.
+    Of several groups that are the lowest equally often, it is the one with the lowest mean, or all with this mean.
     """
     networks, by_group = grouped(rows, lambda row: row.network), grouped(rows, lambda row: row.group)
     times = Counter[str]()
@@ -250,9 +252,11 @@ def lowest_of(rows: Sequence[NetworkRow]) -> Lowest | None:
     if not times:
         return None
     most = max(times.values())
-    tied = [group for group, count in times.items() if count == most]
-    group = min(tied, key=lambda name: mean(row.value for row in by_group[name]))
-    return Lowest(group, most, len(networks), _cell(by_group[group], len(networks)))
+    means = {group: mean(row.value for row in by_group[group]) for group, count in times.items() if count == most}
+    tied = tuple(group for group, value in means.items() if value == min(means.values()))
+    less = [{row.network for row in by_group[group] if row.verdict == LESS_ROBUST} for group in tied]
+    found = replace(_cell(by_group[tied[0]], len(networks)), less=len(set.intersection(*less)))
+    return Lowest(tied, most, len(networks), found)
 
 
 # Between methods -----------------------------------------------------------------------------------------------------

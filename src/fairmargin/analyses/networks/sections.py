@@ -46,6 +46,7 @@ from fairmargin.analyses.networks.sentences import (
     methods_compared,
 )
 from fairmargin.core.bound import Bound
+from fairmargin.core.norm import Norm
 from fairmargin.presentation import section as shown
 from fairmargin.presentation.formatting import fixed, listed, plain, several, table_percent
 from fairmargin.presentation.section import LESS, MORE, Cell, Explanation, Mark, Matrix, Section, Table
@@ -180,7 +181,7 @@ def _measurements(rows: Sequence[NetworkRow]) -> Table:
             Cell(plain(board.measurement.title)),
             Cell("robust accuracy" if board.measurement.is_attack else "distances, σ"),
             Cell(board.bound.words),
-            Cell(board.measurement.norm),
+            Cell(str(Norm.parse(board.measurement.norm))),
             Cell(", ".join(dict.fromkeys(plain(word) for row in board.rows for word in row.asked_as))),
             Cell(f"{len(networks_of(board.rows)):,}"),
         )
@@ -264,7 +265,7 @@ def _what(board: Board) -> str:
 def _measured(board: Board) -> str:
     what = _what(board)
     name = f"{what[:1].upper()}{what[1:]}" if board.measurement.is_attack else what  # a capital σ is another symbol
-    return f"{name}: {board.bound.words}, {board.measurement.norm} norm."
+    return f"{name}: {board.bound.words}, {Norm.parse(board.measurement.norm)} norm."
 
 
 def _groups_table(board: Board, *, natural: bool = False) -> Table:
@@ -316,7 +317,11 @@ def _lowest_table(board: Board) -> Table:
         if lowest is not None:
             counts = (lowest.times, lowest.found.less)
             number = replace(_cell(lowest.found, signed=not board.measurement.is_attack), note="", mark="")
-            cells = (group_cell(lowest.group), number, *(Cell(f"{count} of {lowest.networks}") for count in counts))
+            cells = (
+                Cell(listed([group_cell(group).text for group in lowest.groups])),
+                number,
+                *(Cell(f"{count} of {lowest.networks}") for count in counts),
+            )
         rows.append((Cell(plain(column.model)), Cell(_trained(column)), *cells))
     return Table(
         columns=(

@@ -112,7 +112,8 @@ def answer_of(place: Place, boards: Sequence[Board], *, named: bool) -> str:
     if not attacks:
         return f"{text}."
     strongest, first = max(attacks, key=lambda each: each[0].measurement.radius)
-    also = "it is also" if first.group == lowest.group else f"{quoted(first.group)} is"
+    one, same = len(first.groups) == 1, set(first.groups) == set(lowest.groups)
+    also = ("it is also" if one else "they are also") if same else f"{_named(first)} {'is' if one else 'are'}"
     title = plain(strongest.measurement.title)
     return f"{text}; {also} misclassified most often under {title}, in {_of(first.times, first.networks)}."
 
@@ -205,26 +206,35 @@ def course_sentence(course: Course) -> str:
 
 
 def _closest(board: Board, lowest: Lowest) -> str:
-    near = "has the smallest certified radii" if board.bound is Bound.LOWER else "lies closest to the boundary"
+    one = len(lowest.groups) == 1
+    near = f"{'lies' if one else 'lie'} closest to the boundary"
+    if board.bound is Bound.LOWER:
+        near = f"{'has' if one else 'have'} the smallest certified radii"
     return (
-        f"{quoted(lowest.group)} {near} in {_networks(lowest)}{_significance(board, lowest)} "
+        f"{_named(lowest)} {near} in {_networks(lowest)}{_significance(board, lowest)} "
         f"({comparison(lowest.found.mean, board.bound)} than everyone else on average, by "
         f"{plain(board.measurement.title)})"
     )
 
 
 def _attacked(board: Board, lowest: Lowest) -> str:
+    verb, them = ("is", "it") if len(lowest.groups) == 1 else ("are", "each")
     return (
-        f"under {plain(board.measurement.title)} {quoted(lowest.group)} is misclassified most often in "
+        f"under {plain(board.measurement.title)} {_named(lowest)} {verb} misclassified most often in "
         f"{_networks(lowest)}{_significance(board, lowest)} ({at_most(board.bound)}{percent(lowest.found.mean)} of "
-        "it are still classified correctly on average)"
+        f"{them} are still classified correctly on average)"
     )
 
 
 def _significance(board: Board, lowest: Lowest) -> str:
     if not board.judges:
         return ", which may be chance: too few samples to judge"
-    return f" and is significantly less robust than the rest in {_of(lowest.found.less, lowest.networks)}"
+    verb = "is" if len(lowest.groups) == 1 else "are"
+    return f" and {verb} significantly less robust than the rest in {_of(lowest.found.less, lowest.networks)}"
+
+
+def _named(lowest: Lowest) -> str:
+    return listed([quoted(group) for group in lowest.groups])
 
 
 def _networks(lowest: Lowest) -> str:
