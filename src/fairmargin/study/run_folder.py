@@ -10,7 +10,7 @@ RUN/results.csv         audits and attacks of a study of several models, in one 
 RUN/trainings/          networks of a study of several models; of a single training, the run folder itself
 RUN/failures.txt        what could not be trained or measured, and why
 RUN/report.html         the page
-RUN/checksums.json      checksums of record, samples and results
+RUN/checksums.json      checksums of record, samples, results and tables
 """
 
 import io
@@ -262,7 +262,7 @@ class RunFolder:
         if record.study.grid is not None:
             write_csv(self.path / RESULTS_TABLE, networks_table(record))
         self._remove_other_results(record)
-        seal(self.path, self._sealed(record))
+        seal(self.path, (*self._sealed(record), *_tables(record)))
         return record
 
     def write_traces(self, failures: Sequence[str]) -> None:
@@ -323,7 +323,7 @@ class RunFolder:
 
     def check_seal(self, record: RunRecord) -> None:
         """Refuse a run whose files are not what was written."""
-        check_seal(self.path, self._sealed(record))
+        check_seal(self.path, self._sealed(record), later=_tables(record))
 
     def _sealed(self, record: RunRecord) -> tuple[str, ...]:
         samples = sorted({samples_file(name) for name in (record.study.grid.data if record.study.grid else ("",))})
@@ -431,6 +431,12 @@ def samples_file(data: str) -> str:
     ('samples.parquet', 'samples-c9e8680d9168.parquet')
     """
     return f"samples-{sha256(data.encode()).hexdigest()[:12]}.parquet" if data else SAMPLES
+
+
+def _tables(record: RunRecord) -> tuple[str, ...]:
+    """Return the names of all tables that a run may have; it has those of the kinds of its results."""
+    kinds = tuple(f"{kind}.csv" for kind in RESULTS)
+    return kinds if record.study.grid is None else (*kinds, RESULTS_TABLE)
 
 
 PARTS = ("train", "audit", "attack")
