@@ -36,7 +36,7 @@ from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError, StoreError, visible
 from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text, cannot_write
 from fairmargin.store.checksums import check_seal, seal, stamped, unstamped
-from fairmargin.store.folder import MemoryStore, Store
+from fairmargin.store.folder import LABEL, MemoryStore, Store
 from fairmargin.store.plain_files import read_plain, refuse_links
 from fairmargin.store.table import write_csv
 from fairmargin.study.record import RunRecord, StoredResult
@@ -51,7 +51,8 @@ RESULTS_TABLE = "results.csv"
 """Table of all audits and attacks of a study of several models."""
 OLD_MANIFEST = "manifest.json"
 """File of a run folder of version 0.1 with the shards of each measurement."""
-_OLD = ("study.json", "attack_study.json", "training_run.json", "study.toml")
+_OLD = ("study.json", "attack_study.json", "training_run.json")
+_OLD_STUDY = "study.toml"  # in a folder of an older version beside store.json; users may call their own file so too
 _IDS = " id"  # the leading space keeps it apart from columns of a table, whose names are stripped
 
 
@@ -186,7 +187,8 @@ class RunFolder:
             yield self.open_for(record)
 
     def _refuse_old(self) -> None:
-        for name in _OLD:
+        of_store = (_OLD_STUDY,) if (self.path / LABEL).exists() else ()
+        for name in (*_OLD, *of_store):
             if (self.path / name).exists() and not (self.path / RECORD).exists():
                 readable = (self.path / OLD_MANIFEST).is_file()
                 hint = f" Its distances can still be read: fairmargin audit --distances {self.path} --group COLUMN."
