@@ -395,7 +395,45 @@ def test_a_result_that_was_added_or_deleted_is_refused(received):
     assert f"{path.name} is missing" in refused(fairmargin("report", "run"))
 
 
-def test_an_edited_csv_file_has_no_effect(received):
+@pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("audit.csv", "group\nnobody\n", "does not match its checksum"),
+        ("audit.csv", None, "is missing"),
+        ("bracket.csv", "group\nnobody\n", "was added"),
+    ],
+)
+def test_every_command_that_reads_a_run_refuses_edited_tables(received, command, name, content, words):
+    table = received / "run" / name
+    if content is None:
+        table.unlink()
+    else:
+        table.write_text(content)
+    said = refused(fairmargin(*command))
+    assert f"{name} {words}" in said
+    assert "Run the same command again" in said
+    succeeded(fairmargin(*audit()))
+    succeeded(fairmargin(*command))
+
+
+def test_tables_of_a_study_of_several_models_are_checked(tmp_path):
+    (tmp_path / "study.toml").write_text(STUDY)
+    run = tmp_path / "run"
+    succeeded(fairmargin("run", tmp_path / "study.toml", "--out", run, "--quiet"))
+    succeeded(fairmargin("report", run))
+    for name in ("results.csv", "training.csv"):
+        content = (run / name).read_text()
+        (run / name).write_text(content + "\n")
+        assert f"{name} does not match its checksum" in refused(fairmargin("report", run))
+        (run / name).write_text(content)
+    succeeded(fairmargin("report", run))
+
+
+def test_tables_of_a_run_that_was_written_before_they_had_checksums_are_not_checked(received):
+    path = received / "run" / "checksums.json"
+    known = json.loads(path.read_text())
+    path.write_text(json.dumps({name: checksum for name, checksum in known.items() if not name.endswith(".csv")}))
     (received / "run" / "audit.csv").write_text("group\nnobody\n")
     succeeded(fairmargin("gate", "run", *PASSES))
 

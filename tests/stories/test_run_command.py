@@ -234,6 +234,13 @@ def test_the_page_opens_without_console_errors_and_fits_the_screen(browser_page:
         ("[data.digits]", "[data.digit]", "Unknown dataset 'digit'. Did you mean 'digits'?"),
         ("[model.small_cnn]", "[network.small_cnn]", "study.toml: Sections [network.…] are called [model.…] now"),
         ("audit_epochs", "audit_epoch", "study.toml, [audit.first_order]: `audit_epoch` is unknown. Did you mean"),
+        ("[data.digits]", "[data.digits]\nsmallest_group = 5", "it belongs to [audit.…] and [attack.…]."),
+        ("[audit.first_order]", "[audit.first_order]\nepochs = 5", "`epochs` is unknown here: it belongs to [train"),
+        (
+            "[model.small_cnn]",
+            "[model.smal_cnn]",
+            "study.toml, [model.smal_cnn]: Unknown architecture `smal_cnn`. Did you mean 'small_cnn'?",
+        ),
         ('["first", "last"]', "[7]", "`audit_epochs` names epoch 7, and there are 2."),
         ("seeds = [0, 1]", "seeds = [0, 1", "is not valid TOML"),
         ("[train.erm]", '[train."a\\nb"]\nepoch = 1', "[train.a\\nb]: `epoch` is unknown."),

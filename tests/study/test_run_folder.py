@@ -278,6 +278,15 @@ def test_a_folder_of_an_older_version_is_refused(folder, name, said):
         RunFolder.existing(folder.path)
 
 
+def test_a_study_file_of_a_user_does_not_make_a_folder_one_of_an_older_version(tmp_path):
+    (tmp_path / "study.toml").write_text("")
+    with pytest.raises(StoreError, match=r"holds other files \(study\.toml\) and no run"):
+        RunFolder(tmp_path).claimed(RECORD).__enter__()
+    (tmp_path / "store.json").write_text('{"format": 1}')
+    with pytest.raises(StoreError, match=r"older version of Fairmargin \(study\.toml\)"):
+        RunFolder(tmp_path).claimed(RECORD).__enter__()
+
+
 def test_a_file_that_is_no_json_is_named_as_damaged(folder):
     record, _ = audited(folder, "one")
     (stored,) = record.results

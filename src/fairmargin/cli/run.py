@@ -57,9 +57,10 @@ def run(
     [dim]# two networks at a time; the numbers are the same[/]
     fairmargin run study.toml --out run --engine processes:workers=2
     """
+    from fairmargin.models.architectures.catalog import ARCHITECTURES
     from fairmargin.study.study_file import engine_of, read_study
 
-    asked = read_study(study)
+    asked = read_study(study, architectures=ARCHITECTURES)
     folder = out or Path(f"{study.stem}-run")
     try:
         execute(asked, folder, engine or engine_of(study) or "serial", plan=plan, json_=json_, quiet=quiet)

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError, UntrustedError
-from fairmargin.models.architectures.catalog import build_architecture
+from fairmargin.models.architectures.catalog import ARCHITECTURES, build_architecture
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.reading.torch_files import SUFFIXES, TorchFile, kind_of, read_checkpoint, refuse
@@ -84,6 +84,7 @@ def load_model(
 
 def _built(spec: str, weights: str, trust: bool, shape: tuple[int, ...] | None, classes: int | None) -> object:
     """Build a network of the catalog and load its weights."""
+    ARCHITECTURES.find(spec.removeprefix(_ARCHITECTURE), ModelError)
     if not weights:
         raise ModelError(
             f"{spec!r} names a network without its weights, which would be untrained. Give their file: --weights FILE "

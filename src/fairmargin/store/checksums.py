@@ -1,10 +1,10 @@
-"""Checksums of the results in a run folder, which detect files that were changed after they were written.
+"""Checksums of the results and tables in a run folder, which detect files that were changed after they were written.
 
 They detect damage and accidental edits. They do not authenticate a file, because anyone can also edit its checksum.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -32,15 +32,26 @@ def seal(folder: Path, names: Iterable[str]) -> None:
     atomic_write_text(folder / CHECKSUMS, json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
-def check_seal(folder: Path, names: Iterable[str]) -> None:
-    """Raise a `StoreError` if a file was changed, added or deleted after `seal`."""
+def check_seal(folder: Path, names: Iterable[str], *, later: Sequence[str] = ()) -> None:
+    """Raise a `StoreError` if a file was changed, added or deleted after `seal`.
+
+    Parameters
+    ----------
+    folder
+        Path of the run folder.
+    names
+        Names of the files.
+    later
+        Names of further files, which older versions did not seal. If none of them has a checksum, they are not checked.
+    """
     known = _known(folder)
     if known is None:
         raise StoreError(
             f"{folder} has no {CHECKSUMS}, so its results cannot be checked: an older version wrote the folder, or the "
             f"run did not finish. {_AGAIN}."
         )
-    for name in names:
+    sealed_too = later if any(name in known for name in later) else ()
+    for name in (*names, *sealed_too):
         found, kept = _checksum(folder / name), known.get(name)
         if found == kept:
             continue

@@ -17,6 +17,8 @@ from fairmargin.store.plain_files import read_plain, refuse_links
 from fairmargin.store.shard import decode, encode
 
 FORMAT = 1
+LABEL = "store.json"
+"""File that marks a folder as a store."""
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
@@ -52,7 +54,7 @@ class Store:
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise StoreError(f"{folder} is a file, but a run is stored in a folder. Choose another --out.")
-        label = folder / "store.json"
+        label = folder / LABEL
         try:
             text = read_plain(label).decode()
         except (FileNotFoundError, NotADirectoryError):

@@ -10,7 +10,7 @@ RUN/results.csv         audits and attacks of a study of several models, in one 
 RUN/trainings/          networks of a study of several models; of a single training, the run folder itself
 RUN/failures.txt        what could not be trained or measured, and why
 RUN/report.html         the page
-RUN/checksums.json      checksums of record, samples and results
+RUN/checksums.json      checksums of record, samples, results and tables
 """
 
 import io
@@ -36,7 +36,7 @@ from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError, StoreError, visible
 from fairmargin.store.atomic import atomic_write_bytes, atomic_write_text, cannot_write
 from fairmargin.store.checksums import check_seal, seal, stamped, unstamped
-from fairmargin.store.folder import MemoryStore, Store
+from fairmargin.store.folder import LABEL, MemoryStore, Store
 from fairmargin.store.plain_files import read_plain, refuse_links
 from fairmargin.store.table import write_csv
 from fairmargin.study.record import RunRecord, StoredResult
@@ -51,7 +51,8 @@ RESULTS_TABLE = "results.csv"
 """Table of all audits and attacks of a study of several models."""
 OLD_MANIFEST = "manifest.json"
 """File of a run folder of version 0.1 with the shards of each measurement."""
-_OLD = ("study.json", "attack_study.json", "training_run.json", "study.toml")
+_OLD = ("study.json", "attack_study.json", "training_run.json")
+_OLD_STUDY = "study.toml"  # in a folder of an older version beside store.json; users may call their own file so too
 _IDS = " id"  # the leading space keeps it apart from columns of a table, whose names are stripped
 
 
@@ -186,7 +187,8 @@ class RunFolder:
             yield self.open_for(record)
 
     def _refuse_old(self) -> None:
-        for name in _OLD:
+        of_store = (_OLD_STUDY,) if (self.path / LABEL).exists() else ()
+        for name in (*_OLD, *of_store):
             if (self.path / name).exists() and not (self.path / RECORD).exists():
                 readable = (self.path / OLD_MANIFEST).is_file()
                 hint = f" Its distances can still be read: fairmargin audit --distances {self.path} --group COLUMN."
@@ -262,7 +264,7 @@ class RunFolder:
         if record.study.grid is not None:
             write_csv(self.path / RESULTS_TABLE, networks_table(record))
         self._remove_other_results(record)
-        seal(self.path, self._sealed(record))
+        seal(self.path, (*self._sealed(record), *_tables(record)))
         return record
 
     def write_traces(self, failures: Sequence[str]) -> None:
@@ -323,7 +325,7 @@ class RunFolder:
 
     def check_seal(self, record: RunRecord) -> None:
         """Refuse a run whose files are not what was written."""
-        check_seal(self.path, self._sealed(record))
+        check_seal(self.path, self._sealed(record), later=_tables(record))
 
     def _sealed(self, record: RunRecord) -> tuple[str, ...]:
         samples = sorted({samples_file(name) for name in (record.study.grid.data if record.study.grid else ("",))})
@@ -431,6 +433,12 @@ def samples_file(data: str) -> str:
     ('samples.parquet', 'samples-c9e8680d9168.parquet')
     """
     return f"samples-{sha256(data.encode()).hexdigest()[:12]}.parquet" if data else SAMPLES
+
+
+def _tables(record: RunRecord) -> tuple[str, ...]:
+    """Return the names of all tables that a run may have; it has those of the kinds of its results."""
+    kinds = tuple(f"{kind}.csv" for kind in RESULTS)
+    return kinds if record.study.grid is None else (*kinds, RESULTS_TABLE)
 
 
 PARTS = ("train", "audit", "attack")

@@ -5,7 +5,7 @@ share; so do the other sections. A section without further names is a single one
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,24 @@ _OLD = {"network": "model", "method": "train", "training": "train", "distance": 
 """Sections of version 0.1 and what they are called now."""
 
 
-def read_study(path: Path | str) -> Study:
-    """Return the study in a TOML file; paths in it are relative to its folder."""
+def read_study(path: Path | str, *, architectures: Collection[str] = ()) -> Study:
+    """Return the study in a TOML file; paths in it are relative to its folder.
+
+    Parameters
+    ----------
+    path
+        Path of the file.
+    architectures
+        Names of the known architectures; others are refused. If empty, they are not checked.
+    """
     path = Path(path)
-    return make_study(_content(path), path.name, path.resolve().parent)
+    study = make_study(_content(path), path.name, path.resolve().parent)
+    for name, section in (study.grid.model if study.grid is not None and architectures else {}).items():
+        architecture = section.model.removeprefix(ARCHITECTURE)
+        if section.model.startswith(ARCHITECTURE) and architecture not in architectures:
+            known = suggest(architecture, architectures)
+            raise InputError(f"{path.name}, [model.{name}]: Unknown architecture `{architecture}`. {known}")
+    return study
 
 
 def engine_of(path: Path | str) -> str:
@@ -141,7 +155,13 @@ def _section(kind: str, where: str, fields: Mapping[str, Any], folder: Path | No
     model = Grid.SECTIONS[kind]
     try:
         for name in fields:
-            if name not in model.model_fields and kind in _SPELLINGS:
+            if name in model.model_fields:
+                continue
+            owners = [other for other, section in Grid.SECTIONS.items() if name in section.model_fields]
+            if owners:
+                belongs = " and ".join(f"[{other}.…]" for other in owners)
+                raise InputError(f"is unknown here: it belongs to {belongs}", field=name)
+            if kind in _SPELLINGS:
                 field, example = _SPELLINGS[kind]
                 meant = _meant(name, model.model_fields, several=False)
                 hint = f'Settings of the {field} stand in its spelling, as in {field} = "{example}"'
