@@ -252,8 +252,13 @@ class TorchClassifier:
             )
         if out.is_complex():
             raise ModelError(f"The model returns complex numbers; {expected}, of real numbers.")
-        if out.is_floating_point():
-            out = out.to(self.dtype)  # the outputs can have another precision than the parameters
+        if not out.is_floating_point():
+            kind = str(out.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"The model returns {kind} numbers; {expected}, of floating-point numbers. Return the scores before they "
+                "are rounded or compared."
+            )
+        out = out.to(self.dtype)  # the outputs can have another precision than the parameters
         if self.outputs is not None and self.outputs.single:
             if is_single(out, len(self.classes)) and len(out) == count:
                 return out
