@@ -299,6 +299,10 @@ FILES = [
     of_model(lambda _: load_model(arrays(weight=np.eye(2), bias=[0, 0], low="a")), "low"),
     of_model(lambda _: load_model(arrays(weight=np.eye(2), biases=[0])), "lacks the array bias; holds biases, weight"),
     of_model(lambda _: load_model(arrays(weight=np.array([Own()], object), bias=[0])), "an .npz of plain arrays (Obj"),
+    of_model(
+        lambda _: load_model(arrays(weight=np.eye(2), bias=[0, 0], classes=np.array(["no", "yes"], object))),
+        "an .npz of plain arrays (Obj; classes=model.classes_.astype(str)",
+    ),
     *(
         untrusted(
             lambda _, name=name: load_model(file(name, pickle.dumps(3))),
