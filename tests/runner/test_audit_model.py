@@ -258,3 +258,34 @@ def test_an_estimator_that_the_model_cannot_serve_is_refused_as_it_was_spelled(n
         with pytest.raises(ModelError, match="`exact_linear:norm=linf` needs from the model its weights"):
             fm.audit_model(model, x, y, groups=sex, estimator=estimator, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+class Prototypes(torch.nn.Module):
+    """A network without linear or convolutional layers: one prototype per class."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.places = torch.nn.Parameter(torch.eye(classes, 4))
+
+    def forward(self, x):
+        return -((x[:, None] - self.places) ** 2).sum(dim=2)
+
+
+def test_a_network_whose_layers_do_not_tell_its_classes_gets_those_of_numbered_labels(network):
+    _, x, _, sex = network
+    x, y = x - x.min(), np.arange(len(x)) % 3
+    x /= x.max()
+    given = fm.as_classifier(Prototypes(3), classes=range(3))
+    first, second = (
+        fm.audit_model(each, x, y, groups=sex, estimator="first_order", settings=QUICK, progress=False)["group"]
+        for each in (Prototypes(3), given)
+    )
+    same(first, second)
+
+
+def test_a_network_whose_layers_do_not_tell_its_classes_needs_them_for_labels_that_are_text(network):
+    _, x, _, sex = network
+    with pytest.raises(
+        ModelError, match=r"Cannot tell how many classes `Prototypes` has.*fm\.as_classifier\(network, cl"
+    ):
+        fm.audit_model(Prototypes(2), x, np.where(x[:, 0] > 0, "yes", "no"), groups=sex, progress=False)
