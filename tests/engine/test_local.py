@@ -160,6 +160,23 @@ def test_a_worker_that_ends_abruptly_gives_an_error_with_advice() -> None:
         list(Processes(workers=2).run([Task(str(i), die, (i,)) for i in range(4)]))
 
 
+UNGUARDED = """
+from fairmargin.engine.local import Processes
+from fairmargin.engine.task import Task
+print(list(Processes(workers=2).run([Task("a", abs, (-1,))])))
+"""
+
+
+def test_a_script_without_a_main_guard_gives_an_error_that_names_it(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED)
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    last = ended.stderr.strip().splitlines()[-1]
+    assert ended.returncode == 1
+    assert "before their first task. Each worker imports the script" in last
+    assert '`if __name__ == "__main__":`' in last
+
+
 def test_a_worker_that_exits_with_code_0_gives_an_error() -> None:
     with pytest.raises(FairmarginError, match=r"ended abruptly.*`os._exit`"):
         list(Processes(workers=1).run([Task(str(i), leave_at_once, (i,)) for i in range(2)]))
@@ -235,7 +252,7 @@ def test_files_of_shared_objects_are_removed_with_the_session(tmp_path: Path, mo
         for _ in range(2):
             assert [len(found) for _, found in session.run([Task("a", bytes, (Shared("b", b"abc"),))])] == [3]
         (folder,) = tmp_path.glob("fairmargin-shared-*")
-        assert len(list(folder.iterdir())) == 1
+        assert len(list(folder.iterdir())) == 2  # the object, and the mark that a worker has started
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert not list(tmp_path.iterdir())
 

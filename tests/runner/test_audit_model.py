@@ -290,3 +290,34 @@ def test_seeds_of_numpy_and_of_up_to_63_bits_are_stored(seed, tmp_path):
     y, sex = (x @ [3, 4] > 0).astype(int), np.repeat(["F", "M"], 40)
     fm.audit_model(([3.0, 4.0], 0.0), x, y, groups=sex, seed=seed, max_samples=70, out=tmp_path / "run", progress=False)
     assert RunFolder(tmp_path / "run").read().study.seed == seed
+
+
+class Prototypes(torch.nn.Module):
+    """A network without linear or convolutional layers: one prototype per class."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.places = torch.nn.Parameter(torch.eye(classes, 4))
+
+    def forward(self, x):
+        return -((x[:, None] - self.places) ** 2).sum(dim=2)
+
+
+def test_a_network_whose_layers_do_not_tell_its_classes_gets_those_of_numbered_labels(network):
+    _, x, _, sex = network
+    x, y = x - x.min(), np.arange(len(x)) % 3
+    x /= x.max()
+    given = fm.as_classifier(Prototypes(3), classes=range(3))
+    first, second = (
+        fm.audit_model(each, x, y, groups=sex, estimator="first_order", settings=QUICK, progress=False)["group"]
+        for each in (Prototypes(3), given)
+    )
+    same(first, second)
+
+
+def test_a_network_whose_layers_do_not_tell_its_classes_needs_them_for_labels_that_are_text(network):
+    _, x, _, sex = network
+    with pytest.raises(
+        ModelError, match=r"Cannot tell how many classes `Prototypes` has.*fm\.as_classifier\(network, cl"
+    ):
+        fm.audit_model(Prototypes(2), x, np.where(x[:, 0] > 0, "yes", "no"), groups=sex, progress=False)

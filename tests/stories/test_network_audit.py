@@ -58,6 +58,40 @@ def test_the_default_estimator_of_a_network_is_plumb(weights, tmp_path):
     assert result["overall"]["accuracy"]["value"] > 0.9
 
 
+PROTOTYPES = """
+import torch
+
+class Prototypes(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.places = torch.nn.Parameter(torch.eye(3, 4))
+
+    def forward(self, x):
+        return -((x[:, None] - self.places) ** 2).sum(dim=2)
+"""
+
+
+def test_a_network_whose_layers_do_not_tell_its_classes_gets_those_of_the_data(tmp_path):
+    (tmp_path / "net.py").write_text(PROTOTYPES)
+    x = np.random.default_rng(0).random((60, 4), dtype=np.float32)
+    for name, classes in (("three", 3), ("two", 2)):  # the last class may be absent from the samples
+        np.savez(tmp_path / f"{name}.npz", x=x, y=np.arange(60) % classes, sex=np.repeat(["F", "M"], 30))
+    common = (
+        "audit",
+        "--model",
+        f"{tmp_path}/net.py:Prototypes",
+        "--estimator",
+        "first_order",
+        "--group",
+        "sex",
+        *QUICK,
+    )
+    succeeded(fairmargin(*common, "--data", tmp_path / "three.npz", "--out", tmp_path / "run"))
+    two = (*common, "--data", tmp_path / "two.npz", "--out", tmp_path / "run2")
+    assert "Give the label values with `classes=` (--class-names)" in refused(fairmargin(*two))
+    succeeded(fairmargin(*two, "--class-names", "0,1,2"))
+
+
 def test_a_network_and_images_of_the_user_are_measured_in_two_processes(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "cache"))
     (tmp_path / "net.py").write_text(NET)

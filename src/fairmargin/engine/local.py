@@ -26,6 +26,12 @@ from fairmargin.engine.task import Engine, T, Task
 from fairmargin.errors import FairmarginError, InputError, exits_refused
 
 _WAITING_PER_WORKER = 1  # queued tasks per worker, in addition to the running one
+_STARTED = "started"  # file in the folder of a pool; the first worker that is ready for tasks writes it
+_NOT_STARTED = (
+    "The worker processes ended before their first task. Each worker imports the script that started it: put the calls "
+    'of the script below `if __name__ == "__main__":`, or use the engine "serial". If it has this line already, the '
+    "reason may be printed above, or the machine ran out of memory."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ class WorkerPool:
         self._pool: ProcessPoolExecutor | None = None
         self._under_way = 0  # number of active calls of `run`
         self._left: list[Future[Any]] = []  # running tasks of calls that ended early
-        self._folder = ""  # of the files with shared objects
+        self._folder = ""  # of the files with shared objects, and of the file `_STARTED`
         self._sent = Sent(self._written, Path.unlink)
 
     def run(self, tasks: Sequence[Task[T]]) -> Generator[tuple[Task[T], T], None, None]:
@@ -118,11 +124,12 @@ class WorkerPool:
         try:
             yield from self._completed(pool, tasks, self.workers * (1 + _WAITING_PER_WORKER), submitted)
         except BrokenProcessPool as error:
+            if not Path(self._folder, _STARTED).exists():
+                raise FairmarginError(_NOT_STARTED) from error
             raise FairmarginError(
                 f"A worker process ended abruptly (1 of {self.workers}). Often the machine ran out of memory, or the "
                 "code of the model ended the process (`os._exit`). Results of finished tasks are kept: run again with "
-                "fewer workers (`--engine processes:workers=1`) or with `--engine serial`. If this happens immediately "
-                'in a script, put its calls below `if __name__ == "__main__":`.'
+                "fewer workers (`--engine processes:workers=1`) or with `--engine serial`."
             ) from error
         finally:
             self._under_way -= 1
@@ -254,6 +261,7 @@ def _prepare_worker(threads: int, folder: str) -> None:
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
+    Path(folder, _STARTED).touch()
 
 
 def _limit_threads(threads: int) -> None:

@@ -167,7 +167,8 @@ def _read_npz(path: Path, trust: bool) -> LinearClassifier:
             arrays = {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
         raise ModelError(
-            f"'{path}' cannot be read as an .npz of plain arrays ({error}). Write it with {_CONVERT}."
+            f"'{path}' cannot be read as an .npz of plain arrays ({error}). Write it with {_CONVERT}. If labels "
+            "or names are text in an array of objects, convert them: `classes=model.classes_.astype(str)`."
         ) from None
     missing = [name for name in ("weight", "bias") if name not in arrays]
     if missing:

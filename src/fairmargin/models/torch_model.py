@@ -252,15 +252,20 @@ class TorchClassifier:
             )
         if out.is_complex():
             raise ModelError(f"The model returns complex numbers; {expected}, of real numbers.")
-        if out.is_floating_point():
-            out = out.to(self.dtype)  # the outputs can have another precision than the parameters
+        if not out.is_floating_point():
+            kind = str(out.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"The model returns {kind} numbers; {expected}, of floating-point numbers. Return the scores before "
+                "they are rounded or compared."
+            )
+        out = out.to(self.dtype)  # the outputs can have another precision than the parameters
         if self.outputs is not None and self.outputs.single:
             if is_single(out, len(self.classes)) and len(out) == count:
                 return out
             expected = f"expected one number per sample, shape ({count},) or ({count}, 1)"
         elif out.shape == (count, len(self.classes)):
             return out
-        hint = "Give the label values with `classes=`."
+        hint = "Give the label values with `classes=` (--class-names)."
         if out.shape in ((count,), (count, 1)):
             hint = "One number per sample is for two classes."
             if self.outputs is None and len(self.classes) == 2:
@@ -305,7 +310,7 @@ def from_torch(
     """
     if tile < 1:
         raise InputError("must be at least 1", field="tile", given=tile)
-    labels = range(max(2, _outputs_of(module))) if classes is None else classes  # one output means two classes
+    labels = range(_count_of_outputs(module)) if classes is None else classes
     names = as_classes(labels, len(labels) if hasattr(labels, "__len__") else 0)
     if len(names) < 2:
         raise ModelError(f"A classifier needs at least 2 classes; `classes` names {len(names)}.")
@@ -365,13 +370,22 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
                 parameter.requires_grad_(required)
 
 
-def _outputs_of(module: nn.Module) -> int:
-    """Return the number of outputs according to the last layer; it is checked when the module is first called."""
+def last_width(module: nn.Module) -> int:
+    """Return the width of the last linear or convolutional layer, or 0 if there is none.
+
+    >>> last_width(nn.Sequential(nn.Linear(2, 3), nn.ReLU())), last_width(nn.ReLU())
+    (3, 0)
+    """
     widths = [getattr(part, "out_features", None) or getattr(part, "out_channels", None) for part in module.modules()]
-    known = [width for width in widths if isinstance(width, int) and width]
-    if not known:
+    return next((width for width in reversed(widths) if isinstance(width, int) and width), 0)
+
+
+def _count_of_outputs(module: nn.Module) -> int:
+    """Return the number of classes according to the last layer; it is checked when the module is first called."""
+    width = last_width(module)
+    if not width:
         raise ModelError(
             f"Cannot tell how many classes `{type(module).__name__}` has: it has no linear or convolutional layer. "
-            "Give the label values, for instance `classes=range(10)`."
+            "Give the label values, for instance `fm.as_classifier(network, classes=range(10))`."
         )
-    return known[-1]
+    return max(2, width)  # one output means two classes

@@ -28,6 +28,7 @@ from fairmargin.models.protocol import in_model_order
 from fairmargin.models.references import as_references
 from fairmargin.report.page import write_report
 from fairmargin.runner.cases import Case, Subject
+from fairmargin.runner.loading import classes_of_data
 from fairmargin.runner.run import run
 from fairmargin.store.paths import as_path
 from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ModelOptions
@@ -119,11 +120,13 @@ def audit_model(
     if chosen.seed not in (0, seed):
         raise InputError(f"`settings` has the seed {chosen.seed}, and `seed` is {seed}: give `seed={chosen.seed}`.")
     _check_orders(X, y, groups, chosen.cluster)
-    classifier = as_classifier(model)
+    labels = _labels(y)
+    numbered = labels.dtype.kind in "iu" and labels.size > 0  # text does not tell the order of a network's outputs
+    classifier = as_classifier(model, classes=classes_of_data(model, int(labels.max()) + 1) if numbered else None)
     named = in_model_order(classifier, X)
     samples = as_samples(named, "X")
     missing = getattr(classifier, "accepts_missing", False)
-    dataset = Dataset(samples, _labels(y), domain=classifier.domain, name="the samples", missing=missing)
+    dataset = Dataset(samples, labels, domain=classifier.domain, name="the samples", missing=missing)
     partitions = _partitions(groups, len(dataset), cross)
     control, cluster = chosen.control, chosen.cluster
     notes = []

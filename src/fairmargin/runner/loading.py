@@ -109,7 +109,7 @@ def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[s
     # Images have limits even where a file of arrays does not say so; tables have none of their own.
     domain = None if len(shape) == 3 and not dataset.domain.is_bounded else dataset.domain
     by_text = not dataset.class_names and dataset.y.dtype.kind in "US"
-    classes = labels if by_text else None
+    classes = labels if by_text else classes_of_data(found, count)
     model = as_classifier(found, domain=domain, classes=classes, mean=mean, std=std, device=device, tile=tile)
     notes = []
     if study.data.data not in DATASETS and (by_text or dataset.class_names):
@@ -150,6 +150,18 @@ def _count_of_classes(data: DataOptions, dataset: Dataset, labels: tuple[Any, ..
         return len(data.class_names)
     numbered = not dataset.class_names and dataset.y.dtype.kind in "iu"
     return int(dataset.y.max()) + 1 if numbered else len(labels)
+
+
+def classes_of_data(model: Any, count: int) -> range | None:
+    """Return the classes 0, 1, … of the data for a torch module whose layers do not tell its number of outputs.
+
+    Return None for other models, which know their classes.
+    """
+    if not _is_torch_module(model):
+        return None
+    from fairmargin.models.torch_model import last_width
+
+    return None if last_width(model) else range(max(2, count))
 
 
 def seen_in_training(data: DataOptions, dataset: Dataset, groups: GroupOptions) -> tuple[str, ...]:

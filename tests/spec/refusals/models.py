@@ -193,6 +193,9 @@ NETWORKS = [
             (lambda x: x[:5, :3], "returns shape (5, 3) for 64 samples"),
             (lambda x: None, "returns a NoneType"),
             (lambda x: x[:, :3].to(torch.complex64), "returns complex numbers"),
+            (lambda x: x[:, :3].long(), "returns int64 numbers; shape (64, 3), of floating-point numbers"),
+            (lambda x: x.argmax(dim=1), "returns int64 numbers; shape (64, 3), of floating-point numbers"),
+            (lambda x: x[:, :3] > 0, "returns bool numbers; floating-point numbers"),
             (lambda x: x[:, :3] * torch.nan, "Are its weights damaged"),
             (raising(KeyError("inside")), "The model cannot take; KeyError: 'inside'"),
             (raising(AttributeError("a")), "The model cannot take; (a)"),
@@ -296,6 +299,10 @@ FILES = [
     of_model(lambda _: load_model(arrays(weight=np.eye(2), bias=[0, 0], low="a")), "low"),
     of_model(lambda _: load_model(arrays(weight=np.eye(2), biases=[0])), "lacks the array bias; holds biases, weight"),
     of_model(lambda _: load_model(arrays(weight=np.array([Own()], object), bias=[0])), "an .npz of plain arrays (Obj"),
+    of_model(
+        lambda _: load_model(arrays(weight=np.eye(2), bias=[0, 0], classes=np.array(["no", "yes"], object))),
+        "an .npz of plain arrays (Obj; classes=model.classes_.astype(str)",
+    ),
     *(
         untrusted(
             lambda _, name=name: load_model(file(name, pickle.dumps(3))),
