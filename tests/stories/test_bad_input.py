@@ -56,6 +56,11 @@ REFUSED = [
     (f"{PEOPLE} --cluster persn", "no column 'persn'; Did you mean 'person'?"),
     (f"{PEOPLE} --cross race", "--cross must name two or more different columns; given 'race'"),
     (f"{PEOPLE} --merge-below -3", "--merge-below; -3"),
+    (f"{PEOPLE} --seed 1180591620717411303424", "--seed must be a whole number below 2**63; 1180591620717411303424"),
+    (f"{PEOPLE} --smallest-group {10**20}", "--smallest-group must be a whole number below 2**63"),
+    (f"{PEOPLE} --up-to 1e300", "--up-to must be a radius above 0 and below 2**63, or inf"),
+    (PEOPLE.replace("people.csv", "x" * 300), "--data is too long for the name of a file"),
+    (TABLE.replace("table.csv", "x" * 300), "--distances is too long for the name of a file"),
     (f"{PEOPLE} --estimator exact_liner", "Unknown estimator `exact_liner`; Did you mean; exact_linear"),
     (f"{PEOPLE} --engine proceses", "Unknown engine; Did you mean 'processes'?"),
     (f"{PEOPLE} --scale sdt", "--scale must be one of std, none; given 'sdt'"),
@@ -284,3 +289,10 @@ def test_a_column_without_values_is_one_group_which_every_command_can_read(tmp_p
 def test_a_group_that_is_given_twice_is_audited_once(files, tmp_path):
     found = json_of(fairmargin(*people_audit(files, *["--group", "sex"] * 2, "--out", tmp_path / "run", "--json")))
     assert len(found["audits"]) == 1
+
+
+@pytest.mark.parametrize("plan", [[], ["--plan"]])
+def test_the_name_of_a_run_that_no_folder_can_have_is_refused(plan):
+    said = refused(fairmargin("audit", "--data", "digits", "--model", "arch:logistic", "--out", "x" * 300, *plan))
+    assert said == "--out is too long for the name of a file. Choose a shorter one."
+    assert "Cannot read x" in refused(fairmargin("report", "x" * 300))

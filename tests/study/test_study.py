@@ -65,9 +65,9 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
             "cross": st.lists(st.just(("race", "sex")), max_size=2).map(tuple),
             "merge_below": st.integers(0, 100),
             "confidence": st.floats(0.5, 0.99),
-            "up_to": st.floats(min_value=0, exclude_min=True),
+            "up_to": st.just(float("inf")) | st.floats(0, 2.0**63, exclude_min=True, exclude_max=True),
             "radius": st.lists(st.floats(0.001, 9), max_size=3).map(tuple),
-            "seed": st.integers(0),
+            "seed": st.integers(0, 2**63 - 1),
             "title": names,
         },
     )

@@ -12,6 +12,7 @@ import typer
 
 from fairmargin.cli.console import counted, errors, output, plain_table, print_json, show_record, shown
 from fairmargin.cli.progress import Listeners, measuring_progress, progress
+from fairmargin.store.paths import as_path
 
 if TYPE_CHECKING:
     from fairmargin.runner.measurer import Measurer
@@ -51,7 +52,7 @@ def carry_out(
     from fairmargin.runner.run import run
     from fairmargin.study.run_folder import RunFolder
 
-    folder, command = RunFolder(out), shlex.join(["fairmargin", *sys.argv[1:]])
+    folder, command = RunFolder(as_path(out, "out")), shlex.join(["fairmargin", *sys.argv[1:]])
     with bars(quiet) as listeners:
         record, measure = run(
             study,
@@ -110,7 +111,7 @@ def show_plan(study: "Study", out: Path, engine: str, *, json_: bool, quiet: boo
 
     workers = getattr(parse_engine(engine), "workers", 1) or 1
     with progress(quiet or json_) as report:
-        planned, notes = plan_run(study, RunFolder(out), report)
+        planned, notes = plan_run(study, RunFolder(as_path(out, "out")), report)
     left = sum(each.seconds for each in planned) / workers
     if json_:
         work = {f"{kind}s": [asdict(each) for each in planned if each.kind == kind] for kind in KINDS}

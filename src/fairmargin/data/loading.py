@@ -7,6 +7,7 @@ from fairmargin.data.catalog import DATASETS, load
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.formats.image_folder import load_images
 from fairmargin.errors import InputError
+from fairmargin.store.paths import as_path
 from fairmargin.study.options import DataOptions, GroupOptions
 
 
@@ -24,6 +25,7 @@ def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progres
     progress
         Called with (description, done, total).
     """
+    as_path(options.data, "data")  # refuses names that no file can have
     if _is_folder_of_images(options):
         dataset = load_images(
             Path(options.data),

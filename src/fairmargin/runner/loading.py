@@ -21,6 +21,7 @@ from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.loading import load_model
 from fairmargin.models.protocol import Classifier, differing, places_of
 from fairmargin.runner.cases import Case, checked_case, grouped
+from fairmargin.store.paths import as_path
 from fairmargin.study.options import DataOptions, GroupOptions, ImportOptions
 from fairmargin.study.study import Study
 
@@ -55,7 +56,7 @@ def load_case(study: Study, progress: Progress = silent) -> Case:
 def _imported_case(study: Study) -> Case:
     given = study.imported
     norm = (study.audit.norm if study.audit else "") or None
-    if Path(given.distances).is_dir():
+    if as_path(given.distances, "distances").is_dir():
         return _case_of_table(study, _of_run(given, norm))
     table = load_distances(
         Path(given.distances),

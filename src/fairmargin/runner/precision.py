@@ -43,6 +43,7 @@ from fairmargin.models.references import as_references
 from fairmargin.runner.cases import Case, Subject
 from fairmargin.runner.costs import passes_of
 from fairmargin.runner.measurer import Measurer, estimator_plans
+from fairmargin.store.paths import as_path
 from fairmargin.study.options import AuditOptions
 from fairmargin.study.record import StoredResult
 from fairmargin.study.run_folder import RunFolder
@@ -221,7 +222,7 @@ def audit_to_precision(
         fixed = as_references(in_model_order(classifier, references, "references"), shape, classifier.domain)
     dataset = Dataset(samples, checked.positions, domain=classifier.domain)
     subject = Subject(classifier, dataset, checked.positions, chosen.seed, fixed)
-    folder = None if store is None else RunFolder(Path(store))
+    folder = None if store is None else RunFolder(as_path(store, "store"))
     with folder.store.lock() if folder else nullcontext():
         measure = None if folder is None else Measurer(folder, Serial(), progress or silent)
         found = precise(subject, partition, chosen, measure, progress or silent)

@@ -52,7 +52,7 @@ class Store:
     def open(cls, folder: Path, *, create: bool) -> "Store":
         """Open the store in `folder`. With `create`, create a new store if the folder is missing or empty."""
         folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
+        if os.path.exists(folder) and not os.path.isdir(folder):  # False for names that are too long, without an error
             raise StoreError(f"{folder} is a file, but a run is stored in a folder. Choose another --out.")
         label = folder / LABEL
         try:
