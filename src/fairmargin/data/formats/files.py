@@ -163,7 +163,9 @@ def check_columns(where: Path, known: Iterable[str], **named: Sequence[str]) -> 
     for role, names in named.items():
         for name in names:
             if name not in there:
-                raise InputError(f"{where} has no column {name!r} ({role}). {suggest(name, there)}")
+                error = InputError(f"{where} has no column {name!r} ({role}). {suggest(name, there)}")
+                error.column = name
+                raise error
 
 
 def is_readable(name: str) -> bool:
