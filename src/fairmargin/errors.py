@@ -97,6 +97,8 @@ class InputError(FairmarginError):
 
     place = ""
     """The file, section or model that the error concerns, see `at`."""
+    column = ""
+    """The column that was named and does not exist, if this is what the error says."""
 
     def __init__(
         self, problem: str, *, field: str = "", given: Any = NOT_GIVEN, others: tuple[str, ...] = (), of: str = ""

@@ -53,7 +53,13 @@ REFUSED = [
     (PEOPLE.replace("model.npz", "narrow.npz"), "The model takes 2 features; has 3"),
     (PEOPLE.replace("model.npz", "exits.py:model"), "exits.py; SystemExit"),
     ("--model reader.npz --data digits --bounds 0,2", "digits; bounds"),
-    (f"{PEOPLE} --cluster persn", "no column 'persn'; Did you mean 'person'?"),
+    (f"{PEOPLE} --bounds 1,0", "--bounds must be two numbers, low and high, in this order; given '1,0'"),
+    (f"{PEOPLE} --by nope --per-group 5", "--by names a column that is not there: people.csv has no column 'nope'"),
+    (f"{PEOPLE} --control nope", "--control names a column that is not there; no column 'nope'"),
+    (f"{PEOPLE} --cross sex,nope", "--cross names a column that is not there; no column 'nope'"),
+    (PEOPLE.replace("--group sex", "--group nope"), "--group names a column that is not there; no column 'nope'"),
+    (f"{TABLE} --control nope", "--control names a column that is not there: there is no column 'nope' in table.csv"),
+    (f"{PEOPLE} --cluster persn", "--cluster; no column 'persn'; Did you mean 'person'?"),
     (f"{PEOPLE} --cross race", "--cross must name two or more different columns; given 'race'"),
     (f"{PEOPLE} --merge-below -3", "--merge-below; -3"),
     (f"{PEOPLE} --seed 1180591620717411303424", "--seed must be a whole number below 2**63; 1180591620717411303424"),
@@ -131,6 +137,10 @@ def test_a_command_that_cannot_be_parsed_exits_with_2(typed):
     assert result.stdout == ""
     assert "Error" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_power_that_is_no_probability_is_refused():
+    assert "--power must lie between 0 and 1" in refused(fairmargin("power", "--power", 2, "--size", 9, "--rest", 90))
 
 
 @pytest.mark.parametrize("below", ["", "/run"])

@@ -59,7 +59,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
         optional={
             "label": names,
             "features": several,
-            "bounds": st.tuples(finite, finite),
+            "bounds": st.tuples(finite, finite).map(sorted).map(tuple),
             "estimator": several,
             "group": several,
             "cross": st.lists(st.just(("race", "sex")), max_size=2).map(tuple),

@@ -213,9 +213,9 @@ class Setting:
 
     def __post_init__(self) -> None:
         if not 0 < self.chance < 1:
-            raise InputError(f"The power must lie between 0 and 1, for instance 0.8; given {self.chance!r}.")
+            raise InputError("must lie between 0 and 1, for instance 0.8", field="chance", given=self.chance)
         if not 0 < self.confidence < 1:
-            raise InputError(f"The confidence must lie between 0 and 1, for instance 0.95; given {self.confidence!r}.")
+            raise InputError("must lie between 0 and 1, for instance 0.95", field="confidence", given=self.confidence)
         if self.rest_size < 1 or self.tests < 1:
             raise InputError(
                 "The rest needs at least one sample, and one group is tested; "

@@ -48,6 +48,8 @@ def power(
     from fairmargin.study.record import About
     from fairmargin.study.run_folder import RunFolder
 
+    if not 0 < chance < 1:  # the option has another name than the parameter of `fm.power`
+        raise InputError("must lie between 0 and 1, for instance 0.8", field="power", given=chance)
     if run is None:
         found = [(About(), _planned(size, rest, groups, variation, sigma, chance, confidence))]
     else:

@@ -100,6 +100,8 @@ def _bounds(value: Any) -> Any:
         low, high = (float(part) for part in _texts(value))
     except (ValueError, TypeError):
         raise InputError("must be two numbers, low and high, separated by a comma, as in 0,1 or -inf,inf") from None
+    if low > high:
+        raise InputError("must be two numbers, low and high, in this order, as in 0,1")
     return low, high
 
 

@@ -26,8 +26,22 @@ def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progres
         Called with (description, done, total).
     """
     as_path(options.data, "data")  # refuses names that no file can have
+    try:
+        dataset = _loaded(options, groups, progress)
+    except InputError as error:
+        field = _option_of(error.column, options, groups) if error.column else ""
+        if not field:
+            raise
+        raise InputError(f"names a column that is not there: {error}", field=field) from None
+    if not options.per_group:
+        return dataset
+    return dataset.sample(per_group=options.per_group, by=sampled_by(options, groups), seed=seed)
+
+
+def _loaded(options: DataOptions, groups: GroupOptions, progress: Progress | None) -> Dataset:
+    """Return all samples that options name."""
     if _is_folder_of_images(options):
-        dataset = load_images(
+        return load_images(
             Path(options.data),
             Path(options.labels) if options.labels else None,
             image=options.image_column or "file",
@@ -37,29 +51,25 @@ def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progres
             size=options.size or None,
             progress=progress,
         )
-    else:
-        if options.labels or options.image_column:
-            raise InputError(
-                "goes with a folder (or zip) of images: leave it out, or name the folder",
-                field="labels" if options.labels else "image_column",
-                given=options.data,
-            )
-        dataset = load(
-            options.data,
-            root=Path(options.root) if options.root else None,
-            split=options.split or "all",
-            task=options.task or None,
-            size=options.size or None,
-            label=options.label or None,
-            attributes=_attributes(options, groups) if options.data not in DATASETS else (),
-            features=options.features or None,
-            scale=options.scale or None,
-            bounds=options.bounds,
-            progress=progress,
+    if options.labels or options.image_column:
+        raise InputError(
+            "goes with a folder (or zip) of images: leave it out, or name the folder",
+            field="labels" if options.labels else "image_column",
+            given=options.data,
         )
-    if not options.per_group:
-        return dataset
-    return dataset.sample(per_group=options.per_group, by=sampled_by(options, groups), seed=seed)
+    return load(
+        options.data,
+        root=Path(options.root) if options.root else None,
+        split=options.split or "all",
+        task=options.task or None,
+        size=options.size or None,
+        label=options.label or None,
+        attributes=_attributes(options, groups) if options.data not in DATASETS else (),
+        features=options.features or None,
+        scale=options.scale or None,
+        bounds=options.bounds,
+        progress=progress,
+    )
 
 
 def _attributes(options: DataOptions, groups: GroupOptions) -> tuple[str, ...]:
@@ -67,6 +77,21 @@ def _attributes(options: DataOptions, groups: GroupOptions) -> tuple[str, ...]:
     by = () if options.by == "class" else (options.by,)
     named = dict.fromkeys((*groups.columns, *by))
     return tuple(name for name in named if name and name != options.label)
+
+
+def _option_of(column: str, options: DataOptions, groups: GroupOptions) -> str:
+    """Return the option that names a column; empty if none does."""
+    named = {
+        "group": groups.group,
+        "cross": [name for names in groups.cross for name in names],
+        "control": [groups.control],
+        "cluster": [groups.cluster],
+        "by": [options.by],
+        "label": [options.label],
+        "features": options.features,
+        "image_column": [options.image_column],
+    }
+    return next((field for field, names in named.items() if column in names), "")
 
 
 def sampled_by(options: DataOptions, groups: GroupOptions) -> str:

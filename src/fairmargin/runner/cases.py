@@ -165,8 +165,8 @@ def grouped(
     groups: GroupOptions, columns: Mapping[str, Any], where: str
 ) -> tuple[tuple[Partition, ...], Partition | None, Any]:
     """Return the partitions that the options name, the control partition and the column of cluster ids."""
-    control = _partition(groups.control, columns, where) if groups.control else None
-    cluster = _column(groups.cluster, columns, where) if groups.cluster else None
+    control = _partition(groups.control, columns, where, "control") if groups.control else None
+    cluster = _column(groups.cluster, columns, where, "cluster") if groups.cluster else None
     return partitions_of(groups, columns, where), control, cluster
 
 
@@ -178,9 +178,9 @@ def partitions_of(groups: GroupOptions, columns: Mapping[str, Any], where: str) 
         raise InputError(
             f"names a column that is not there: {there}" if groups.group else f"is missing, and {there}", field="group"
         )
-    found = [_partition(name, columns, where) for name in names]
+    found = [_partition(name, columns, where, "group") for name in names]
     for crossed in groups.cross:
-        first, *others = (_partition(name, columns, where) for name in crossed)
+        first, *others = (_partition(name, columns, where, "cross") for name in crossed)
         for other in others:
             first = first & other
         found.append(first)
@@ -189,13 +189,15 @@ def partitions_of(groups: GroupOptions, columns: Mapping[str, Any], where: str) 
     return tuple(found)
 
 
-def _partition(name: str, columns: Mapping[str, Any], where: str) -> Partition:
-    return Partition.by(name, _column(name, columns, where))
+def _partition(name: str, columns: Mapping[str, Any], where: str, field: str) -> Partition:
+    return Partition.by(name, _column(name, columns, where, field))
 
 
-def _column(name: str, columns: Mapping[str, Any], where: str) -> Any:
+def _column(name: str, columns: Mapping[str, Any], where: str, field: str) -> Any:
+    """Return a column; `field` is the option that names it."""
     if name not in columns:
-        raise InputError(f"There is no column {name!r} in {where}. {suggest(name, columns)}")
+        there = f"there is no column {name!r} in {where}. {suggest(name, columns)}"
+        raise InputError(f"names a column that is not there: {there}", field=field)
     return columns[name]
 
 

@@ -145,10 +145,10 @@ REFUSALS = [
         for sigma in (0.0, -1.0, -2.0, math.nan)
     ),
     *(
-        Refusal(lambda _, chance=chance: power(EXACT, SEX, chance=chance), "power must lie between 0 and 1")
+        Refusal(lambda _, chance=chance: power(EXACT, SEX, chance=chance), "must lie between 0 and 1", field="chance")
         for chance in (0.0, 1.0, -1.0, math.nan)
     ),
-    Refusal(lambda _: Setting(0.8, 0.8, 100, confidence=2.0), "confidence must lie between 0 and 1"),
+    Refusal(lambda _: Setting(0.8, 0.8, 100, confidence=2.0), "must lie between 0 and 1", field="confidence"),
     Refusal(lambda _: Setting(-1.0, 0.8, 100), "it cannot be negative"),
     Refusal(lambda _: Setting(0.8, -1.0, 100), "it cannot be negative"),
     Refusal(lambda _: Setting(0.8, 0.8, 0), "The rest needs at least one sample"),

@@ -425,6 +425,7 @@ ARCHITECTURES = [
     of_model(lambda _: pretrained("squeezenet1_0", (81,), 10), "takes images; (81,)"),
 ]
 REFUSALS = [
+    of_model(lambda _: load_model("arch:lgistic"), "Unknown architecture `lgistic`. Did you mean 'logistic'?"),
     *LINEAR,
     *CONVERSION,
     *NETWORKS,

@@ -168,7 +168,7 @@ REFUSALS = [
     Refusal(lambda folder: study(folder, attack={"pgf": {"radius": 0.1}}), "Did you mean 'pgd'"),
     Refusal(lambda folder: study(folder, data={"digits": {"group": "inc"}}), "Did you mean 'ink'"),
     Refusal(lambda folder: study(folder, data={"digits": {"cross": "class,inc"}}), "Did you mean 'ink'"),
-    Refusal(lambda folder: study(folder, data={"digits": {"control": "inc"}}), "Did you mean 'ink'"),
+    Refusal(lambda folder: study(folder, data={"digits": {"control": "inc"}}), "Did you mean 'ink'", "control"),
     Refusal(lambda folder: study(folder, data={"digits": {"by": "inc", "per_group": 3}}), "Did you mean 'ink'"),
     Refusal(
         lambda folder: study(folder, train={**FAST, "madry": {"set": ["radius=1"], "method": "madry:radius=0.1"}}),

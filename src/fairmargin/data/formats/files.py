@@ -1,8 +1,11 @@
 """Datasets from files: tables (.csv, .tsv, .parquet) and arrays (.npz)."""
 
+import csv
+import gzip
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +166,9 @@ def check_columns(where: Path, known: Iterable[str], **named: Sequence[str]) -> 
     for role, names in named.items():
         for name in names:
             if name not in there:
-                raise InputError(f"{where} has no column {name!r} ({role}). {suggest(name, there)}")
+                error = InputError(f"{where} has no column {name!r} ({role}). {suggest(name, there)}")
+                error.column = name
+                raise error
 
 
 def is_readable(name: str) -> bool:
@@ -231,13 +236,30 @@ def _read_text(path: Path, separator: str, as_text: str) -> pd.DataFrame:
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text in UTF-8 ({error.reason}). Save it as UTF-8.") from error
     except (pd.errors.ParserError, OSError, EOFError) as error:
+        if isinstance(error, pd.errors.ParserError):
+            _refuse_long_rows(path, separator)
         raise InputError(f"{path} is not a readable table: {str(error).strip().rstrip('.')}.") from error
+    if not isinstance(table.index, pd.RangeIndex):  # pandas took the first cells of every row as an index
+        _refuse_long_rows(path, separator)
     if len(table.columns) == 1 and any(mark in str(table.columns[0]) for mark in ";\t|"):
         raise InputError(
             f"{path} has a single column, {table.columns[0]!r}: its separator seems to be another character. "
             "Save it with commas, or with tabs and the ending .tsv."
         )
     return table
+
+
+def _refuse_long_rows(path: Path, separator: str) -> None:
+    """Raise an error that names the first row with more cells than the header, if there is one."""
+    read = gzip.open if path.name.lower().endswith(".gz") else open
+    with suppress(csv.Error), read(path, "rt", encoding="utf-8-sig", newline="") as file:
+        rows = filter(None, csv.reader(file, delimiter=separator))
+        width = len(next(rows, ()))
+        for number, row in enumerate(rows, start=1):
+            if len(row) > width:
+                raise InputError(
+                    f"{path} is not a readable table: data row {number:,} has {len(row)} cells, the header has {width}."
+                )
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
