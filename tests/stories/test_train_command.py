@@ -173,7 +173,7 @@ def test_an_architecture_for_images_refuses_the_columns_of_a_table(tmp_path: Pat
     command = ["train", "--data", write_table(tmp_path / "t.csv", features), "--label", "label", "--group", "kind"]
     said = refused(fairmargin(*command, "--arch", "small_cnn", "--epochs", 1, "--out", tmp_path / "run"))
     assert f"`small_cnn` takes images, and {tmp_path / 't.csv'} holds rows of {features} numbers" in said
-    assert "Take `logistic`" in said
+    assert "Use `logistic`" in said
     succeeded(fairmargin(*command, "--arch", "logistic", "--epochs", 1, "--out", tmp_path / "run", "--quiet"))
 
 
