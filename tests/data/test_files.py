@@ -8,6 +8,7 @@ import pytest
 
 from fairmargin.data.catalog import load
 from fairmargin.data.formats.files import load_file, read_table
+from fairmargin.errors import InputError
 
 CSV = """age,job,sex,member,site,hired
 31,nurse,F,True,1,yes
@@ -105,3 +106,12 @@ def test_columns_without_a_name_may_repeat_and_a_byte_order_mark_is_no_part_of_a
     table = read_table(tmp_path / "a.csv", as_text="id")
     assert list(table.columns)[:3] == ["id", "sex.1", "sex"]
     assert table["id"].tolist() == ["007", "1"]
+
+
+def test_a_column_may_occur_twice_if_it_is_not_read_or_has_the_same_values(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age,score,score,y\n1,2,3,0\n4,5,6,1\n", encoding="utf-8")
+    assert load_file(tmp_path / "a.csv", label="y", features=["age"]).feature_names == ("age",)
+    with pytest.raises(InputError, match="two columns named 'score'"):
+        load_file(tmp_path / "a.csv", label="y", features=["age", "score"])
+    (tmp_path / "b.csv").write_text("score,score,y\n2,2,0\n5,5,1\n", encoding="utf-8")
+    assert load_file(tmp_path / "b.csv", label="y", features=["score"]).feature_names == ("score",)

@@ -117,7 +117,9 @@ FILES = [
     Refusal(table("a,y\n1,0,\n1,0,\n"), "not a readable table: data row 1 has 3 cells, the header has 2."),
     Refusal(distances("distance,correct\n0.5,1,F\n0,1,M\n"), "data row 1 has 3 cells, the header has 2."),
     Refusal(table("a, a,y\n1,2,0\n"), "two columns named 'a'"),
-    Refusal(table("sex,a,sex,y\nF,1,M,0\n"), "a.csv has two columns named 'sex'. Rename one of them"),
+    Refusal(
+        table("sex,a,sex,y\nF,1,M,0\n"), "a.csv has two columns named 'sex', with different values. Rename one of them"
+    ),
     Refusal(table("sex\tsex\ty\nF\tM\t0\n", "a.tsv"), "two columns named 'sex'"),
     Refusal(table(b"a,y\n\xff\xfe,0\n"), "UTF-8"),
     Refusal(table(NAMES), "Column 'name' has 101 distinct texts in 101 rows; Leave it out"),

@@ -4,7 +4,7 @@ import csv
 import gzip
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,8 @@ def _from_table(
     scale: Scale,
     bounds: Bounds | None,
 ) -> Dataset:
-    table = read_table(path)
+    # Published tables may repeat columns, as that of COMPAS does; those that are not read do not matter.
+    table = read_table(path, distinct={str(label), *attributes, *features} if features else None)
     if label is None:
         raise InputError(
             f"Which column of {path} is the label? Specify it with --label (label=). {there_are(table.columns)}"
@@ -189,37 +190,42 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         raise InputError(f"{path} is not a readable .npz file. Write it with `numpy.savez(path, x=…, y=…)`.") from error
 
 
-def read_table(path: Path, *, as_text: str = "") -> pd.DataFrame:
+def read_table(path: Path, *, as_text: str = "", distinct: Collection[str] | None = None) -> pd.DataFrame:
     """Read a .csv, .tsv (also gzipped) or .parquet file as a data frame.
 
     The column `as_text` of a text file is read as text: 007 does not become 7, and NA does not become a missing value.
+    The names in `distinct` must not belong to several columns; by default, no name may.
     """
     _check_exists(path)
     name = path.name.lower()
     if not name.endswith(TABLES):
         raise InputError(f"{path} has an unknown file type. Expected one of {', '.join((*TABLES, *ARRAYS))}.")
     table = (
-        _read_parquet(path) if name.endswith(".parquet") else _read_text(path, "\t" if ".tsv" in name else ",", as_text)
+        _read_parquet(path)
+        if name.endswith(".parquet")
+        else _read_text(path, "\t" if ".tsv" in name else ",", as_text, distinct)
     )
     if table.empty:
         raise InputError(f"{path} has a header but no rows." if len(table.columns) else f"{path} is empty.")
     table.columns = pd.Index([str(column).strip() for column in table.columns])
-    _check_distinct(path, list(table.columns))
+    _check_distinct(path, list(table.columns), table, distinct)
     return table
 
 
-def _check_distinct(path: Path, names: Sequence[str]) -> None:
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise InputError(f"{path} has two columns named {twice[0]!r}. Rename one of them.")
+def _check_distinct(path: Path, names: Sequence[str], table: pd.DataFrame, distinct: Collection[str] | None) -> None:
+    """Refuse two columns of one name with different values; `names` are the names in the file."""
+    for place, name in enumerate(names):
+        if not name or name not in names[:place] or (distinct is not None and name not in distinct):
+            continue
+        if not table.iloc[:, place].equals(table.iloc[:, names.index(name)]):
+            raise InputError(f"{path} has two columns named {name!r}, with different values. Rename one of them.")
 
 
-def _read_text(path: Path, separator: str, as_text: str) -> pd.DataFrame:
+def _read_text(path: Path, separator: str, as_text: str, distinct: Collection[str] | None) -> pd.DataFrame:
     try:
         # Read as a row, because pandas renames the second of two columns `sex` to `sex.1`.
         first = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False)
         header = [str(name) for name in first.iloc[0]]
-        _check_distinct(path, [name.strip() for name in header if name.strip()])
         texts = [name for name in header if as_text and name.strip() == as_text]
         table = pd.read_csv(
             path,
@@ -246,6 +252,7 @@ def _read_text(path: Path, separator: str, as_text: str) -> pd.DataFrame:
             f"{path} has a single column, {table.columns[0]!r}: its separator seems to be another character. "
             "Save it with commas, or with tabs and the ending .tsv."
         )
+    _check_distinct(path, [name.strip() for name in header], table, distinct)
     return table
 
 
