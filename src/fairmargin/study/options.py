@@ -92,7 +92,7 @@ class DataOptions(Options):
 
 
 class ModelOptions(Options):
-    """The classifier."""
+    """Options that name a classifier and say how it is loaded."""
 
     panel: ClassVar[str] = "Model"
 

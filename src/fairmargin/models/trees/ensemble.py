@@ -81,7 +81,7 @@ class TreeEnsemble:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
+        """Number of classes, which is the number of scores per sample."""
         return len(self.start)
 
     def thresholds(self, features: int) -> list[Floats]:
