@@ -1,7 +1,8 @@
 """Simulated populations with known means, for the intervals and tests of an audit.
 
-Each scenario draws one data set and gives the true σ and gap of every group.
-`python -m tests.inference.scenarios 1000 [all|coverage|many|small|hard|alarms]` prints the tables of docs/inference.md.
+Each scenario draws one data set and gives the true σ and gap of every group. A part is one of `all`, `coverage`,
+`many`, `small`, `hard`, `large`, `alarms`, `large alarms`, and `very large alarms`.
+`python -m tests.inference.scenarios 1000 [PART]` prints the tables of docs/inference.md.
 """
 
 import sys
@@ -54,6 +55,15 @@ def lognormal(width: float, median: float, accuracy: float = 1.0) -> tuple[Popul
         return median * np.exp(width * rng.normal(size=n)) * (rng.random(n) < accuracy)
 
     return draw, median * float(np.exp(width**2 / 2)) * accuracy
+
+
+def pareto(mean: float) -> tuple[Population, float]:
+    """Return a population with a tail of index 3 from 0 on: its skewness is infinite."""
+
+    def draw(rng: np.random.Generator, n: int) -> Floats:
+        return 2 * mean * rng.pareto(3, n)
+
+    return draw, mean
 
 
 def independent(populations: list[tuple[Population, float]], sizes: list[int]) -> Callable[[int], Draw]:
@@ -149,6 +159,14 @@ SMALL: dict[str, Callable[[int], Draw]] = {  # too small for a verdict, but with
     "one group of 300, nine of 25": independent([_TEN[5], *_TEN[:5], *_TEN[6:]], [300] + [25] * 9),
 }
 
+LARGE: dict[str, Callable[[int], Draw]] = {  # sides from 1,000 samples on are described by their sums
+    "skewed, 1,000 to 20,000": independent([lognormal(1, 1.0), lognormal(1, 1.2), gamma(2, 2.0)], [1000, 3000, 20000]),
+    "95 % zeros, 1,000 and 5,000": independent([lognormal(1, 1.0, 0.05), lognormal(1, 1.2, 0.06)], [1000, 5000]),
+    "20 Pareto groups of 1,000": independent([pareto(1 + 0.05 * i) for i in range(20)], [1000] * 20),
+    "30 gamma against 10,000 log-normal": independent([gamma(1, 1.0), lognormal(1, 1.0)], [30, 10_000]),
+    "100 log-normal against 2,000 Pareto": independent([lognormal(1, 1.0), pareto(1.5)], [100, 2_000]),
+}
+
 HARD: dict[str, Callable[[int], Draw]] = {  # scenarios for which nothing is promised; their coverage is published
     "log-normal of width 1, 30 in one group": independent([lognormal(1, 1.0, 0.9), lognormal(1, 1.5, 0.9)], [300, 30]),
     "30 % accuracy, 30 in one group": independent([gamma(1, 1.0, 0.3), gamma(1, 1.5, 0.9)], [30, 300]),
@@ -162,6 +180,16 @@ NULLS: dict[str, Callable[[int], Draw]] = {
     "clusters across groups": lambda seed: clusters_across_groups(seed, (1.0, 1.0, 1.0)),
     "control": lambda seed: controlled(seed, (1.0, 1.0, 1.0)),
 }
+
+LARGE_NULLS: dict[str, Callable[[int], Draw]] = {  # groups that are not permuted
+    "20 Pareto groups of 1,000": independent([pareto(1.0)] * 20, [1000] * 20),
+    "100 log-normal groups of 1,000": independent([lognormal(1, 1.0)] * 100, [1000] * 100),
+    "1,000 Pareto, 10,000 gamma": independent([pareto(1.0), gamma(2, 1.0)], [1000, 10_000]),
+    "95 % zeros, four groups of 1,000 and one of 20,000": independent(
+        [lognormal(1, 1.0, 0.05)] * 5, [1000, 1000, 1000, 1000, 20_000]
+    ),
+}
+VERY_LARGE_NULLS = {"100 Pareto groups of 10,000": independent([pareto(1.0)] * 100, [10_000] * 100)}
 
 
 def coverage(draw: Callable[[int], Draw], audits: int, first: int = 0) -> dict[str, Floats]:
@@ -222,9 +250,9 @@ def _share_text(shares: Floats) -> str:
     return low if len(shares) == 1 else f"{low} to {high}"
 
 
-def _alarm_table(audits: int) -> None:
+def _alarm_table(scenarios: dict[str, Callable[[int], Draw]], audits: int) -> None:
     print("| no difference | any corrected p ≤ 0.05 | worst single raw p ≤ 0.05 |\n|---|---|---|")
-    for title, scenario in NULLS.items():
+    for title, scenario in scenarios.items():
         print("| {} | {:.1%} | {:.1%} |".format(title, *false_alarms(scenario, audits)), flush=True)
 
 
@@ -240,5 +268,11 @@ if __name__ == "__main__":
         _coverage_table(SMALL, number)
     if what in ("all", "hard"):
         _coverage_table(HARD, number)
+    if what in ("all", "large"):
+        _coverage_table(LARGE, number)
     if what in ("all", "alarms"):
-        _alarm_table(number)
+        _alarm_table(NULLS, number)
+    if what in ("all", "large alarms"):
+        _alarm_table(LARGE_NULLS, number)
+    if what in ("all", "very large alarms"):
+        _alarm_table(VERY_LARGE_NULLS, number)

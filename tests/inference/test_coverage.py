@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.inference.scenarios import MANY, NULLS, SCENARIOS, SMALL, coverage, false_alarms
+from tests.inference.scenarios import LARGE, LARGE_NULLS, MANY, NULLS, SCENARIOS, SMALL, coverage, false_alarms
 
 AUDITS = 1_000
 FEW = 40
@@ -22,9 +22,9 @@ def test_intervals_of_sigma_hold_the_truth_93_to_97_percent_of_the_time(scenario
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", SCENARIOS | MANY)
+@pytest.mark.parametrize("scenario", SCENARIOS | MANY | LARGE)
 def test_intervals_for_all_groups_of_the_mean_and_of_the_worst_group_hold_the_truth(scenario: str) -> None:
-    found = coverage((SCENARIOS | MANY)[scenario], AUDITS)
+    found = coverage((SCENARIOS | MANY | LARGE)[scenario], AUDITS)
     least = 0.93 - 2 * math.sqrt(0.93 * 0.07 / AUDITS)
     missed = {name: f"{found[name][0]:.1%}" for name in FOR_ALL if name in found and found[name][0] < least}
     assert not missed, f"in {AUDITS:,} audits of {scenario!r}, nominal 95 %, coverage was {missed}"
@@ -40,9 +40,9 @@ def test_intervals_for_all_groups_hold_the_truth_of_groups_too_small_for_a_verdi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", NULLS)
+@pytest.mark.parametrize("scenario", NULLS | LARGE_NULLS)
 def test_false_alarms_after_correction_stay_at_five_percent(scenario: str) -> None:
-    any_alarm, _ = false_alarms(NULLS[scenario], AUDITS)
+    any_alarm, _ = false_alarms((NULLS | LARGE_NULLS)[scenario], AUDITS)
     limit = 0.05 + 3 * math.sqrt(0.05 * 0.95 / AUDITS)
     assert any_alarm <= limit, (
         f"{any_alarm:.1%} of {AUDITS:,} audits of {scenario!r} had a false alarm; limit {limit:.1%}"
@@ -62,6 +62,15 @@ def test_forty_audits_of_twenty_skewed_groups_cover_the_worst_group_and_all_grou
     fewest = stats.binom.ppf(1e-3, FEW, 0.95) / FEW
     for name in FOR_ALL:
         assert found[name][0] >= fewest, f"{name} was covered in {found[name][0]:.0%} of {FEW} audits only"
+
+
+def test_forty_audits_of_large_groups_cover_about_as_often_as_they_say_and_hardly_ever_raise_an_alarm() -> None:
+    found = coverage(LARGE["20 Pareto groups of 1,000"], FEW)
+    fewest = stats.binom.ppf(1e-4, FEW, 0.95) / FEW
+    for name, shares in found.items():
+        assert shares.min() >= fewest, f"{name} was covered in {shares.min():.0%} of {FEW} audits only"
+    any_alarm, _ = false_alarms(LARGE_NULLS["20 Pareto groups of 1,000"], FEW)
+    assert any_alarm <= stats.binom.ppf(1 - 1e-4, FEW, 0.05) / FEW
 
 
 def test_forty_audits_without_a_difference_hardly_ever_report_one() -> None:

@@ -50,6 +50,13 @@ def test_tails_of_draws_without_replacement_are_scipys(population, successes, dr
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.75, 0.95, 0.999])
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 10, 39, 140, 141, 1_000, 10_000])
-def test_quantiles_of_kolmogorovs_statistic_are_scipys(probability, size):
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 10, 29])
+def test_quantiles_of_kolmogorovs_statistic_for_few_samples_are_scipys(probability, size):
     assert kolmogorov_quantile(probability, size) == pytest.approx(stats.kstwo.ppf(probability, size), rel=1e-11)
+
+
+@pytest.mark.parametrize("size", [30, 39, 140, 141, 1_000, 10_000])
+def test_quantiles_of_kolmogorovs_statistic_for_many_samples_are_hardly_smaller_than_scipys(size):
+    for probability, slack in ((0.5, 0.001), (0.9, 0.001), (0.95, 0.001), (0.999, 0.007)):
+        ratio = kolmogorov_quantile(probability, size) / stats.kstwo.ppf(probability, size)
+        assert 1 - 4e-4 < ratio < 1 + slack

@@ -16,7 +16,7 @@ from fairmargin.inference.permutation import (
     permutations_needed,
     sequential_test,
 )
-from fairmargin.inference.units import common_mix
+from fairmargin.inference.units import TOTAL, UNITS, common_mix
 from tests.inference.builders import cells_of, groups_of
 
 law = settings(max_examples=100, deadline=None, derandomize=True)
@@ -83,7 +83,8 @@ def studentised(own, rest, axis=-1):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "shift"), [(sizes, shift) for sizes in ((5, 6), (3, 9), (20, 25, 30)) for shift in (1.0, 2.0, 3.0, 8.0)]
+    ("sizes", "shift"),
+    [(sizes, shift) for sizes in ((5, 6), (3, 9), (9, 3), (20, 25, 30), (60, 8, 7)) for shift in (1.0, 2.0, 3.0, 8.0)],
 )
 def test_p_agrees_with_scipys_permutation_test(sizes, shift):
     values, partition = np.random.default_rng(3).lognormal(size=sum(sizes)), groups_of(*sizes)
@@ -139,6 +140,19 @@ def test_studentising_keeps_the_level_where_a_raw_difference_of_means_does_not()
         raw += (1 + (gap >= abs(values[:10].mean() - values[10:].mean())).sum()) / 200 <= alpha
     assert raw / trials > 0.2
     assert ours / trials <= 0.12
+
+
+def test_one_random_order_is_an_exact_draw_for_groups_of_every_size():
+    """The mean of each group over all its draws, and the share of each of them, are those of all subsets."""
+    values = 2.0 ** np.arange(6)
+    cells = cells_of(values, groups_of(1, 2, 3))
+    rows = 60_000
+    drawn = permutation._draw_sums(cells, np.array([[1], [2], [3]]), True, rows, np.random.default_rng(0))
+    for count in (1, 2, 3):
+        totals, times = np.unique(drawn[:, count - 1, 0, TOTAL], return_counts=True)
+        assert len(totals) == math.comb(6, count)  # the sum tells the subset
+        assert stats.chisquare(times).pvalue > 1e-3
+        assert (drawn[:, count - 1, 0, UNITS] == count).all()
 
 
 # Strata and clusters. ------------------------------------------------------------------------------------------------
@@ -206,7 +220,7 @@ TRUE_P = np.array([0.0005, 0.003, 0.02, 0.2, 0.9])
 
 def sequential(p, most, seed=0):
     chance = Chance(len(p))
-    return sequential_test(1 - p, chance, np.ones(len(p), dtype=bool), most=most, units=10, seed=seed), chance.rows
+    return sequential_test(1 - p, chance, np.ones(len(p), dtype=bool), most=most, values=10, seed=seed), chance.rows
 
 
 def test_stopping_early_gives_the_p_of_a_full_run_within_its_error(monkeypatch):

@@ -139,12 +139,12 @@ def _found(distances: Distances) -> Floats:
 
 def _shares(found: Floats, partition: Partition, cap: float) -> list[tuple[float, float]]:
     """Return the share of the distances of every group, and of its rest, that the cap cuts."""
-    return [(_share(found[own], cap), _share(found[~own], cap)) for _, own in partition]
-
-
-def _share(found: Floats, cap: float) -> float:
-    known = int((~np.isnan(found)).sum())
-    return int((found > cap).sum()) / known if known else 0.0
+    groups = len(partition.labels)
+    known = np.bincount(partition.membership[~np.isnan(found)], minlength=groups)
+    cut = np.bincount(partition.membership[found > cap], minlength=groups)
+    sides = ((cut, known), (cut.sum() - cut, known.sum() - known))
+    own, rest = (np.divide(part, of, out=np.zeros(groups), where=of > 0) for part, of in sides)
+    return list(zip(own.tolist(), rest.tolist(), strict=True))
 
 
 def _reason(own: float, rest: float, cap: float, *, alone: bool) -> str:
@@ -159,7 +159,7 @@ def _reason(own: float, rest: float, cap: float, *, alone: bool) -> str:
 
 def _enough(found: Floats, partition: Partition) -> float:
     """Return the smallest cap that cuts no more than 20 % of any group's distances."""
-    known = [found[mask & ~np.isnan(found)] for _, mask in partition]
+    known = [each[~np.isnan(each)] for each in (found[own] for own in partition.rows())]
     return max((float(np.quantile(each, 1 - MOST_CUT, method="higher")) for each in known if each.size), default=0.0)
 
 
@@ -209,8 +209,10 @@ def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
     missing = distances.unreached
     if not missing.any():
         return up_to, cut_words(distances, up_to, "the radius asked for")
-    share = f"{missing.sum():,} of {len(missing):,} samples ({percent(float(missing.mean()))}) have no finite distance"
     searched = np.empty(0) if distances.tried is None else distances.tried[missing]
+    proven = searched.size > 0 and bool(np.isinf(searched).all())
+    share = f"{missing.sum():,} of {len(missing):,} samples ({percent(float(missing.mean()))}) have no finite distance"
+    share += " (it is proven that no allowed change leads to another class)" if proven else ""
     shortest = float(searched[searched > 0].min(initial=np.inf))  # NaN if not recorded
     if math.isfinite(up_to):
         known = "" if up_to <= shortest else f", although the search for them looked only as far as {shortest:.4g}"
@@ -218,6 +220,11 @@ def common_cap(distances: Distances, up_to: float) -> tuple[float, str]:
         return up_to, f"{share} and count as {up_to:.4g}, the radius asked for{known}{cut and f'; {cut}'}"
     found = float(distances.values[~missing].max(initial=0.0))
     cap = min(c for c in (found, shortest) if c > 0)
+    if not math.isfinite(cap) and proven:
+        raise InputError(
+            f"It is proven for {missing.sum():,} of {len(missing):,} samples that no allowed change leads to another "
+            "class, and the others are misclassified: there are no distances to compare. Let more columns change."
+        )
     if not math.isfinite(cap):
         raise InputError(
             f"{missing.sum():,} of {len(missing):,} samples have no finite distance, the others are 0, and nothing "

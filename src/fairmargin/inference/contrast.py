@@ -15,6 +15,7 @@ from fairmargin.presentation.formatting import JUST_BEYOND_ZERO
 
 LimitsAt = Callable[[float], Limits]  # limits at level 1 − α, for an α not greater than that of the settings
 
+_SMALLEST_P = 1e-12  # the closed forms say nothing about smaller probabilities
 MOST_DROPPED = 0.2  # largest share of samples in strata without a counterpart for which groups are comparable
 
 
@@ -48,16 +49,32 @@ class Contrasts:
     way: str  # description of the test
 
 
-def raw_p(permuted: Floats, closed_form: Floats, bootstrapped: Floats, tested: Bools, alpha: float) -> Floats:
-    """Return the p-value of each group before correction, the largest of three tests; NaN where nothing was tested.
+@dataclass(frozen=True, slots=True, eq=False)
+class FirstTests:
+    """p-values without permutations, the larger of a closed form and a bootstrap; NaN where both are undefined.
 
-    The permutation test is exact if groups are exchangeable, but rejects too often if a small, skewed group has the
-    same mean as a rest of another shape; the closed form accounts for that. The bootstrap counts only where it does not
-    reject at `alpha`, because the number of resamples limits how small its p-values can be. A group whose own interval
-    contains 0 is therefore never significant.
+    The bootstrap counts only where it does not reject at `alpha`, because the number of resamples limits how small its
+    p-values can be. A group whose own interval contains 0 is therefore never significant.
     """
-    largest = np.fmax(np.fmax(permuted, closed_form), np.where(bootstrapped >= alpha, bootstrapped, 0.0))
-    return np.where(tested, largest, np.nan)
+
+    p: Floats
+    undecided: Bools  # groups for which a permutation test can change whether p is below `alpha`
+
+    @classmethod
+    def of(cls, log_ratio: Studentised, bootstrapped: Floats, large: Bools, alpha: float) -> "FirstTests":
+        """Combine both tests. A permutation test decides nothing more about groups that are `large` on both sides."""
+        closed_form = np.maximum(log_ratio.p(), _SMALLEST_P)
+        p = np.fmax(closed_form, np.where(bootstrapped >= alpha, bootstrapped, np.nan))
+        is_defined = np.isfinite(log_ratio.value) & (log_ratio.error > 0)
+        return cls(p, ~is_defined | (~large & (p < alpha)))
+
+    def with_permutations(self, permuted: Floats, tested: Bools) -> Floats:
+        """Return the p-value of each group before correction, the largest of all tests; NaN where nothing was tested.
+
+        The permutation test is exact if groups are exchangeable, but rejects too often if a small, skewed group has the
+        same mean as a rest of another shape; the closed form accounts for that.
+        """
+        return np.where(tested, np.fmax(self.p, permuted), np.nan)
 
 
 def outer(one: Limits, other: Limits) -> Limits:

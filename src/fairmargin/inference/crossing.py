@@ -14,11 +14,11 @@ from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.partition import Partition
 from fairmargin.inference import hall
 from fairmargin.inference.bootstrap import bootstrap_p, interval
-from fairmargin.inference.contrast import Contrasts, GroupMeans, is_testable, outer, raw_p
+from fairmargin.inference.contrast import Contrasts, FirstTests, GroupMeans, is_testable, outer
 from fairmargin.inference.hall import Studentised
 from fairmargin.inference.permutation import PermutationTest, hypotheses, permutations_needed, sequential_test
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.units import SAMPLES, TOTAL, UNITS, common_mix
+from fairmargin.inference.units import SAMPLES, TOTAL, UNITS, common_mix, sums_in_order
 
 _WEIGHTS_AT_ONCE = 4_000_000
 
@@ -29,6 +29,12 @@ class ClusterSums:
 
     samples: Floats
     total: Floats
+
+    def in_order(self) -> "ClusterSums":
+        """Return the clusters sorted by their sums. Their given order is that of the rows, which must not matter."""
+        columns = (part.reshape(len(part), -1).T for part in (self.samples, self.total))
+        order = np.lexsort(np.concatenate(list(columns)))
+        return ClusterSums(self.samples[order], self.total[order])
 
     def means(self, weights: Floats, mix: Floats) -> tuple[Floats, Floats]:
         """Return the means of each group and of its rest in the common mix, for weights of shape (draws, clusters)."""
@@ -66,8 +72,7 @@ def cluster_sums(values: Floats, groups: Partition, control: Partition | None, c
     flat = (cluster * shape[1] + groups.membership) * strata + stratum
     count = int(np.prod(shape))
     samples = np.bincount(flat, minlength=count).astype(np.float64)
-    total = np.bincount(flat, weights=values, minlength=count).astype(np.float64)
-    return ClusterSums(samples.reshape(shape), total.reshape(shape))
+    return ClusterSums(samples.reshape(shape), sums_in_order(flat, values, count).reshape(shape))
 
 
 def means(sums: ClusterSums, settings: AuditSettings) -> GroupMeans:
@@ -134,13 +139,14 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
     units = (sums.samples.sum(-1) > 0).sum(axis=0).astype(np.float64)
     rest_units = (_others(sums.samples).sum(-1) > 0).sum(axis=0).astype(np.float64)
     tested = is_testable(units, rest_units, common.dropped, settings)
-    test = _flip_test(sums, common.mix, tested, settings)
     difference = influence[0] - influence[1]
     gap_studentised = hall.mean(own - rest, gap_error, (difference**3).sum(axis=0), freedom_of(difference))
     ratio = _log_ratio(own, rest, influence)
     sigma_limits = log.transformed(np.expm1)
     with np.errstate(divide="ignore", invalid="ignore"):
         bootstrapped = bootstrap_p(log_ratio / log_error, np.concatenate(log_t))
+    first = FirstTests.of(ratio, bootstrapped, np.zeros_like(tested), settings.alpha)
+    test = _flip_test(sums, common.mix, tested, first.undecided, settings)
     return Contrasts(
         gap=own - rest,
         gap_at=lambda alpha: outer(gap, gap_studentised.limits(alpha)),
@@ -150,8 +156,11 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,
-        p=raw_p(test.p, ratio.p(), bootstrapped, tested, settings.alpha),
-        way=f"clusters span groups or strata: sign-flip test of whole clusters, at most {test.most:,} flips",
+        p=first.with_permutations(test.p, tested),
+        way=(
+            "clusters span groups or strata: sign-flip test of whole clusters (where a closed form rejects), at most "
+            f"{test.most:,} flips"
+        ),
     )
 
 
@@ -168,7 +177,9 @@ def _log_ratio(own: Floats, rest: Floats, influence: tuple[Floats, Floats]) -> S
         return hall.log_ratio(np.log(own / rest), own2, rest2, shared, third, freedom_of(relative))
 
 
-def _flip_test(sums: ClusterSums, mix: Floats, tested: Bools, settings: AuditSettings) -> PermutationTest:
+def _flip_test(
+    sums: ClusterSums, mix: Floats, tested: Bools, flipped: Bools, settings: AuditSettings
+) -> PermutationTest:
     """Test the gap by flipping the sign of each cluster's contribution, centred at the pooled mean of the stratum."""
     with np.errstate(divide="ignore", invalid="ignore"):
         pooled = sums.total.sum(axis=(0, 1)) / sums.samples.sum(axis=(0, 1))
@@ -185,7 +196,7 @@ def _flip_test(sums: ClusterSums, mix: Floats, tested: Bools, settings: AuditSet
         return np.asarray(np.abs(flips @ score[:, groups]))
 
     return sequential_test(
-        np.abs(score.sum(axis=0)), statistics, tested, most=most, units=len(score), seed=settings.seed
+        np.abs(score.sum(axis=0)), statistics, tested & flipped, most=most, values=len(score), seed=settings.seed
     )
 
 

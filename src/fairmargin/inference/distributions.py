@@ -12,7 +12,7 @@ from scipy import special
 
 from fairmargin.core.arrays import Floats
 
-_EXACT_SIZE = 140  # up to this size the distribution of Kolmogorov's statistic is computed exactly
+_EXACT_BELOW = 30  # below this size the distribution of Kolmogorov's statistic is computed exactly
 _ONE_SIDED = 4.0  # n x² above which deviations to both sides have a probability below 1e-13
 _STEPS = 50  # maximum number of steps of the secant method
 
@@ -74,12 +74,18 @@ def _log_choose(n: int, k: Floats) -> Floats:
 def kolmogorov_quantile(probability: float, size: int) -> float:
     """Return the quantile of Kolmogorov's statistic, the largest distance between the empirical and the true curve.
 
-    It is for `size` independent samples of a continuous distribution. The closed forms at both ends and the choice
-    between methods follow Simard and L'Ecuyer (2011), "Computing the two-sided Kolmogorov–Smirnov distribution".
+    It is for `size` independent samples of a continuous distribution. From 30 samples on, the quantile of the limiting
+    distribution is corrected for the size (Vrbik 2018, "Small-sample corrections to Kolmogorov–Smirnov test statistic",
+    Pioneer Journal of Theoretical and Applied Statistics 15): at probability 0.95, the result is at most 0.1 % too
+    large. The closed forms at both ends follow Simard and L'Ecuyer (2011), "Computing the two-sided Kolmogorov–Smirnov
+    distribution".
 
-    >>> round(kolmogorov_quantile(0.95, 10), 4)
-    0.4092
+    >>> round(kolmogorov_quantile(0.95, 10), 4), round(kolmogorov_quantile(0.95, 10_000), 4)
+    (0.4092, 0.0136)
     """
+    if size >= _EXACT_BELOW:
+        limiting = float(special.kolmogi(1 - probability))
+        return (limiting - 1 / (6 * math.sqrt(size)) + 1 / (4 * size)) / (1 + 1 / (4 * size)) / math.sqrt(size)
     lowest = math.exp((math.log(probability) - math.lgamma(size + 1)) / size)
     if lowest <= 1 / size:
         return (lowest + 1 / size) / 2
@@ -103,7 +109,7 @@ def kolmogorov_quantile(probability: float, size: int) -> float:
 def _kolmogorov_cdf(x: float, size: int) -> float:
     if x >= 0.5 or size * x**2 > _ONE_SIDED:
         return 1 - 2 * float(special.smirnov(size, x))
-    return _exact_cdf(x, size) if size <= _EXACT_SIZE else _expanded_cdf(x, size)
+    return _exact_cdf(x, size)
 
 
 def _exact_cdf(x: float, size: int) -> float:
@@ -119,29 +125,3 @@ def _exact_cdf(x: float, size: int) -> float:
     matrix[:, 0], matrix[-1, :] = edge, edge[::-1]
     entry = np.linalg.matrix_power(matrix, size)[k - 1, k - 1]
     return float(entry * math.exp(math.lgamma(size + 1) - size * math.log(size)))
-
-
-def _expanded_cdf(x: float, size: int) -> float:
-    """Return Pr(D ≤ x) from the first four terms of its expansion in 1/√size (Pelz and Good 1976)."""
-    z, pi2 = x * math.sqrt(size), math.pi**2
-    k = np.arange(1, math.ceil(16 * z / math.pi) + 1)
-    odd = (2 * k - 1) ** 2 * pi2 / 4
-    weight = np.exp(-odd / (2 * z**2))
-    even, even_weight = k**2 * pi2, np.exp(-(k**2) * pi2 / (2 * z**2))
-    first = weight.sum() / z
-    second = ((odd - z**2) * weight).sum() / (6 * z**4)
-    third = ((6 * z**6 + 2 * z**4 + (2 * z**4 - 5 * z**2) * odd + (1 - 2 * z**2) * odd**2) * weight).sum() / (72 * z**7)
-    third -= (even * even_weight).sum() / (36 * z**3)
-    fourth = (
-        (
-            -30 * z**6
-            - 90 * z**8
-            + (135 * z**4 - 96 * z**6) * odd
-            + (212 * z**4 - 60 * z**2) * odd**2
-            + (5 - 30 * z**2) * odd**3
-        )
-        * weight
-    ).sum() / (6480 * z**10)
-    fourth += ((3 * z**2 - even) * even * even_weight).sum() / (216 * z**6)
-    root = math.sqrt(size)
-    return float(math.sqrt(2 * math.pi) * (first + second / root + third / root**2 + fourth / root**3))

@@ -18,18 +18,20 @@ from fairmargin.inference.bootstrap import (
     mean_limits,
     resample,
 )
-from fairmargin.inference.contrast import Contrasts, GroupMeans, is_testable, outer, raw_p
+from fairmargin.inference.contrast import Contrasts, FirstTests, GroupMeans, is_testable, outer
 from fairmargin.inference.hall import Studentised
-from fairmargin.inference.permutation import permutation_test
+from fairmargin.inference.permutation import hypotheses, permutation_test
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.units import (
     UNITS,
     Cells,
     Sides,
+    are_large,
     combined_freedom,
     common_mix,
     group_means,
     kurtosis_freedom,
+    large_side,
     make_cells,
     rest_of,
     third_cumulants,
@@ -84,7 +86,6 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     units, rest_units = moments[..., UNITS].sum(-1), rest[..., UNITS].sum(-1)
     gap_limits, sigma_limits = gap_and_sigma_limits(cells, common.mix, observed, drawn, settings.confidence)
     tested = is_testable(units, rest_units, common.dropped, settings)
-    test = permutation_test(cells, common.mix, tested, alpha=settings.alpha, seed=settings.seed)
     own_log, rest_log, ratio = _studentised(cells, common.mix, observed)
 
     def gap_at(alpha: float) -> Limits:
@@ -94,6 +95,11 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     with np.errstate(divide="ignore", invalid="ignore"):
         sigma = np.asarray(observed.own / observed.rest - 1)
         bootstrapped = bootstrap_p(ratio.value / ratio.error, drawn.log_ratio_t)
+    count = hypotheses(tested)
+    first = FirstTests.of(ratio, bootstrapped, are_large(moments, common.mix, count), settings.alpha)
+    test = permutation_test(
+        cells, common.mix, tested, alpha=settings.alpha, seed=settings.seed, permuted=first.undecided
+    )
     what = "samples" if cells.are_single else "clusters"
     where = "inside strata" if cells.strata > 1 else "between groups"
     return Contrasts(
@@ -105,8 +111,11 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,
-        p=raw_p(test.p, ratio.p(), bootstrapped, tested, settings.alpha),
-        way=f"studentised permutation test, {what} permuted {where}, at most {test.most:,} permutations",
+        p=first.with_permutations(test.p, tested),
+        way=(
+            "studentised permutation test (where a closed form rejects and a side has fewer than "
+            f"{large_side(count):,} {what}), {what} permuted {where}, at most {test.most:,} permutations"
+        ),
     )
 
 
@@ -137,12 +146,13 @@ def compare_groups(
     drawn = None if plain is None else draw(plain, settings)
     if plain is None or drawn is None:
         assert cluster is not None  # single samples never span groups
-        found = crossing.means(crossing.cluster_sums(values, partition, None, cluster), settings)
+        found = crossing.means(crossing.cluster_sums(values, partition, None, cluster).in_order(), settings)
     else:
         found = means(plain, drawn, settings)
     if cells is None:
         assert cluster is not None
-        return found, crossing.contrasts(crossing.cluster_sums(values, partition, settings.control, cluster), settings)
+        sums = crossing.cluster_sums(values, partition, settings.control, cluster)
+        return found, crossing.contrasts(sums.in_order(), settings)
     if cells is not plain or drawn is None:
         drawn = draw(cells, settings)
     return found, contrasts(cells, drawn, settings)

@@ -24,7 +24,6 @@ from fairmargin.inference.units import (
     UNITS,
     Cells,
     Sides,
-    sum_by_cell,
     two_sides,
     unit_columns,
 )
@@ -72,18 +71,31 @@ def studentised(sides: Sides) -> Floats:
     return np.divide(np.abs(gap), error, out=exact, where=error > 0)
 
 
-def permutation_test(cells: Cells, mix: Floats, tested: Bools, *, alpha: float, seed: int) -> PermutationTest:
-    """Test each group against its rest by permuting the units between the groups inside each stratum."""
+def permutation_test(
+    cells: Cells, mix: Floats, tested: Bools, *, alpha: float, seed: int, permuted: Bools | None = None
+) -> PermutationTest:
+    """Test each group against its rest by permuting the units between the groups inside each stratum.
+
+    `permuted` are the groups that need a p-value, by default all `tested` ones, which are counted as hypotheses.
+    """
     moments = cells.moments()
     everyone = moments.sum(axis=0)
+    size, single = moments[..., UNITS].astype(np.int64), cells.are_single
+    # Under permutation a group and its rest are alike, so that the smaller side is drawn.
+    own_is_drawn = 2 * size <= size.sum(axis=0)
+    sizes = np.where(own_is_drawn, size, size.sum(axis=0) - size)
 
     def statistics(groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
-        permuted = _permute(cells, groups, rows, stream)
-        return studentised(two_sides(permuted, everyone - permuted, mix[groups]))
+        drawn = _draw_sums(cells, sizes[groups], single, rows, stream)
+        others = everyone - drawn
+        own = own_is_drawn[groups][..., None]
+        return studentised(two_sides(np.where(own, drawn, others), np.where(own, others, drawn), mix[groups]))
 
     observed = studentised(two_sides(moments, everyone - moments, mix))
     most = permutations_needed(hypotheses(tested), alpha, len(cells.total))
-    return sequential_test(observed, statistics, tested, most=most, units=len(cells.total), seed=seed)
+    which = tested if permuted is None else tested & permuted
+    values = int(sizes[which].max(axis=0).sum()) if which.any() else 1
+    return sequential_test(observed, statistics, which, most=most, values=values, seed=seed)
 
 
 def hypotheses(tested: Bools) -> int:
@@ -92,9 +104,11 @@ def hypotheses(tested: Bools) -> int:
 
 
 def sequential_test(
-    observed: Floats, statistics: Statistics, tested: Bools, *, most: int, units: int, seed: int
+    observed: Floats, statistics: Statistics, tested: Bools, *, most: int, values: int, seed: int
 ) -> PermutationTest:
     """Return Besag and Clifford's sequential p-values. Only undecided groups are permuted further.
+
+    `values` is the number of values that one permutation draws, which limits how many are drawn at once.
 
     If the h-th exceedance (a statistic at least as large as the observed one) comes with permutation number L, then
     p = h/L. If it does not come, p = (1 + exceedances)/(1 + permutations).
@@ -105,7 +119,7 @@ def sequential_test(
     p = np.full(len(bar), np.nan)
     open_groups, done, rows = np.flatnonzero(tested), 0, 250
     while open_groups.size and done < most:
-        rows = max(1, min(rows, most - done, _VALUES_AT_ONCE // units))
+        rows = max(1, min(rows, most - done, _VALUES_AT_ONCE // values))
         drawn = statistics(open_groups, rows, stream)
         running = exceeded[open_groups] + np.cumsum(drawn >= bar[open_groups], axis=0)
         reached = running[-1] >= _ENOUGH_EXCEEDANCES
@@ -117,26 +131,34 @@ def sequential_test(
     return PermutationTest(p, most)
 
 
-def _permute(cells: Cells, groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
-    """Assign units to some of the groups at random; return the six sums, of shape (rows, groups, strata, 6)."""
-    single = cells.are_single
-    out = np.zeros((rows, len(groups), cells.strata, 6))
+def _draw_sums(cells: Cells, sizes: Ints, single: bool, rows: int, stream: np.random.Generator) -> Floats:
+    """Draw units without replacement from each stratum, and return their six sums, of shape (rows, groups, strata, 6).
+
+    `sizes` has shape (groups, strata). The first n units in a random order are a random draw of n units, so that one
+    order serves all groups.
+    """
+    out = np.zeros((rows, *sizes.shape, 6))
     for stratum in range(cells.strata):
         begin, end = cells.starts[stratum * cells.groups], cells.starts[(stratum + 1) * cells.groups]
-        sizes = np.diff(cells.starts)[stratum * cells.groups + groups]
-        if not sizes.any():
+        size = sizes[:, stratum]
+        most = int(size.max())
+        if not most:
             continue
-        ends = np.append(0, np.cumsum(sizes))
         if single:
-            drawn = _draw_without_replacement(cells.total[begin:end], int(ends[-1]), rows, stream)
-            out[:, :, stratum, TOTAL] = out[:, :, stratum, CROSS] = sum_by_cell(drawn[..., None], ends)[..., 0]
-            out[:, :, stratum, TOTAL2] = sum_by_cell((drawn**2)[..., None], ends)[..., 0]
-            out[:, :, stratum, UNITS] = out[:, :, stratum, SAMPLES] = out[:, :, stratum, SAMPLES2] = sizes
+            drawn = _draw_without_replacement(cells.total[begin:end], most, rows, stream)
+            out[:, :, stratum, TOTAL] = out[:, :, stratum, CROSS] = _sums_of_first(size, drawn)
+            out[:, :, stratum, TOTAL2] = _sums_of_first(size, drawn**2)
+            out[:, :, stratum, UNITS] = out[:, :, stratum, SAMPLES] = out[:, :, stratum, SAMPLES2] = size
         else:
-            order = _draw_without_replacement(np.arange(begin, end), int(ends[-1]), rows, stream)
-            columns = unit_columns(cells.total, cells.samples)[order]
-            out[:, :, stratum] = sum_by_cell(columns, ends)
+            order = _draw_without_replacement(np.arange(begin, end), most, rows, stream)
+            out[:, :, stratum] = _sums_of_first(size, unit_columns(cells.total, cells.samples)[order])
     return out
+
+
+def _sums_of_first(count: Ints, drawn: Floats) -> Floats:
+    """Return sums of the first `count` entries along the second axis, for each count."""
+    sums = np.cumsum(drawn, axis=1)[:, np.maximum(count - 1, 0)]
+    return np.asarray(np.where((count > 0).reshape(-1, *[1] * (drawn.ndim - 2)), sums, 0.0))
 
 
 def _draw_without_replacement(

@@ -40,7 +40,7 @@ def binomial_interval(hits: float, size: float, confidence: float) -> tuple[floa
 def kolmogorov_band(size: float, confidence: float) -> float:
     """Return the half-width of a confidence band that contains the true curve, for a curve of `size` samples.
 
-    It follows from the exact distribution of Kolmogorov's statistic, and is conservative if the curve has jumps.
+    It follows from the distribution of Kolmogorov's statistic, and is conservative if the curve has jumps.
 
     >>> round(kolmogorov_band(100, 0.95), 4)
     0.134
