@@ -19,7 +19,7 @@ TORCHVISION := 0.28.0
 
 # Libraries with which the tests compare results, installed without dependencies: torchattacks requires an old version of
 # requests, and adv-lib requires visdom, which it uses for plots only (tests/peers.py replaces it).
-PEERS := adv-lib==0.2.8 torchattacks==3.5.1 adversarial-robustness-toolbox==1.20.1 six setuptools tqdm ppi-python==0.2.3
+PEERS := adv-lib==0.2.8 torchattacks==3.5.1 adversarial-robustness-toolbox==1.20.1 six setuptools tqdm ppi-python==0.2.3 dtai-veritas==0.3.1
 # Libraries whose models are read. They are installed without dependencies, which include libraries for GPUs.
 BOOSTED := xgboost-cpu==3.2.0 lightgbm==4.7.0
 
@@ -39,15 +39,16 @@ PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow check bench bench-resampling bench-distances bench-audits bench-training bench-engines bench-tuning docs constraints clean chromium
+.PHONY: help demo test test-slow check bench bench-resampling bench-distances bench-audits bench-training bench-engines bench-trees bench-tables bench-tuning docs constraints clean chromium
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: $(CORE) ## Audit a small model and write a report to fairmargin-demo/
+demo: $(CORE) ## Audit three small models and write reports to fairmargin-demo/
 	@$(BIN)/fairmargin demo --out fairmargin-demo
-	@echo "The reports are $(CURDIR)/fairmargin-demo/report.html (a linear model) and"
-	@echo "$(CURDIR)/fairmargin-demo/cnn/report.html (a neural network): open them in a browser."
+	@echo "The reports are $(CURDIR)/fairmargin-demo/report.html (a linear model),"
+	@echo "$(CURDIR)/fairmargin-demo/cnn/report.html (a neural network) and"
+	@echo "$(CURDIR)/fairmargin-demo/table/report.html (boosted trees on raw rows): open them in a browser."
 
 test: $(DEV) chromium ## Run the tests, and say which were skipped and why
 	@$(BIN)/pytest -n auto -ra $(PYTEST_ARGS)
@@ -60,7 +61,7 @@ check: $(DEV) ## Lint, format, types, and the direction of imports
 	  echo "-- $$tool"; $(BIN)/$$tool || failed="$$failed, $$tool"; \
 	done; [ -z "$$failed" ] || { echo "make check failed: $${failed#, }"; exit 1; }
 
-bench: bench-resampling bench-distances bench-audits bench-training bench-engines ## Measure against peers and write docs/benchmarks*.md (hours the first time)
+bench: bench-resampling bench-distances bench-audits bench-training bench-engines bench-trees bench-tables ## Measure against peers and write docs/benchmarks*.md (hours the first time)
 
 bench-resampling: $(BENCH)
 	@$(BENCH_BIN)/python benchmarks/resampling.py
@@ -82,6 +83,15 @@ bench-training: $(BENCH)
 # Prints the tables of docs/scale.md.
 bench-engines: $(BENCH)
 	@OMP_NUM_THREADS=1 $(BENCH_BIN)/python benchmarks/engines.py
+
+# Writes docs/benchmarks-tables.md. Needs Adult in ../shared.
+bench-trees: $(DEV)
+	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BIN)/python -W ignore trees.py --data ../../shared/data/adult > trees.out \
+	  && mv trees.out ../docs/benchmarks-tables.md
+
+# Prints seconds and memory for 2,000,000 rows. Arguments: make bench-tables BENCH_ARGS="--rows 200000 --only memory".
+bench-tables: $(DEV)
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/tables.py $(BENCH_ARGS)
 
 bench-tuning: $(BENCH)
 	@cd benchmarks && OMP_NUM_THREADS=1 ../$(BENCH_BIN)/python -m distances.tuning $(BENCH_ARGS)
@@ -134,10 +144,10 @@ $(DOCS): $(INPUTS) | $(BIN)/python
 	@$(PIP) -e ".[docs]" -e papers
 	@touch $(CORE) $@
 
-# foolbox is installed with its dependencies; the other libraries without them (see PEERS). torchvision needs pillow.
+# foolbox and lifelines are installed with their dependencies; the other libraries without them (see PEERS). torchvision needs pillow.
 $(BENCH): $(INPUTS) | $(BENCH_BIN)/python
 	@echo "installing the benchmark's environment (about two minutes, once)…"
-	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq -c constraints.txt -e ".[bench,image,ray]" foolbox
+	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq -c constraints.txt -e ".[bench,image,ray]" foolbox lifelines
 	@$(BENCH_BIN)/pip --disable-pip-version-check install -qq --no-deps torchvision==$(TORCHVISION) $(PEERS)
 	@touch $@
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fairmargin.attacks.catalog import ATTACKS as ATTACKS
     from fairmargin.attacks.robust_accuracy import robust_accuracy as robust_accuracy
     from fairmargin.core.bound import Bound as Bound
+    from fairmargin.core.column import Column as Column
     from fairmargin.core.curve import RobustnessCurve as RobustnessCurve
     from fairmargin.core.distances import Distances as Distances
     from fairmargin.core.domain import Domain as Domain
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from fairmargin.data.formats.image_folder import load_images as load_images
     from fairmargin.data.formats.torch_dataset import from_torch as from_torch
     from fairmargin.data.overlap import overlap as overlap
+    from fairmargin.data.sets.applicants import make_applicants as make_applicants
     from fairmargin.distances.adequacy import adequacy as adequacy
     from fairmargin.distances.catalog import ESTIMATORS as ESTIMATORS
     from fairmargin.distances.combine import Tightest as Tightest
@@ -78,6 +80,7 @@ _DEFINED_IN = {
     "Bound": "fairmargin.core.bound",
     "Bracket": "fairmargin.analyses.bracket",
     "Certified": "fairmargin.analyses.certified",
+    "Column": "fairmargin.core.column",
     "Comparison": "fairmargin.analyses.comparison",
     "DATASETS": "fairmargin.data.catalog",
     "Dataset": "fairmargin.data.dataset",
@@ -115,6 +118,7 @@ _DEFINED_IN = {
     "from_torch": "fairmargin.data.formats.torch_dataset",
     "load": "fairmargin.data.catalog",
     "load_images": "fairmargin.data.formats.image_folder",
+    "make_applicants": "fairmargin.data.sets.applicants",
     "measure": "fairmargin.distances.measure",
     "nearest": "fairmargin.distances.nearest",
     "overlap": "fairmargin.data.overlap",

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from fairmargin.analyses.audit import AuditResult, audit
-from fairmargin.core.arrays import Floats
+from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
@@ -227,6 +229,36 @@ def test_a_seed_decides_the_last_digits_of_intervals_and_nothing_else_changes() 
         limits, others = ([row.sigma_alone.low, row.sigma_alone.high] for row in (a, b))
         assert limits != others
         assert limits == pytest.approx(others, abs=0.05)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.data())
+def test_the_order_of_samples_changes_nothing_to_the_last_bit(data: st.DataObject) -> None:
+    seed = data.draw(st.integers(0, 10**6))
+    clusters = data.draw(st.sampled_from(["none", "inside groups", "across groups"]))
+    strata, size = data.draw(st.sampled_from([1, 2])), data.draw(st.sampled_from([20, 90, 3_500]))
+    rng = np.random.default_rng(seed)
+    size = min(size, 90) if clusters == "across groups" else size
+    group = rng.permutation(np.arange(size) % data.draw(st.integers(1, 4)))
+    values = rng.lognormal(0, 1, size) * 10.0 ** rng.integers(-3, 3, size)
+    values[rng.random(size) < 0.1] = 0.0
+    if data.draw(st.booleans()):
+        values[rng.random(size) < 0.05] = math.inf
+    person = rng.integers(0, size // 3, size)
+    cluster = {"none": None, "inside groups": person * 10 + group, "across groups": person}[clusters]
+    stratum, tried = rng.integers(0, strata, size), rng.uniform(5, 9, size)
+    order = rng.permutation(size)
+
+    def result(which: Ints) -> str:
+        chosen = AuditSettings(
+            resamples=200,
+            cluster=None if cluster is None else cluster[which],
+            control=None if strata == 1 else Partition.by("stratum", stratum[which]),
+        )
+        distances = Distances(values[which], values[which] > 0, Bound.UPPER, Norm.L2, tried=tried[which])
+        return audit(distances, Partition.by("group", group[which]), chosen).to_json()
+
+    assert result(np.arange(size)) == result(order)
 
 
 def test_neither_the_order_of_samples_nor_that_of_labels_changes_a_groups_row() -> None:

@@ -32,6 +32,16 @@ def test_every_sample_is_in_exactly_one_group_and_labels_do_not_depend_on_the_or
     assert Partition.by("x", shuffled).labels == partition.labels
 
 
+@pytest.mark.parametrize("groups", [1, 3, 300, 70_000])  # codes of one, two and four bytes are sorted differently
+def test_rows_are_those_of_the_masks_in_ascending_order(groups):
+    codes = np.random.default_rng(0).permutation(np.arange(groups + 500) % groups)
+    rows = Partition("x", [str(i) for i in range(groups)], codes).rows()
+    assert len(rows) == groups
+    assert np.array_equal(np.sort(np.concatenate(rows)), np.arange(len(codes)))
+    for group in range(0, groups, 1 + groups // 7):
+        assert rows[group].tolist() == np.flatnonzero(codes == group).tolist()
+
+
 def test_iteration_gives_labels_with_masks_in_the_order_of_the_labels():
     pairs = [(label, mask.tolist()) for label, mask in Partition.by("sex", ["M", "F", "M"])]
     assert pairs == [("F", [False, True, False]), ("M", [True, False, True])]

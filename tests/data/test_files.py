@@ -115,3 +115,13 @@ def test_a_column_may_occur_twice_if_it_is_not_read_or_has_the_same_values(tmp_p
         load_file(tmp_path / "a.csv", label="y", features=["age", "score"])
     (tmp_path / "b.csv").write_text("score,score,y\n2,2,0\n5,5,1\n", encoding="utf-8")
     assert load_file(tmp_path / "b.csv", label="y", features=["score"]).feature_names == ("score",)
+
+
+def test_a_file_that_is_no_text_is_refused_even_if_its_first_row_could_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_bytes(b"age,sex\n30,F,x\n" + bytes(range(256)) * 10)
+    with pytest.raises(InputError, match=r"people\.csv is not (a readable table|text in UTF-8)"):
+        read_table(path)
+    path.write_bytes(bytes(range(256)) * 10)
+    with pytest.raises(InputError, match=r"people\.csv is not (a readable table|text in UTF-8)"):
+        read_table(path)

@@ -186,6 +186,26 @@ def test_a_distance_does_not_depend_on_the_batch_and_a_classifier_can_be_sent_to
         np.testing.assert_array_equal(alone, together[i : i + 1])
 
 
+WORKER = """
+import pickle, sys
+import numpy as np
+from fairmargin.distances.exact_tree import atoms, boxes, cells, search
+from fairmargin.distances.exact_tree.estimator import ExactTree
+model, rows = pickle.load(open(sys.argv[1], "rb"))
+ExactTree().find(model, rows, model.predict(rows), keys=None)
+print(sum(len(each.stats.cache_misses) for each in (atoms.find_atoms, boxes.most_below, cells._depth, search.search)))
+"""
+
+
+def test_a_worker_finds_the_machine_code_that_another_process_compiled(tmp_path) -> None:
+    model, rows, labels = random_problem("forest", 3)
+    fm.measure(model, rows, labels, ExactTree())
+    path = tmp_path / "model.pickle"
+    path.write_bytes(pickle.dumps((model, rows)))
+    done = subprocess.run([sys.executable, "-c", WORKER, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0"]
+
+
 FINGERPRINT = """
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
@@ -216,7 +236,7 @@ def test_fingerprints_are_the_same_in_another_process() -> None:
             lambda: HistGradientBoostingClassifier(categorical_features=[0]).fit(
                 np.eye(2)[:, :1].repeat(30, axis=0), [0, 1] * 30
             ),
-            "categorical features",
+            "trained on categories",
         ),
     ],
 )

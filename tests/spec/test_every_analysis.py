@@ -1,6 +1,7 @@
 """Every kind of result can be stored as JSON, refuses damaged files, and has tables and sentences."""
 
 import json
+import math
 import re
 from dataclasses import fields
 from functools import cache
@@ -15,11 +16,14 @@ from fairmargin.analyses.audit import audit
 from fairmargin.analyses.bracket import bracket
 from fairmargin.analyses.catalog import RESULTS
 from fairmargin.analyses.certified import certify_groups
+from fairmargin.analyses.changes import nearest_changes, words_of
+from fairmargin.analyses.column_rules import ColumnRules, column_rules
 from fairmargin.analyses.comparison import compare
 from fairmargin.analyses.epochs import compare_epochs
 from fairmargin.analyses.power import power
 from fairmargin.analyses.robust_accuracy import accuracy_under_attack
 from fairmargin.analyses.training import EpochRow, TrainingCourse
+from fairmargin.core.column import TableColumn
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError
@@ -57,6 +61,18 @@ def precision_of(names):
     return precise_result([precise_group(name) for name in names], partition='hair "colour"')
 
 
+def columns_of(names):
+    number = TableColumn(names[0], "number", unit=2.5, low=-3, high=1e9, step=1, direction="up", label="$", gap=4)
+    category = TableColumn(names[1], "category", categories=names, reachable=(0, 1), cost=2, immutable=True)
+    return number, category, TableColumn(names[2], "number", allowed=np.array([1.0, 2.0]), source="the rules")
+
+
+def changes_of(names):
+    found = distances("exact")
+    changes = {i: words_of(columns_of(names), [0, 0, 1], [5, i % 2, math.nan]) for i in range(len(found))}
+    return nearest_changes(found, groups(names), changes, exact=True)
+
+
 def robust_accuracy_of(names):
     found = distances()
     return accuracy_under_attack(
@@ -85,6 +101,8 @@ MADE_BY = {
     "epochs": lambda names: compare_epochs(
         {"1 (first)": MADE_BY["audit"](names), "3": audit(distances(factor=2), groups(names), SETTINGS)}
     ),
+    "changes": changes_of,
+    "columns": lambda names: ColumnRules('hair "colour"', column_rules(columns_of(names)).groups),
 }
 ROWS = {"certified": lambda found: len(found.radii), "adequacy": lambda found: len(found.budgets)}  # per group
 

@@ -3,9 +3,11 @@
 import json
 import re
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 
 from tests.report.test_page import Page
 from tests.stories.examples import QUICK, fairmargin, json_of, refused, succeeded
@@ -32,6 +34,7 @@ KINDS = {
         {"audits", "brackets"},
     ),
     "certified": ("audit", "net.py:make", ("--estimator", "smoothing:draws=50"), {"audits", "certificates"}),
+    "table": ("audit", "tree.joblib", ("--trust-model", "--examples", "2"), {"audits", "changes"}),
     "study": ("run", "", ("study.toml",), {"audits", "robust_accuracy"}),
     "imported": ("audit", "", ("--distances", "distances.csv", "--bound", "upper", "--norm", "l2"), {"audits"}),
 }
@@ -81,6 +84,7 @@ def folder(tmp_path_factory):
     frame = frame.assign(net=y, linear=(x @ [1, 2, -1] > 0).astype(int), sex=sex)
     for name in ("people", "tested"):
         frame.to_csv(path / f"{name}.csv", index=False)
+    joblib.dump(DecisionTreeClassifier(max_depth=4).fit(frame[["a", "b", "c"]], frame["linear"]), path / "tree.joblib")
     (path / "study.toml").write_text(STUDY, encoding="utf-8")
     np.savez(path / "model.npz", weight=np.array([[0.0, 0, 0], [1, 2, -1]]), bias=np.zeros(2))
     values = rng.gamma(4, 1.0, 120)

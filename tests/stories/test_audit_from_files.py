@@ -129,7 +129,9 @@ def test_a_model_from_a_python_file_has_the_same_audit(folder, usual, tmp_path, 
         "def make():\n    return model\n"
     )
     (tmp_path / "train.py").write_text(code)
-    arguments = people_audit(folder, "--group", "sex", "--out", tmp_path / "run", "--json")
+    (tmp_path / "rules.toml").write_text("".join(f"[{name}]\nlow = -inf\nhigh = inf\n" for name in FEATURES))
+    rules = ("--columns", tmp_path / "rules.toml")  # the weights of a file say nothing about ranges
+    arguments = people_audit(folder, "--group", "sex", *rules, "--out", tmp_path / "run", "--json")
     arguments[arguments.index("--model") + 1] = f"{tmp_path / 'train.py'}:{name}"
     for sex, row in audited(json_of(fairmargin(*arguments)), "sex").items():
         assert row["robustness"]["value"] == pytest.approx(audited(usual[1], "sex")[sex]["robustness"]["value"])

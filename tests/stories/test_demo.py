@@ -43,6 +43,18 @@ def test_the_demo_measures_two_norms_and_two_partitions(demo):
     ]
 
 
+def test_the_demo_audits_boosted_trees_on_the_raw_rows_of_a_synthetic_table(demo):
+    folder, result = demo
+    sex, age = results_of(folder / "table")
+    assert [row["verdict"] for row in sex["groups"]] == ["less robust", "more robust"]
+    assert [row["group"] for row in age["groups"]] == ["below 30", "30 to below 45", "45 to below 60", "60 and above"]
+    assert (sex["bound"], sex["norm"]) == ("exact", "l1")
+    (rules,) = results_of(folder / "table", "columns")
+    assert {row["group"] for row in rules["groups"] if row["immutable"]} == {"sex", "age"}
+    assert "female: the median sample gets another answer with" in (folder / "table" / "report.html").read_text("utf-8")
+    assert f"Report: {folder / 'table' / 'report.html'}" in result.stdout
+
+
 def test_a_second_demo_measures_nothing_and_gives_the_same_results(demo):
     folder, _ = demo
     before = contents_of(folder)
@@ -50,6 +62,7 @@ def test_a_second_demo_measures_nothing_and_gives_the_same_results(demo):
     assert found["measured_shards"] == 0
     assert found["reused_shards"] == 2
     assert contents_of(folder) == before
+    assert [found[name]["measured_shards"] for name in ("cnn", "table")] == [0, 0]
 
 
 def test_every_command_reads_the_run_of_the_demo(demo):

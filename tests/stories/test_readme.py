@@ -6,18 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import joblib
+import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 
 from fairmargin.models.architectures.catalog import build_architecture
 from tests.data.official_layouts import CIFAR_10, cifar10_records, write_cifar
-from tests.stories.examples import (
-    fairmargin,
-    people,
-    write_distances,
-    write_model,
-    write_people,
-)
+from tests.stories.examples import FEATURES, LABEL, fairmargin, people, write_distances, write_people
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,7 +35,8 @@ def commands() -> list[list[str]]:
 def folder(tmp_path, monkeypatch):
     """Work in a folder with the files that the README names."""
     write_people(tmp_path / "people.csv", people().drop(columns="person"))
-    write_model(tmp_path / "model.npz", tmp_path / "people.csv")
+    table = pd.read_csv(tmp_path / "people.csv")
+    joblib.dump(LogisticRegression().fit(table[list(FEATURES)], table[LABEL]), tmp_path / "model.joblib")
     for name in ("distances.csv", "distances.parquet", "table.csv", "table.parquet"):
         write_distances(tmp_path / name)
     write_cifar(tmp_path / "path" / "to" / "data", CIFAR_10, cifar10_records(per_batch=4))

@@ -42,8 +42,8 @@ def test_a_study_does_not_change():
 
 def test_every_column_is_named_once_in_the_order_it_was_asked_for():
     groups = GroupOptions(group=("sex", "race"), cross=(("race", "age"), ("sex", "race")), control="job", cluster="id")
-    assert groups.columns == ("sex", "race", "age", "job", "id")
-    assert GroupOptions().columns == ()
+    assert groups.named_columns == ("sex", "race", "age", "job", "id")
+    assert GroupOptions().named_columns == ()
 
 
 # Writing and reading again

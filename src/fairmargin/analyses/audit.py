@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, decimals_of, length, p_cell, share, table_of
+from fairmargin.analyses.changes import unfinished
 from fairmargin.analyses.explanations import (
     CURVE_READING,
     CURVES_TOPIC,
@@ -20,7 +21,7 @@ from fairmargin.analyses.explanations import (
 from fairmargin.analyses.figures import GroupWithCurve, robustness_curves, sigma_intervals
 from fairmargin.analyses.summary import ComparedGroups, bound_warning, by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import columns_of
-from fairmargin.core.arrays import Bools, Floats, Ints, same_length
+from fairmargin.core.arrays import Bools, Ints, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
 from fairmargin.core.curve import RobustnessCurve
@@ -269,11 +270,22 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
                 (
                     tiny_words([distances], up_to),
                     cut.warning,
-                    _weak_group(values, partition, rows),
-                    bound_warning(distances.bound, rows),
+                    _weak_group(rows),
+                    _unfinished_warning(distances) or bound_warning(distances.bound, rows),
                 ),
             )
         ),
+    )
+
+
+def _unfinished_warning(distances: Distances) -> str:
+    """Return how many distances of an exact estimator are upper bounds, because their search ended at its budget."""
+    count = int(unfinished(distances).sum()) if distances.estimator.startswith("exact_") else 0
+    if not count or distances.bound is not Bound.UPPER:
+        return ""
+    return (
+        f"{count:,} of {len(distances):,} distances are upper bounds, because their exact search ended at its budget; "
+        "all others are exact. A larger budget (boxes=…) finds more."
     )
 
 
@@ -289,14 +301,15 @@ def _rows(
     adjusted = family.adjusted
     bound = distances.bound
     rows = []
-    for i, (label, mask) in enumerate(partition):
-        verdict, size = verdict_of(i, contrasts, float(adjusted[i]), settings), effective_number(mask, cluster)
+    for i, (label, own) in enumerate(zip(partition.labels, partition.rows(), strict=True)):
+        verdict, size = verdict_of(i, contrasts, float(adjusted[i]), settings), effective_number(own, cluster)
+        curve = RobustnessCurve.of(distances, own)
         rows.append(
             GroupResult(
                 group=label,
-                size=int(mask.sum()),
-                accuracy=share_of(distances.correct[mask], size, settings),
-                unreached=float(distances.unreached[mask].mean()),
+                size=len(own),
+                accuracy=share_of(distances.correct[own], size, settings),
+                unreached=float(np.isinf(curve.values).mean()),
                 robustness=_robustness(i, label, means, bound),
                 sigma=_sigma(i, label, contrasts, family.sigma, bound),
                 sigma_alone=_sigma(i, label, contrasts, contrasts.sigma_limits, bound),
@@ -305,7 +318,7 @@ def _rows(
                 p_adjusted=float(adjusted[i]),
                 verdict=verdict,
                 reason=reason_without_verdict(verdict, i, contrasts, settings),
-                curve=RobustnessCurve.of(distances, mask),
+                curve=curve,
                 band=kolmogorov_band(size, settings.confidence),
                 dropped=float(contrasts.dropped[i]),
             )
@@ -319,11 +332,11 @@ def share_of(hits: Bools, size: float, settings: AuditSettings, bound: Bound = B
     return Estimate(value, *binomial_interval(value * size, size, settings.confidence), bound)
 
 
-def effective_number(mask: Bools, cluster: Ints | None) -> float:
+def effective_number(rows: Ints, cluster: Ints | None) -> float:
     """Return the effective number of independent samples: those of one cluster count as copies of each other."""
     if cluster is None:
-        return float(mask.sum())
-    return effective_size(np.unique(cluster[mask], return_counts=True)[1].astype(np.float64))
+        return float(len(rows))
+    return effective_size(np.unique(cluster[rows], return_counts=True)[1].astype(np.float64))
 
 
 def _robustness(i: int, label: str, means: GroupMeans, bound: Bound) -> Estimate:
@@ -387,7 +400,7 @@ def _overall(
     settings: AuditSettings,
     cluster: Ints | None,
 ) -> OverallResult:
-    everyone = effective_number(np.ones(len(distances), dtype=np.bool_), cluster)
+    everyone = effective_number(np.arange(len(distances)), cluster)
     bound = distances.bound
     worst = int(means.mean.argmin())
     one_is_less_robust = any(row.verdict == LESS_ROBUST for row in rows)
@@ -462,16 +475,16 @@ def reason_without_verdict(verdict: Verdict, i: int, contrasts: Contrasts, setti
     return ""
 
 
-def _weak_group(values: Floats, partition: Partition, rows: tuple[GroupResult, ...]) -> str:
+def _weak_group(rows: tuple[GroupResult, ...]) -> str:
     """Warn of one very weak group, which makes every other group look more robust than the rest."""
     weak = [i for i, row in enumerate(rows) if row.verdict == LESS_ROBUST]
     strong = [i for i, row in enumerate(rows) if row.verdict == MORE_ROBUST]
     if not weak or len(strong) < 1 or len(rows) < 3:
         return ""
     worst = min(weak, key=lambda i: rows[i].robustness.value)
-    others = partition.membership != worst
-    sums = np.bincount(partition.membership[others], weights=values[others], minlength=len(rows))
-    sizes = np.bincount(partition.membership[others], minlength=len(rows))
+    sizes = np.array([row.size for row in rows])
+    sizes[worst] = 0
+    sums = sizes * np.array([row.robustness.value for row in rows])
     fallen = []
     for i in strong:
         rest_size, rest_sum = sizes.sum() - sizes[i], sums.sum() - sums[i]

@@ -23,5 +23,7 @@ RESULTS: Catalog[type[GroupTable[Any]]] = Catalog(
         "power": "power:Power",
         "training": "training:TrainingCourse",
         "epochs": "epochs:EpochComparison",
+        "changes": "changes:NearestChanges",
+        "columns": "column_rules:ColumnRules",
     },
 )

@@ -373,7 +373,7 @@ def accuracy_under_attack(
         same_length(correct=hits, control=chosen.control)
     side, radii = Bound.parse(bound), as_radii(radius, len(hits))
     cluster = chosen.cluster_codes(len(hits))
-    sizes = np.array([effective_number(mask, cluster) for _, mask in partition])
+    sizes = np.array([effective_number(own, cluster) for own in partition.rows()])
     contrasts = share_contrasts(withstood.astype(np.float64), partition, chosen, cluster)
     rows = _rows(hits, withstood, partition, sizes, contrasts, chosen, side)
     overall = _overall(hits, withstood, rows, sizes, chosen, side, cluster)
@@ -447,7 +447,7 @@ def _overall(
     bound: Bound,
     cluster: Ints | None,
 ) -> EveryoneUnderAttack:
-    everyone = effective_number(np.ones(len(hits), dtype=np.bool_), cluster)
+    everyone = effective_number(np.arange(len(hits)), cluster)
     natural = np.array([row.natural_accuracy.value for row in rows])
     robust = np.array([row.robust_accuracy.value for row in rows])
     return EveryoneUnderAttack(

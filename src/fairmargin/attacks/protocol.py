@@ -75,6 +75,11 @@ def check_attack(model: Classifier, attack: Attack, name: str = "") -> None:
             f"`attack` must be an attack such as `fm.ATTACKS['pgd']()`, which is called with a `radius`; given "
             f"{attack!r}, which has no such parameter. Pass an estimator of distances to `fm.measure` instead."
         )
+    if model.domain.columns:
+        raise ModelError(
+            f"`{name or type(attack).__name__}` moves every feature as a number, and cannot attack rows of a table. "
+            "Measure their distances instead, which also tell the accuracy at every radius."
+        )
     if attack.needs not in model.offers:
         offered = ", ".join(sorted(model.offers))
         raise ModelError(

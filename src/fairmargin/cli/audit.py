@@ -27,6 +27,13 @@ def audit(
     [dim]# a scikit-learn model as weights, and a table[/]
     fairmargin audit --model model.npz --data people.csv --label hired --group sex --cross race,sex --out run
 
+    [dim]# a pipeline, forest or boosted model of scikit-learn, XGBoost or LightGBM, on raw rows[/]
+    fairmargin audit --model model.joblib --trust-model --data people.csv --label income --group sex --out run
+
+    [dim]# the same with rules for columns (`fairmargin columns people.csv` writes a draft), and groups by age[/]
+    fairmargin audit --model model.joblib --trust-model --data people.csv --label income --group sex --group age
+    --bins age=30,45,60 --columns rules.toml --immutable marital-status --training-data train.csv --out run
+
     [dim]# distances that you already have[/]
     fairmargin audit --distances table.parquet --bound upper --norm l2 --group sex --out run
 

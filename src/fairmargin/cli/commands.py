@@ -43,7 +43,7 @@ class Command:
 OWN: Mapping[str, Command] = {
     name: Command(f"fairmargin.cli.{place}", line)
     for name, place, line in (
-        ("demo", "demo:demo", "Audit two small models on embedded data, and write their reports."),
+        ("demo", "demo:demo", "Audit three small models on embedded data, and write their reports."),
         ("audit", "audit:audit", "Measure how far each sample lies from the decision boundary, and compare groups."),
         ("attack", "attack:attack", "Measure how much accuracy is left under attack, and for whom."),
         ("train", "train:train", "Train a network by a method that makes it robust, fair, or both."),
@@ -51,6 +51,7 @@ OWN: Mapping[str, Command] = {
         ("report", "report:report", "Write the report of a run again, and show its tables."),
         ("compare", "compare:compare", "Compare two models on the same samples."),
         ("gate", "gate:gate", "Fail a pipeline if a group meets a condition."),
+        ("columns", "columns:columns", "Write a draft of rules for the columns of a table."),
         ("power", "power:power", "Say which differences an audit can detect."),
         ("data", "data:data", "List, check or download the datasets of the catalog."),
         ("list", "listing:show", "List estimators, attacks, methods, architectures or datasets."),

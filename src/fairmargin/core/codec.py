@@ -94,7 +94,7 @@ def encode(value: Any) -> Any:
         case Enum():
             return value.value
         case RobustnessCurve():
-            return [encode(float(v)) for v in value.values]
+            return encode(value.values)
         case Undefined():
             return {"undefined": reason_of(value)}
         case float() if math.isnan(value):
@@ -106,7 +106,9 @@ def encode(value: Any) -> Any:
         case Mapping():
             return {key: encode(item) for key, item in value.items()}
         case np.ndarray():
-            return encode(value.tolist())
+            # Finite numbers are plain already; there can be millions of them.
+            plain = value.dtype == np.float64 and np.isfinite(value).all()
+            return value.tolist() if plain else encode(value.tolist())
         case np.generic():
             return encode(value.item())
     if is_dataclass(value):

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmargin.core.arrays import Bools, Floats, read_only
+from fairmargin.core.column import TableColumn
 from fairmargin.errors import InputError
 
 
@@ -24,6 +25,9 @@ class Domain:
         -inf and inf for tables.
     scale
         Change of a feature that has length 1: a scalar, or one number per feature.
+    columns
+        The rules of the columns of a table, one for each feature; () if the features are plain numbers. They, and not
+        `low`, `high` and `scale`, then say how a row may change. Only estimators that keep such rules accept a table.
 
     >>> Domain(0, 1).contains(np.array([[0.2, 0.4], [0.5, 1.5]]))
     array([ True, False])
@@ -32,8 +36,15 @@ class Domain:
     low: Floats = field(default_factory=lambda: np.asarray(-np.inf))
     high: Floats = field(default_factory=lambda: np.asarray(np.inf))
     scale: Floats = field(default_factory=lambda: np.asarray(1.0))
+    columns: tuple[TableColumn, ...] = ()
 
-    def __init__(self, low: npt.ArrayLike = -np.inf, high: npt.ArrayLike = np.inf, scale: npt.ArrayLike = 1.0) -> None:
+    def __init__(
+        self,
+        low: npt.ArrayLike = -np.inf,
+        high: npt.ArrayLike = np.inf,
+        scale: npt.ArrayLike = 1.0,
+        columns: tuple[TableColumn, ...] = (),
+    ) -> None:
         for name, given in (("low", low), ("high", high), ("scale", scale)):
             array = np.array(given, dtype=np.float64)
             if np.isnan(array).any():
@@ -46,6 +57,13 @@ class Domain:
             raise InputError(f"`low`, `high` and `scale` of a Domain must have the same shape; given {sorted(shapes)}.")
         if (self.low > self.high).any():
             raise InputError("`low` of a Domain exceeds `high` in some feature. Did you swap them?")
+        object.__setattr__(self, "columns", tuple(columns))
+
+    @classmethod
+    def of_table(cls, columns: tuple[TableColumn, ...]) -> "Domain":
+        """Return the domain of rows with these columns, whose scale is 0 for everything but numbers that may change."""
+        scale = [each.unit if each.is_number and not each.immutable else 0.0 for each in columns]
+        return cls(scale=np.array(scale), columns=columns)
 
     @property
     def is_bounded(self) -> bool:
@@ -72,7 +90,8 @@ class Domain:
     def fingerprint(self) -> str:
         """Return a hash of the content, which is a part of the keys of stored results."""
         parts = (self.low, self.high, self.scale)
-        return sha256(b"".join(repr(a.shape).encode() + a.astype("<f8").tobytes() for a in parts)).hexdigest()
+        numbers = b"".join(repr(a.shape).encode() + a.astype("<f8").tobytes() for a in parts)
+        return sha256(numbers + "".join(each.fingerprint() for each in self.columns).encode()).hexdigest()
 
     def __repr__(self) -> str:
         def short(array: Floats) -> str:
@@ -81,6 +100,8 @@ class Domain:
             same = array.size and (array == array.flat[0]).all()
             return f"{array.flat[0]:g}" if same else f"<{array.size} numbers>"
 
+        if self.columns:
+            return f"Domain({len(self.columns)} columns of a table)"
         return f"Domain(low={short(self.low)}, high={short(self.high)}, scale={short(self.scale)})"
 
     def _flat(self, name: str, features: int) -> Floats:

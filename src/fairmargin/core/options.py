@@ -4,8 +4,10 @@ Each field is declared once, by its name, type, default and docstring. From this
 creates the command-line option, and `fairmargin.study.study` reads and writes the key of the study file (TOML).
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -117,6 +119,26 @@ def _crossed(value: Any) -> Any:
     return found
 
 
+def _bins(value: Any) -> Any:
+    """Read each text "age=30,45,60" as a column and its edges; a dict gives the edges by the names of columns."""
+    problem = "must be rising numbers, the edges between groups, as in age=30,45,60"
+    found: dict[str, tuple[float, ...]] = {}
+    for each in value.items() if isinstance(value, Mapping) else _listed(value):
+        name, edges = (part.strip() for part in each.rpartition("=")[::2]) if isinstance(each, str) else each
+        if name in found:
+            raise InputError(f"gives the edges of {name!r} twice: give them once")
+        try:
+            numbers = tuple(float(number) for number in _texts(edges))
+        except (TypeError, ValueError):
+            numbers = ()
+        rising = all(low < high for low, high in pairwise(numbers)) and all(map(math.isfinite, numbers))
+        if not name or not numbers or not rising:
+            given = edges if isinstance(edges, str) else ",".join(map(str, _listed(edges)))
+            raise InputError(problem, given=f"{name}={given}" if name else given)
+        found[str(name)] = numbers
+    return tuple(found.items())
+
+
 def _radii(value: Any) -> Any:
     found = tuple(dict.fromkeys(_radius(part) for part in _listed(value)))
     if 0 in found:
@@ -166,6 +188,12 @@ Listed = Annotated[tuple[str, ...], BeforeValidator(_listed), OnCommandLine(repe
 Crosses = Annotated[
     tuple[tuple[str, ...], ...], BeforeValidator(_crossed), OnCommandLine(repeat=True, metavar="NAME,NAME")
 ]
+Bins = Annotated[
+    tuple[tuple[str, tuple[float, ...]], ...],
+    BeforeValidator(_bins),
+    OnCommandLine(repeat=True, metavar="NAME=NUMBER,…"),
+]
+"""Names of columns, each with the rising edges between groups by its numbers."""
 Bounds = Annotated[tuple[float, float] | None, BeforeValidator(_bounds), OnCommandLine(metavar="LOW,HIGH")]
 Radius = Annotated[float, BeforeValidator(_radius), OnCommandLine(metavar="RADIUS")]
 Radii = Annotated[tuple[float, ...], BeforeValidator(_radii), OnCommandLine(repeat=True, metavar="RADIUS")]
@@ -201,6 +229,8 @@ def input_error(error: ValidationError, kind: type[BaseModel]) -> InputError:
     field = ".".join(names[:2])
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
+        if cause.place:
+            return cause
         if cause.field:
             return cause.within(field) if field else cause
         if cause.problem[:1].isupper():  # a complete message

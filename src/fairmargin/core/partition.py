@@ -1,13 +1,15 @@
 """Partitions of samples into named groups."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.core.arrays import Bools, Ints, read_only, some_index
+from fairmargin.core.arrays import Bools, Ints, grouped, read_only, some_index
 from fairmargin.errors import InputError
 
 MISSING = "missing"
@@ -82,6 +84,27 @@ class Partition:
         codes, order = _encode(name, column)
         return cls(name, order, codes)
 
+    @classmethod
+    def binned(cls, name: str, column: Any, edges: Sequence[float]) -> "Partition":
+        """Create a partition of numbers into the intervals between stated edges; each edge begins a group.
+
+        >>> Partition.binned("age", [17, 30, 44, 45, None], [30, 45]).labels
+        ('below 30', '30 to below 45', '45 and above', 'missing')
+        """
+        limits = _edges(name, edges)
+        values = column.tolist() if hasattr(column, "tolist") else list(column)
+        try:
+            numbers = np.array([np.nan if label_text(each) == MISSING else float(each) for each in values])
+        except (TypeError, ValueError):
+            wrong = next(each for each in values if label_text(each) != MISSING and not _is_number(each))
+            raise InputError(f"`bins` are for columns of numbers, but {name!r} holds {wrong!r}.") from None
+        names = [f"{limit:g}" for limit in limits]
+        between = [f"{low} to below {high}" for low, high in pairwise(names)]
+        labels = [f"below {names[0]}", *between, f"{names[-1]} and above", MISSING]
+        codes = np.where(np.isnan(numbers), len(limits) + 1, np.searchsorted(limits, numbers, side="right"))
+        present, membership = np.unique(codes, return_inverse=True)
+        return cls(name, [labels[i] for i in present], membership)
+
     def __len__(self) -> int:
         return len(self.membership)
 
@@ -93,6 +116,11 @@ class Partition:
     def sizes(self) -> Ints:
         """Number of samples in each group, in the order of `labels`."""
         return np.bincount(self.membership, minlength=len(self.labels)).astype(np.int64)
+
+    def rows(self) -> list[Ints]:
+        """Return the indices of the samples of each group, in ascending order."""
+        order, starts = grouped(self.membership, len(self.labels))
+        return np.split(order, starts[1:-1])
 
     def __and__(self, other: "Partition") -> "Partition":
         """Return the partition into all intersections with samples, with labels such as "race=Other & sex=F"."""
@@ -127,6 +155,26 @@ class Partition:
     def __repr__(self) -> str:
         groups = ", ".join(f"{label}: {size:,}" for label, size in zip(self.labels[:6], self.sizes, strict=False))
         return f"Partition({self.name!r}, {groups}{', …' if len(self.labels) > 6 else ''})"
+
+
+def _edges(name: str, edges: Sequence[float]) -> list[float]:
+    """Return the edges of bins as rising numbers."""
+    try:
+        limits = [float(each) for each in edges]
+    except (TypeError, ValueError):
+        limits = []
+    rising = all(low < high for low, high in pairwise(limits))
+    if not limits or not rising or not all(map(math.isfinite, limits)):
+        raise InputError(f"`bins` of {name!r} must be rising numbers, such as 30, 45, 60; given {edges!r}.")
+    return limits
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def check_partition(partition: object) -> None:

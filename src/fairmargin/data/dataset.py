@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from fairmargin.core.arrays import Ints, read_only
 from fairmargin.core.domain import Domain
@@ -191,7 +192,7 @@ def _labels(y: npt.ArrayLike) -> npt.NDArray[Any]:
     labels = _column("y", y)
     if labels.dtype.kind not in "Of":
         return labels
-    missing = np.array([label is None or label != label for label in labels.tolist()], dtype=np.bool_)
+    missing = np.asarray(pd.isna(labels), dtype=np.bool_)
     if missing.any():
         raise InputError(
             f"`y` lacks the label of {missing.sum():,} of {len(labels):,} samples (first at index {missing.argmax()}). "

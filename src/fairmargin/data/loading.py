@@ -1,5 +1,7 @@
 """Load the samples that options name: of the catalog, of a file, or images with a table of labels."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fairmargin.core.progress import Progress
@@ -26,16 +28,23 @@ def load_data(options: DataOptions, groups: GroupOptions, seed: int = 0, progres
         Called with (description, done, total).
     """
     as_path(options.data, "data")  # refuses names that no file can have
-    try:
+    with named_options(options, groups):
         dataset = _loaded(options, groups, progress)
+    if not options.per_group:
+        return dataset
+    return dataset.sample(per_group=options.per_group, by=sampled_by(options, groups), seed=seed)
+
+
+@contextmanager
+def named_options(options: DataOptions, groups: GroupOptions) -> Iterator[None]:
+    """Name the option in errors about a column that does not exist."""
+    try:
+        yield
     except InputError as error:
         field = _option_of(error.column, options, groups) if error.column else ""
         if not field:
             raise
         raise InputError(f"names a column that is not there: {error}", field=field) from None
-    if not options.per_group:
-        return dataset
-    return dataset.sample(per_group=options.per_group, by=sampled_by(options, groups), seed=seed)
 
 
 def _loaded(options: DataOptions, groups: GroupOptions, progress: Progress | None) -> Dataset:
@@ -75,7 +84,7 @@ def _loaded(options: DataOptions, groups: GroupOptions, progress: Progress | Non
 def _attributes(options: DataOptions, groups: GroupOptions) -> tuple[str, ...]:
     """Return the columns of a user's file that are read besides features and label."""
     by = () if options.by == "class" else (options.by,)
-    named = dict.fromkeys((*groups.columns, *by))
+    named = dict.fromkeys((*groups.named_columns, *by))
     return tuple(name for name in named if name and name != options.label)
 
 

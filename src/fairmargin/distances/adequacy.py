@@ -18,11 +18,14 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.progress import Count, silent
 from fairmargin.data.samples import as_samples, take_rows
 from fairmargin.distances.combine import Tightest
-from fairmargin.distances.measure import check_samples, measure, model_for, shard_size, with_references
+from fairmargin.distances.measure import check_samples, measure, measure_shard, model_for, shard_size, with_references
+from fairmargin.distances.on_tables.search import searches_table
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.errors import InputError
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.protocol import Differentiable, encode_labels, in_model_order
+from fairmargin.models.tables.classifier import TableClassifier
+from fairmargin.models.tables.frames import as_frame
 
 PER_GROUP = 64
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -123,6 +126,7 @@ def adequacy(
     positions = encode_labels(classifier, labels)
     chosen = chosen_of(content_keys(samples, positions, seed), partition, per_group)
     own, own_labels, classes = take_rows(samples, chosen), labels[chosen], positions[chosen]
+    given = as_frame(x, "x").iloc[chosen] if isinstance(classifier, TableClassifier) else own  # raw rows, or `own`
     classifier = check_samples(classifier, own, own_labels).model
     total, finished = len(ladder.names) + 3 if ladder else 1, itertools.count(1)
     report, bars = (progress, False) if callable(progress) else (silent, progress)
@@ -134,7 +138,7 @@ def adequacy(
 
     def at(each: DistanceEstimator) -> Distances:
         """Measure the chosen samples with one estimator."""
-        found = measure(classifier, own, own_labels, each, seed=seed, references=references, progress=bars)
+        found = measure(classifier, given, own_labels, each, seed=seed, references=references, progress=bars)
         return count(found)
 
     audited = at(estimator)
@@ -144,7 +148,7 @@ def adequacy(
     runs = tuple(audited if each == estimator else at(each) for each in ladder.estimators)
     evidence = Evidence(runs, ladder.names, ladder.audited)
     # Gradients and noise are checked on the model itself: they say nothing about another subject.
-    if isinstance(classifier, Differentiable) and audited.subject == "model":
+    if (isinstance(classifier, Differentiable) or searches_table(classifier)) and audited.subject == "model":
         from fairmargin.distances.masking import measure_noise, measure_slopes, without_references
 
         norm, size = estimator.norm, shard_size(classifier, math.prod(samples.shape[1:]), len(chosen))
@@ -156,7 +160,7 @@ def adequacy(
             evidence,
             slopes=count(concatenate(slopes)),
             noise=count(concatenate(noise)),
-            unaided=count(measure(alone, own, own_labels, estimator, seed=seed, progress=bars)),
+            unaided=count(concatenate([measure_shard(alone, estimator, own[s], classes[s], seed) for s in shards])),
         )
     return settle(
         evidence,

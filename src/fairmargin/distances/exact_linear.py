@@ -12,9 +12,10 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.errors import FairmarginError
-from fairmargin.models.kept_classes import Kept
+from fairmargin.models.kept_classes import Kept, parted
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import as_rows, check_inside, in_model_order
+from fairmargin.models.tables.classifier import TableClassifier
 
 _LAST_BITS = 4 * np.finfo(np.float64).eps
 _BLOCK_ENTRIES = 2**17  # values in one temporary array; about the size of a core's cache
@@ -36,8 +37,19 @@ class ExactLinear:
     the others too, the shortest way is the solution of a linear program (L1, L∞) or of a quadratic program (L2) for
     each rival.
 
-    Guarantee: exact up to rounding; 0 for a misclassified sample; `inf` if and only if the domain holds no input of
-    another class that the sample can reach. A sample's distance has the same bits alone or in any batch.
+    On raw rows of a table, the distance is the norm of the costs of columns, each column keeps its rules, and every row
+    found is confirmed by the original model. The shortest change is found by branch and bound over columns
+    (`linear_tables/`). Scores that are equal up to rounding count as equal; if the model does not confirm the nearest
+    such row, the nearest one with a lead that rounding cannot undo is taken. Two kinds of rows can get a bracket: then
+    `values` is the distance of the nearest row found, `tried` is a lower bound, and the measurement counts as an upper
+    bound. These are rows that need more than 100,000 nodes (dozens of numbers with coarse steps, in L2), and rows with
+    a number that enters by a function that is not affine and may take any value, if the search of its range does not
+    close the bracket. If such a number is mixed with other columns afterwards (PCA after a logarithm), the lower bound
+    is almost 0. With several classes to keep, such numbers need a step.
+
+    Guarantee: exact up to rounding, if `bound` is `EXACT`; 0 for a misclassified sample; `inf` if and only if the
+    domain holds no input of another class that the sample can reach. A sample's distance has the same bits alone or
+    in any batch.
 
     Parameters
     ----------
@@ -67,10 +79,16 @@ class ExactLinear:
 
     def __call__(self, model: LinearClassifier | Kept, x: Any, y: Ints, *, keys: Keys) -> Distances:
         """Return exact distances. Nothing is random, so `keys` is not read."""
+        if _of_table(model):
+            return self.find(model, x, y, keys=keys).distances
         return self._leaving(model, x).distances if isinstance(model, Kept) else self._measured(model, x, y)[0]
 
     def find(self, model: LinearClassifier | Kept, x: Any, y: Ints, *, keys: Keys) -> Found:
         """Return the exact distances and the nearest points of the boundary; slightly beyond, the class differs."""
+        if _of_table(model):
+            from fairmargin.distances.linear_tables.rows import find_rows
+
+            return find_rows(cast(Any, model), x, y, self.norm)
         if isinstance(model, Kept):
             return self._leaving(model, x)
         found, rows, scores, rival = self._measured(model, x, y)
@@ -195,6 +213,11 @@ class ExactLinear:
         distance = np.full(len(margin), np.inf)
         distance[reached] = self.norm.length(_steps(self.norm, margin[reached], gain[reached], room[reached]))
         return distance
+
+
+def _of_table(model: Any) -> bool:
+    """Return whether a model classifies rows of a table, perhaps with several classes to keep."""
+    return isinstance(parted(model)[0], TableClassifier)
 
 
 def _steps(norm: Norm, margin: Floats, gain: Floats, room: Floats) -> Floats:

@@ -3,7 +3,7 @@
 Both return one number per sample, as an estimator does, so that they are stored and read like distances.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -15,8 +15,9 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.keys import sample_keys
 from fairmargin.core.norm import Norm
 from fairmargin.distances.gradient_search import distance_to_plane, farthest_corner, placed, positive, started
+from fairmargin.distances.on_tables.search import noise_on_table, searches_table, unmoved
 from fairmargin.models.network import Network
-from fairmargin.models.protocol import Differentiable
+from fairmargin.models.protocol import Classifier, Differentiable
 from fairmargin.models.references import References
 from fairmargin.perturbation.closest import Closest
 from fairmargin.perturbation.lengths import in_units, norm_of
@@ -31,14 +32,16 @@ _TURN = 2**32  # offset from the turns of searches, which draw from the same key
 _ENDLESS = 1e50  # a gradient counts as 0 if the linearised boundary is farther away
 
 
-def measure_slopes(model: Differentiable, norm: Norm, x: Any, y_positions: Ints) -> Distances:
+def measure_slopes(model: Classifier, norm: Norm, x: Any, y_positions: Ints) -> Distances:
     """Measure the distance to the linearised boundary; `inf` where the gradient is 0.
 
     Guarantee: no bound. `inf` exactly where the gradient of the lead over the strongest rival is 0 in every feature
-    that can move, or is not finite: a search by gradients cannot begin there.
+    that can move, or is not finite: a search by gradients cannot begin there. On tables, these are the numbers.
     """
+    if searches_table(model):
+        model, x = unmoved(model, x, y_positions, norm)
     samples = np.asarray(x)
-    with model.network(tuple(samples.shape[1:])) as network:
+    with cast(Differentiable, model).network(tuple(samples.shape[1:])) as network:
         begun = started(network, samples, y_positions)
         values = torch.zeros(len(begun.y), dtype=torch.float64, device=network.device)
         chosen = begun.correct_at
@@ -49,14 +52,14 @@ def measure_slopes(model: Differentiable, norm: Norm, x: Any, y_positions: Ints)
             there = distance_to_plane(margin.double().clamp(min=0), slope)
             return (torch.where(torch.isfinite(slope) & (there < _ENDLESS), there, torch.inf),)
 
-        if len(chosen):
+        if len(chosen) and (network.scale != 0).any():  # without movable features, no search needs a gradient
             rivals = rivals_of(begun.scores, begun.y, 1)[chosen]
             (values[chosen],) = by_tiles(network, way, begun.x[chosen], begun.y[chosen], rivals)
         return begun.distances(values, Bound.NEITHER, norm)
 
 
 def measure_noise(
-    model: Differentiable, norm: Norm, x: Any, y_positions: Ints, attacked: Floats, seed: int = 0
+    model: Classifier, norm: Norm, x: Any, y_positions: Ints, attacked: Floats, seed: int = 0
 ) -> Distances:
     """Measure what noise finds nearer than an attack did: random directions, at a few shares of the attack's distance.
 
@@ -70,7 +73,10 @@ def measure_noise(
     """
     samples = np.asarray(x)
     keys = sample_keys(samples, y_positions, seed)
-    with model.network(tuple(samples.shape[1:])) as network:
+    if searches_table(model):
+        longest = [share * np.asarray(attacked) for share in _SHARES]
+        return noise_on_table(model, norm, samples, y_positions, keys, longest, range(_TURN, _TURN + DIRECTIONS))
+    with cast(Differentiable, model).network(tuple(samples.shape[1:])) as network:
         begun = started(network, samples, y_positions)
         closest, which = Closest.of(network, begun.x, begun.y, norm, begun.scores), begun.correct_at
         if not len(which):
@@ -102,7 +108,7 @@ def measure_noise(
 def without_references(shape: tuple[int, ...]) -> References:
     """Return references that no search can use: one input of NaN, which no model assigns to any class.
 
-    With `Referenced`, they show what an attack finds by itself.
+    With `Referenced`, they show what an attack finds by itself. On tables, such a reference changes nothing.
     """
     return np.full((1, *shape), np.nan)
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import check_seed, sample_keys
 from fairmargin.core.progress import Count, silent
 from fairmargin.distances.catalog import spelled
+from fairmargin.distances.on_tables.search import check_on_table, on_table
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm, keeps_several
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.as_classifier import as_classifier
@@ -168,7 +169,7 @@ def shard_size(model: Classifier, features: int, samples: int, memory: int = _ME
     >>> shard_size(model, 3 * 32 * 32, 10_000), shard_size(model, 3 * 200 * 200, 10_000)
     (1024, 279)
     """
-    most = _MOST
+    most = max(_MOST, min(getattr(model, "at_a_time", 0), math.ceil(samples / _SHARDS)))
     if model.tile > 1:
         most = max(_FEWEST_OF_A_NETWORK, min(_MOST_OF_A_NETWORK, math.ceil(samples / _SHARDS)))
     fitting = memory // (8 * _ARRAYS * max(1, features))
@@ -190,15 +191,15 @@ def measure_shard(
     """
     samples = np.asarray(x)
     measured, classes = keeping(model, y_positions, kept)
-    found = estimator(measured, samples, classes, keys=sample_keys(samples, classes, seed))
+    found = on_table(estimator, measured)(measured, samples, classes, keys=sample_keys(samples, classes, seed))
     return replace(found, estimator=spelled(estimator), keep=tuple(model.classes[place] for place in kept))
 
 
 def with_references(model: Classifier, references: References | None, estimator: DistanceEstimator) -> Classifier:
     """Return the model that the estimator is given: with references if the estimator searches by gradients."""
-    if references is None or estimator.needs != "gradient" or not isinstance(model, Differentiable):
+    if references is None or estimator.needs != "gradient" or "gradient" not in model.offers:
         return model
-    return Referenced(model, references)
+    return Referenced(cast(Differentiable, model), references)
 
 
 def model_for(model: Classifier, estimator: DistanceEstimator, shape: tuple[int, ...], name: str = "") -> Classifier:
@@ -229,6 +230,7 @@ def check_estimator(model: Classifier, estimator: DistanceEstimator, name: str =
         given = f"the class `{estimator.__name__}`" if isinstance(estimator, type) else repr(estimator)
         raise InputError(f"`estimator` must be an estimator such as `ExactLinear(norm='l2')`; given {given}.")
     accepted_norm(type(estimator), estimator.norm)
+    check_on_table(estimator, model, name or type(estimator).__name__)
     if estimator.needs not in model.offers:
         offered = ", ".join(sorted(model.offers))
         raise ModelError(

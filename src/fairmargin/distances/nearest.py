@@ -10,9 +10,11 @@ import numpy.typing as npt
 from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.keys import sample_keys
 from fairmargin.distances.measure import Prepared, prepared
+from fairmargin.distances.on_tables.search import on_table
 from fairmargin.distances.protocol import DistanceEstimator, Finder, finder
 from fairmargin.models.kept_classes import keeping
 from fairmargin.models.protocol import Classifier
+from fairmargin.models.tables.classifier import TableClassifier
 
 # How far beyond a point to search: the first share of the way, the factor of each further one, and their number.
 _FIRST, _FACTOR, _TRIES = 2.0**-52, 4.0, 24
@@ -28,7 +30,7 @@ def nearest(
     seed: int = 0,
     references: Any = None,
     progress: Callable[[int, int], None] | bool | None = None,
-) -> npt.NDArray[np.floating[Any]]:
+) -> Any:
     """Return the nearest input of another class that an estimator finds for each sample.
 
     It is the input at the distance that `fm.measure` returns: one whose class is not in A, the sample's own label or
@@ -46,7 +48,9 @@ def nearest(
 
     Returns
     -------
-    An array of the shape of `x`, its columns in the same order; NaN where nothing was found.
+    An array of the shape of `x`, its columns in the same order; NaN where nothing was found. For a classifier of raw
+    rows, see `as_classifier`, a data frame of pandas with all columns of the table: changed rows keep every value that
+    did not change, and a row for which nothing was found is the row itself.
 
     >>> from fairmargin.distances.exact_linear import ExactLinear
     >>> nearest(([3.0, 4.0], -5.0), [[0.0, 0.0], [3.0, 4.0]], [0, 0], ExactLinear()).round(6)
@@ -58,6 +62,8 @@ def nearest(
     for warning in ready.warnings:
         warnings.warn(warning, UserWarning, stacklevel=2)
     found = np.concatenate([_of_shard(ready, search, *shard) for shard in ready.shards(progress)])
+    if isinstance(ready.original, TableClassifier):
+        return ready.original.coding.with_changes(x, ready.samples, found)
     return found if ready.samples is x else found[:, _places(x, ready.samples)]
 
 
@@ -67,11 +73,14 @@ def _of_shard(
     """Return the nearest inputs of one shard."""
     samples = np.asarray(shard)
     model, classes = keeping(ready.model, positions, kept)
-    distances, points = search.find(model, samples, classes, keys=sample_keys(samples, classes, seed))
+    keys = sample_keys(samples, classes, seed)
+    distances, points = finder(on_table(search, model)).find(model, samples, classes, keys=keys)
     given = samples.reshape(points.shape)
     wide = points.dtype.itemsize > 4 or given.dtype.kind != "f" or given.dtype.itemsize > 4
     kind = np.float64 if wide else np.float32
     # Features that the search did not move keep their given values, also if the model rounds them.
+    if isinstance(ready.original, TableClassifier):
+        return points  # already confirmed on raw rows; a value slightly beyond would break the rules of its column
     points = np.where(points == given.astype(points.dtype), given.astype(kind), points.astype(kind))
     if distances.subject == "model":
         rows = np.flatnonzero(distances.correct & np.isfinite(distances.values))

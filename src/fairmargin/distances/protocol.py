@@ -25,6 +25,9 @@ class DistanceEstimator(Protocol):
     and declares it by the class attribute `keeps_several = True`; without it, only estimators that need predictions or
     gradients are given several classes.
 
+    On the rows of a table, estimators by gradients search the numbers, see `fairmargin.distances.on_tables`. One that
+    cannot measure such rows says why by the class attribute `not_on_tables`, the rest of a sentence.
+
     An estimator that finds inputs has the method `find` of a `Finder`. A certificate or a proxy has a class attribute
     `bound` instead, from which `fm.nearest` builds its error message.
     """

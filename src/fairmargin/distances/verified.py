@@ -86,6 +86,9 @@ class Verified:
     needs: ClassVar[str] = "layers"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2, Norm.LINF})
     revision: ClassVar[int] = 1
+    not_on_tables: ClassVar[str] = (
+        "bounds the scores for all inputs of a ball, and the rows that a table allows are no ball"
+    )
     bound: ClassVar[Bound] = Bound.LOWER
     keeps_several: ClassVar[bool] = True
 

@@ -1,16 +1,20 @@
 """Conversion of the supported kinds of models to a `Classifier`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass, replace
+from os import PathLike
 from typing import Any, cast
 
 import numpy as np
 
+from fairmargin.core.column import Column
 from fairmargin.core.domain import Domain
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.linear import LinearClassifier
 from fairmargin.models.protocol import Classifier, as_classes
 from fairmargin.models.sklearn_model import from_sklearn, is_sklearn
+from fairmargin.models.tables.reading import is_tabular, read_table_model
+from fairmargin.models.trees.ensemble import TreeClassifier
 from fairmargin.models.trees.lightgbm_trees import from_lightgbm, is_lightgbm
 from fairmargin.models.trees.sklearn_trees import from_sklearn_trees, is_sklearn_tree
 from fairmargin.models.trees.xgboost_trees import from_xgboost, is_xgboost
@@ -49,6 +53,8 @@ def as_classifier(
     std: Any = None,
     device: Any = None,
     tile: int | None = None,
+    columns: Mapping[str, Column] | None = None,
+    training_data: Any = None,
 ) -> Classifier:
     """Convert a model to a `Classifier` with the same decisions.
 
@@ -58,7 +64,10 @@ def as_classifier(
         A `Classifier`; a `torch.nn.Module` that returns one score or probability per class, or one logit or
         probability of the second of two classes; a fitted linear scikit-learn model or affine Pipeline; a fitted tree,
         forest or boosted ensemble of scikit-learn, XGBoost or LightGBM; or `(weight, bias)`, with one row of weights
-        per class, or a single row w and number b for a binary model (class 1 where ⟨w, x⟩ + b > 0).
+        per class, or a single row w and number b for a binary model (class 1 where ⟨w, x⟩ + b > 0). With `columns` or
+        `training_data`: any of these of scikit-learn, XGBoost and LightGBM and `MLPClassifier`, also last in a Pipeline
+        of steps that treat each column separately, and inside a search of parameters, a tuned threshold or a
+        calibrator.
     domain
         Valid inputs, and the scale in which distances are measured. By default, a `Classifier` keeps its own domain, a
         torch module has pixels in [0, 1], and other models are unbounded.
@@ -73,16 +82,42 @@ def as_classifier(
         For torch modules: the device for computations; by default a GPU if available.
     tile
         For torch modules: the fixed batch size; 64 by default.
+    columns
+        For models of tables: a dict from names of columns to rules, each an `fm.Column`. With it, or with
+        `training_data`, the classifier takes raw rows, and its distances are the norm of the costs of columns.
+    training_data
+        For models of tables: the table that the model was trained on, from which units, steps, ranges and categories
+        are taken where `columns` does not give them.
 
     >>> as_classifier(([2.0, 0.0], -1.0), bounds=(0, 1))
     LinearClassifier(2 classes, 2 features, Domain(low=0, high=1, scale=1))
     """
     overrides = Overrides(_domain(domain, bounds), classes, mean, std, device, tile)
+    if isinstance(model, type):
+        raise ModelError(f"Expected a model; given the class `{model.__name__}`. Create an object of it, and fit it.")
+    if columns is not None or training_data is not None:
+        return _of_table(model, overrides, columns, training_data)
     for _, recognise, convert in _CONVERTERS:
         if recognise(model):
             return convert(model, overrides)
     supported = "; ".join(description for description, _, _ in _CONVERTERS)
-    raise ModelError(f"Cannot read a model of type `{_type_name(model)}`. Supported are: {supported}.")
+    hint = " Load a file first, for instance with `joblib.load`." if isinstance(model, str | PathLike) else ""
+    raise ModelError(f"Cannot read a model of type `{_type_name(model)}`. Supported are: {supported}.{hint}")
+
+
+def _of_table(
+    model: object, overrides: Overrides, columns: Mapping[str, Column] | None, training_data: Any
+) -> Classifier:
+    """Return a classifier of raw rows."""
+    overrides.without_torch("`columns` or `training_data`")
+    if overrides.domain is not None:
+        raise InputError("Give `columns` or `domain`, not both: the rules of columns say how a row may change.")
+    if not is_tabular(model):
+        raise ModelError(
+            f"`columns` and `training_data` are for models of scikit-learn, XGBoost and LightGBM; given a "
+            f"`{_type_name(model)}`. Leave them out."
+        )
+    return read_table_model(model, columns, training_data=training_data, classes=overrides.classes)
 
 
 def is_model(value: object) -> bool:
@@ -131,17 +166,27 @@ def _from_sklearn(model: Any, overrides: Overrides) -> Classifier:
 
 def _from_sklearn_trees(model: Any, overrides: Overrides) -> Classifier:
     overrides.without_torch("a scikit-learn model")
-    return from_sklearn_trees(model, overrides.domain, overrides.classes)
+    return _without_categories(from_sklearn_trees(model, overrides.domain, overrides.classes))
 
 
 def _from_xgboost(model: Any, overrides: Overrides) -> Classifier:
     overrides.without_torch("an XGBoost model")
-    return from_xgboost(model, overrides.domain, overrides.classes)
+    return _without_categories(from_xgboost(model, overrides.domain, overrides.classes))
 
 
 def _from_lightgbm(model: Any, overrides: Overrides) -> Classifier:
     overrides.without_torch("a LightGBM model")
-    return from_lightgbm(model, overrides.domain, overrides.classes)
+    return _without_categories(from_lightgbm(model, overrides.domain, overrides.classes))
+
+
+def _without_categories(classifier: TreeClassifier) -> TreeClassifier:
+    """Refuse trees that read codes of categories, which can only be measured on raw rows."""
+    if classifier.reads_categories:
+        raise ModelError(
+            f"The {type(classifier.original).__name__} was trained on categories. Give `training_data` or `columns`, "
+            "so that distances are those of raw rows, in which a category is switched as a whole."
+        )
+    return classifier
 
 
 def _from_arrays(model: Any, overrides: Overrides) -> Classifier:
@@ -198,7 +243,11 @@ _CONVERTERS: tuple[tuple[str, Recognise, Convert], ...] = (
     ("a tree, forest or boosted ensemble of scikit-learn", is_sklearn_tree, _from_sklearn_trees),
     ("an `XGBClassifier` or `Booster` of XGBoost", is_xgboost, _from_xgboost),
     ("an `LGBMClassifier` or `Booster` of LightGBM", is_lightgbm, _from_lightgbm),
-    ("a linear scikit-learn model, or a Pipeline of affine steps that ends in one", is_sklearn, _from_sklearn),
+    (
+        "a linear model or Pipeline of scikit-learn, with `training_data` if it takes raw rows",
+        is_sklearn,
+        _from_sklearn,
+    ),
     ("a `torch.nn.Module`", _is_torch, _from_torch),
     ("a pair `(weight, bias)` of arrays", _is_weight_and_bias, _from_arrays),
 )

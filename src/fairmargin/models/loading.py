@@ -20,6 +20,29 @@ from fairmargin.models.reading.user_file import imported
 from fairmargin.store.atomic import atomic_write_bytes
 
 _ARCHITECTURE = "arch:"
+# Types that skops does not list as safe, although reading them runs no code of the file: parts of fitted classifiers of
+# scikit-learn, and the boosters of XGBoost and LightGBM, which parse their own formats.
+_HARMLESS = frozenset(
+    {
+        "collections.OrderedDict",
+        "lightgbm.basic.Booster",
+        "lightgbm.sklearn.LGBMClassifier",
+        "numpy.dtype",
+        "sklearn.compose._column_transformer._RemainderColsList",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.tree._tree.Tree",
+        "xgboost.core.Booster",
+        "xgboost.sklearn.XGBClassifier",
+    }
+)
+_HARMLESS_MODULES = (
+    "sklearn._loss.",
+    "sklearn.calibration.",
+    "sklearn.metrics.",
+    "sklearn.model_selection._split.",
+    "sklearn.neural_network._stochastic_optimizers.",
+    "sklearn.utils._metadata_requests.",
+)
 _CONVERT = 'np.savez("model.npz", weight=..., bias=..., classes=...)'
 _SUPPORTED = (
     "Expected a file .npz (arrays weight, bias and optionally classes), .onnx, .skops, .joblib, .pkl or .pickle; a "
@@ -193,7 +216,8 @@ def _read_pickle(path: Path, trust: bool) -> object:
     if not trust:
         raise UntrustedError(
             f"Reading '{path}' can run any code that its author put in. If you created it yourself, pass --trust-model "
-            f"(trust=True). Otherwise ask for the coefficients of a linear model, written with {_CONVERT}."
+            "(trust=True). Otherwise ask for a .skops file, or for the coefficients of a linear model, written with "
+            f"{_CONVERT}."
         )
     try:
         if path.suffix.lower() == ".joblib":
@@ -218,9 +242,10 @@ def _read_skops(path: Path, trust: bool) -> object:
         unknown = io.get_untrusted_types(file=path)
     except Exception as error:  # skops raises different exceptions for damaged archives
         raise ModelError(f"'{path}' cannot be read by skops ({type(error).__name__}: {error}).") from error
-    if unknown and not trust:
+    unsafe = [name for name in unknown if name not in _HARMLESS and not name.startswith(_HARMLESS_MODULES)]
+    if unsafe and not trust:
         raise UntrustedError(
-            f"'{path}' holds types that skops does not know to be safe: {', '.join(unknown)}. If you created the file "
+            f"'{path}' holds types that skops does not know to be safe: {', '.join(unsafe)}. If you created the file "
             "yourself, pass --trust-model (trust=True)."
         )
     return io.load(path, trusted=unknown)
@@ -240,7 +265,7 @@ def _read_xgboost(path: Path, trust: bool) -> object:
         raise ModelError(f"Reading '{path}' needs the package xgboost: pip install xgboost.") from None
     try:
         return Booster(model_file=path)
-    except XGBoostError as error:
+    except (XGBoostError, UnicodeDecodeError) as error:  # XGBoost quotes damaged files in its errors
         said = str(error).strip().splitlines()[0]
         raise ModelError(f"'{path}' cannot be read as a model of XGBoost ({said}). Check the file.") from None
 

@@ -216,7 +216,8 @@ def places_of(wanted: Sequence[str], given: Sequence[str]) -> Ints:
 def in_model_order(model: Classifier, x: Any, argument: str = "x") -> Any:
     """Return a table with its columns in the model's order; data without column names are returned unchanged.
 
-    Guarantee: columns are matched by name. Missing, unknown and duplicate columns are errors.
+    Guarantee: columns are matched by name. Missing, unknown and duplicate columns are errors. For a classifier of raw
+    rows, which has a method `encode`, they are coded as numbers.
 
     Parameters
     ----------
@@ -227,6 +228,9 @@ def in_model_order(model: Classifier, x: Any, argument: str = "x") -> Any:
     argument
         Name of `x` in error messages.
     """
+    encode = getattr(model, "encode", None)
+    if encode is not None:
+        return encode(x, argument)
     wanted: tuple[str, ...] = getattr(model, "feature_names", ())
     columns = getattr(x, "column_names", getattr(x, "columns", None))
     own = [] if columns is None else list(columns)

@@ -26,7 +26,7 @@ _CLASSIFIERS = {
 _SUPPORTED = (
     "Supported are " + ", ".join(name for names in _CLASSIFIERS.values() for name in names) + ", alone or last in a "
     "Pipeline after StandardScaler, MinMaxScaler, MaxAbsScaler (without clip), RobustScaler, PCA, TruncatedSVD, "
-    "feature selectors and 'passthrough'."
+    "feature selectors and 'passthrough'. For distances between the raw rows of a table, give `training_data`."
 )
 
 
@@ -51,7 +51,7 @@ def from_sklearn(model: Any, domain: Domain | None = None, classes: Any = None) 
     (('high', 'low'), [1, 0])
     """
     steps = _steps(model)
-    weight, bias = _scores(*steps[-1])
+    weight, bias = scores_of(*steps[-1])
     for name, step in reversed(steps[:-1]):
         weight, bias = _before(name, step, weight, bias)
     names = getattr(steps[0][1], "feature_names_in_", ())  # known when it was fitted on a data frame
@@ -75,9 +75,15 @@ def _steps(model: Any, prefix: str = "") -> list[tuple[str, Any]]:
     return steps
 
 
-def _scores(name: str, model: Any) -> tuple[Floats, Floats]:
-    """Return weights and biases of the classifier, one row per class."""
-    if type(model) not in _types(_CLASSIFIERS):
+def is_linear(model: object) -> bool:
+    """Return whether the model is one of scikit-learn's linear classifiers, without importing scikit-learn."""
+    kind = type(model)
+    return kind.__name__ in _CLASSIFIERS.get(".".join(kind.__module__.split(".")[:2]), ())
+
+
+def scores_of(name: str, model: Any) -> tuple[Floats, Floats]:
+    """Return weights and biases of a linear classifier, one row per class; `name` is its step in the pipeline."""
+    if not is_linear(model):
         hint = " Pass its `.best_estimator_`." if hasattr(model, "best_estimator_") else ""
         raise ModelError(f"{_where(name, model)} is not known to be a linear classifier. {_SUPPORTED}{hint}")
     _check_fitted(name, model)
@@ -147,13 +153,6 @@ def _check_fitted(name: str, step: Any) -> None:
         check_is_fitted(step)
     except NotFittedError:
         raise ModelError(f"{_where(name, step)} has not been fitted. Call `.fit(x, y)` before measuring it.") from None
-
-
-def _types(names: dict[str, tuple[str, ...]]) -> set[type]:
-    from importlib import import_module
-
-    found = (getattr(import_module(module), name, None) for module, group in names.items() for name in group)
-    return {kind for kind in found if kind is not None}  # later versions may remove deprecated classes
 
 
 def _where(name: str, step: Any) -> str:

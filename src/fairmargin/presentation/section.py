@@ -175,6 +175,7 @@ class Section:
     answer: str = ""  # what was found, in one sentence
     sentences: tuple[str, ...] = ()  # what else was found of all groups together
     findings: tuple[str, ...] = ()  # one sentence per group; folded on the page
+    unit: str = "group"  # what each finding is about
     cautions: tuple[str, ...] = ()  # what a reader must know before relying on the answer
     notes: tuple[str, ...] = ()  # conditions under which the numbers hold
     tables: tuple[Table, ...] = ()

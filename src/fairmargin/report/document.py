@@ -134,8 +134,9 @@ def _asset(name: str) -> str:
 
 
 def _typeset(text: str) -> str:
-    """Keep numbers and their units on one line."""
-    return text.replace(" %", "\u00a0%").replace("p < ", "p\u00a0<\u00a0").replace("p = ", "p\u00a0=\u00a0")
+    """Keep numbers and their units and signs on one line."""
+    text = text.replace(" %", "\u00a0%").replace("−$", "−\u2060$")
+    return text.replace("p < ", "p\u00a0<\u00a0").replace("p = ", "p\u00a0=\u00a0")
 
 
 def _safe(value: Any) -> Any:

@@ -18,7 +18,16 @@ _NOT_CHECKED = (
     "Whether the attack was strong enough was not checked. Run the same command with --adequacy: what was measured is "
     "kept, and some samples of each group are measured again at other budgets."
 )
+_UNFINISHED = (
+    "The distances are exact, except of samples whose search ended at its budget: they have upper bounds, and a larger "
+    "budget (boxes=…) would give more of them exact distances."
+)
 _ELSEWHERE = "The distances were measured elsewhere: whether the attack was strong enough must be checked there."
+
+
+def _is_exact(estimator: str) -> bool:
+    """Return whether an estimator gives exact distances, except of samples whose search ended at its budget."""
+    return estimator.startswith("exact_")
 
 
 def sections_of(record: RunRecord) -> Iterator[Section]:
@@ -59,7 +68,7 @@ def unchecked(record: RunRecord) -> Section | None:
         if result.bound is not Bound.UPPER:
             line = NOTHING_TO_SETTLE[result.bound]
         else:
-            line = _ELSEWHERE if record.study.imported.distances else _NOT_CHECKED
+            line = _ELSEWHERE if record.study.imported.distances else _UNFINISHED if _is_exact(name) else _NOT_CHECKED
         lines.append(f"{plain(name)}: {line}" if name else line)
     if not lines:
         return None

@@ -16,6 +16,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.distances.adequacy import chosen_of, content_keys, has_budget, rising
 from fairmargin.distances.combine import tightest
+from fairmargin.distances.on_tables.search import searches_table
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.task import Task
 from fairmargin.inference.capping import forced_cut
@@ -115,7 +116,7 @@ def _evidence(
     others = {str(i): each for i, each in enumerate(ladder.estimators) if each != estimator}
     requests = {number: estimator_plans(subject, each) for number, each in others.items()}
     # Gradients and noise are checked on the model itself: they say nothing about another subject.
-    if isinstance(subject.model, Differentiable) and audited.subject == "model":
+    if (isinstance(subject.model, Differentiable) or searches_table(subject.model)) and audited.subject == "model":
         from fairmargin.distances.masking import without_references
 
         alone = replace(subject, references=without_references(subject.shape))

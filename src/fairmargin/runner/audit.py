@@ -18,7 +18,9 @@ from fairmargin.distances.smoothing.estimator import Smoothing
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.presentation.formatting import table_percent
 from fairmargin.runner.cases import Case
+from fairmargin.runner.changes import changes_of_case, rules_of_case
 from fairmargin.runner.measurer import Measured, Measurer
+from fairmargin.runner.tables import moves_categories
 from fairmargin.study.options import AuditOptions
 from fairmargin.study.record import About, StoredResult
 
@@ -40,6 +42,7 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
         from fairmargin.runner.precision import precise_case
 
         yield from precise_case(options, case, estimators, measure)
+        yield from rules_of_case(case)
         return
     settings, how = case.settings(options), case.described(options)
     measured = _measured(case, estimators, measure)
@@ -58,6 +61,8 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
         list(brackets_of(measured, case.partitions, settings, how, measure, case.about)), "bracketing"
     )
     yield from measure.results(list(_certificates(case, estimators, measured, settings, how)), "certifying")
+    yield from changes_of_case(options, case, estimators, measured, measure)
+    yield from rules_of_case(case)
     if options.adequacy:
         from fairmargin.runner.adequacy import adequacy_of_case
 
@@ -70,13 +75,24 @@ def searches(estimators: Mapping[str, DistanceEstimator]) -> bool:
 
 
 def estimators_of(options: AuditOptions, case: Case) -> dict[str, DistanceEstimator]:
-    """Return the estimators by their spelling; by default the exact one for linear models and trees, else plumb."""
+    """Return the estimators by their spelling; by default the exact one for linear models and trees, else a search."""
     if case.subject is None:
         return {}
-    offers = case.subject.model.offers
-    default = "exact_linear" if "linear" in offers else "exact_tree" if "trees" in offers else "plumb"
+    columns, offers = case.subject.model.domain.columns, case.subject.model.offers
+    in_l1 = Norm.parse(options.norm) is Norm.L1 if options.norm else moves_categories(columns)
+    search = "fmn" if in_l1 else "plumb"  # which does not measure in L1
+    default = "exact_linear" if "linear" in offers else "exact_tree" if "trees" in offers else search
     names = dict.fromkeys(options.estimator) or (default,)
+    if not options.norm and in_l1:
+        # In L∞ all switches become possible together at the cost of one, which separates rows poorly.
+        return {name: parse_estimator(name) for name in map(_in_l1, names)}
     return {name: parse_estimator(name) for name in (_with_norm(each, options.norm) for each in names)}
+
+
+def _in_l1(text: str) -> str:
+    """Return the spelling of an estimator in L1, if it names no norm and measures in L1."""
+    members = getattr(parse_estimator(text), "estimators", (parse_estimator(text),))
+    return _with_norm(text, Norm.L1.value) if all(Norm.L1 in each.norms for each in members) else text
 
 
 def _with_norm(text: str, norm: str) -> str:

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from fairmargin.core.column import Column
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.core.progress import Progress, silent
+from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.data.row_order import check_same_order
@@ -21,15 +23,27 @@ from fairmargin.distances.measure import check_samples
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.catalog import as_engine
 from fairmargin.engine.task import Engine
-from fairmargin.errors import InputError
+from fairmargin.errors import InputError, ModelError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.models.as_classifier import as_classifier
-from fairmargin.models.protocol import in_model_order
+from fairmargin.models.protocol import Classifier, in_model_order
 from fairmargin.models.references import as_references
+from fairmargin.models.tables.classifier import TableClassifier
+from fairmargin.models.tables.frames import as_frame, is_frame
+from fairmargin.models.tables.reading import is_tabular
 from fairmargin.report.page import write_report
-from fairmargin.runner.cases import Case, Subject
+from fairmargin.runner.cases import Case, Subject, as_column
 from fairmargin.runner.loading import classes_of_data
 from fairmargin.runner.run import run
+from fairmargin.runner.tables import (
+    Rules,
+    check_groups,
+    coded_rows,
+    domain_fingerprint,
+    seen_rows,
+    some_rows,
+    takes_rows,
+)
 from fairmargin.store.paths import as_path
 from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, ModelOptions
 from fairmargin.study.record import RunRecord
@@ -49,9 +63,12 @@ def audit_model(
     norm: str | Norm | None = None,
     cross: bool = False,
     settings: AuditSettings | None = None,
+    columns: Mapping[str, Column] | None = None,
+    bins: Mapping[str, Sequence[float]] | None = None,
     training_data: Any = None,
     references: Any = None,
     max_samples: int | None = None,
+    examples: int = 0,
     seed: int = 0,
     out: Path | str | None = None,
     engine: str | Engine = "serial",
@@ -62,9 +79,10 @@ def audit_model(
     Parameters
     ----------
     model
-        Anything that `as_classifier` accepts: a scikit-learn model, a torch network, `(weight, bias)`, …
+        Anything that `as_classifier` accepts: a scikit-learn model, a torch network, `(weight, bias)`, … Models of
+        scikit-learn, XGBoost and LightGBM are audited on the raw rows of a data frame, with all their preprocessing.
     X
-        Samples: an array, or a data frame, whose columns are put in the model's order.
+        Samples: an array, or a data frame, whose columns are matched by name.
     y
         One label per sample. Rows are paired by position; pandas objects with the same index labels in another order
         are refused.
@@ -74,17 +92,25 @@ def audit_model(
         How distances are measured, by name ("plumb", "deepfool:steps=20") or as an object; several in a list. By
         default `exact_linear` for linear models, `exact_tree` for trees, and `plumb` for networks.
     norm
-        "l1", "l2" or "linf", for estimators that name none.
+        "l1", "l2" or "linf", for estimators that name none; by default "l1" for rows with categories.
     cross
         Also compare the intersections of all columns of `groups`.
     settings
         How groups are compared: confidence, control, clusters, …
+    columns
+        For data frames: a dict from names of columns to rules, each an `fm.Column`. The columns of `groups` do not move
+        unless a rule says so.
+    bins
+        For groups by numbers: a dict from the name of a column of `groups` to the edges between its groups.
     training_data
-        The samples that the model was trained on; a note counts the audited samples among them.
+        The samples that the model was trained on; a note counts the audited samples among them. For data frames, units,
+        steps, ranges and categories are taken from it.
     references
         Samples that searches go towards if they find nothing; by default some of `X`.
     max_samples
         Maximum number of samples; if there are more, a random part of this size is audited.
+    examples
+        For data frames: also show the nearest changes of this many single rows of each group. These are persons.
     seed
         The same seed gives the same numbers.
     out
@@ -122,14 +148,27 @@ def audit_model(
     _check_orders(X, y, groups, chosen.cluster)
     labels = _labels(y)
     numbered = labels.dtype.kind in "iu" and labels.size > 0  # text does not tell the order of a network's outputs
-    classifier = as_classifier(model, classes=classes_of_data(model, int(labels.max()) + 1) if numbered else None)
-    named = in_model_order(classifier, X)
-    samples = as_samples(named, "X")
-    missing = getattr(classifier, "accepts_missing", False)
-    dataset = Dataset(samples, labels, domain=classifier.domain, name="the samples", missing=missing)
+    groups = _binned(groups, bins)
+    classifier: Classifier | None = None
+    if columns is not None and not is_tabular(model):
+        raise InputError("is for models of scikit-learn, XGBoost and LightGBM. Leave it out", field="columns")
+    if not is_tabular(model) or (columns is None and not takes_rows(X)):
+        classes = classes_of_data(model, int(labels.max()) + 1) if numbered else None
+        classifier = _of_numbers(model, classes)
+    if classifier is None:
+        _check_groups(groups)
+        names = tuple(each.name for each in _each_partition(groups))
+        rules = Rules({} if columns is None else columns)
+        classifier, dataset = coded_rows(
+            model, X, labels, rules=rules, training=training_data, fixed=names, name="the samples"
+        )
+    else:
+        samples = as_samples(in_model_order(classifier, X, "X"), "X")
+        missing = getattr(classifier, "accepts_missing", False)
+        dataset = Dataset(samples, labels, domain=classifier.domain, name="the samples", missing=missing)
     partitions = _partitions(groups, len(dataset), cross)
     control, cluster = chosen.control, chosen.cluster
-    notes = []
+    notes = list(dataset.notes)
     if max_samples is not None and max_samples < len(dataset):
         # RandomState takes 32 bits as a number; larger seeds are given as two numbers.
         parts: Any = seed if seed < 2**32 else divmod(seed, 2**32)
@@ -137,47 +176,52 @@ def audit_model(
         notes.append(
             f"A random part of the samples was audited: {max_samples:,} of {len(dataset):,}, drawn with seed {seed}."
         )
-        dataset, partitions = dataset.take(rows), tuple(each.take(rows) for each in partitions)
+        dataset = some_rows(dataset, rows) if dataset.domain.columns else dataset.take(rows)
+        partitions = tuple(each.take(rows) for each in partitions)
         control = None if control is None else control.take(rows)
         cluster = None if cluster is None else np.asarray(cluster)[rows]
     checked = check_samples(classifier, dataset.x, dataset.y)
-    if training_data is not None:
+    if isinstance(classifier, TableClassifier):
+        notes += seen_rows(classifier, dataset, training_data, "training_data")
+    elif training_data is not None:
         trained = as_samples(in_model_order(classifier, training_data, "training_data"), "training_data")
-        known = Dataset(trained, np.zeros(trained.shape[0], dtype=int), name="the training data", missing=missing)
+        known = Dataset(
+            trained, np.zeros(trained.shape[0], dtype=int), name="the training data", missing=dataset.missing
+        )
         notes.append(overlap_warning(overlap(dataset, known), table=len(dataset.x.shape) == 2))
     shape = tuple(map(int, dataset.x.shape[1:]))
     fixed = None
     if references is not None:
         given = in_model_order(classifier, references, "references")
         fixed = as_references(given, shape, checked.model.domain)
-    columns: dict[str, Any] = {each.name: _column(each) for each in partitions}
+    attributes: dict[str, Any] = {each.name: as_column(each) for each in partitions}
     options = GroupOptions(
         group=tuple(each.name for each in partitions),
         control="" if control is None else control.name,
         cluster="" if cluster is None else _CLUSTER,
     )
-    columns |= {} if control is None else {control.name: _column(control)}
-    columns |= {} if cluster is None else {_CLUSTER: np.asarray(cluster)}
+    attributes |= {} if control is None else {control.name: as_column(control)}
+    attributes |= {} if cluster is None else {_CLUSTER: np.asarray(cluster)}
     numbers = {name: getattr(chosen, name) for name in CompareOptions.model_fields}
     study = Study(
         data=DataOptions(data=f"{GIVEN} ({dataset.fingerprint[:12]})"),
         model=ModelOptions(model=f"{GIVEN} ({checked.model.fingerprint()[:12]})"),
         groups=options,
-        audit=AuditOptions(estimator=_names(estimator), norm=norm or "", **numbers),
+        audit=AuditOptions(estimator=_names(estimator), norm=norm or "", examples=examples, **numbers),
         seed=seed,
     )
     case = Case(
         model=type(model).__name__,
         data=f"{len(dataset):,} samples given in Python",
         fingerprint=dataset.fingerprint,
-        columns=columns,
+        columns=attributes,
         partitions=partitions,
         groups=options,
         control=control,
         cluster=cluster,
         seed=seed,
         notes=(*filter(None, notes), *checked.notes),
-        domain=checked.model.domain.fingerprint(),
+        domain=domain_fingerprint(checked.model.domain),
         subject=Subject(checked.model, dataset, checked.positions, seed, fixed),
     )
     with _reported(progress) as report:
@@ -185,6 +229,47 @@ def audit_model(
         if folder is not None:
             write_report(folder.report, record)
     return record
+
+
+def _of_numbers(model: Any, classes: Any) -> Classifier | None:
+    """Return a classifier of plain numbers; None for a model of a table whose preprocessing needs its raw rows."""
+    try:
+        return as_classifier(model, classes=classes)
+    except ModelError:
+        if not is_tabular(model):
+            raise
+        return None
+
+
+def _check_groups(groups: Any) -> None:
+    """Refuse groups by many numbers, and two spellings of one group."""
+    table = as_frame(groups, "groups") if is_frame(groups) and len(groups.columns) else groups
+    named = isinstance(table, pd.DataFrame | Mapping)
+    for name in table if named else (_name_of(table),):
+        column = table[name] if named else table
+        if not isinstance(column, Partition) and np.ndim(column) == 1 and not isinstance(column, str):
+            check_groups(str(name), column)
+
+
+def _binned(groups: Any, bins: Mapping[str, Sequence[float]] | None) -> Any:
+    """Return groups by name, those with bins as partitions of numbers."""
+    if bins is None:
+        return groups
+    if not isinstance(bins, Mapping):
+        raise InputError("must be a dict such as {'age': [30, 45, 60]}", field="bins", given=bins)
+    if is_frame(groups):
+        frame = as_frame(groups, "groups")
+        table: dict[str, Any] = {str(name): frame[name] for name in frame}
+    else:
+        table = {**groups} if isinstance(groups, Mapping) else {_name_of(groups): groups}
+    for name in bins:
+        if name not in table:
+            raise InputError(f"names a column that is not among the groups. {suggest(name, table)}", field="bins")
+    return {name: Partition.binned(name, each, bins[name]) if name in bins else each for name, each in table.items()}
+
+
+def _name_of(column: Any) -> str:
+    return str(getattr(column, "name", None) or "group")
 
 
 def _names(estimator: str | DistanceEstimator | Sequence[str | DistanceEstimator] | None) -> tuple[str, ...]:
@@ -246,6 +331,8 @@ def _partitions(groups: Any, samples: int, cross: bool) -> tuple[Partition, ...]
 
 
 def _each_partition(groups: Any) -> Iterator[Partition]:
+    if is_frame(groups) and len(groups.columns):
+        groups = as_frame(groups, "groups")
     if isinstance(groups, Partition):
         yield groups
     elif isinstance(groups, pd.DataFrame | Mapping):
@@ -263,12 +350,7 @@ def _each_partition(groups: Any) -> Iterator[Partition]:
     elif isinstance(groups, list | tuple) and groups and all(isinstance(each, Partition) for each in groups):
         yield from groups
     else:
-        yield Partition.by(str(getattr(groups, "name", None) or "group"), groups)
-
-
-def _column(partition: Partition) -> Any:
-    """Return a partition as a column that keeps the order of its labels."""
-    return pd.Series(pd.Categorical.from_codes(partition.membership, categories=pd.Index(partition.labels)))
+        yield Partition.by(_name_of(groups), groups)
 
 
 @contextmanager

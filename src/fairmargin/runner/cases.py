@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,12 @@ from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.references import References
+from fairmargin.runner.tables import domain_fingerprint
 from fairmargin.study.options import GroupOptions
 from fairmargin.study.record import About
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,9 +160,29 @@ def checked_case(
         cluster=cluster,
         seed=seed,
         notes=(*notes, *checked.notes, *later),
-        domain=checked.model.domain.fingerprint(),
+        domain=domain_fingerprint(checked.model.domain),
         subject=Subject(checked.model, dataset, checked.positions, seed),
     )
+
+
+def binned(groups: GroupOptions, columns: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the columns with numbers replaced by the groups between stated edges."""
+    found = dict(columns)
+    for name, edges in groups.bins:
+        if name not in groups.named_columns:
+            raise InputError(
+                f"gives edges for {name!r}, which is not a column of groups. {suggest(name, groups.named_columns)}",
+                field="bins",
+            )
+        found[name] = as_column(Partition.binned(name, _column(name, columns, where, "bins"), edges))
+    return found
+
+
+def as_column(partition: Partition) -> "pd.Series[Any]":
+    """Return a partition as a column that keeps the order of its labels."""
+    import pandas as pd
+
+    return pd.Series(pd.Categorical.from_codes(partition.membership, categories=pd.Index(partition.labels)))
 
 
 def grouped(
@@ -203,5 +227,5 @@ def _column(name: str, columns: Mapping[str, Any], where: str, field: str) -> An
 
 def kept_columns(case: Case, groups: GroupOptions) -> dict[str, Any]:
     """Return the columns that a run folder keeps: those that the study names, and the class."""
-    wanted = [name for name in dict.fromkeys((*groups.columns, "class")) if name in case.columns]
+    wanted = [name for name in dict.fromkeys((*groups.named_columns, "class")) if name in case.columns]
     return {name: case.columns[name] for name in wanted or list(case.columns)[:1]}

@@ -87,9 +87,13 @@ class _Counted:
 def passes_of(model: Classifier, estimator: DistanceEstimator, x: Any, positions: Ints, seed: int) -> float:
     """Return the number of passes of an estimator per sample; at least 1, even if it only reads the weights.
 
-    Rows that only fill up a tile count too, since they cost the same.
+    Rows that only fill up a tile count too, since they cost the same. Searches in the rows of a table are not counted.
     """
-    if not isinstance(model, Differentiable) or ("linear" in model.offers and estimator.needs == "linear"):
+    if (
+        model.domain.columns
+        or not isinstance(model, Differentiable)
+        or ("linear" in model.offers and estimator.needs == "linear")
+    ):
         return 1.0
     counted = _Counted(model)
     measure_shard(counted, estimator, x, positions, seed)

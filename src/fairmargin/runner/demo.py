@@ -1,8 +1,9 @@
-"""The demonstration: a linear model and a small network of handwritten digits, on data that come with scikit-learn."""
+"""The demonstration: a linear model and a small network of handwritten digits, and boosted trees on a table."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairmargin.data.sets.applicants import make_applicants
 from fairmargin.data.sets.digits import load_digits_dataset
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.linear import LinearClassifier
@@ -13,9 +14,13 @@ from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, Mo
 from fairmargin.study.study import Study
 
 if TYPE_CHECKING:
+    import pandas as pd
     from torch import nn
 
 _EPOCHS, _BATCH, _RATE = 20, 64, 3e-3
+_TREES, _DEPTH = 30, 3
+_ROWS, _TRAINED = 1_000, 700  # of the table; the rows that were not trained on are audited
+_LABEL = "granted"
 
 
 def train_digits() -> LinearClassifier:
@@ -81,4 +86,48 @@ def network_study(folder: Path) -> Study:
         groups=GroupOptions(group=("digit", "ink")),
         audit=AuditOptions(estimator=("plumb:norm=l2", "first_order:norm=l2"), adequacy=True),
         title="Is a small neural network equally hard to fool for every digit?",
+    )
+
+
+def train_trees(table: "pd.DataFrame") -> object:
+    """Return boosted trees with their preprocessing, as people write it, fitted to raw rows; always the same."""
+    from sklearn.compose import make_column_selector, make_column_transformer
+    from sklearn.ensemble import GradientBoostingClassifier
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    rows = table.drop(columns=_LABEL)
+    columns = make_column_transformer(
+        (SimpleImputer(strategy="median"), make_column_selector(dtype_include="number")),
+        (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")),
+    )
+    trees = GradientBoostingClassifier(n_estimators=_TREES, max_depth=_DEPTH, random_state=0)
+    return make_pipeline(columns, trees).fit(rows, table[_LABEL])
+
+
+def table_study(folder: Path) -> Study:
+    """Write a synthetic table and boosted trees fitted to a part of it, and return the study that audits them."""
+    import io
+
+    import joblib
+
+    Store.open(folder, create=True)
+    table, content = make_applicants(_ROWS), io.BytesIO()
+    trained, audited = table[:_TRAINED], table[_TRAINED:]
+    joblib.dump(train_trees(trained), content)
+    atomic_write_bytes(folder / "model.joblib", content.getvalue())
+    for name, rows in (("train.csv", trained), ("people.csv", audited)):
+        atomic_write_bytes(folder / name, rows.to_csv(index=False).encode())
+    return Study(
+        model=ModelOptions(model=str(folder / "model.joblib"), trust_model=True),
+        data=DataOptions(
+            data=str(folder / "people.csv"),
+            label=_LABEL,
+            training_data=str(folder / "train.csv"),
+            columns={"income": {"label": "$"}, "savings": {"label": "$"}, "age": {"immutable": True}},
+        ),
+        groups=GroupOptions(group=("sex", "age"), bins=(("age", (30, 45, 60)),)),
+        audit=AuditOptions(),
+        title="Is a model that grants loans equally hard to fool for everyone?",
     )

@@ -13,6 +13,7 @@ from fairmargin.core.suggestion import suggest
 from fairmargin.data.catalog import DATASETS
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.distance_table import DistanceTable, load_distances, load_run_distances
+from fairmargin.data.formats.files import TABLES
 from fairmargin.data.loading import load_data
 from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.errors import InputError
@@ -20,23 +21,35 @@ from fairmargin.models.architectures.catalog import ARCHITECTURES
 from fairmargin.models.as_classifier import as_classifier
 from fairmargin.models.loading import load_model
 from fairmargin.models.protocol import Classifier, differing, places_of
-from fairmargin.runner.cases import Case, checked_case, grouped
+from fairmargin.models.tables.reading import is_tabular
+from fairmargin.runner.cases import Case, binned, checked_case, grouped
+from fairmargin.runner.table_case import table_case
 from fairmargin.store.paths import as_path
 from fairmargin.study.options import DataOptions, GroupOptions, ImportOptions
-from fairmargin.study.study import Study
+from fairmargin.study.study import ARCHITECTURE, Study
 
 
 def load_case(study: Study, progress: Progress = silent) -> Case:
     """Load the samples, and either the model or the distances, that a study names."""
     if not study.measures:
         return _imported_case(study)
+    found = _model_of_table(study)
+    if is_tabular(found):
+        return table_case(study, found)
+    for field in ("columns", "immutable"):
+        if getattr(study.data, field):
+            raise InputError(
+                "is for models of scikit-learn, XGBoost and LightGBM, with the rows of a table: leave it out",
+                field=field,
+            )
     dataset = load_data(study.data, study.groups, study.seed, progress)
-    model, model_notes = load_classifier(study, dataset)
+    model, model_notes = load_classifier(study, dataset, found)
     dataset = _in_model_order(dataset, model)
     model = as_classifier(model, domain=_common_domain(model.domain, dataset.domain))
     columns = {"class": dataset.labels, **dataset.attributes}
     if study.data.label:
         columns.setdefault(study.data.label, dataset.labels)
+    columns = binned(study.groups, columns, dataset.name or study.data.data)
     split, task = study.data.split, study.data.task
     described = [dataset.name or study.data.data, "" if split in ("", "all") else split, task]
     weights = study.model.weights
@@ -51,6 +64,16 @@ def load_case(study: Study, progress: Progress = silent) -> Case:
         notes=(*dataset.notes, *model_notes),
         later=seen_in_training(study.data, dataset, study.groups),
     )
+
+
+def _model_of_table(study: Study) -> object:
+    """Return the model if the data are a table in a file, whose rows a model may take as they are; otherwise None."""
+    if study.data.data in DATASETS or not study.data.data.lower().endswith(TABLES):
+        return None
+    options = study.model
+    if options.model.startswith(ARCHITECTURE):
+        return None  # it needs the shape of the samples
+    return load_model(options.model, trust=options.trust_model, weights=options.weights)
 
 
 def _imported_case(study: Study) -> Case:
@@ -80,12 +103,13 @@ def _of_run(given: ImportOptions, norm: str | None) -> DistanceTable:
 
 def _case_of_table(study: Study, table: DistanceTable) -> Case:
     text = f"{table.name}: distances of {len(table):,} samples, measured elsewhere"
-    partitions, control, cluster = grouped(study.groups, table.attributes, text)
+    columns = binned(study.groups, table.attributes, text)
+    partitions, control, cluster = grouped(study.groups, columns, text)
     return Case(
         model="",
         data=text,
         fingerprint=table.fingerprint,
-        columns=table.attributes,
+        columns=columns,
         partitions=partitions,
         groups=study.groups,
         control=control,
@@ -97,13 +121,16 @@ def _case_of_table(study: Study, table: DistanceTable) -> Case:
     )
 
 
-def load_classifier(study: Study, dataset: Dataset) -> tuple[Classifier, tuple[str, ...]]:
-    """Load the model that a study names for these samples; return it with notes for the report."""
+def load_classifier(study: Study, dataset: Dataset, found: object = None) -> tuple[Classifier, tuple[str, ...]]:
+    """Load the model that a study names for these samples, unless it is given; return it with notes for the report."""
     shape = tuple(map(int, dataset.x.shape[1:]))
     labels = _label_values(study.data, dataset)
     count = _count_of_classes(study.data, dataset, labels)
     options = study.model
-    found = load_model(options.model, trust=options.trust_model, weights=options.weights, shape=shape, classes=count)
+    if found is None:
+        found = load_model(
+            options.model, trust=options.trust_model, weights=options.weights, shape=shape, classes=count
+        )
     mean, std, device, tile = options.mean or None, options.std or None, options.device or None, options.tile or None
     if not _is_torch_module(found):
         return as_classifier(found, mean=mean, std=std, device=device, tile=tile), ()

@@ -18,6 +18,7 @@ from fairmargin.core.progress import Progress, silent
 from fairmargin.distances.catalog import describe
 from fairmargin.distances.combine import Tightest, tightest
 from fairmargin.distances.measure import measure_shard, shard_size, with_references
+from fairmargin.distances.on_tables.search import REVISION, on_table
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.engine.attempt import Attempt, attempted
 from fairmargin.engine.shared import Shared
@@ -260,6 +261,8 @@ def _estimator_plan(subject: Subject, estimator: DistanceEstimator) -> ShardPlan
     asked = shared_model(with_references(model, subject.references, estimator))
     parts = {"revision": type(estimator).revision} | {f"estimator.{name}": value for name, value in described.items()}
     parts["model"] = asked.value.fingerprint()
+    if on_table(estimator, model) is not estimator:
+        parts["on_table"] = REVISION
     most = getattr(type(estimator), "at_a_time", None)
     # Estimators without gradients use the module itself, never its faster copy.
     shards = shards_of(replace(subject, model=model), parts, most, searches=estimator.needs == "gradient")

@@ -27,6 +27,7 @@ from fairmargin.models.torch_model import TorchClassifier
 from fairmargin.runner.attack import attack_case, attacks_of, check_attacks
 from fairmargin.runner.audit import audit_case, estimators_of, searches
 from fairmargin.runner.cases import Case, partitions_of
+from fairmargin.runner.changes import check_examples
 from fairmargin.runner.loading import load_case
 from fairmargin.runner.measurer import Measurer, ShardPlan, attack_plan, estimator_plans
 from fairmargin.runner.trainer import (
@@ -445,6 +446,9 @@ def prepare_models(study: Study, load: DataLoader, case: Case | None = None) -> 
     for member in study.members:
         with _about(member, None, several=several):
             if member.train is not None:
+                for options, field in ((member.data, "columns"), (member.data, "immutable"), (member.groups, "bins")):
+                    if getattr(options, field):
+                        raise InputError("does not go with a training: leave it out", field=field)
                 prepared = prepare_training(member, load)
                 if (member.data_name, member.model_name) not in built:
                     prepared.job.network()  # raises now, before anything is written, if it cannot be built
@@ -472,6 +476,8 @@ def _check_same_samples(models: Sequence[Model]) -> None:
         left, right = other.dataset, model.dataset
         if left is None or right is None or left is right or left.fingerprint == right.fingerprint:
             continue
+        if other.prepared is None and model.prepared is None:
+            continue  # both read the same file; models of tables may take different columns of it
         if not np.array_equal(np.asarray(left.x), np.asarray(right.x)):
             raise InputError(
                 f"{other.member.title} and {model.member.title} would be measured on different samples. Name a split "
@@ -501,6 +507,8 @@ def check_measurement(measurement: Measurement, model: Model) -> None:
     case = model.given or (model.prepared.initial_case() if model.prepared else None)
     assert case is not None
     options, subject = measurement.options, case.subject
+    if isinstance(options, AuditOptions):
+        check_examples(options, case)
     if subject is None:
         return
     if isinstance(options, AttackOptions):

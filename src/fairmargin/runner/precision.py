@@ -220,7 +220,8 @@ def audit_to_precision(
     classifier, fixed = checked.model, None
     if references is not None:
         fixed = as_references(in_model_order(classifier, references, "references"), shape, classifier.domain)
-    dataset = Dataset(samples, checked.positions, domain=classifier.domain)
+    missing = getattr(classifier, "accepts_missing", False)
+    dataset = Dataset(samples, checked.positions, domain=classifier.domain, missing=missing)
     subject = Subject(classifier, dataset, checked.positions, chosen.seed, fixed)
     folder = None if store is None else RunFolder(as_path(store, "store"))
     with folder.store.lock() if folder else nullcontext():
@@ -249,9 +250,11 @@ def precise_case(
 def precision_plan(options: AuditOptions, case: Case, estimators: Mapping[str, DistanceEstimator]) -> PrecisionPlan:
     """Return the plan of an audit to a precision from its options."""
     (reference,) = estimators.values()
+    in_table = case.subject is not None and bool(case.subject.model.domain.columns)
     return PrecisionPlan(
         precision=options.precision,
         reference=reference,
+        cheap=() if in_table else None,  # a slope says nothing of categories
         target=THESE_SAMPLES if options.target == "samples" else POPULATION,
         confidence=options.confidence,
         up_to=options.up_to,
@@ -306,7 +309,8 @@ def _by_shards(subject: Subject, estimator: DistanceEstimator, rows: Ints, progr
 
 def _by_tasks(subject: Subject, estimator: DistanceEstimator, rows: Ints, measure: Measurer, what: str) -> Distances:
     positions = subject.positions[rows]
-    dataset = Dataset(take_rows(subject.dataset.x, rows), positions, domain=subject.model.domain)
+    x, missing = take_rows(subject.dataset.x, rows), subject.dataset.missing
+    dataset = Dataset(x, positions, domain=subject.model.domain, missing=missing)
     some = replace(subject, dataset=dataset, positions=positions)
     return measure.carry_out([estimator_plans(some, estimator)], what)[0].distances
 

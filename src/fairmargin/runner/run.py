@@ -14,10 +14,12 @@ from fairmargin.runner.cases import Case, kept_columns
 from fairmargin.runner.measurer import Measurer
 from fairmargin.runner.networks import Model, Models, prepare_models, too_small
 from fairmargin.runner.training_data import DataLoader
+from fairmargin.store.atomic import atomic_write_text
 from fairmargin.store.shard import shard_key
 from fairmargin.study.options import AttackOptions
 from fairmargin.study.record import Provenance, RunRecord, StoredResult, versions
-from fairmargin.study.run_folder import RunFolder, RunMemory, SampleColumns
+from fairmargin.study.rules_file import rules_text
+from fairmargin.study.run_folder import RULES, RunFolder, RunMemory, SampleColumns
 from fairmargin.study.study import Study
 from fairmargin.training.catalog import METHODS
 
@@ -78,6 +80,7 @@ def run(
             record = _measured(record, models, measure)
             if folder is not None:
                 record = folder.finish(record, _samples(models.models), old)
+                _write_rules(folder, models)
                 folder.write_traces([f"{each}\n{each.trace}".strip() for each in models.failures])
                 measure.earlier = _became_of(old, record)
     return record, measure
@@ -114,6 +117,14 @@ def _samples(models: Sequence[Model]) -> dict[str, SampleColumns]:
             kept_columns(case, model.member.groups), model.member.groups.cluster, case.ids
         )
     return found
+
+
+def _write_rules(folder: RunFolder, models: Models) -> None:
+    """Write the rules of the columns of a table, in a run of one model."""
+    subject = models.models[0].samples.subject
+    columns = subject.model.domain.columns if subject is not None and not models.several else ()
+    if columns:
+        atomic_write_text(folder.path / RULES, rules_text(columns))
 
 
 def _notes(model: Model, *, several: bool) -> Iterator[str]:

@@ -149,7 +149,7 @@ def load_training_data(
     split = data.split or ("train" if data.data in DATASETS else "all")
     data = data.model_copy(update={"split": split})
     treated = method_groups(groups, train)
-    further = tuple(name for name in treated.columns if name not in ("class", *groups.columns))
+    further = tuple(name for name in treated.named_columns if name not in ("class", *groups.named_columns))
     loading = groups.model_copy(update={"group": (*groups.group, *further)})
     whole = prepared(load_data(data, loading, progress=progress), treated, data.class_names)
     if len(np.unique(whole.y)) < 2:

@@ -27,12 +27,14 @@ def compare_runs(
     if old.provenance.samples != new.provenance.samples:
         raise InputError(
             f"{first.path} ({old.provenance.data}) and {second.path} ({new.provenance.data}) were not measured on the "
-            "same samples, so that they cannot be paired. Audit both models on the same data."
+            "same samples, so that they cannot be paired. Audit both models on the same data; models of tables must "
+            "take the same columns."
         )
     if old.provenance.domain != new.provenance.domain:
         raise InputError(
-            f"{first.path} and {second.path} were measured with different bounds or scales (--bounds, --scale), so "
-            "that their distances are in different units. Audit both models with the same."
+            f"{first.path} and {second.path} were measured with different bounds or scales (--bounds, --scale), or "
+            "different rules of columns (--columns), so that their distances are in different units. Audit both models "
+            "with the same."
         )
     for folder, record in before, after:
         _refuse_without_audit(folder, record)

@@ -26,6 +26,7 @@ from fairmargin.inference.estimate import NOT_COMPARABLE, VERDICTS
 Value = float | str | bool | None  # None: undefined
 Row: TypeAlias = Mapping[str, Any]  # one group: the name of a column, and its value
 
+_PERCENT = 2  # limits of σ of this size and more are meant in per cent
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -135,7 +136,22 @@ def parse(condition: str, columns: tuple[str, ...]) -> ast.expr:
         ) from None
     for node in ast.walk(tree):
         _check(node, condition, columns)
+        _check_share(node, condition)
     return tree
+
+
+def _check_share(node: ast.AST, condition: str) -> None:
+    """Refuse a limit of σ that no group can be below, such as -20 for 20 %."""
+    match node:
+        case ast.Compare(
+            left=ast.Name(id=name),
+            ops=[ast.Lt() | ast.LtE()],
+            comparators=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float() | int() as size))],
+        ) if name.startswith("sigma") and size >= _PERCENT:
+            raise InputError(
+                f"The condition {condition!r} is never true, since σ is a share: -1 means that a group is always at 0. "
+                "Write -0.2 for 20 %."
+            )
 
 
 def _check(node: ast.AST, condition: str, columns: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, fi
 
 from fairmargin.core.norm import Norm
 from fairmargin.core.options import (
+    Bins,
     Bounds,
     Crosses,
     Listed,
@@ -23,6 +24,7 @@ from fairmargin.core.options import (
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import CompareOptions
 from fairmargin.study.paper_settings import STEPS, settings_of, settings_sentence
+from fairmargin.study.rules_file import plain_rules, rules_of
 from fairmargin.study.schedule import Schedule, parse_schedule
 
 
@@ -32,6 +34,14 @@ def _schedule(value: Any) -> Any:
     if not isinstance(value, str):
         raise InputError("must be a text such as 'cosine' or 'steps:0.5,0.75'")
     return parse_schedule(value)
+
+
+def _column_rules(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return plain_rules(rules_of(value, "columns, "))
+    if not isinstance(value, str):
+        raise InputError("must be the path of a file of rules, or one table per column")
+    return value
 
 
 def _must(holds: Callable[[Any], bool], problem: str) -> AfterValidator:
@@ -50,11 +60,27 @@ AtLeastOne = Annotated[Whole, _must(lambda value: value >= 1, "must be a whole n
 NotBelowZero = Annotated[Whole, _must(lambda value: value >= 0, "must be a whole number, 0 or more")]
 Positive = Annotated[Number, _must(lambda value: 0 < value < math.inf, "must be a positive number")]
 NotNegative = Annotated[Number, _must(lambda value: 0 <= value < math.inf, "must be a number, 0 or more")]
+ColumnRules = Annotated[
+    str | Mapping[str, Mapping[str, Any]], BeforeValidator(_column_rules), OnCommandLine(metavar="FILE")
+]
+"""The path of a TOML file of rules for columns, or the rules themselves as plain values."""
 Share = Annotated[NotNegative, _must(lambda value: value < 1, "must lie below 1")]
 Rate = Annotated[Schedule, BeforeValidator(_schedule), PlainSerializer(str, return_type=str)]
 
 
-class DataOptions(Options):
+class ColumnOptions(Options):
+    """How the columns of a table may change, for models that take raw rows."""
+
+    panel: ClassVar[str] = "Columns of a table"
+
+    columns: ColumnRules = ""
+    """Rules for columns (TOML): unit, range, step, direction, …; `fairmargin columns` writes a draft. For models of
+    scikit-learn, XGBoost and LightGBM."""
+    immutable: Names = ()
+    """Columns that do not change: sex,race,age. Those that define the groups do not change anyway."""
+
+
+class DataOptions(ColumnOptions):
     """The samples: a dataset of the catalog, a file, or a folder of images."""
 
     panel: ClassVar[str] = "Data"
@@ -88,7 +114,8 @@ class DataOptions(Options):
     by: str = ""
     """Column whose values `per_group` counts; the first group column if left out."""
     training_data: str = ""
-    """Data the model was trained on (a file, or NAME:SPLIT), to warn of samples that are part of it."""
+    """Data the model was trained on (a file, or NAME:SPLIT), to warn of samples that are part of it. For models of
+    tables, units, steps, ranges and categories of columns are taken from it too."""
 
 
 class ModelOptions(Options):
@@ -156,9 +183,11 @@ class GroupOptions(Options):
     """Compare groups inside the values of this column, usually the class."""
     cluster: str = ""
     """Column with an id per person, where samples are not independent."""
+    bins: Bins = ()
+    """Edges between groups by numbers: age=30,45,60; may be repeated."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def named_columns(self) -> tuple[str, ...]:
         """Every column that groups, controls or clusters, each once."""
         named = [*self.group, *(name for cross in self.cross for name in cross), self.control, self.cluster]
         return tuple(dict.fromkeys(name for name in named if name))
@@ -181,6 +210,9 @@ class AuditOptions(CompareOptions):
     precision: Number = 0.0
     """Measure no more samples than it takes to know every group's σ to ± this, as in 0.03: a cheap estimator on many,
     `estimator` on few. Prints what that saved."""
+    examples: Count = 0
+    """For models of tables: also show the nearest changes of this many single rows of each group, with their numbers.
+    These are persons: share such a page with care."""
     target: Literal["", "population", "samples"] = ""
     """What the precision is about: population (the samples were drawn from it) or samples (these alone)."""
 

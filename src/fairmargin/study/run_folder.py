@@ -7,6 +7,7 @@ RUN/samples.parquet     columns that group, control or cluster the samples, and 
 RUN/shards/             distances, written as they are measured
 RUN/KIND.csv            the results of each kind as a table
 RUN/results.csv         audits and attacks of a study of several models, in one table
+RUN/columns.toml        how the rows of a table may change, for `--columns`
 RUN/trainings/          networks of a study of several models; of a single training, the run folder itself
 RUN/failures.txt        what could not be trained or measured, and why
 RUN/report.html         the page
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RECORD, SAMPLES, REPORT, FAILURES = "record.json", "samples.parquet", "report.html", "failures.txt"
+RULES = "columns.toml"
+"""Rules of the columns of a table, by which another table is measured in the same units."""
 RESULTS_TABLE = "results.csv"
 """Table of all audits and attacks of a study of several models."""
 OLD_MANIFEST = "manifest.json"

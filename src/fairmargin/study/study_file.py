@@ -20,12 +20,14 @@ _SUBJECTS = {"data": "data", "model": "model", "train": "method", "audit": "esti
 _NEEDED = ("data", "model")
 """Kinds of sections that are nothing without their subject."""
 _PATHS = {
-    "data": ("data", "audit_on", "labels", "training_data"),
+    "data": ("data", "audit_on", "labels", "training_data", "columns"),
     "model": ("model", "weights"),
     "train": ("validation",),
 }
 """Fields that may hold a path, which is relative to the folder of the file. A name without / and . is no path: a folder
 beside the file may be called as a dataset or a split."""
+_OF_COLUMNS = ("columns", "bins")
+"""Fields of `[data]` whose values are tables by the names of columns, and no sections."""
 _SPELLINGS = {
     "train": ("method", "fat:weight=0.5"),
     "audit": ("estimator", "ddn:steps=50"),
@@ -87,7 +89,8 @@ def make_study(content: Mapping[str, Any], where: str = "The study", folder: Pat
     Parameters
     ----------
     content
-        Sections by kind and name, and the fields `title`, `seeds` and `engine`; the last is for `engine_of`.
+        Sections by kind and name, `[columns]` with rules for the columns of all data that have none of their own, and
+        the fields `title`, `seeds` and `engine`; the last is for `engine_of`.
     where
         Name of the file, for errors.
     folder
@@ -107,13 +110,18 @@ def make_study(content: Mapping[str, Any], where: str = "The study", folder: Pat
 
 
 def _made(content: Mapping[str, Any], folder: Path | None) -> Study:
-    known = ("title", "seeds", "engine", *Grid.SECTIONS)
+    known = ("title", "seeds", "engine", "columns", *Grid.SECTIONS)
     for name in content:
         if name in _OLD:
             raise InputError(f"Sections [{name}.…] are called [{_OLD[name]}.…] now; CHANGELOG.md lists all new names.")
         if name not in known:
             raise InputError(f"is unknown. {_meant(name, known)}", field=name)
-    sections = {kind: dict(_sections(kind, content[kind], folder)) for kind in Grid.SECTIONS if kind in content}
+    rules = {"columns": content["columns"]} if "columns" in content else {}
+    sections = {
+        kind: dict(_sections(kind, content[kind], folder, rules if kind == "data" else {}))
+        for kind in Grid.SECTIONS
+        if kind in content
+    }
     seeds = {"seeds": content["seeds"]} if "seeds" in content else {}
     grid = Grid(**sections, **seeds)
     title = content.get("title", "")
@@ -122,13 +130,15 @@ def _made(content: Mapping[str, Any], folder: Path | None) -> Study:
     return Study(title=title, grid=grid)
 
 
-def _sections(kind: str, given: Any, folder: Path | None) -> Iterator[tuple[str, Options]]:
-    """Yield the sections of a kind by their names."""
+def _sections(kind: str, given: Any, folder: Path | None, default: Mapping[str, Any]) -> Iterator[tuple[str, Options]]:
+    """Yield the sections of a kind by their names; fields of `default` are those of sections without them."""
     if not isinstance(given, Mapping):
         example = {"data": "digits", "model": "small_cnn", "train": "erm", "audit": "plumb", "attack": "pgd"}[kind]
         raise InputError(f"Write a section with a name, as in [{kind}.{example}]; given {kind} = {given!r}"[:300] + ".")
-    shared = {name: value for name, value in given.items() if not isinstance(value, Mapping)}
-    named = {name: value for name, value in given.items() if isinstance(value, Mapping)}
+    of_all = {name for name, value in given.items() if not isinstance(value, Mapping)}
+    of_all |= {name for name in _OF_COLUMNS if kind == "data" and name in given}
+    shared = {**default, **{name: given[name] for name in given if name in of_all}}
+    named = {name: value for name, value in given.items() if name not in of_all}
     for name, fields in named.items():
         yield (
             name,

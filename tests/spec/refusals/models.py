@@ -164,10 +164,11 @@ CONVERSION = [
     *(
         of_model(
             lambda _, model=model: as_classifier(model),
-            f"Cannot read a model of type `{kind}`; Supported are: a Fairmargin `Classifier`; a linear scikit-learn",
+            f"Cannot read a model of type `{kind}`; Supported are: a Fairmargin `Classifier`; a linear model",
         )
-        for model, kind in [("model.npz", "str"), (None, "NoneType"), (3, "int"), (LinearClassifier, "type")]
+        for model, kind in [("model.npz", "str"), (None, "NoneType"), (3, "int")]
     ),
+    of_model(lambda _: as_classifier(LinearClassifier), "given the class `LinearClassifier`. Create an object of it"),
     of_model(lambda _: as_classifier(WEIGHTS), "Cannot read a model of type"),
 ]
 NETWORKS = [

@@ -5,6 +5,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import fairmargin as fm
 from fairmargin.distances.proxies.first_order import FirstOrder
@@ -41,6 +45,16 @@ OTHER_ORDER = "has the index labels of `X` in another order, and rows are paired
 
 def ordered(x: object, y: object, **more: Any) -> object:
     return fm.audit_model(LINEAR, x, y, **{"groups": SEX, "progress": False} | more)
+
+
+ROWS = pd.DataFrame({"age": np.arange(40), "job": ["cook", "nurse"] * 20, "sex": SEX})
+
+
+def in_table(**more: Any) -> object:
+    """Audit a pipeline on raw rows."""
+    steps = make_column_transformer((OneHotEncoder(), ["job"]), remainder="passthrough")
+    model = make_pipeline(steps, LogisticRegression()).fit(ROWS[["age", "job"]], Y)
+    return fm.audit_model(**{"model": model, "X": ROWS, "y": Y, "groups": ROWS["sex"], "progress": False} | more)
 
 
 def precise(**more: Any) -> object:
@@ -132,6 +146,34 @@ REFUSALS = [
         OTHER_ORDER + "`cluster.loc[X.index]`",
         "cluster",
     ),
+    # fm.audit_model on the raw rows of a table
+    Refusal(lambda folder: audited(folder, columns={}), "for models of scikit-learn, XGBoost and LightGBM", "columns"),
+    Refusal(lambda folder: audited(folder, examples=2), "shows nearest changes of rows", "examples"),
+    Refusal(lambda _: in_table(columns=3), "must be a dict from the name of a column", "columns"),
+    Refusal(lambda _: in_table(columns={"age": 3}), "must give an `fm.Column` for 'age'", "columns"),
+    Refusal(lambda _: in_table(columns={"agee": fm.Column()}), "has a rule for 'agee'; Did you mean 'age'?", "columns"),
+    Refusal(lambda _: in_table(columns={"age": fm.Column(low=50)}), "leaves no value for 'age'", "columns"),
+    Refusal(
+        lambda _: in_table(columns={"job": fm.Column(values=["guard"])}),
+        "gives 'job' the category 'guard', which the data do not have",
+        "columns",
+    ),
+    Refusal(
+        lambda _: in_table(groups=ROWS[["age"]]),
+        "Column 'age' holds 40 different numbers; `bins` age=10,20,29",
+    ),
+    Refusal(
+        lambda _: in_table(groups=ROWS[["age"]], bins={"sex": [1]}),
+        "a column that is not among the groups. There are: age",
+        "bins",
+    ),
+    Refusal(lambda _: in_table(bins=[30]), "must be a dict such as {'age': [30, 45, 60]}; given [30]", "bins"),
+    Refusal(
+        lambda _: in_table(groups=ROWS["sex"].where(ROWS.index > 2, "f")),
+        "'sex' holds 'f' (3 rows) and; 'F' (18 rows), which would be two groups",
+    ),
+    Refusal(lambda _: in_table(X=ROWS.drop(columns="age")), "`X` has no column 'age', which the model was trained on"),
+    Refusal(lambda _: in_table(y=np.where(Y, "yes", "no")), "holds labels that are not among the model's classes"),
     # fm.audit_to_precision
     Refusal(lambda _: fm.PrecisionPlan(precision=0), "between 0 and 1"),
     Refusal(lambda _: fm.PrecisionPlan(precision=3), "for instance 0.03"),

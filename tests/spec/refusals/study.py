@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from fairmargin.study.gate import gate
-from fairmargin.study.options import AuditOptions, TrainOptions
+from fairmargin.study.options import AuditOptions, DataOptions, GroupOptions, TrainOptions
+from fairmargin.study.rules_file import read_rules, rules_of
 from fairmargin.study.study import Study
 from fairmargin.study.study_file import make_study, read_study
 from tests.spec.refusals import Refusal
@@ -26,6 +27,11 @@ def sections(**changes: Any) -> Study:
 def file(folder: Path, content: bytes) -> Study:
     (folder / "study.toml").write_bytes(content)
     return read_study(folder / "study.toml")
+
+
+def rules(folder: Path, content: bytes) -> object:
+    (folder / "rules.toml").write_bytes(content)
+    return read_rules(folder / "rules.toml")
 
 
 def condition(text: str) -> object:
@@ -130,6 +136,10 @@ FILES: list[tuple[Any, ...]] = [
 ]
 
 CONDITIONS = [
+    (
+        "sigma_low < -20",
+        "is never true, since σ is a share: -1 means that a group is always at 0. Write -0.2 for 20 %.",
+    ),
     ("sigma_lo < 0", "names 'sigma_lo', which is not a column. Did you mean 'sigma_low'?"),
     ("colour == 1", "names 'colour', which is not a column. There are: group"),
     ("size.real > 1", "uses a dot that is not allowed. Allowed are columns"),
@@ -187,6 +197,26 @@ REFUSALS = [
     ),
     Refusal(lambda _: AuditOptions(target="samples"), "goes with `precision` and has no effect here", "target"),
     Refusal(lambda _: AuditOptions(precision=3), "must lie between 0 and 1, as in 0.03", "precision"),
+    Refusal(
+        lambda _: DataOptions(columns=3), "must be the path of a file of rules, or one table per column", "columns"
+    ),
+    Refusal(lambda _: DataOptions(columns={"age": {"unit": 0}}), "columns, [age]: `unit` must be positive", "unit"),
+    Refusal(lambda _: DataOptions(columns={"age": 3}), "columns, [age]: Expected one table per column"),
+    Refusal(
+        lambda _: DataOptions(columns={"age": {"unti": 1}}), "[age]: `unti` is unknown. Did you mean 'unit'", "unti"
+    ),
+    Refusal(
+        lambda _: GroupOptions(bins="age"), "must be rising numbers, the edges between groups; given 'age'", "bins"
+    ),
+    Refusal(lambda _: GroupOptions(bins={"age": [60, 30]}), "must be rising numbers; given 'age=60,30'", "bins"),
+    Refusal(lambda _: GroupOptions(bins=["age=1", "age=2"]), "gives the edges of 'age' twice", "bins"),
+    Refusal(lambda _: rules_of([1]), "must be a file of rules, or one table per column", "columns"),
+    Refusal(lambda folder: read_rules(folder / "none.toml"), "There is no file of rules"),
+    Refusal(read_rules, "is a folder; expected a TOML file of rules"),
+    Refusal(lambda folder: rules(folder, b"\xff\xfe"), "rules.toml: it is not a text in UTF-8"),
+    Refusal(lambda folder: rules(folder, b"[age"), "rules.toml is not valid TOML"),
+    Refusal(lambda folder: rules(folder, b"a.b.unit = 3"), "[a]: `b` is unknown; The name of a column with a dot", "b"),
+    Refusal(lambda folder: rules(folder, b"[age]\nkind = 'numbr'"), "rules.toml, [age]: `kind` must be one of", "kind"),
     Refusal(lambda _: TrainOptions(rate=0.1), "The number of epochs is missing"),
     Refusal(lambda _: TrainOptions(epochs=0), "must be 1 or more", "epochs"),
     Refusal(lambda _: TrainOptions(epochs=1, validation="0", patience=3), "watches validation data", "patience"),

@@ -259,7 +259,7 @@ def _read_text(path: Path, separator: str, as_text: str, distinct: Collection[st
 def _refuse_long_rows(path: Path, separator: str) -> None:
     """Raise an error that names the first row with more cells than the header, if there is one."""
     read = gzip.open if path.name.lower().endswith(".gz") else open
-    with suppress(csv.Error), read(path, "rt", encoding="utf-8-sig", newline="") as file:
+    with suppress(csv.Error, UnicodeDecodeError), read(path, "rt", encoding="utf-8-sig", newline="") as file:
         rows = filter(None, csv.reader(file, delimiter=separator))
         width = len(next(rows, ()))
         for number, row in enumerate(rows, start=1):

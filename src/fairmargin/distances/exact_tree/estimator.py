@@ -5,17 +5,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.core.arrays import Bools, Floats, Ints, Keys
+from fairmargin.core.arrays import Floats, Ints, Keys
 from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
+from fairmargin.distances.exact_tree.atoms import ATOM, PLACE, Atoms, find_atoms
+from fairmargin.distances.exact_tree.boxes import Parts, most_below, room
+from fairmargin.distances.exact_tree.cells import Forest, Grid, cells_of
+from fairmargin.distances.exact_tree.compiled import L1, L2, LINF
+from fairmargin.distances.exact_tree.decision import Decision
+from fairmargin.distances.exact_tree.search import Margins, Problem, search
 from fairmargin.distances.protocol import Found, accepted_norm
 from fairmargin.errors import InputError, ModelError
 from fairmargin.models.kept_classes import parted
 from fairmargin.models.protocol import as_rows
-from fairmargin.models.trees.ensemble import LEAF, TreeClassifier, TreeEnsemble
+from fairmargin.models.trees.ensemble import TreeEnsemble
 
-_PATTERNS = 64  # number of patterns of missing values that are kept in memory
+_NORMS = {Norm.LINF: LINF, Norm.L1: L1, Norm.L2: L2}
+_ROOM = 2**16  # number of nodes for which there is room at first
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +30,9 @@ class ExactTree:
     """Exact distances of decision trees, forests and boosted trees, by branch and bound.
 
     The distance is the norm of the change to the nearest row that the original model assigns to another class; every
-    row found is confirmed by the model. A row that needs more than `boxes` boxes gets the distance of the nearest row
-    found so far, an upper bound, and all distances of the measurement then count as upper bounds.
+    row found is confirmed by the model. On tables, a row changes by the rules of the columns. A row that needs more
+    than `boxes` boxes gets the distance of the nearest row found so far, an upper bound, and all distances of the
+    measurement then count as upper bounds; `tried` holds lower bounds.
 
     Parameters
     ----------
@@ -54,7 +62,7 @@ class ExactTree:
 
     needs: ClassVar[str] = "trees"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L1, Norm.L2, Norm.LINF})
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     keeps_several: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -68,15 +76,16 @@ class ExactTree:
 
     def find(self, model: Any, x: Any, y: Ints, *, keys: Keys) -> Found:
         """Return the distances and the rows found."""
-        classifier, kept = parted(model)
-        if not isinstance(classifier, TreeClassifier):
+        inner, kept = parted(model)
+        classifier: Any = inner
+        if "trees" not in classifier.offers:
             raise ModelError(f"`ExactTree` works on trees; given {type(classifier).__name__}.")
-        rows, y = as_rows(x, missing=classifier.accepts_missing), np.asarray(y)
+        rows, y = as_rows(x, missing=getattr(classifier, "accepts_missing", False)), np.asarray(y)
         own = classifier.predict(rows)
         correct = np.isin(own, kept) if kept else own == y
         values, points = np.zeros(len(rows)), rows.copy()
         lower = np.zeros(len(rows))
-        search = _Search(classifier, self.norm, self.boxes)
+        search = _Search(classifier, rows.shape[1], self.norm, self.boxes)
         for i in sorted(np.flatnonzero(correct), key=lambda i: own[i]):
             lower[i], values[i], points[i] = search.nearest(rows[i], int(own[i]), kept, strict=False)
         doubtful = correct & np.isfinite(values)
@@ -101,30 +110,24 @@ class ExactTree:
 class _Search:
     """The search of one measurement, with the arrays that all rows share."""
 
-    model: TreeClassifier
+    model: Any
+    features: int
     norm: Norm
     boxes: int
-    grid: Any = field(init=False)
-    cells: dict[bytes, Ints] = field(init=False, default_factory=dict)
-    margins: dict[tuple[int, int, bool], Any] = field(init=False, default_factory=dict)
-    decisions: dict[tuple[tuple[int, ...], bool], Any] = field(init=False, default_factory=dict)
+    grid: Grid = field(init=False)
+    forest: Forest = field(init=False)
+    atoms: Atoms = field(init=False)
+    costs: Floats = field(init=False)
+    parts: Parts = field(init=False)
+    used: int = 0
+    margins: dict[tuple[int, int, bool], Margins] = field(init=False, default_factory=dict)
+    decisions: dict[tuple[tuple[int, ...], bool], Decision] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        from fairmargin.distances.exact_tree.search import Grid
-
-        trees, features, domain = self.model.ensemble, self.model.features, self.model.domain
-        thresholds = trees.thresholds(features)
-        low, high, scale = domain.flat(features)
-        begins = np.concatenate([np.append(-np.inf, each) for each in thresholds])
-        sizes = np.array([len(each) + 1 for each in thresholds])
-        offset = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        self.grid = Grid(offset, sizes, begins, low, high, scale, domain.movable(features))
-        cell = np.full(len(trees.feature), -1)
-        for feature, limits in enumerate(thresholds):
-            # No cell goes left of a threshold at -inf, and all go left of one at inf.
-            here = (trees.feature == feature) & (trees.first_right > -np.inf)
-            cell[here] = np.searchsorted(limits, trees.first_right[here])
-        self.cells[np.zeros(features, dtype=bool).tobytes()] = cell
+        self.grid, self.forest = cells_of(self.model.ensemble, self.model.domain, self.features)
+        self.atoms = Atoms(np.zeros(self.features, dtype=PLACE), np.zeros(len(self.grid.begins), dtype=ATOM))
+        self.costs = np.empty(len(self.grid.begins))
+        self.parts = room(_ROOM, self.forest.depth, int(self.grid.columns["words"].max()))
 
     def nearest(
         self, row: Floats, own: int, kept: tuple[int, ...] = (), *, strict: bool
@@ -133,65 +136,52 @@ class _Search:
 
         The point leaves the row's own class, or all classes of `kept`, of which it is one.
         """
-        from fairmargin.distances.exact_tree import search as compiled
-
-        norm = {Norm.LINF: compiled.LINF, Norm.L1: compiled.L1, Norm.L2: compiled.L2}[self.norm]
-        cells, admissible = compiled.cells_of(row, self.grid, norm)
-        cell = self._last_left(np.isnan(row))
+        norm, atoms = _NORMS[self.norm], self.atoms
+        costs = np.unique(self.costs[: find_atoms(row, self.grid, norm, atoms, self.costs)])
         decision = self._decision(kept or (own,), strict)
         least, best, point = np.inf, np.inf, row
         for rival in range(len(self.model.classes)):
             if rival in kept or rival == own:
                 continue
             # A rival that wins has a larger score than every kept class, hence also than the row's own class.
-            margins = self._margins(own, rival, strict)._replace(cell=cell)
-            lower, upper, place, _ = compiled.search(margins, decision, cells, norm, best, self.boxes)
+            margins = self._margins(own, rival, strict)
+            problem = Problem(atoms, self.forest, decision, margins, norm, self.boxes)
+            lower, upper, place, self.used, self.parts = search(problem, costs, self.parts, best)
             least = min(least, lower)
             if upper < best:
                 best = upper
-                moved = place != cells.own
+                moved = (place != atoms.places["own"]) & ~atoms.places["missing"]
                 point = row.copy()
-                point[moved] = admissible[cells.offset[moved] + place[moved]]
+                point[moved] = atoms.atoms["value"][atoms.places["offset"][moved] + place[moved]]
         if np.isfinite(best):
-            moved = (point != row) & ~np.isnan(row)
-            step = np.divide(point - row, self.grid.scale, out=np.zeros_like(row), where=moved)
-            distance = float(self.norm.length(step))
-            return distance if least >= best else _root(least, self.norm), distance, point
+            distance = self._length(row, point)
+            return distance if least >= best else min(_root(least, self.norm), distance), distance, point
         return _root(least, self.norm), best, point
 
-    def _last_left(self, missing: Bools) -> Ints:
-        """Return the last cell that goes left at every node, for rows that lack the given features.
+    def _length(self, row: Floats, point: Floats) -> float:
+        """Return the distance of two rows."""
+        columns = self.grid.columns
+        moved = (point != row) & ~np.isnan(row)
+        costs = np.abs(point - row) / columns["unit"]
+        for f in np.flatnonzero(moved & ~columns["is_number"]):
+            place = min(int(row[f]), int(columns["size"][f]) - 1) * columns["size"][f] + int(point[f])
+            costs[f] = self.grid.costs[columns["switch"][f] + place]
+        return float(self.norm.length(np.where(moved, costs, 0.0)))
 
-        A missing feature has cell 0 only, and goes left at nodes with a cell of at least 0.
-        """
-        key = missing.tobytes()
-        if key not in self.cells:
-            trees, present = self.model.ensemble, bytes(len(missing))
-            cell = self.cells[present]
-            if len(self.cells) > _PATTERNS:
-                self.cells = {present: cell}
-            lacking = (trees.feature != LEAF) & missing[trees.feature]
-            self.cells[key] = np.where(lacking, np.where(trees.missing_left, 0, -1), cell)
-        return self.cells[key]
-
-    def _decision(self, kept: tuple[int, ...], strict: bool) -> Any:
-        from fairmargin.distances.exact_tree.search import Decision
-
+    def _decision(self, kept: tuple[int, ...], strict: bool) -> Decision:
         if (kept, strict) not in self.decisions:
             trees = self.model.ensemble
             keeps = np.isin(np.arange(len(self.model.classes)), kept)
             surplus = 2 * trees.rounding if strict else 0.0
-            how = trees.divisor, trees.single, trees.last_wins_ties, trees.lead, surplus
-            self.decisions[kept, strict] = Decision(keeps, trees.value, trees.start, *how)
+            how = float(trees.divisor), trees.single, trees.last_wins_ties, float(trees.lead), surplus
+            self.decisions[kept, strict] = Decision(keeps, _fixed(trees.value), _fixed(trees.start), *how)
         return self.decisions[kept, strict]
 
-    def _margins(self, own: int, rival: int, strict: bool) -> Any:
-        """Return the trees with the margins of a rival over the own class.
+    def _margins(self, own: int, rival: int, strict: bool) -> Margins:
+        """Return the margins of a rival over the own class.
 
         Margins within rounding of 0 count as won by the rival, or as lost if `strict`.
         """
-        from fairmargin.distances.exact_tree.search import Margins, most_below
-
         key = (own, rival, strict)
         if key not in self.margins:
             if self.margins and next(iter(self.margins))[0] != own:
@@ -199,17 +189,19 @@ class _Search:
             trees = self.model.ensemble
             value = np.ascontiguousarray(trees.value[:, rival] - trees.value[:, own])
             self.margins[key] = Margins(
-                trees.feature,
-                np.empty(0, dtype=np.int64),  # depends on the row
-                trees.left,
-                trees.right,
                 value,
-                most_below(trees.feature, trees.left, trees.right, value),
-                trees.roots,
+                most_below(self.forest, value),
                 float(trees.start[rival] - trees.start[own]),
                 _limit(trees, own, rival, strict),
             )
         return self.margins[key]
+
+
+def _fixed(array: Floats) -> Floats:
+    """Return a read-only view, since numba would compile anew for the writable arrays of a model sent to a worker."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def _root(cost: float, norm: Norm) -> float:
@@ -221,6 +213,8 @@ def _limit(trees: TreeEnsemble, own: int, rival: int, strict: bool) -> float:
     """Return the number that the margin of a rival must exceed."""
     wins_ties = (rival > own) == trees.last_wins_ties
     exactly = float(np.nextafter(0.0, -1.0)) if wins_ties else 0.0
-    if trees.rounding == 0:
+    # A class before the own one wins unless the own one is ahead by more than `lead`.
+    ahead = trees.lead * trees.divisor if rival < own else 0.0
+    if trees.rounding == 0 and ahead == 0:
         return exactly
-    return 2 * trees.rounding if strict else -2 * trees.rounding
+    return 2 * trees.rounding if strict else -2 * trees.rounding - ahead

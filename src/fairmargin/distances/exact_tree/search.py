@@ -1,385 +1,447 @@
-"""Branch and bound over boxes of cells, compiled by numba. The package's docstring is its pseudo-code."""
+"""Branch and bound over boxes of atoms. The package's docstring is its pseudo-code."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from fairmargin.core.arrays import Bools, Floats, Ints
+from fairmargin.core.arrays import Floats
+from fairmargin.distances.exact_tree.atoms import Atoms
+from fairmargin.distances.exact_tree.boxes import Box, Parts, bound_of, enlarged, margins_at, reached, shrink, widest
+from fairmargin.distances.exact_tree.cells import Forest
+from fairmargin.distances.exact_tree.compiled import L2, LINF, Places, compiled
+from fairmargin.distances.exact_tree.decision import Decision, leaves
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-LINF, L1, L2 = 0, 1, 2
-_GROWTH = 1.5  # of the radius from one round to the next
-
-
-def compiled(function: Function) -> Function:
-    """Compile a function with numba and keep the machine code on disk, without losing its type."""
-    return cast(Function, njit(cache=True)(function))
+_GROWTH = 1.3  # of the radius from one round to the next, in L1 and L2
+_SPARE = 10  # one part in so many of the budget is for finding any point, if the search could not be finished
+_ENTRIES = 64  # number of boxes for which there is room at first
 
 
 class Margins(NamedTuple):
-    """The trees of an ensemble for one pair of classes.
+    """The margins of a rival over the row's own class.
 
     Parameters
     ----------
-    feature, cell, left, right
-        Of each node: its feature (-1 for a leaf), the last cell that goes left, and its children.
     value
         Of each leaf: score of the rival minus score of the row's own class.
     most
-        Of each node: the largest value of the leaves below it.
-    roots
-        The root of each tree.
+        Of each node: the largest margin of the leaves below it.
     start
         The margin before the first tree.
     limit
         The rival cannot win unless the margin exceeds this number.
     """
 
-    feature: Ints
-    cell: Ints
-    left: Ints
-    right: Ints
     value: Floats
     most: Floats
-    roots: Ints
     start: float
     limit: float
 
 
-class Decision(NamedTuple):
-    """How the library decides: its own sums, in its order and precision.
+class Problem(NamedTuple):
+    """The search for the nearest point of one row and one rival."""
 
-    Parameters
-    ----------
-    kept
-        Whether each class is one that the row must leave.
-    value
-        Of each leaf: its contribution to the score of every class.
-    start
-        Score of every class before the first tree.
-    divisor
-        Number by which the library divides the sums before it compares them.
-    single
-        Whether the library adds in float32.
-    last_wins_ties
-        Whether the last of several equal scores wins.
-    lead
-        A class must be ahead of all classes before it by more than this number to win.
-    surplus
-        The smallest lead over all kept classes that counts as leaving them; any if 0.
-    """
-
-    kept: Bools
-    value: Floats
-    start: Floats
-    divisor: float
-    single: bool
-    last_wins_ties: bool
-    lead: float
-    surplus: float
-
-
-class Grid(NamedTuple):
-    """The cells of all features, numbered together, and the domain.
-
-    Parameters
-    ----------
-    offset, sizes
-        The first cell of each feature, and their number.
-    begins
-        The smallest value of each cell.
-    low, high, scale, movable
-        Of each feature: its bounds, the unit of its changes, and whether it may change.
-    """
-
-    offset: Ints
-    sizes: Ints
-    begins: Floats
-    low: Floats
-    high: Floats
-    scale: Floats
-    movable: Bools
-
-
-class Cells(NamedTuple):
-    """The cells of one row.
-
-    Parameters
-    ----------
-    offset
-        Index of the first cell of each feature in `cost`.
-    own
-        The cell of the row's own value of each feature.
-    low, high
-        First and last admissible cell of each feature.
-    cost
-        Cost of each cell: its distance from the row's value, squared in L2; `inf` if no value is admissible.
-    """
-
-    offset: Ints
-    own: Ints
-    low: Ints
-    high: Ints
-    cost: Floats
+    atoms: Atoms
+    forest: Forest
+    decision: Decision
+    margins: Margins
+    norm: int
+    budget: int
 
 
 @compiled
-def cells_of(row: Floats, grid: Grid, norm: int) -> tuple[Cells, Floats]:
-    """Return the cells of a row, and the admissible value of each cell that is nearest to the row's value."""
-    count = len(row)
-    own, low, high = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
-    cost, value = np.full(len(grid.begins), np.inf), np.zeros(len(grid.begins))
-    for f in range(count):
-        at, size = grid.offset[f], grid.sizes[f]
-        if np.isnan(row[f]):  # a missing value stays missing; see `_last_left`
-            cost[at] = 0.0
-            continue
-        own[f] = np.searchsorted(grid.begins[at : at + size], row[f], side="right") - 1
-        low[f] = high[f] = own[f]
-        cost[at + own[f]], value[at + own[f]] = 0.0, row[f]
-        if not grid.movable[f]:
-            continue
-        for c in range(size):
-            if c == own[f]:
-                continue
-            # Above the own cell the first value of a cell is the nearest, below it the last one.
-            near = grid.begins[at + c] if c > own[f] else np.nextafter(grid.begins[at + c + 1], -np.inf)
-            if grid.low[f] <= near <= grid.high[f]:
-                change = abs(near - row[f]) / grid.scale[f]
-                cost[at + c] = change * change if norm == L2 else change
-                value[at + c] = near
-                low[f], high[f] = min(low[f], c), max(high[f], c)
-    return Cells(grid.offset, own, low, high, cost), value
-
-
-@compiled
-def search(
-    margins: Margins, decision: Decision, cells: Cells, norm: int, best: float, budget: int
-) -> tuple[float, float, Ints, int]:
+def search(problem: Problem, costs: Floats, parts: Parts, best: float) -> tuple[float, float, Places, int, Parts]:
     """Find the nearest point with another class than the row's, among those where the rival's margin is large enough.
 
-    Distances are squared in L2. Only distances below `best` are of interest.
+    Distances are squared in L2. `costs` holds the distinct costs of all atoms but the row's own ones, ascending. Only
+    distances below `best` are of interest.
 
     Returns
     -------
     tuple
-        (lower, upper, point, boxes): bounds of the distance, equal if the search was finished; the cell of each feature
-        at the upper bound; and the number of boxes that were examined. If nothing was found, upper is `best`.
+        (lower, upper, point, boxes, parts): bounds of the distance, equal if the search was finished; the atom of each
+        column at the upper bound; the number of boxes that were examined; and the room for parts of trees. If nothing
+        was found, upper is `best`.
     """
-    count = len(cells.own)
-    point = cells.own.copy()
-    smallest, largest = np.inf, 0.0
-    for f in range(count):
-        for c in range(cells.low[f], cells.high[f] + 1):
-            cost = cells.cost[cells.offset[f] + c]
-            if c != cells.own[f] and cost < smallest:
-                smallest = cost
-            if cost < np.inf and cost > largest:
-                largest = cost
-    growth = _GROWTH**2 if norm == L2 else _GROWTH
-    # With the cells up to the largest cost, all points are included.
-    radius = max(smallest, 1e-300)
-    proven, boxes = 0.0, 0
+    limit, count = problem.margins.limit, len(costs)
+    roots = np.empty(len(problem.forest.roots), np.int32)
+    none_built = roots[:0]
+    while count and costs[count - 1] >= best:
+        count -= 1
+    point, boxes = _own(problem.atoms), 0
+    if not count:
+        return best, best, point, boxes, parts
+    # The smallest radius within which the trees, each for itself, could let the rival win: costs[some].
+    none, some = -1, count
+    while none + 1 < some:
+        probe = min(2 * none + 2, count - 1) if some == count else (none + some) // 2
+        goal = np.nextafter(costs[probe], np.inf)
+        parts, bound = _reached(problem, parts, _around(problem, costs[probe]), goal, none_built)
+        none, some = (none, probe) if bound > limit else (probe, some)
+    farthest = costs[count - 1] * (1 if problem.norm == LINF else len(point))
+    radius, proven = costs[min(some, count - 1)], costs[max(none, 0)]
+    spare, step, last = problem.budget // _SPARE, 1, False
     while True:
-        everything = radius >= largest or radius >= best
-        # In a round that does not include everything, points beyond the radius are left to the next round.
+        everything = radius >= min(best, farthest)
+        # Farther points than the radius are left to the next round.
         goal = best if everything else min(best, np.nextafter(radius, np.inf))
-        lower, found, place, used = _within(margins, decision, cells, norm, goal, budget - boxes)
-        boxes += used
+        lower = found = goal
+        box = _around(problem, radius)
+        parts, bound = _reached(problem, parts, box, goal, none_built)
+        if bound > limit:
+            parts, _ = _reached(problem, parts, box, goal, roots)
+            budget = problem.budget - boxes - (0 if last else spare)
+            lower, found, place, used, parts = _within(problem, parts, roots, box, goal, budget)
+            boxes += used
+            if found < goal:
+                best, point = found, place
         if lower < found:  # the budget is used up
-            return max(lower, proven), found if found < goal else best, place if found < goal else point, boxes
-        if found < goal:
-            return found, found, place, boxes
-        if everything:
-            return best, best, point, boxes
+            proven = max(proven, lower)
+        if found < goal or everything:
+            return proven if lower < found else best, best, point, boxes, parts
+        if lower < found:  # the spare part of it is for any point at all
+            radius, last = farthest, True
+            continue
+        while none + 1 < count and costs[none + 1] <= radius:
+            none += 1
         proven = radius
-        radius *= growth
+        if problem.norm == LINF:
+            # Switches of many categories have the same cost and reach large parts of trees: look below it first.
+            switch, probe = _next_switch(problem.atoms, costs[none + 1]), min(none + step, count - 1)
+            while probe > none + 1 and costs[probe] >= switch:
+                probe -= 1
+            radius, step = costs[probe], 2 * step
+        else:
+            growth = _GROWTH**2 if problem.norm == L2 else _GROWTH
+            radius = max(radius * growth, costs[min(none + 1, count - 1)])
+
+
+@compiled
+def _reached(problem: Problem, parts: Parts, box: Box, goal: float, roots: Places) -> tuple[Parts, float]:
+    """Return the largest margin that the trees allow, each for itself, in a box at a distance below `goal`.
+
+    If there is room for `roots`, the parts of the trees that are reached are kept.
+    """
+    while True:
+        bound = reached(
+            problem.forest,
+            problem.atoms,
+            _copy(box),
+            problem.norm != LINF,
+            goal,
+            problem.margins.most,
+            problem.decision.value,
+            parts,
+            roots,
+        )
+        if not np.isnan(bound):
+            return parts, problem.margins.start + bound
+        parts = enlarged(parts)
+
+
+@compiled
+def _own(atoms: Atoms) -> Places:
+    """Return the atoms of the row's own values."""
+    point = np.empty(len(atoms.places), np.int32)
+    for f in range(len(point)):
+        point[f] = atoms.places[f]["own"]
+    return point
+
+
+@compiled
+def _next_switch(atoms: Atoms, cost: float) -> float:
+    """Return the smallest cost of a switch of categories above a cost."""
+    smallest = np.inf
+    for f in range(len(atoms.places)):
+        place = atoms.places[f]
+        for k in range(1, place["count"] if place["words"] else 0):
+            this = atoms.atoms[place["offset"] + atoms.atoms[place["offset"] + k]["order"]]["cost"]
+            if this > cost:
+                smallest = min(smallest, this)
+                break
+    return smallest
+
+
+@compiled
+def _around(problem: Problem, radius: float) -> Box:
+    """Return the box of all atoms that cost at most `radius`."""
+    places, atoms = problem.atoms.places, problem.atoms.atoms
+    low = _own(problem.atoms)
+    high, words = low.copy(), 1
+    for f in range(len(low)):
+        words += places[f]["words"]
+    mask = np.zeros(words, np.uint64)
+    for f in range(len(low)):
+        at, count = places[f]["offset"], places[f]["count"]
+        if places[f]["words"]:
+            for k in range(count):
+                atom = atoms[at + k]["order"]
+                if not atoms[at + atom]["cost"] <= radius:
+                    break
+                mask[places[f]["word"] + (atom >> 6)] |= np.uint64(1) << np.uint64(atom & 63)
+        else:
+            while low[f] > 0 and atoms[at + low[f] - 1]["cost"] <= radius:
+                low[f] -= 1
+            while high[f] < count - 1 and atoms[at + high[f] + 1]["cost"] <= radius:
+                high[f] += 1
+    return Box(low, high, mask)
 
 
 @compiled
 def _within(
-    margins: Margins, decision: Decision, cells: Cells, norm: int, best: float, budget: int
-) -> tuple[float, float, Ints, int]:
-    """Find the nearest point with a distance below `best`; return (lower, upper, point, boxes)."""
-    count, trees = len(cells.own), len(margins.roots)
-    point = cells.own.copy()
-    lows, highs = np.empty((64, count), np.int64), np.empty((64, count), np.int64)
-    roots = np.empty((64, trees), np.int64)
-    lows[0], highs[0], roots[0] = cells.low, cells.high, margins.roots
-    depth, boxes = 1, 0
-    low, high, near = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
-    root = np.empty(trees, np.int64)
-    pending = np.empty(len(margins.feature) + 1, np.int64)
-    while depth:
+    problem: Problem, parts: Parts, first: Places, whole: Box, best: float, budget: int
+) -> tuple[float, float, Places, int, Parts]:
+    """Find the nearest point of a box with a distance below `best`.
+
+    `first` holds the roots of the parts of trees that the box reaches. The result is that of `search`.
+    """
+    atoms, limit, norm, every = problem.atoms, problem.margins.limit, problem.norm, problem.decision.value
+    point, boxes = _own(atoms), 0
+    if budget <= 0:
+        return 0.0, best, point, boxes, parts
+    size, near, roots, parent = parts.used[0], point.copy(), first.copy(), _copy(whole)
+    margins, box, stack, depth = np.empty(len(first)), _copy(whole), _stack(whole, len(first)), 1
+    _push(stack, depth - 1, whole, np.uint64(0), size, first, len(first))
+    stack.sums[0, _DISTANCE], stack.sums[0, _DECIDED], stack.sums[0, _BEST] = 0.0, problem.margins.start, best
+    while True:
+        while depth and stack.sums[depth - 1, _DISTANCE] >= best:
+            depth -= 1
+        if not depth:
+            return best, best, point, boxes, parts
         if boxes >= budget:
-            least = best
+            lower = best
             for k in range(depth):
-                least = min(least, _distance(cells, norm, lows[k], highs[k]))
-            return least, best, point, boxes
-        boxes += 1
+                lower = min(lower, stack.sums[k, _DISTANCE])
+            return lower, best, point, boxes, parts
         depth -= 1
-        low[:], high[:], root[:] = lows[depth], highs[depth], roots[depth]
-        distance = _distance(cells, norm, low, high)
-        if distance >= best or not _tighten(cells, norm, low, high, distance, best):
+        count = _pop(stack, depth, parent, parts, roots)
+        while parts.used[0] + size > len(parts.nodes):
+            parts = enlarged(parts)
+        count, decided = shrink(parts, atoms, every, parent, stack.bits[depth, 0], roots, count)
+        if not count:
             continue
-        for f in range(count):
-            near[f] = min(max(cells.own[f], low[f]), high[f])
-        bound = value = margins.start
-        widest, widest_gap = -1, -1.0
-        for t in range(trees):
-            node = root[t]
-            while margins.feature[node] >= 0:
-                f, c = margins.feature[node], margins.cell[node]
-                if high[f] <= c:
-                    node = margins.left[node]
-                elif low[f] > c:
-                    node = margins.right[node]
-                else:
-                    break
-            root[t] = node
-            here = _at(margins, node, near)
-            most = _most(margins, node, low, high, here, pending)
-            bound += most
-            value += here
-            if margins.feature[node] >= 0 and most - here > widest_gap:
-                widest, widest_gap = t, most - here
-        if value > margins.limit and _left(margins, decision, near):
-            best = distance
-            point[:] = near
-            continue
-        if widest < 0 or bound <= margins.limit:
-            continue
-        if depth + 2 > len(lows):
-            lows, highs, roots = _doubled(lows), _doubled(highs), _doubled(roots)
-        node = root[widest]
-        f, c = margins.feature[node], margins.cell[node]
-        # The child whose leaves let the rival win more easily is examined first.
-        kept = high[f]
-        high[f] = c
-        if_left = _most(margins, margins.left[node], low, high, -np.inf, pending)
-        high[f] = kept
-        kept = low[f]
-        low[f] = c + 1
-        if_right = _most(margins, margins.right[node], low, high, -np.inf, pending)
-        low[f] = kept
-        left_first = if_left > if_right or (if_left == if_right and near[f] <= c)
-        for k in range(2):
-            lows[depth], highs[depth], roots[depth] = low, high, root
-            if (k == 0) == left_first:
-                lows[depth, f] = c + 1
-            else:
-                highs[depth, f] = c
+        decided += stack.sums[depth, _DECIDED]
+        # A part of the box at the same distance has no more atoms to lose, unless a nearer point was found since.
+        tight = stack.sums[depth, _DISTANCE] if stack.sums[depth, _BEST] == best else -1.0
+        if norm != LINF:
+            _distance(atoms, norm, parent, near)
+            margins_at(parts, atoms, roots, count, near, margins)
+        used, split = parts.used[0], widest(parts, roots, count, margins, norm != LINF)
+        before = depth
+        for child in range(2):
+            boxes += 1
+            distance, smaller = _restrict(atoms, norm, parts, parent, split, child == 0, best, tight, box, near)
+            if distance >= best:
+                continue
+            bound = decided + bound_of(parts, atoms, box, smaller, roots, count)
+            if bound <= limit:
+                continue
+            margin = decided + margins_at(parts, atoms, roots, count, near, margins)
+            if margin > limit and leaves(problem.decision, problem.forest, atoms, near):
+                best = distance
+                for f in range(len(point)):
+                    point[f] = near[f]
+                continue
+            if depth == len(stack.places):
+                stack = _with_room(stack)
+            _push(stack, depth, box, smaller, used, roots, count)
+            stack.sums[depth, _DISTANCE], stack.sums[depth, _BOUND], stack.sums[depth, _DECIDED] = (
+                distance,
+                bound,
+                decided,
+            )
             depth += 1
-    return best, best, point, boxes
+        if depth == before + 2 and stack.sums[before, _BOUND] > stack.sums[before + 1, _BOUND]:
+            # The child whose trees let the rival win more easily is examined first.
+            _swap(stack, before, before + 1)
+
+
+class Stack(NamedTuple):
+    """Boxes to be examined, one per row, with the undecided trees of the larger boxes that they were split from.
+
+    Parameters
+    ----------
+    places
+        First atoms and last atoms of a box, number of the trees, nodes in use, and roots of the parts of the trees that
+        the larger box reaches.
+    bits
+        Bits of the columns in which the box is smaller than the larger one, and of atoms.
+    sums
+        Distance of the nearest point, largest margin that the trees allow, margin of the decided trees, and distance of
+        the nearest point found when the box was made.
+    """
+
+    places: Any
+    bits: Any
+    sums: Any
+
+
+_DISTANCE, _BOUND, _DECIDED, _BEST = 0, 1, 2, 3
 
 
 @compiled
-def _left(margins: Margins, decision: Decision, point: Ints) -> bool:
-    """Return whether the library predicts a class at a point that is not kept."""
-    scores = decision.start.copy()
-    for root in margins.roots:
-        node = root
-        while margins.feature[node] >= 0:
-            node = margins.left[node] if point[margins.feature[node]] <= margins.cell[node] else margins.right[node]
-        for k in range(len(scores)):
-            scores[k] += decision.value[node, k]
-            if decision.single:
-                scores[k] = np.float32(scores[k])
-    winner = 0
-    for k in range(1, len(scores)):
-        score, leader = scores[k] / decision.divisor, scores[winner] / decision.divisor
-        if score - leader > decision.lead or (decision.last_wins_ties and score == leader):
-            winner = k
-    if decision.kept[winner]:
-        return False
-    for k in range(len(scores)):
-        if decision.kept[k] and decision.surplus > 0 and scores[winner] - scores[k] < decision.surplus:
-            return False
-    return True
+def _stack(box: Box, trees: int) -> Stack:
+    """Return an empty stack."""
+    return Stack(
+        np.empty((_ENTRIES, 2 * len(box.low) + 2 + trees), np.int32),
+        np.empty((_ENTRIES, 1 + len(box.mask)), np.uint64),
+        np.empty((_ENTRIES, 4), np.float64),
+    )
 
 
 @compiled
-def _distance(cells: Cells, norm: int, low: Ints, high: Ints) -> float:
-    """Return the distance of the nearest point of a box."""
+def _push(stack: Stack, depth: int, box: Box, smaller: Any, used: int, roots: Places, trees: int) -> None:
+    """Write a box to the stack."""
+    places, bits, features = stack.places[depth], stack.bits[depth], len(box.low)
+    for f in range(features):
+        places[f], places[features + f] = box.low[f], box.high[f]
+    places[2 * features], places[2 * features + 1] = trees, used
+    for t in range(trees):
+        places[2 * features + 2 + t] = roots[t]
+    bits[0] = smaller
+    for k in range(len(box.mask)):
+        bits[1 + k] = box.mask[k]
+
+
+@compiled
+def _pop(stack: Stack, depth: int, box: Box, parts: Parts, roots: Places) -> int:
+    """Read a box from the stack; return the number of undecided trees."""
+    places, bits, features = stack.places[depth], stack.bits[depth], len(box.low)
+    for f in range(features):
+        box.low[f], box.high[f] = places[f], places[features + f]
+    trees, parts.used[0] = places[2 * features], places[2 * features + 1]
+    for t in range(trees):
+        roots[t] = places[2 * features + 2 + t]
+    for k in range(len(box.mask)):
+        box.mask[k] = bits[1 + k]
+    return int(trees)
+
+
+@compiled
+def _with_room(stack: Stack) -> Stack:
+    """Return the stack with room for twice as many boxes."""
+    larger = Stack(
+        np.empty((2 * len(stack.places), stack.places.shape[1]), np.int32),
+        np.empty((2 * len(stack.bits), stack.bits.shape[1]), np.uint64),
+        np.empty((2 * len(stack.sums), 4), np.float64),
+    )
+    for depth in range(len(stack.places)):
+        for k in range(stack.places.shape[1]):
+            larger.places[depth, k] = stack.places[depth, k]
+        for k in range(stack.bits.shape[1]):
+            larger.bits[depth, k] = stack.bits[depth, k]
+        for k in range(4):
+            larger.sums[depth, k] = stack.sums[depth, k]
+    return larger
+
+
+@compiled
+def _swap(stack: Stack, one: int, other: int) -> None:
+    """Swap two boxes that were split from the same one."""
+    for k in range(stack.places.shape[1]):
+        stack.places[one, k], stack.places[other, k] = stack.places[other, k], stack.places[one, k]
+    for k in range(stack.bits.shape[1]):
+        stack.bits[one, k], stack.bits[other, k] = stack.bits[other, k], stack.bits[one, k]
+    for k in range(4):
+        stack.sums[one, k], stack.sums[other, k] = stack.sums[other, k], stack.sums[one, k]
+
+
+@compiled
+def _copy(box: Box) -> Box:
+    return Box(box.low.copy(), box.high.copy(), box.mask.copy())
+
+
+@compiled
+def _restrict(
+    atoms: Atoms,
+    norm: int,
+    parts: Parts,
+    parent: Box,
+    node: int,
+    left: bool,
+    best: float,
+    tight: float,
+    box: Box,
+    near: Places,
+) -> tuple[float, Any]:
+    """Write the part of a box that goes to one side of a node to `box`, and its nearest point to `near`.
+
+    Atoms that would make the distance of a point at least `best` are removed; there are none if the distance is
+    `tight`. Return the distance, and the bits of the columns that lost atoms.
+    """
+    for f in range(len(near)):
+        box.low[f], box.high[f] = parent.low[f], parent.high[f]
+    for k in range(len(box.mask)):
+        box.mask[k] = parent.mask[k]
+    feature, cut = parts.nodes[node]["feature"], parts.nodes[node]["cut"]
+    wide, first = atoms.places[feature]["words"], atoms.places[feature]["word"]
+    if not wide:
+        if left:
+            box.high[feature] = cut - 1
+        else:
+            box.low[feature] = cut
+    for k in range(wide):
+        box.mask[first + k] &= parts.sides[cut + k] if left else parts.sides[cut + wide + k]
+    distance, smaller = _distance(atoms, norm, box, near), np.uint64(1) << np.uint64(feature & 63)
+    if tight < distance < best:
+        smaller |= _tighten(atoms, norm, box, near, distance, best)
+    return distance, smaller
+
+
+@compiled
+def _distance(atoms: Atoms, norm: int, box: Box, near: Places) -> float:
+    """Return the distance of the nearest point of a box, and write the point to `near`."""
     total = 0.0
-    for f in range(len(low)):
-        own = cells.own[f]
-        if low[f] <= own <= high[f]:
+    for f in range(len(near)):
+        place = atoms.places[f]
+        at, own = place["offset"], place["own"]
+        near[f] = own
+        if place["missing"]:
             continue
-        cost = cells.cost[cells.offset[f] + (low[f] if own < low[f] else high[f])]
-        total = max(total, cost) if norm == LINF else total + cost
+        if place["words"]:
+            for k in range(place["count"]):
+                atom = atoms.atoms[at + k]["order"]
+                if box.mask[place["word"] + (atom >> 6)] & (np.uint64(1) << np.uint64(atom & 63)):
+                    near[f] = atom
+                    break
+        elif own < box.low[f]:
+            near[f] = box.low[f]
+        elif own > box.high[f]:
+            near[f] = box.high[f]
+        if near[f] != own:
+            cost = atoms.atoms[at + near[f]]["cost"]
+            total = max(total, cost) if norm == LINF else total + cost
     return total
 
 
 @compiled
-def _tighten(cells: Cells, norm: int, low: Ints, high: Ints, distance: float, best: float) -> bool:
-    """Remove cells that would make the distance of a point at least `best`; return whether the box is not empty."""
-    for f in range(len(low)):
-        own, at = cells.own[f], cells.offset[f]
-        room = best
-        if norm != LINF:
-            nearest = 0.0
-            if not low[f] <= own <= high[f]:
-                nearest = cells.cost[at + (low[f] if own < low[f] else high[f])]
-            # Rounding must not remove a cell that is just below the best distance.
-            room = (best - (distance - nearest)) * (1 + 1e-12)
-        while low[f] < own and low[f] <= high[f] and cells.cost[at + low[f]] >= room:
-            low[f] += 1
-        while high[f] > own and high[f] >= low[f] and cells.cost[at + high[f]] >= room:
-            high[f] -= 1
-        if low[f] > high[f]:
-            return False
-    return True
+def _tighten(atoms: Atoms, norm: int, box: Box, near: Places, distance: float, best: float) -> Any:
+    """Remove atoms that would make the distance of a point at least `best`; return bits of the columns that lost some.
 
-
-@compiled
-def _at(margins: Margins, node: int, point: Ints) -> float:
-    """Return the value of the leaf of a point, below a node."""
-    while margins.feature[node] >= 0:
-        node = margins.left[node] if point[margins.feature[node]] <= margins.cell[node] else margins.right[node]
-    return float(margins.value[node])
-
-
-@compiled
-def _most(margins: Margins, node: int, low: Ints, high: Ints, most: float, pending: Ints) -> float:
-    """Return the largest value of the leaves below a node that a box reaches, but at least `most`."""
-    pending[0] = node
-    count = 1
-    while count:
-        count -= 1
-        node = pending[count]
-        if margins.most[node] <= most:
+    `near` is the nearest point of the box.
+    """
+    changed, room = np.uint64(0), best
+    for f in range(len(near)):
+        place = atoms.places[f]
+        if place["missing"]:
             continue
-        f = margins.feature[node]
-        if f < 0:
-            most = margins.value[node]
-            continue
-        c = margins.cell[node]
-        if high[f] > c:
-            pending[count] = margins.right[node]
-            count += 1
-        if low[f] <= c:
-            pending[count] = margins.left[node]
-            count += 1
-    return most
-
-
-@compiled
-def most_below(feature: Ints, left: Ints, right: Ints, value: Floats) -> Floats:
-    """Return the largest value of the leaves below each node; children come after their parents."""
-    most = value.copy()
-    for node in range(len(feature) - 1, -1, -1):
-        if feature[node] >= 0:
-            most[node] = max(most[left[node]], most[right[node]])
-    return most
-
-
-@compiled
-def _doubled(array: Ints) -> Ints:
-    """Return the array with room for twice as many rows."""
-    larger = np.empty((2 * len(array), array.shape[1]), np.int64)
-    larger[: len(array)] = array
-    return larger
+        at, smaller, last = place["offset"], False, near[f]
+        if norm != LINF:  # rounding must not remove an atom that is just below the best distance
+            room = (best - (distance - atoms.atoms[at + last]["cost"])) * (1 + 1e-12)
+        if not place["words"]:
+            while box.low[f] < last and atoms.atoms[at + box.low[f]]["cost"] >= room:
+                box.low[f] += 1
+                smaller = True
+            while box.high[f] > last and atoms.atoms[at + box.high[f]]["cost"] >= room:
+                box.high[f] -= 1
+                smaller = True
+        else:
+            for k in range(place["count"] - 1, 0, -1):
+                atom = atoms.atoms[at + k]["order"]
+                if atom == last or atoms.atoms[at + atom]["cost"] < room:
+                    break
+                word, bit = place["word"] + (atom >> 6), np.uint64(1) << np.uint64(atom & 63)
+                smaller = smaller or (box.mask[word] & bit) != 0
+                box.mask[word] &= ~bit
+        if smaller:
+            changed |= np.uint64(1) << np.uint64(f & 63)
+    return changed

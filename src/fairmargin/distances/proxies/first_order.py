@@ -53,6 +53,7 @@ class FirstOrder:
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
     revision: ClassVar[int] = 1
+    not_on_tables: ClassVar[str] = "follows one gradient, and a switch of a category has none"
     bound: ClassVar[Bound] = Bound.NEITHER
 
     def __post_init__(self) -> None:

@@ -50,6 +50,7 @@ class LastTwoRadii:
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = DeepFool.norms
     revision: ClassVar[int] = 1
+    not_on_tables: ClassVar[str] = "averages steps of a search that moves all features as numbers"
     bound: ClassVar[Bound] = Bound.NEITHER
 
     def __post_init__(self) -> None:

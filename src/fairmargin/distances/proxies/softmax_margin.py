@@ -45,6 +45,7 @@ class SoftmaxMargin:
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset(Norm)
     revision: ClassVar[int] = 1
+    moves: ClassVar[bool] = False
     bound: ClassVar[Bound] = Bound.NEITHER
     caution: ClassVar[str] = (
         "`softmax_margin` is a difference of probabilities: it has no unit of length, whatever norm tables and figures "

@@ -105,6 +105,7 @@ class SmoothedAttack(Search):
     needs: ClassVar[str] = "gradient"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
     revision: ClassVar[int] = 1
+    not_on_tables: ClassVar[str] = "adds noise to every number of a sample, and a category is no number"
     caution: ClassVar[str] = (
         "Distances found by `smoothed_attack` are of g, the vote of the model under noise, and not of the model itself."
     )

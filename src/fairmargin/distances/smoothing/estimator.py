@@ -112,6 +112,7 @@ class Smoothing:
     needs: ClassVar[str] = "predict"
     norms: ClassVar[frozenset[Norm]] = frozenset({Norm.L2})
     revision: ClassVar[int] = 1
+    not_on_tables: ClassVar[str] = "adds noise to every number of a sample, and a category is no number"
     bound: ClassVar[Bound] = Bound.LOWER
     at_a_time: ClassVar[int] = 16  # samples per shard: each is evaluated thousands of times
     caution: ClassVar[str] = (

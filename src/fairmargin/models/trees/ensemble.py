@@ -1,7 +1,7 @@
 """Ensembles of decision trees in a common representation, and the classifier that holds one with its original model."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -15,12 +15,26 @@ from fairmargin.models.protocol import as_rows, in_model_order
 LEAF = -1
 """Feature of a leaf."""
 
+NO_SET = -1
+"""Place of the set of a node that compares numbers."""
+
+
+def _no_sets() -> Bools:
+    return np.zeros((0, 0), dtype=np.bool_)
+
+
+def _none() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeEnsemble:
     """A sum of decision trees: score of class k = start_k + the sum over trees of the value of the sample's leaf.
 
-    The nodes of all trees are numbered together, and a node comes before its children.
+    The nodes of all trees are numbered together, and a node comes before its children. Several nodes may share a child.
+
+    A node either compares a number with `first_right`, or asks whether a category is in a set. At a set, a value v goes
+    left if 0 ≤ v < width and `sets[set_of, int(v)]`; missing values and all other numbers go where missing values go.
 
     Parameters
     ----------
@@ -50,6 +64,11 @@ class TreeEnsemble:
     lead
         A class must be ahead of all classes before it by more than this number to win. It is not 0 if the library
         compares probabilities, which are equal for scores that are nearly equal.
+    sets
+        The sets of categories that go left, of shape (sets, width).
+    set_of
+        For each node its set, as a row of `sets`; -1 for a leaf and for a node that compares numbers. By default no
+        node has a set.
     """
 
     feature: Ints
@@ -65,10 +84,15 @@ class TreeEnsemble:
     single: bool = False
     last_wins_ties: bool = False
     lead: float = 0.0
+    sets: Bools = field(default_factory=_no_sets)
+    set_of: Ints = field(default_factory=_none)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "missing_left", read_only(np.asarray(self.missing_left, dtype=np.bool_)))
-        for name in ("feature", "left", "right", "roots"):
+        if not len(self.set_of):
+            object.__setattr__(self, "set_of", np.full(len(self.feature), NO_SET))
+        for name in ("missing_left", "sets"):
+            object.__setattr__(self, name, read_only(np.asarray(getattr(self, name), dtype=np.bool_)))
+        for name in ("feature", "left", "right", "roots", "set_of"):
             object.__setattr__(self, name, read_only(np.asarray(getattr(self, name), dtype=np.int64)))
         for name in ("first_right", "value", "start"):
             object.__setattr__(self, name, read_only(np.asarray(getattr(self, name), dtype=np.float64)))
@@ -76,8 +100,15 @@ class TreeEnsemble:
         place = np.arange(len(self.feature))
         if (self.left[inner] <= place[inner]).any() or (self.right[inner] <= place[inner]).any():
             raise ModelError("The nodes of a tree ensemble must be ordered so that children follow their parents.")
+        if len(self.set_of) != len(place) or not (self.set_of < len(self.sets)).all():
+            raise ModelError(f"The nodes of a tree ensemble name sets of categories, but there are {len(self.sets)}.")
         if not np.isfinite(self.value[~inner]).all() or not np.isfinite(self.start).all():
             raise ModelError("A leaf of the trees has a value that is not finite; did the training diverge?")
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """The capabilities that trees give a classifier."""
+        return frozenset({"predict", "trees"})
 
     @property
     def classes(self) -> int:
@@ -89,7 +120,7 @@ class TreeEnsemble:
 
         All numbers go left at a node whose `first_right` is infinite; it only separates missing values from others.
         """
-        of = [self.first_right[self.feature == feature] for feature in range(features)]
+        of = [self.first_right[(self.feature == feature) & (self.set_of == NO_SET)] for feature in range(features)]
         return [np.unique(each[np.isfinite(each)]) for each in of]
 
     def scores(self, rows: Floats) -> Floats:
@@ -103,6 +134,8 @@ class TreeEnsemble:
                 at = node[inner]
                 values = rows[every[inner], self.feature[at]]
                 goes_left = np.where(np.isnan(values), self.missing_left[at], values < self.first_right[at])
+                if len(self.sets):
+                    goes_left = np.where(self.set_of[at] == NO_SET, goes_left, self._in_set(at, values))
                 node[inner] = np.where(goes_left, self.left[at], self.right[at])
                 inner = self.feature[node] != LEAF
             scores += self.value[node]
@@ -110,11 +143,54 @@ class TreeEnsemble:
                 scores = scores.astype(np.float32).astype(np.float64)
         return scores
 
+    def decisions(self, rows: Floats) -> Ints:
+        """Return the position of the class that wins at every row, by the rules of the library."""
+        scores = self.scores(rows) / self.divisor
+        winner = np.zeros(len(rows), dtype=np.int64)
+        best = scores[:, 0].copy()
+        for k in range(1, self.classes):
+            wins = (scores[:, k] - best > self.lead) | (self.last_wins_ties & (scores[:, k] == best))
+            winner, best = np.where(wins, k, winner), np.where(wins, scores[:, k], best)
+        return winner
+
+    def reached(self) -> "TreeEnsemble":
+        """Return the ensemble without nodes that cannot be reached from a root."""
+        keep = np.zeros(len(self.feature), dtype=np.bool_)
+        nodes = np.unique(self.roots)
+        while len(nodes):
+            keep[nodes] = True
+            inner = nodes[self.feature[nodes] != LEAF]
+            below = np.unique(np.concatenate([self.left[inner], self.right[inner]]))
+            nodes = below[~keep[below]]
+        place = np.cumsum(keep) - 1
+        inner = self.feature[keep] != LEAF
+        return replace(
+            self,
+            feature=self.feature[keep],
+            first_right=self.first_right[keep],
+            missing_left=self.missing_left[keep],
+            left=np.where(inner, place[self.left[keep]], 0),
+            right=np.where(inner, place[self.right[keep]], 0),
+            value=self.value[keep],
+            roots=place[self.roots],
+            set_of=self.set_of[keep],
+        )
+
+    def _in_set(self, nodes: Ints, values: Floats) -> Bools:
+        """Return whether values go left at nodes with a set."""
+        inside = (values >= 0) & (values < self.sets.shape[1])
+        place = np.where(inside, values, 0.0).astype(np.int64)
+        return np.where(inside, self.sets[self.set_of[nodes], place], self.missing_left[nodes])
+
     def fingerprint(self) -> str:
         """Return a hash of everything that determines scores."""
         numbers = (self.value.shape, self.rounding, self.divisor, self.single, self.last_wins_ties, self.lead)
         digest = sha256(repr(numbers).encode())
-        for name in ("feature", "first_right", "missing_left", "left", "right", "value", "roots", "start"):
+        names = ["feature", "first_right", "missing_left", "left", "right", "value", "roots", "start"]
+        if len(self.sets):  # otherwise the hash is that of versions that knew no sets
+            digest.update(repr(self.sets.shape).encode())
+            names += ["sets", "set_of"]
+        for name in names:
             digest.update(np.ascontiguousarray(getattr(self, name)).tobytes())
         return digest.hexdigest()
 
@@ -129,22 +205,42 @@ class Tree:
     left: Ints
     right: Ints
     value: Floats
+    sets: Bools = field(default_factory=_no_sets)
+    set_of: Ints = field(default_factory=_none)
+
+    def __post_init__(self) -> None:
+        if not len(self.set_of):
+            object.__setattr__(self, "set_of", np.full(len(self.feature), NO_SET))
 
     def parents_first(self) -> "Tree":
         """Return the tree without nodes that are not reached, in an order in which parents come before children."""
-        order: list[int] = []
+        # A node is entered when all nodes below it have been left, also where several nodes share a child.
+        left_last: list[int] = []
+        seen = np.zeros(len(self.feature), dtype=np.bool_).tolist()
+        inner = (self.feature != LEAF).tolist()
+        left, right = self.left.tolist(), self.right.tolist()
         pending = [0]
-        below = np.stack([self.right, self.left], axis=1).tolist()
         while pending:
             node = pending.pop()
-            order.append(node)
-            if self.feature[node] != LEAF:
-                pending += below[node]  # the left subtree follows its parent, close in memory
+            if node < 0:
+                left_last.append(~node)
+            elif not seen[node]:
+                seen[node] = True
+                pending.append(~node)
+                if inner[node]:
+                    pending += (left[node], right[node])  # the left subtree follows its parent, in memory
+        order = np.array(left_last[::-1])
         place = np.zeros(len(self.feature), dtype=np.int64)
         place[order] = np.arange(len(order))
-        left, right = place[self.left[order]], place[self.right[order]]
-        return Tree(
-            self.feature[order], self.first_right[order], self.missing_left[order], left, right, self.value[order]
+        return replace(
+            self,
+            feature=self.feature[order],
+            first_right=self.first_right[order],
+            missing_left=self.missing_left[order],
+            left=place[self.left[order]],
+            right=place[self.right[order]],
+            value=self.value[order],
+            set_of=self.set_of[order],
         )
 
 
@@ -163,6 +259,7 @@ def joined(trees: Sequence[Tree], start: Floats, rounding: float, **rest: Any) -
         ]
         return np.concatenate(moved)
 
+    sets, set_of = _sets_of(ordered)
     return TreeEnsemble(
         all_of("feature"),
         all_of("first_right"),
@@ -173,8 +270,34 @@ def joined(trees: Sequence[Tree], start: Floats, rounding: float, **rest: Any) -
         roots,
         start,
         rounding,
+        sets=sets,
+        set_of=set_of,
         **rest,
     )
+
+
+def _sets_of(trees: Sequence[Tree]) -> tuple[Bools, Ints]:
+    """Return the sets of several trees, one for each node that has one, and the set of each node."""
+    width = max(tree.sets.shape[1] for tree in trees)
+    has = np.concatenate([tree.set_of for tree in trees]) != NO_SET
+    rows = []
+    for tree in trees:
+        nodes = tree.set_of != NO_SET
+        wide = np.repeat(tree.missing_left[nodes, None], width, axis=1)  # values outside go where missing values go
+        wide[:, : tree.sets.shape[1]] = tree.sets[tree.set_of[nodes]]
+        rows.append(wide)
+    return np.concatenate(rows), np.where(has, np.cumsum(has) - 1, NO_SET)
+
+
+def sets_of_codes(members: Mapping[int, Sequence[int]], nodes: int, width: int = 0) -> tuple[Bools, Ints]:
+    """Return sets of codes as rows of booleans, at least `width` of them, and the set of each of the nodes."""
+    largest = max((code for codes in members.values() for code in codes), default=-1)
+    sets = np.zeros((len(members), max(largest + 1, width)), dtype=np.bool_)
+    set_of = np.full(nodes, NO_SET)
+    for place, (node, codes) in enumerate(members.items()):
+        sets[place, codes] = True
+        set_of[node] = place
+    return sets, set_of
 
 
 def largest_score(trees: Sequence[Tree], start: Floats) -> float:
@@ -216,6 +339,9 @@ class TreeClassifier:
         Whether samples may have missing values, which are NaN. The model decides about them; they do not move.
     positions
         Function that returns the class positions which the original model predicts for some rows.
+    reads_categories
+        Whether the model was trained on categories. The trees then ask for their codes, and the distance of two codes
+        means nothing.
     """
 
     ensemble: TreeEnsemble
@@ -225,7 +351,8 @@ class TreeClassifier:
     domain: Domain
     feature_names: tuple[str, ...] = ()
     accepts_missing: bool = False
-    positions: Callable[[Any, Floats], Ints] = positions_of
+    positions: Callable[[Any, Any], Ints] = positions_of
+    reads_categories: bool = False
 
     def __post_init__(self) -> None:
         self.domain.flat(self.features)  # raises if the domain has another number of features
@@ -271,13 +398,15 @@ def first_right(goes_right: Callable[[Floats], Bools], low: Floats, high: Floats
 
     >>> first_right(lambda x: np.float32(x) > np.float32(0.1), np.array([0.0]), np.array([1.0])).tolist()
     [0.10000000521540642]
+    >>> first_right(lambda x: x >= 13, np.array([-1e308]), np.array([1e308])).tolist()
+    [13.0]
     """
-    left, right = _ordered(low), _ordered(high)
-    while (right - left > 1).any():
-        middle = left + (right - left) // 2
-        above = goes_right(_doubles(middle))
+    left, right = ordered_integers(low), ordered_integers(high)
+    while (right > left + 1).any():
+        middle = (left & right) + ((left ^ right) >> 1)  # the mean rounded down, whose sum could overflow
+        above = goes_right(doubles_of(middle))
         left, right = np.where(above, left, middle), np.where(above, middle, right)
-    return _doubles(right)
+    return doubles_of(right)
 
 
 def first_right_of_float32(goes_right: Callable[[Floats], Bools], limits: Floats) -> Floats:
@@ -288,11 +417,12 @@ def first_right_of_float32(goes_right: Callable[[Floats], Bools], limits: Floats
     return first_right(goes_right, below.astype(np.float64), above.astype(np.float64))
 
 
-def _ordered(values: Floats) -> Ints:
+def ordered_integers(values: Floats) -> Ints:
     """Return integers in the same order as the doubles; neighbouring doubles have neighbouring integers."""
     bits = np.asarray(values, dtype=np.float64).view(np.int64)
     return np.where(bits < 0, np.int64(-(2**63)) - bits, bits)
 
 
-def _doubles(ordered: Ints) -> Floats:
+def doubles_of(ordered: Ints) -> Floats:
+    """Return the doubles of `ordered_integers`."""
     return np.where(ordered < 0, np.int64(-(2**63)) - ordered, ordered).astype(np.int64).view(np.float64)

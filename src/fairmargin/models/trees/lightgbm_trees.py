@@ -16,6 +16,7 @@ from fairmargin.models.trees.ensemble import (
     joined,
     largest_score,
     positions_of,
+    sets_of_codes,
 )
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -55,6 +56,7 @@ def from_lightgbm(model: Any, domain: Domain | None = None, classes: Any = None)
         () if unnamed else names,
         accepts_missing=True,
         positions=_decided if native else positions_of,
+        reads_categories=bool(content.get("pandas_categorical")) or len(ensemble.sets) > 0,
     )
 
 
@@ -63,10 +65,6 @@ def _ensemble(content: Any, name: str) -> TreeEnsemble:
     objective = str(content.get("objective", "of your own")).split(" ")
     if objective[0] not in ("binary", "multiclass"):
         raise ModelError(f"The {name} has the objective {objective[0]}. Supported are binary and multiclass.")
-    if content.get("pandas_categorical"):
-        raise ModelError(
-            f"The {name} was trained on categorical columns, which cannot be read yet. Encode categories as numbers."
-        )
     binary, each = objective[0] == "binary", int(content["num_tree_per_iteration"])
     classes = 2 if binary else each
     trees = [
@@ -85,30 +83,35 @@ def _ensemble(content: Any, name: str) -> TreeEnsemble:
 
 
 def _tree(root: Any, group: int, classes: int, name: str) -> Tree:
-    """Read one tree, which compares doubles with `<=`."""
+    """Read one tree, which compares doubles with `<=`, and asks whether the codes of categories are in sets."""
     nodes = [root]
     rows: list[tuple[int, float, bool, int, int, float]] = []
+    members: dict[int, list[int]] = {}  # the codes that go left, for nodes with categories
     for node in nodes:  # which grows
         if "leaf_coeff" in node:
             raise ModelError(f"The {name} has linear models in its leaves (`linear_tree`), which cannot be read.")
         if "leaf_value" in node:
             rows.append((LEAF, 0.0, False, 0, 0, float(node["leaf_value"])))
+            continue
+        if node["decision_type"] == "==":
+            # Missing values, negative codes and those beyond the listed ones go right.
+            members[len(rows)] = [int(code) for code in str(node["threshold"]).split("||")]
+            split = int(node["split_feature"]), 0.0, False
         else:
-            rows.append((*_split(node, name), len(nodes), len(nodes) + 1, 0.0))
-            nodes += [node["left_child"], node["right_child"]]
+            split = _split(node, name)
+        rows.append((*split, len(nodes), len(nodes) + 1, 0.0))
+        nodes += [node["left_child"], node["right_child"]]
     feature, limit, missing_left, left, right, value = (np.array(column) for column in zip(*rows, strict=True))
     values = np.zeros((len(nodes), classes))
     values[:, group] = value
-    return Tree(feature, _first_right(limit), missing_left, left, right, values)
+    sets, set_of = sets_of_codes(members, len(nodes))
+    return Tree(feature, _first_right(limit), missing_left, left, right, values, sets, set_of)
 
 
 def _split(node: Any, name: str) -> tuple[int, float, bool]:
     """Return the feature and the threshold of a split, and whether missing values go left."""
     if node["decision_type"] != "<=":
-        raise ModelError(
-            f"The {name} has splits by categories, which cannot be read yet. Encode categories as numbers, without "
-            "`categorical_feature`."
-        )
+        raise ModelError(f"The {name} has splits of the type {node['decision_type']}, which cannot be read.")
     if node["missing_type"] == "Zero":
         raise ModelError(f"The {name} treats zeros as missing (`zero_as_missing`). Use NaN for missing values.")
     limit = float(node["threshold"])
@@ -124,7 +127,7 @@ def _first_right(limits: Floats) -> Floats:
     return np.where(limits >= _INFINITE, np.inf, right)
 
 
-def _decided(booster: Any, rows: Floats) -> Ints:
+def _decided(booster: Any, rows: Any) -> Ints:
     """Return the positions of the most probable classes by a Booster."""
     shares = np.asarray(booster.predict(rows))
     decided: Ints = (shares > 0.5).astype(np.int64) if shares.ndim == 1 else shares.argmax(axis=1)

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.core.arrays import Floats
+from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.domain import Domain
 from fairmargin.errors import ModelError
 from fairmargin.models.protocol import as_classes
 from fairmargin.models.trees.ensemble import (
     LEAF,
+    NO_SET,
     Tree,
     TreeClassifier,
     TreeEnsemble,
@@ -67,6 +68,7 @@ def from_sklearn_trees(model: Any, domain: Domain | None = None, classes: Any = 
         domain or Domain(),
         names,
         _accepts_missing(model),
+        reads_categories=getattr(model, "is_categorical_", None) is not None,
     )
 
 
@@ -116,18 +118,19 @@ def _tree(tree: Any, value: Floats) -> Tree:
 
 
 def _histogram(model: Any) -> TreeEnsemble:
-    """Return the sum of a HistGradientBoostingClassifier, which compares doubles with `<=`."""
-    if getattr(model, "is_categorical_", None) is not None:
-        raise ModelError(
-            "The HistGradientBoostingClassifier has categorical features, which cannot be read yet. Encode them as "
-            "numbers, or leave `categorical_features` out."
-        )
+    """Return the sum of a HistGradientBoostingClassifier, which compares doubles with `<=`.
+
+    If it has categorical features, its preprocessor moves them before the others and gives them codes. The features of
+    the trees are those after it.
+    """
     start = _start(model._baseline_prediction, len(model.classes_))
+    known, known_of = model._bin_mapper.make_known_categories_bitsets()
     trees = []
     for stage in model._predictors:
         for place, predictor in enumerate(stage):
             nodes = predictor.nodes
             inner = ~nodes["is_leaf"].astype(bool)
+            sets, set_of = _sets(predictor, nodes, inner, _members(known), known_of)
             trees.append(
                 Tree(
                     np.where(inner, nodes["feature_idx"], LEAF),
@@ -137,9 +140,30 @@ def _histogram(model: Any) -> TreeEnsemble:
                     np.where(inner, nodes["left"], 0).astype(np.int64),
                     np.where(inner, nodes["right"], 0).astype(np.int64),
                     _of_class(place, np.where(inner, 0.0, nodes["value"]), len(model.classes_)),
+                    sets,
+                    set_of,
                 )
             )
     return joined(trees, start, 4 * _EPSILON * (len(trees) + 1) * largest_score(trees, start))
+
+
+def _sets(predictor: Any, nodes: Any, inner: Bools, known: Bools, known_of: Any) -> tuple[Bools, Ints]:
+    """Return the codes that go left at the nodes with categories, and the set of each node.
+
+    Codes that the feature did not have in the training data go where missing values go.
+    """
+    has = inner & nodes["is_categorical"].astype(np.bool_)
+    asked = nodes[has]
+    left = _members(predictor.raw_left_cat_bitsets)[asked["bitset_idx"]]
+    unknown = ~known[known_of[asked["feature_idx"]]]
+    missing_left = asked["missing_go_to_left"].astype(np.bool_)[:, None]
+    return left | (unknown & missing_left), np.where(has, np.cumsum(has) - 1, NO_SET)
+
+
+def _members(bitsets: Any) -> Bools:
+    """Return sets of codes below 256, which are stored as bits of eight integers, as rows of booleans."""
+    words = np.asarray(bitsets, dtype="<u4").reshape(-1, 8)
+    return np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").astype(np.bool_)
 
 
 def _start(scores: Any, classes: int) -> Floats:

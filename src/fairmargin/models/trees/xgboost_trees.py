@@ -12,6 +12,7 @@ from fairmargin.errors import ModelError
 from fairmargin.models.protocol import as_classes
 from fairmargin.models.trees.ensemble import (
     LEAF,
+    NO_SET,
     Tree,
     TreeClassifier,
     TreeEnsemble,
@@ -19,6 +20,7 @@ from fairmargin.models.trees.ensemble import (
     joined,
     largest_score,
     positions_of,
+    sets_of_codes,
 )
 
 _EPSILON = float(np.finfo(np.float32).eps)
@@ -54,6 +56,7 @@ def from_xgboost(model: Any, domain: Domain | None = None, classes: Any = None) 
         names,
         accepts_missing=True,
         positions=_decided if native else positions_of,
+        reads_categories="c" in (booster.feature_types or ()),
     )
 
 
@@ -85,8 +88,17 @@ def _ensemble(learner: Any, name: str) -> TreeEnsemble:
     parameters = learner["learner_model_param"]
     classes = max(2, int(parameters["num_class"]))
     content = learner["gradient_booster"]["model"]
+    for tree in content["trees"]:
+        if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
+            raise ModelError(
+                f"The trees of the {name} have several outputs (`multi_strategy`). Use one_output_per_tree."
+            )
+    # Wider than all codes that categories of a data frame have, also that of an unknown category.
+    listed = [len(each.get("offsets", each["values"])) for each in content.get("cats", {}).get("enc", ())]
+    codes = max([-1, *(code for tree in content["trees"] for code in tree.get("categories", ()))])
+    width = max([codes + 2, *(length + 1 for length in listed)])
     trees = [
-        _tree(tree, 1 if objective == "binary:logistic" else int(group), classes, name)
+        _tree(tree, 1 if objective == "binary:logistic" else int(group), classes, width)
         for tree, group in zip(content["trees"], content["tree_info"], strict=True)
     ]
     base = np.ravel(json.loads(parameters["base_score"])).astype(np.float32)
@@ -100,38 +112,83 @@ def _ensemble(learner: Any, name: str) -> TreeEnsemble:
     return joined(trees, start, rounding, single=True, lead=_LEAD if objective == "binary:logistic" else 0.0)
 
 
-def _tree(tree: Any, group: int, classes: int, name: str) -> Tree:
-    """Read one tree, which converts samples to float32 and compares them with `<`."""
-    if tree.get("categories") or any(tree.get("split_type", ())):
-        raise ModelError(
-            f"The {name} has splits by categories, which cannot be read yet. Encode categories as numbers, without "
-            "`enable_categorical`."
-        )
-    if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
-        raise ModelError(f"The trees of the {name} have several outputs (`multi_strategy`). Use one_output_per_tree.")
-    left = np.array(tree["left_children"])
+def _tree(tree: Any, group: int, classes: int, width: int) -> Tree:
+    """Read one tree, which converts samples to float32. It compares them with `<`, or finds codes in sets."""
+    left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
     inner = left >= 0
     condition = np.array(tree["split_conditions"], dtype=np.float32).astype(np.float64)
-    limits = np.where(inner & np.isfinite(condition), condition, 0.0)
+    categorical = np.array(tree.get("split_type", np.zeros(len(left)))).astype(bool) & inner
+    limits = np.where(inner & ~categorical & np.isfinite(condition), condition, 0.0)
 
     def goes_right(values: Floats) -> Bools:
         return values.astype(np.float32).astype(np.float64) >= limits
 
     value = np.zeros((len(left), classes))
     value[:, group] = np.where(inner, 0.0, condition)
-    return Tree(
+    sets, set_of = _sets(tree, len(left), width)
+    read = Tree(
         np.where(inner, np.array(tree["split_indices"]), LEAF),
         np.where(np.isfinite(condition), first_right_of_float32(goes_right, limits), condition),
         np.array(tree["default_left"]).astype(bool),
         np.where(inner, left, 0),
-        np.where(inner, np.array(tree["right_children"]), 0),
+        np.where(inner, right, 0),
         value,
+        sets,
+        set_of,
+    )
+    return _others_left(read, width)
+
+
+def _sets(tree: Any, nodes: int, width: int) -> tuple[Bools, Ints]:
+    """Return the codes that go left. XGBoost lists those that go right."""
+    codes = tree.get("categories", ())
+    parts = zip(
+        tree.get("categories_nodes", ()),
+        tree.get("categories_segments", ()),
+        tree.get("categories_sizes", ()),
+        strict=True,
+    )
+    sets, set_of = sets_of_codes({node: codes[start : start + size] for node, start, size in parts}, nodes, width)
+    return ~sets, set_of
+
+
+def _others_left(tree: Tree, width: int) -> Tree:
+    """Return the tree in which numbers that are no codes go left at sets, as in XGBoost, and not where NaN goes.
+
+    Two nodes come before a set at which NaN goes right: one sends numbers below 0 to the left, and the other those from
+    `width` on.
+    """
+    asked = np.flatnonzero((tree.set_of != NO_SET) & ~tree.missing_left)
+    if not len(asked):
+        return tree
+    count, more = len(tree.feature), len(asked)
+    beyond, there = count + np.arange(more), count + more + np.arange(more)
+
+    def extended(values: Any, at_asked: Any, at_beyond: Any, at_there: Any) -> Any:
+        result = np.concatenate([values, np.broadcast_to(at_beyond, more), np.broadcast_to(at_there, more)])
+        result[asked] = at_asked
+        return result
+
+    # The node itself now asks for numbers below 0, so that its parent finds it.
+    return Tree(
+        extended(tree.feature, tree.feature[asked], tree.feature[asked], tree.feature[asked]),
+        extended(tree.first_right, 0.0, float(width), 0.0),
+        extended(tree.missing_left, False, True, False),
+        extended(tree.left, tree.left[asked], there, tree.left[asked]),
+        extended(tree.right, beyond, tree.left[asked], tree.right[asked]),
+        np.concatenate([tree.value, np.zeros((2 * more, tree.value.shape[1]))]),
+        tree.sets,
+        extended(tree.set_of, NO_SET, NO_SET, tree.set_of[asked]),
     )
 
 
-def _decided(booster: Any, rows: Floats) -> Ints:
+def _decided(booster: Any, table: Any) -> Ints:
     """Return the positions of the most probable classes by a Booster."""
-    matrix = sys.modules["xgboost"].DMatrix(rows, feature_names=booster.feature_names)
+    # An array does not say which features are categories, but a data frame does.
+    types = None if hasattr(table, "columns") or "c" not in (booster.feature_types or ()) else booster.feature_types
+    matrix = sys.modules["xgboost"].DMatrix(
+        table, feature_names=booster.feature_names, feature_types=types, enable_categorical=True
+    )
     scores = np.asarray(booster.predict(matrix, output_margin=True))
     decided: Ints = (scores > _LEAD).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
     return decided

@@ -1,0 +1,306 @@
+"""Scores of a linear model on raw table rows, as a sum of one contribution per column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairmargin.core.arrays import Bools, Floats, Ints, read_only
+from fairmargin.core.column import TableColumn
+from fairmargin.errors import ModelError
+from fairmargin.models.tables.features import CONSTANT, SEVERAL, FeatureMap
+
+_CHECKED = 32  # number of random rows on which the sum is compared with the scores
+_TOLERANCE, _TOLERANCE_SINGLE = 1e-9, 1e-4  # of that comparison, relative to the size of the terms
+ROUNDING = 2.0**-49
+"""Rounding errors of scores in double precision, relative to the size of the terms."""
+_ROUNDING_SINGLE = 2.0**-21
+
+
+_PER_CLASS = ("at_origin", "slope", "scores", "missing")  # fields of parts that hold one number per class
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A contribution `at_origin + slope · (value − origin)` of a column of numbers; one number per class.
+
+    Parameters
+    ----------
+    origin
+        The value with the contribution `at_origin`.
+    at_origin, slope
+        Contribution at the origin, and what a change by 1 adds.
+    missing
+        Contribution of a missing value; NaN if the transformers refuse it.
+    """
+
+    origin: float
+    at_origin: Floats
+    slope: Floats
+    missing: Floats
+
+    def at(self, values: Floats) -> Floats:
+        """Return the contributions of values, one row each."""
+        found = self.at_origin + (values - self.origin)[:, None] * self.slope
+        lacking = np.isnan(values)
+        found[lacking] = self.missing
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """The contributions of a category.
+
+    Parameters
+    ----------
+    scores
+        One row per place, the last one for unknown values; NaN if the transformers refuse a value.
+    missing
+        Contribution of a missing value.
+    """
+
+    scores: Floats
+    missing: Floats
+
+    def at(self, values: Floats) -> Floats:
+        """Return the contributions of values, one row each."""
+        lacking = np.isnan(values)
+        found = self.scores[np.where(lacking, 0, values).astype(np.int64)]
+        found[lacking] = self.missing
+        return np.asarray(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """A contribution of a column of numbers that is not affine; it is computed through the fitted transformers.
+
+    Parameters
+    ----------
+    column
+        Position of the column.
+    features
+        The features that depend on it.
+    breaks
+        The sorted smallest values of all pieces but the first, of features that are constant between such values.
+    constant
+        Whether all features are constant between breaks.
+    monotone
+        Whether each feature rises or falls with the column between breaks. Nothing is known of features that mix
+        columns.
+    missing
+        Contribution of a missing value.
+    """
+
+    column: int
+    features: Ints
+    breaks: Floats
+    constant: bool
+    monotone: bool
+    missing: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Additive:
+    """Scores of a linear model: `start` plus one contribution per column.
+
+    Contributions are differences of features, which the fitted transformers compute, times weights. Affine steps that
+    mix columns, such as PCA, keep the scores additive.
+
+    Parameters
+    ----------
+    features
+        How features follow from columns.
+    weight
+        Weights of the features, one row per class.
+    start
+        Score of each class before the first contribution.
+    parts
+        The contribution of each column.
+    reference
+        A coded row. Contributions of features that mix columns are differences from it.
+    rounding
+        Bound on the rounding errors of scores, relative to their `sizes`.
+    largest
+        Largest sum of the sizes of terms over some random rows.
+    """
+
+    features: FeatureMap
+    weight: Floats
+    start: Floats
+    parts: tuple[Line | Places | Curve, ...]
+    reference: Floats
+    rounding: float
+    largest: float
+
+    def contributions(self, rows: Floats) -> Floats:
+        """Return the contribution of each column of coded rows to each class: rows × columns × classes."""
+        found = np.empty((len(rows), len(self.parts), len(self.start)))
+        for place, part in enumerate(self.parts):
+            if not isinstance(part, Curve):
+                found[:, place] = part.at(rows[:, place])
+        curved = [place for place, part in enumerate(self.parts) if isinstance(part, Curve)]
+        for place in curved:
+            found[:, place] = self.at(place, rows[:, place])
+        return found
+
+    def at(self, column: int, values: Floats) -> Floats:
+        """Return the contributions of values of a column, one row each."""
+        part = self.parts[column]
+        if not isinstance(part, Curve):
+            return part.at(values)
+        lacking = np.isnan(values)
+        distinct, places = np.unique(np.where(lacking, self.reference[column], values), return_inverse=True)
+        found = self._through(column, distinct)[places]
+        found[lacking] = part.missing
+        return np.asarray(found)
+
+    def of_classes(self, classes: Sequence[int]) -> "Additive":
+        """Return the scores of some classes."""
+        some = list(classes)
+        parts = tuple(
+            replace(part, **{name: getattr(part, name)[..., some] for name in _PER_CLASS if hasattr(part, name)})
+            for part in self.parts
+        )
+        return replace(self, weight=self.weight[some], start=self.start[some], parts=parts)
+
+    def sizes(self, terms: Floats) -> Floats:
+        """Return for each row the size of the numbers that its scores are sums of, given its contributions."""
+        return np.asarray(np.abs(terms).sum(axis=1).max(axis=1, initial=0) + self.largest)
+
+    def features_at(self, column: int, values: Floats) -> Floats:
+        """Return the terms weight · feature of a column that is not affine: values × features × classes."""
+        part = self.parts[column]
+        assert isinstance(part, Curve)
+        if not len(values):
+            return np.empty((0, len(part.features), len(self.start)))
+        distinct, places = np.unique(values, return_inverse=True)
+        rows = np.repeat(self.reference[None], len(distinct), axis=0)
+        rows[:, column] = distinct
+        terms = self.features.transform(rows)[:, part.features, None] * self.weight.T[part.features]
+        return np.asarray(terms[places])
+
+    def _through(self, column: int, values: Floats) -> Floats:
+        """Return contributions through the transformers."""
+        return _contributions(self.features, self.weight, self.reference, column, values)
+
+
+def additive_of(features: FeatureMap, weight: Floats, bias: Floats) -> Additive:
+    """Return the scores of a linear last step as a sum over columns; refuse features that make this impossible.
+
+    Parameters
+    ----------
+    features
+        The features of the last step.
+    weight, bias
+        Of the last step, one row of weights and one bias per class.
+    """
+    columns = features.coding.columns
+    reference = np.array([_origin(column)[0] for column in columns], dtype=np.float64)
+    at_reference = features.transform(reference[None])[0]
+    constant, several = features.source == CONSTANT, features.source == SEVERAL
+    fixed = constant | several
+    start = bias + weight[:, fixed] @ at_reference[fixed]
+    parts = tuple(_part(features, weight, reference, place) for place in range(len(columns)))
+    single = any(layout.dtype == np.float32 for layout in features.coding.layouts)
+    single &= bool((weight == weight.astype(np.float32)).all())  # the model may compute in single precision
+    model = Additive(features, weight, read_only(start), parts, read_only(reference), 0.0, 0.0)
+    return _checked(model, bias, single)
+
+
+def _part(features: FeatureMap, weight: Floats, reference: Floats, place: int) -> Line | Places | Curve:
+    """Return the contribution of one column."""
+    column, own = features.coding.columns[place], features.features_of(place)
+    several = np.flatnonzero(features.source == SEVERAL)
+    (missing,) = _tried(features, weight, reference, place, np.array([np.nan]))
+    if not column.is_number:
+        places = np.arange(len(column.categories) + 1, dtype=np.float64)
+        return Places(read_only(_tried(features, weight, reference, place, places)), read_only(missing))
+    used = np.concatenate([own, several])
+    if features.affine[used].all():
+        begin, end = _origin(column)
+        first, second = _contributions(features, weight, reference, place, np.array([begin, end]))
+        return Line(begin, read_only(first), read_only((second - first) / (end - begin)), read_only(missing))
+    breaks = np.unique(np.concatenate([np.empty(0), *(features.breaks[each] for each in own)]))
+    constant = not len(several) and all(features.shape[each] == "pieces" for each in own)
+    return Curve(place, used, read_only(breaks), constant, not len(several), read_only(missing))
+
+
+def _origin(column: TableColumn) -> tuple[float, float]:
+    """Return two values of a column of numbers that are far from each other, or two places of a category."""
+    if not column.is_number:
+        return 0.0, 0.0
+    low, high = column.low, column.high
+    if not np.isfinite(low):
+        low = high - 10 * column.unit if np.isfinite(high) else -10 * column.unit
+    if not np.isfinite(high):
+        high = low + 20 * column.unit
+    if high <= low:
+        high = low + column.unit
+    if column.single:
+        low, high = float(np.float32(low)), float(np.float32(high))
+        high = high if high > low else float(np.nextafter(np.float32(low), np.float32(np.inf)))
+    return low, high
+
+
+def _contributions(features: FeatureMap, weight: Floats, reference: Floats, place: int, values: Floats) -> Floats:
+    """Return the contributions of values of one column, one row each."""
+    rows = np.repeat(reference[None], len(values) + 1, axis=0)
+    rows[1:, place] = values
+    found = features.transform(rows)
+    own, several = features.features_of(place), np.flatnonzero(features.source == SEVERAL)
+    scores = found[1:][:, own] @ weight[:, own].T
+    if len(several):
+        scores = scores + (found[1:][:, several] - found[0, several]) @ weight[:, several].T
+    return np.asarray(scores)
+
+
+def _tried(features: FeatureMap, weight: Floats, reference: Floats, place: int, values: Floats) -> Floats:
+    """Return contributions, NaN for values that the transformers refuse."""
+    try:
+        return _contributions(features, weight, reference, place, values)
+    except Exception:  # encoders raise various errors for unknown and missing values
+        if len(values) == 1:
+            return np.full((1, len(weight)), np.nan)
+        halves = np.array_split(values, 2)
+        return np.concatenate([_tried(features, weight, reference, place, half) for half in halves])
+
+
+def _checked(model: Additive, bias: Floats, single: bool) -> Additive:
+    """Return the model with its rounding errors; refuse it if its sum differs from the scores of random rows."""
+    rows = _random_rows(model)
+    scores = model.features.transform(rows) @ model.weight.T + bias
+    terms = model.contributions(rows)
+    size = np.abs(terms).sum(axis=1).max(axis=1) + np.abs(model.start).max()
+    error = np.abs(terms.sum(axis=1) + model.start - scores).max(axis=1) / np.where(size > 0, size, 1.0)
+    if not (error <= (_TOLERANCE_SINGLE if single or _has_single(model) else _TOLERANCE)).all():
+        raise ModelError(
+            "The scores of the model are not a sum of one contribution per column, as they must be for exact "
+            "distances of a linear model. Does a step mix columns? Please report this model."
+        )
+    rounding = max(_ROUNDING_SINGLE if single else ROUNDING, 4 * float(error.max()))
+    return replace(model, rounding=rounding, largest=float(size.max()))
+
+
+def _has_single(model: Additive) -> bool:
+    return any(layout.dtype == np.float32 for layout in model.features.coding.layouts)
+
+
+def _random_rows(model: Additive) -> Floats:
+    """Return random rows of values that the transformers accept."""
+    source = np.random.default_rng(0)
+    rows = np.empty((_CHECKED, len(model.parts)))
+    for place, (part, column) in enumerate(zip(model.parts, model.features.coding.columns, strict=True)):
+        if isinstance(part, Places):
+            usable = np.flatnonzero(_usable(part.scores))
+            rows[:, place] = source.choice(usable, _CHECKED) if len(usable) else 0
+            continue
+        low, high = _origin(column)
+        drawn = source.uniform(low, high, _CHECKED)
+        if column.step:
+            drawn = low + np.rint((drawn - low) / column.step) * column.step
+        rows[:, place] = drawn.astype(np.float32) if column.single else drawn
+    return rows
+
+
+def _usable(scores: Floats) -> Bools:
+    return np.asarray(np.isfinite(scores).all(axis=1))

@@ -1,0 +1,1 @@
+"""Random tables, models and rules, and an independent judge of what is found for them."""
