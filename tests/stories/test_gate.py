@@ -46,17 +46,17 @@ def test_the_exit_code_is_1_if_groups_meet_the_condition_and_they_are_named(run)
 
 
 def test_the_exit_code_is_2_if_the_condition_cannot_be_decided_for_a_group(run):
-    result = fairmargin("gate", run, "--if", "sigma_low < -99")
+    result = fairmargin("gate", run, "--if", "sigma_low < -0.99")
     assert result.exit_code == 2
     assert result.stdout == ""
     where = "sex=X (exact_linear), sex=X (exact_linear:norm=linf)"
-    assert f"sigma_low < -99 cannot be decided for {where}: a value is undefined" in " ".join(result.stderr.split())
+    assert f"sigma_low < -0.99 cannot be decided for {where}: a value is undefined" in " ".join(result.stderr.split())
     assert "--allow-undefined" in result.stderr
     assert "race" not in result.stderr
 
 
 def test_undefined_groups_pass_with_allow_undefined(run):
-    result = succeeded(fairmargin("gate", run, "--if", "sigma_low < -99", "--allow-undefined"))
+    result = succeeded(fairmargin("gate", run, "--if", "sigma_low < -0.99", "--allow-undefined"))
     assert "passes" in result.stdout
 
 
@@ -67,7 +67,7 @@ def test_a_failed_group_takes_precedence_over_an_undefined_one(run):
 
 
 def test_a_condition_that_excludes_a_group_needs_no_defined_values_of_it(run):
-    succeeded(fairmargin("gate", run, "--if", "size >= 30 and sigma_low < -99"))
+    succeeded(fairmargin("gate", run, "--if", "size >= 30 and sigma_low < -0.99"))
 
 
 def test_only_the_selected_partitions_are_checked(run):

@@ -201,7 +201,7 @@ def test_a_training_does_not_read_a_file_through_a_link(tmp_path, name):
 
 # Edited results
 
-PASSES = ("--if", "sigma_low < -99")
+PASSES = ("--if", "sigma_low < -0.99")
 READERS = (["gate", "run", *PASSES], ["report", "run"], ["compare", "run", "run"], ["power", "run"])
 
 

