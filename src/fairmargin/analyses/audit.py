@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,10 +34,11 @@ from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import capped, common_cap, forced_cut, tiny_words, within_cap, without_spread
 from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict_of
+from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
 from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.shares import binomial_interval, effective_size, kolmogorov_band
+from fairmargin.inference.shares import binomial_interval, kolmogorov_band
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     level_text,
@@ -72,6 +73,7 @@ class GroupResult(GroupWithCurve):
     curve: RobustnessCurve
     band: float  # half-width of the confidence band of the curve
     dropped: float = 0.0  # share of the group's samples in strata without a counterpart
+    effective: float = math.nan  # effective number of samples, by which verdicts are decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class OverallResult:
     worst_group: str
     worst_robustness: Estimate
     p_equal: float  # of the hypothesis that no group differs: the smallest corrected p
+    effective: float = math.nan  # effective number of samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +99,7 @@ class AuditResult(ComparedGroups[GroupResult]):
     `to_frame()` is the table a person reads, `to_json()` and `from_json()` round-trip without loss.
     """
 
-    FORMAT: ClassVar[Format] = Format(3, "audit", "Run `fairmargin audit` again")
+    FORMAT: ClassVar[Format] = Format(4, "audit", "Run `fairmargin audit` again")
 
     partition: str
     groups: tuple[GroupResult, ...]
@@ -109,6 +112,7 @@ class AuditResult(ComparedGroups[GroupResult]):
     cap_reason: str = ""  # why they were capped, and how many distances that cuts
     control: str = ""  # name of the partition held constant
     clustered: bool = False
+    weighted: bool = False  # whether samples have unequal weights
     method: str = ""  # how intervals and p-values were computed, as sentences
     warnings: tuple[str, ...] = ()
 
@@ -150,6 +154,11 @@ class AuditResult(ComparedGroups[GroupResult]):
             notes.append(
                 "Samples that belong together (for instance several of one person) were resampled together: they count "
                 "as one observation, not as many."
+            )
+        if self.weighted:
+            notes.append(
+                f"Samples count by their weights: together, these {self.overall.size:,} are as informative as "
+                f"{self.overall.effective:,.0f} with equal weights."
             )
         return notes
 
@@ -245,16 +254,20 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
     same_length(distances=distances, partition=partition)
     if chosen.control is not None:
         same_length(distances=distances, control=chosen.control)
+    present = chosen.present(len(distances))
+    if present is not None:
+        found = audit(distances.take(present), partition.take(present), chosen.take(present))
+        return replace(found, warnings=(*found.warnings, *absent_words(partition, present)))
     up_to, cap_reason = common_cap(distances, chosen.up_to)
     values = capped(distances.values, up_to)
-    cluster = chosen.cluster_codes(len(values))
-    means, contrasts = compare_groups(values, partition, chosen, cluster)
+    design = Design.of(chosen, len(values))
+    means, contrasts = compare_groups(values, partition, chosen, design.cluster)
     cut = forced_cut([distances], partition, up_to, chosen.up_to)
-    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, cluster), cut)
+    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, design), cut)
     return AuditResult(
         partition=partition.name,
         groups=rows,
-        overall=without_spread(_overall(distances, partition, means, rows, chosen, cluster), cut),
+        overall=without_spread(_overall(distances, partition, means, rows, chosen, design), cut),
         bound=distances.bound,
         norm=distances.norm,
         subject=distances.subject,
@@ -262,7 +275,8 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
         up_to=up_to,
         cap_reason=cap_reason,
         control="" if chosen.control is None else chosen.control.name,
-        clustered=cluster is not None,
+        clustered=design.cluster is not None,
+        weighted=design.weights is not None,
         method=_method(chosen, contrasts),
         warnings=tuple(
             filter(
@@ -276,6 +290,16 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
             )
         ),
     )
+
+
+def absent_words(partition: Partition, present: Ints) -> list[str]:
+    """Return how many samples have weight 0, and which groups have no others and are hence left out."""
+    absent = len(partition) - len(present)
+    names = sorted(set(partition.labels) - set(partition.take(present).labels))
+    whom = f"{absent:,} of {len(partition):,} samples have weight 0 and count as absent"
+    which = f"{'which is' if len(names) == 1 else 'which are'} left out"
+    groups = f", among them all of {listed([quoted(name) for name in names])}, {which}" if names else ""
+    return [f"{whom}{groups}."]
 
 
 def _unfinished_warning(distances: Distances) -> str:
@@ -295,21 +319,21 @@ def _rows(
     means: GroupMeans,
     contrasts: Contrasts,
     settings: AuditSettings,
-    cluster: Ints | None,
+    design: Design,
 ) -> tuple[GroupResult, ...]:
     family = Family.of(contrasts, settings.alpha)
     adjusted = family.adjusted
     bound = distances.bound
     rows = []
     for i, (label, own) in enumerate(zip(partition.labels, partition.rows(), strict=True)):
-        verdict, size = verdict_of(i, contrasts, float(adjusted[i]), settings), effective_number(own, cluster)
-        curve = RobustnessCurve.of(distances, own)
+        verdict, size = verdict_of(i, contrasts, float(adjusted[i]), settings), design.effective(own)
+        curve = RobustnessCurve.of(distances, own, design.weights)
         rows.append(
             GroupResult(
                 group=label,
                 size=len(own),
-                accuracy=share_of(distances.correct[own], size, settings),
-                unreached=float(np.isinf(curve.values).mean()),
+                accuracy=share_of(distances.correct, own, design, settings),
+                unreached=float(np.average(np.isinf(curve.values), weights=curve.weights)),
                 robustness=_robustness(i, label, means, bound),
                 sigma=_sigma(i, label, contrasts, family.sigma, bound),
                 sigma_alone=_sigma(i, label, contrasts, contrasts.sigma_limits, bound),
@@ -319,24 +343,18 @@ def _rows(
                 verdict=verdict,
                 reason=reason_without_verdict(verdict, i, contrasts, settings),
                 curve=curve,
-                band=kolmogorov_band(size, settings.confidence),
+                band=kolmogorov_band(design.curve_size(curve, size), settings.confidence),
                 dropped=float(contrasts.dropped[i]),
+                effective=size,
             )
         )
     return tuple(rows)
 
 
-def share_of(hits: Bools, size: float, settings: AuditSettings, bound: Bound = Bound.EXACT) -> Estimate:
-    """Return the share of hits with its exact binomial interval, as if there were `size` independent samples."""
-    value = float(hits.mean())
+def share_of(hits: Bools, rows: Ints, design: Design, settings: AuditSettings, bound: Bound = Bound.EXACT) -> Estimate:
+    """Return the share of hits among some samples, with its exact binomial interval for their effective number."""
+    value, size = design.share(hits, rows)
     return Estimate(value, *binomial_interval(value * size, size, settings.confidence), bound)
-
-
-def effective_number(rows: Ints, cluster: Ints | None) -> float:
-    """Return the effective number of independent samples: those of one cluster count as copies of each other."""
-    if cluster is None:
-        return float(len(rows))
-    return effective_size(np.unique(cluster[rows], return_counts=True)[1].astype(np.float64))
 
 
 def _robustness(i: int, label: str, means: GroupMeans, bound: Bound) -> Estimate:
@@ -398,16 +416,16 @@ def _overall(
     means: GroupMeans,
     rows: tuple[GroupResult, ...],
     settings: AuditSettings,
-    cluster: Ints | None,
+    design: Design,
 ) -> OverallResult:
-    everyone = effective_number(np.arange(len(distances)), cluster)
+    everyone = np.arange(len(distances))
     bound = distances.bound
     worst = int(means.mean.argmin())
     one_is_less_robust = any(row.verdict == LESS_ROBUST for row in rows)
     worst_limits = spread.worst_limits(means, settings.confidence, one_is_less_robust=one_is_less_robust)
     return OverallResult(
         size=len(distances),
-        accuracy=share_of(distances.correct, everyone, settings),
+        accuracy=share_of(distances.correct, everyone, design, settings),
         robustness=_mean_over_groups(means, settings, bound),
         variance=_spread(means, spread.variance, settings, bound),
         relative_variance=_spread(means, spread.relative_variance, settings, bound),
@@ -415,6 +433,7 @@ def _overall(
         worst_group=partition.labels[worst],
         worst_robustness=Estimate(*_around(float(means.mean[worst]), *worst_limits, scale=0.0), bound),
         p_equal=min((row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)), default=math.nan),
+        effective=design.effective(everyone),
     )
 
 
@@ -462,9 +481,11 @@ def _method(settings: AuditSettings, contrasts: Contrasts) -> str:
 def reason_without_verdict(verdict: Verdict, i: int, contrasts: Contrasts, settings: AuditSettings) -> str:
     """Say why a group has no verdict; empty where it has one."""
     if verdict == TOO_FEW:
-        own_is_small = contrasts.units[i] <= contrasts.rest_units[i]
-        few = int(min(contrasts.units[i], contrasts.rest_units[i]))
+        own_is_small = contrasts.effective[i] <= contrasts.rest_effective[i]
+        few = int(min(contrasts.effective[i], contrasts.rest_effective[i]))
         what = "independent clusters" if settings.cluster is not None else "samples"
+        units = contrasts.units[i] if own_is_small else contrasts.rest_units[i]
+        what = f"effective {what}" if few < units else what
         whose = "it has" if own_is_small else "its rest has"
         return f"{whose} {few:,} {what}; {settings.smallest_group} are needed for a verdict"
     if verdict == NOT_COMPARABLE and contrasts.rest_units[i] == 0:
@@ -482,7 +503,7 @@ def _weak_group(rows: tuple[GroupResult, ...]) -> str:
     if not weak or len(strong) < 1 or len(rows) < 3:
         return ""
     worst = min(weak, key=lambda i: rows[i].robustness.value)
-    sizes = np.array([row.size for row in rows])
+    sizes = np.array([row.curve.size for row in rows])
     sizes[worst] = 0
     sums = sizes * np.array([row.robustness.value for row in rows])
     fallen = []
@@ -506,11 +527,12 @@ def _largest_biases(result: AuditResult) -> Iterator[tuple[float, float]]:
     The bias changes only at distances of samples. Radii from the cap on are left out: distances are not known there.
     """
     curves = [row.curve for row in result]
-    correct = [round(row.accuracy.value * len(row.curve)) for row in result]
-    pooled = RobustnessCurve(np.concatenate([curve.values for curve in curves]))
+    shares = [row.accuracy.value * row.curve.size for row in result]
+    correct = shares if result.weighted else [round(share) for share in shares]
+    pooled = RobustnessCurve.pooled(curves)
     radii = pooled.steps()[0]
     radii = radii[radii < result.up_to]
-    beyond = len(pooled) * np.asarray(pooled.at(radii))
+    beyond = pooled.size * np.asarray(pooled.at(radii))
     for row, curve, hits in zip(result, curves, correct, strict=True):
         rest = sum(correct) - hits
         reason = row.reason if row.verdict == NOT_COMPARABLE else ""
@@ -519,7 +541,7 @@ def _largest_biases(result: AuditResult) -> Iterator[tuple[float, float]]:
         if reason:
             yield Undefined(reason), Undefined(reason)
             continue
-        own = len(curve) * np.asarray(curve.at(radii))
+        own = curve.size * np.asarray(curve.at(radii))
         bias = abs(own / hits - (beyond - own) / rest)
         largest = int(bias.argmax())
         yield float(bias[largest]), float(radii[largest])

@@ -297,6 +297,9 @@ def bracket(lower: Distances, upper: Distances, partition: Partition, settings: 
         if not isinstance(given, kind):
             raise InputError(f"`{name}` of `bracket` must be of kind {kind.__name__}; given a {type(given).__name__}.")
     same_length(lower=lower, upper=upper, partition=partition)
+    present = chosen.present(len(partition))
+    if present is not None:
+        return bracket(lower.take(present), upper.take(present), partition.take(present), chosen.take(present))
     sides = _Sides.of(lower, upper, chosen.up_to)
     cluster = chosen.cluster_codes(len(partition))
     found = [_Compared.of(i, sides, partition, chosen, cluster) for i in range(len(partition.labels))]
@@ -490,7 +493,7 @@ def _reason(verdict: Certainty, settings: AuditSettings) -> str:
 
 
 def _verdict(gap: tuple[float, float], adjusted: float, contrasts: Contrasts, settings: AuditSettings) -> Certainty:
-    if min(contrasts.units[0], contrasts.rest_units[0]) < settings.smallest_group:
+    if min(contrasts.effective[0], contrasts.rest_effective[0]) < settings.smallest_group:
         return TOO_FEW
     if contrasts.dropped[0] > MOST_DROPPED:
         return NOT_COMPARABLE

@@ -5,11 +5,12 @@ Each sample is its own control, so that differences far smaller than the spread 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from fairmargin.analyses.audit import absent_words
 from fairmargin.analyses.cells import (
     MARKS,
     SAMPLES,
@@ -36,6 +37,7 @@ from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import capped, common_cap, forced_cut, tiny_words, within_cap
 from fairmargin.inference.contrast import is_testable, simultaneous_limits
 from fairmargin.inference.crossing import ClusterSums, cluster_sums
+from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
@@ -45,7 +47,7 @@ from fairmargin.inference.estimate import (
     Estimate,
     Verdict,
 )
-from fairmargin.inference.paired import PairedChange, paired_changes, units_of
+from fairmargin.inference.paired import PairedChange, effective_of, in_one_order, paired_changes, units_of
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.presentation.formatting import (
@@ -227,7 +229,7 @@ def compare(
     partition
         The groups.
     settings
-        Confidence, clusters and limits; `control`, `resamples` and `seed` are not used.
+        Confidence, clusters, weights and limits; `control`, `resamples` and `seed` are not used.
 
     >>> rng = np.random.default_rng(0)
     >>> base = rng.gamma(2, 1, 200)
@@ -245,10 +247,16 @@ def compare(
     check_partition(partition)
     same_length(before=before, after=after, partition=partition)
     _check_alike(before, after)
+    present = chosen.present(len(before))
+    if present is not None:
+        found = compare(before.take(present), after.take(present), partition.take(present), chosen.take(present))
+        return replace(found, warnings=(*found.warnings, *absent_words(partition, present)))
     up_to, reason = _cap_of_both(before, after, chosen.up_to)
-    cluster = chosen.cluster_codes(len(before))
-    units = np.arange(len(before)) if cluster is None else cluster
-    old, new = (cluster_sums(capped(d.values, up_to), partition, None, units) for d in (before, after))
+    design = Design.of(chosen, len(before))
+    units = np.arange(len(before)) if design.cluster is None else design.cluster
+    old, new = in_one_order(
+        *(cluster_sums(capped(d.values, up_to), partition, None, units, design.weights) for d in (before, after))
+    )
     cut = forced_cut([before, after], partition, up_to, chosen.up_to)
     return Comparison(
         partition.name,
@@ -260,7 +268,10 @@ def compare(
         chosen.confidence,
         up_to,
         reason,
-        (*filter(None, [tiny_words([before, after], up_to), cut.warning]), *_warnings(before, after)),
+        (
+            *filter(None, [tiny_words([before, after], up_to), cut.warning, design.words(len(before))]),
+            *_warnings(before, after),
+        ),
     )
 
 
@@ -269,9 +280,10 @@ def _rows(
 ) -> tuple[GroupChange, ...]:
     mean, ratio = paired_changes(old, new)
     units, rest_units = units_of(old)
+    effective, rest_effective = effective_of(old)
     enough = np.full_like(units, np.inf), np.zeros_like(units)
-    tested = is_testable(units, *enough, settings)
-    sigma_tested = is_testable(units, rest_units, enough[1], settings)
+    tested = is_testable(effective, *enough, settings)
+    sigma_tested = is_testable(effective, rest_effective, enough[1], settings)
     change = _inferred(mean, tested, lambda which: int(which.sum()), settings)
     sigma = _inferred(ratio, sigma_tested, hypotheses, settings)
     bound = bounds[1] - bounds[0]

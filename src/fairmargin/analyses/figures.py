@@ -73,7 +73,7 @@ def robustness_curves(
     areas = {line.place: -row.curve.area(up_to=end) for line, row in zip(lines, rows, strict=True)}
     lines.sort(key=lambda line: areas[line.place])  # the legend reads as the curves lie
     if everyone and len(rows) > 1:
-        pooled = RobustnessCurve(np.concatenate([row.curve.values for row in rows]))
+        pooled = RobustnessCurve.pooled([row.curve for row in rows])
         lines.append(Line("everyone", *_corners(pooled, end)))
     return Curves(
         title="Who withstands how much.",

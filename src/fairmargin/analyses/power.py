@@ -150,6 +150,7 @@ def power(
     chosen = settings or AuditSettings()
     same_length(distances=distances, partition=partition)
     up_to, _ = common_cap(distances, chosen.up_to)
+    chosen.refuse_weights("`power`, which predicts audits of equally weighted samples")
     cells = make_cells(capped(distances.values, up_to), partition, None, chosen.cluster_codes(len(distances)))
     if cells is None:
         raise InputError("`power` needs clusters that lie in one group each; these span groups.")

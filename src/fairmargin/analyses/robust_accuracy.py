@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairmargin.analyses.audit import effective_number, no_contrast, reason_without_verdict, share_of
+from fairmargin.analyses.audit import no_contrast, reason_without_verdict, share_of
 from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, p_cell, share, table_of
 from fairmargin.analyses.explanations import verdicts_explained
 from fairmargin.analyses.figures import interval_range
@@ -25,6 +25,7 @@ from fairmargin.core.radius import as_radii, spelled_radius
 from fairmargin.errors import InputError
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.contrast import Contrasts, Family, verdict_of
+from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
@@ -366,17 +367,18 @@ def accuracy_under_attack(
     chosen = settings or AuditSettings()
     if math.isfinite(chosen.up_to):
         raise InputError("`up_to` caps distances, and robust accuracy at a radius has none: leave it out.")
+    chosen.refuse_weights("robust accuracy, which counts samples")
     hits, withstood = as_bools(correct, "correct"), as_bools(robust, "robust")
     _check_outcomes(hits, withstood)
     same_length(correct=hits, partition=partition)
     if chosen.control is not None:
         same_length(correct=hits, control=chosen.control)
     side, radii = Bound.parse(bound), as_radii(radius, len(hits))
-    cluster = chosen.cluster_codes(len(hits))
-    sizes = np.array([effective_number(own, cluster) for own in partition.rows()])
-    contrasts = share_contrasts(withstood.astype(np.float64), partition, chosen, cluster)
-    rows = _rows(hits, withstood, partition, sizes, contrasts, chosen, side)
-    overall = _overall(hits, withstood, rows, sizes, chosen, side, cluster)
+    design = Design.of(chosen, len(hits))
+    sizes = np.array([design.effective(own) for own in partition.rows()])
+    contrasts = share_contrasts(withstood.astype(np.float64), partition, chosen, design.cluster)
+    rows = _rows(hits, withstood, partition, design, contrasts, chosen, side)
+    overall = _overall(hits, withstood, rows, sizes, chosen, side, design)
     return RobustAccuracy(
         partition=partition.name,
         attack=attack,
@@ -388,8 +390,8 @@ def accuracy_under_attack(
         bound=side,
         confidence=chosen.confidence,
         control="" if chosen.control is None else chosen.control.name,
-        clustered=cluster is not None,
-        method=_method(chosen, contrasts, cluster),
+        clustered=design.cluster is not None,
+        method=_method(chosen, contrasts, design.cluster),
         warnings=_warnings(rows, overall, side),
     )
 
@@ -410,7 +412,7 @@ def _rows(
     hits: Bools,
     withstood: Bools,
     partition: Partition,
-    sizes: Floats,
+    design: Design,
     contrasts: Contrasts,
     settings: AuditSettings,
     bound: Bound,
@@ -418,16 +420,16 @@ def _rows(
     family = Family.of(contrasts, settings.alpha)
     adjusted = family.adjusted
     rows = []
-    for i, (label, mask) in enumerate(partition):
+    for i, (label, own) in enumerate(zip(partition.labels, partition.rows(), strict=True)):
         verdict = verdict_of(i, contrasts, float(adjusted[i]), settings)
         rows.append(
             GroupUnderAttack(
                 group=label,
-                size=int(mask.sum()),
-                wrong=int((~hits[mask]).sum()),
-                fooled=int((hits & ~withstood)[mask].sum()),
-                natural_accuracy=share_of(hits[mask], sizes[i], settings, Bound.EXACT),
-                robust_accuracy=share_of(withstood[mask], sizes[i], settings, bound),
+                size=len(own),
+                wrong=int((~hits[own]).sum()),
+                fooled=int((hits & ~withstood)[own].sum()),
+                natural_accuracy=share_of(hits, own, design, settings, Bound.EXACT),
+                robust_accuracy=share_of(withstood, own, design, settings, bound),
                 gap_to_rest=_gap(i, label, contrasts, family.gap, bound - bound),
                 p=float(contrasts.p[i]),
                 p_adjusted=float(adjusted[i]),
@@ -445,17 +447,17 @@ def _overall(
     sizes: Floats,
     settings: AuditSettings,
     bound: Bound,
-    cluster: Ints | None,
+    design: Design,
 ) -> EveryoneUnderAttack:
-    everyone = effective_number(np.arange(len(hits)), cluster)
+    everyone = np.arange(len(hits))
     natural = np.array([row.natural_accuracy.value for row in rows])
     robust = np.array([row.robust_accuracy.value for row in rows])
     return EveryoneUnderAttack(
         size=len(hits),
         wrong=int((~hits).sum()),
         fooled=int((hits & ~withstood).sum()),
-        natural_accuracy=share_of(hits, everyone, settings, Bound.EXACT),
-        robust_accuracy=share_of(withstood, everyone, settings, bound),
+        natural_accuracy=share_of(hits, everyone, design, settings, Bound.EXACT),
+        robust_accuracy=share_of(withstood, everyone, design, settings, bound),
         mean_accuracy=mean_share(robust, sizes, settings, bound),
         vcra=share_spread(robust, sizes, variance, settings, bound),
         vca=share_spread(natural, sizes, variance, settings, Bound.EXACT),

@@ -94,7 +94,9 @@ def encode(value: Any) -> Any:
         case Enum():
             return value.value
         case RobustnessCurve():
-            return encode(value.values)
+            if value.weights is None:
+                return encode(value.values)
+            return {"values": encode(value.values), "weights": encode(value.weights)}
         case Undefined():
             return {"undefined": reason_of(value)}
         case float() if math.isnan(value):
@@ -237,10 +239,16 @@ def _word(value: Any, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
+def _curve(value: Any) -> RobustnessCurve:
+    values, weights = (value["values"], value["weights"]) if isinstance(value, dict) else (value, None)
+    numbers = [_number(item) for item in _list(values)]
+    return RobustnessCurve(numbers, None if weights is None else [_number(item) for item in _list(weights)])
+
+
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
     float: _number,
     int: _count,
     bool: _truth,
     str: _text,
-    RobustnessCurve: lambda value: RobustnessCurve([_number(item) for item in _list(value)]),
+    RobustnessCurve: _curve,
 }

@@ -7,7 +7,8 @@ intervals alone are too short. `tests/inference/test_coverage.py` and `docs/infe
 
 The sums of a large cell of single samples are drawn without its samples: each resample draws how often each of three
 values occurs. The values have the same sums of powers up to the fourth as the samples, so that resampled means and
-standard errors have the same mean, spread, skewness and correlation, at a cost that does not grow with the cell.
+standard errors have the same mean, spread, skewness and correlation, at a cost that does not grow with the cell. For
+clusters and weighted samples, 15 units take the place of the three values (`cubature`).
 """
 
 import math
@@ -18,11 +19,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmargin.core.arrays import Floats
+from fairmargin.inference.cubature import few_units
 from fairmargin.inference.distributions import student_quantile
 from fairmargin.inference.units import (
+    CROSS,
     LARGE,
     SAMPLES,
+    SAMPLES2,
     TOTAL,
+    TOTAL2,
     UNITS,
     Cells,
     Sides,
@@ -92,22 +97,27 @@ def _draw(cells: Cells, cell: int, single: bool, resamples: int, stream: np.rand
     if single and units >= LARGE:
         values, shares = three_values(total)
         drawn = stream.multinomial(units, shares, resamples)
-        out[:, TOTAL] = out[:, 4] = drawn @ values
-        out[:, 3] = drawn @ values**2
-        out[:, UNITS] = out[:, SAMPLES] = out[:, 5] = units
+        out[:, TOTAL] = out[:, CROSS] = drawn @ values
+        out[:, TOTAL2] = drawn @ values**2
+        out[:, UNITS] = out[:, SAMPLES] = out[:, SAMPLES2] = units
         return out
-    columns = None if single else unit_columns(total, samples)
+    if units >= LARGE:
+        few, shares = few_units(samples, total)
+        return np.asarray(stream.multinomial(units, shares, resamples) @ unit_columns(total[few], samples[few]))
     step = max(1, _DRAWS_AT_ONCE // units)
     for start in range(0, resamples, step):
         rows = slice(start, min(start + step, resamples))
         drawn = stream.integers(0, units, (rows.stop - rows.start, units), dtype=np.uint32)
-        if columns is None:
-            picked = total.take(drawn)
-            out[rows, TOTAL] = out[rows, 4] = picked.sum(axis=1)
-            out[rows, 3] = np.einsum("ij,ij->i", picked, picked)
-            out[rows, UNITS] = out[rows, SAMPLES] = out[rows, 5] = units
+        picked = total.take(drawn)
+        out[rows, TOTAL], out[rows, TOTAL2] = picked.sum(axis=1), np.einsum("ij,ij->i", picked, picked)
+        out[rows, UNITS] = units
+        if single:
+            out[rows, CROSS] = out[rows, TOTAL]
+            out[rows, SAMPLES] = out[rows, SAMPLES2] = units
         else:
-            out[rows] = columns[drawn].sum(axis=1)
+            sizes = samples.take(drawn)
+            out[rows, SAMPLES], out[rows, SAMPLES2] = sizes.sum(axis=1), np.einsum("ij,ij->i", sizes, sizes)
+            out[rows, CROSS] = np.einsum("ij,ij->i", picked, sizes)
     return out
 
 

@@ -43,8 +43,10 @@ class Contrasts:
     sigma_limits: Limits
     sigma_at: LimitsAt
     dropped: Floats  # share of samples in strata that lack one side
-    units: Floats
+    units: Floats  # number of independent samples or clusters
     rest_units: Floats
+    effective: Floats  # (Σn)² / Σn² over the units, by which verdicts are decided: units can have unequal sizes n
+    rest_effective: Floats
     p: Floats  # NaN where nothing was tested
     way: str  # description of the test
 
@@ -82,9 +84,9 @@ def outer(one: Limits, other: Limits) -> Limits:
     return Limits(np.fmin(one.low, other.low), np.fmax(one.high, other.high))
 
 
-def is_testable(units: Floats, rest_units: Floats, dropped: Floats, settings: AuditSettings) -> Bools:
-    """Return which groups can be tested: both sides have enough units, and few samples lack a counterpart."""
-    large = (units >= settings.smallest_group) & (rest_units >= settings.smallest_group)
+def is_testable(effective: Floats, rest_effective: Floats, dropped: Floats, settings: AuditSettings) -> Bools:
+    """Return which groups can be tested: both sides have enough effective units, and few samples lack a counterpart."""
+    large = (effective >= settings.smallest_group) & (rest_effective >= settings.smallest_group)
     return np.asarray(large & (dropped <= MOST_DROPPED))
 
 
@@ -157,7 +159,7 @@ def verdict_of(i: int, contrasts: Contrasts, adjusted: float, settings: AuditSet
     """Return the verdict on group number `i`, given its corrected p-value."""
     if contrasts.rest_units[i] == 0:
         return NOT_COMPARABLE
-    if min(contrasts.units[i], contrasts.rest_units[i]) < settings.smallest_group:
+    if min(contrasts.effective[i], contrasts.rest_effective[i]) < settings.smallest_group:
         return TOO_FEW
     if contrasts.dropped[i] > MOST_DROPPED:
         return NOT_COMPARABLE

@@ -18,14 +18,17 @@ from fairmargin.inference.contrast import Contrasts, FirstTests, GroupMeans, is_
 from fairmargin.inference.hall import Studentised
 from fairmargin.inference.permutation import PermutationTest, hypotheses, permutations_needed, sequential_test
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.units import SAMPLES, TOTAL, UNITS, common_mix, sums_in_order
+from fairmargin.inference.units import SAMPLES, TOTAL, UNITS, common_mix, sums_by_code
 
 _WEIGHTS_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterSums:
-    """Number of samples and sum of values of each cluster in each cell, of shape (clusters, groups, strata)."""
+    """Number of samples and sum of values of each cluster in each cell, of shape (clusters, groups, strata).
+
+    With weights, these are Σw and Σw·x, as in `units.Cells`.
+    """
 
     samples: Floats
     total: Floats
@@ -64,15 +67,24 @@ class ClusterSums:
         return out
 
 
-def cluster_sums(values: Floats, groups: Partition, control: Partition | None, cluster: Ints) -> ClusterSums:
+def cluster_sums(
+    values: Floats, groups: Partition, control: Partition | None, cluster: Ints, weights: Floats | None = None
+) -> ClusterSums:
     """Count the samples and sum the values of each cluster in each cell."""
     strata = 1 if control is None else len(control.labels)
     stratum = 0 if control is None else control.membership
     shape = (int(cluster.max()) + 1, len(groups.labels), strata)
     flat = (cluster * shape[1] + groups.membership) * strata + stratum
     count = int(np.prod(shape))
-    samples = np.bincount(flat, minlength=count).astype(np.float64)
-    return ClusterSums(samples.reshape(shape), sums_in_order(flat, values, count).reshape(shape))
+    samples, total = sums_by_code(flat, values, weights, count)
+    return ClusterSums(samples.reshape(shape), total.reshape(shape))
+
+
+def effective_clusters(samples: Floats) -> Floats:
+    """Return (Σn)² / Σn² over the clusters of each group, for n of shape (clusters, groups, strata)."""
+    of_cluster = samples.sum(axis=-1)
+    squares = np.square(of_cluster).sum(axis=0)
+    return np.asarray(np.divide(of_cluster.sum(axis=0) ** 2, squares, out=np.zeros_like(squares), where=squares > 0))
 
 
 def means(sums: ClusterSums, settings: AuditSettings) -> GroupMeans:
@@ -138,7 +150,8 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
         sigma = own / rest - 1
     units = (sums.samples.sum(-1) > 0).sum(axis=0).astype(np.float64)
     rest_units = (_others(sums.samples).sum(-1) > 0).sum(axis=0).astype(np.float64)
-    tested = is_testable(units, rest_units, common.dropped, settings)
+    effective, rest_effective = effective_clusters(sums.samples), effective_clusters(_others(sums.samples))
+    tested = is_testable(effective, rest_effective, common.dropped, settings)
     difference = influence[0] - influence[1]
     gap_studentised = hall.mean(own - rest, gap_error, (difference**3).sum(axis=0), freedom_of(difference))
     ratio = _log_ratio(own, rest, influence)
@@ -156,6 +169,8 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,
+        effective=effective,
+        rest_effective=rest_effective,
         p=first.with_permutations(test.p, tested),
         way=(
             "clusters span groups or strata: sign-flip test of whole clusters (where a closed form rejects), at most "

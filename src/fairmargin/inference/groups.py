@@ -29,6 +29,7 @@ from fairmargin.inference.units import (
     are_large,
     combined_freedom,
     common_mix,
+    effective_units,
     group_means,
     kurtosis_freedom,
     large_side,
@@ -85,7 +86,8 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     observed = two_sides(moments, rest, common.mix)
     units, rest_units = moments[..., UNITS].sum(-1), rest[..., UNITS].sum(-1)
     gap_limits, sigma_limits = gap_and_sigma_limits(cells, common.mix, observed, drawn, settings.confidence)
-    tested = is_testable(units, rest_units, common.dropped, settings)
+    effective, rest_effective = effective_units(moments), effective_units(rest)
+    tested = is_testable(effective, rest_effective, common.dropped, settings)
     own_log, rest_log, ratio = _studentised(cells, common.mix, observed)
 
     def gap_at(alpha: float) -> Limits:
@@ -100,7 +102,7 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     test = permutation_test(
         cells, common.mix, tested, alpha=settings.alpha, seed=settings.seed, permuted=first.undecided
     )
-    what = "samples" if cells.are_single else "clusters"
+    what = "samples" if cells.are_single or settings.cluster is None else "clusters"
     where = "inside strata" if cells.strata > 1 else "between groups"
     return Contrasts(
         gap=observed.gap,
@@ -111,6 +113,8 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,
+        effective=effective,
+        rest_effective=rest_effective,
         p=first.with_permutations(test.p, tested),
         way=(
             "studentised permutation test (where a closed form rejects and a side has fewer than "
@@ -141,17 +145,18 @@ def compare_groups(
     values: Floats, partition: Partition, settings: AuditSettings, cluster: Ints | None
 ) -> tuple[GroupMeans, Contrasts]:
     """Return the mean of each group and its comparison with the rest, by the method that suits the clusters."""
-    plain = make_cells(values, partition, None, cluster)
-    cells = plain if settings.control is None else make_cells(values, partition, settings.control, cluster)
+    weights = settings.weights(len(values))
+    plain = make_cells(values, partition, None, cluster, weights)
+    cells = plain if settings.control is None else make_cells(values, partition, settings.control, cluster, weights)
     drawn = None if plain is None else draw(plain, settings)
     if plain is None or drawn is None:
         assert cluster is not None  # single samples never span groups
-        found = crossing.means(crossing.cluster_sums(values, partition, None, cluster).in_order(), settings)
+        found = crossing.means(crossing.cluster_sums(values, partition, None, cluster, weights).in_order(), settings)
     else:
         found = means(plain, drawn, settings)
     if cells is None:
         assert cluster is not None
-        sums = crossing.cluster_sums(values, partition, settings.control, cluster)
+        sums = crossing.cluster_sums(values, partition, settings.control, cluster, weights)
         return found, crossing.contrasts(sums.in_order(), settings)
     if cells is not plain or drawn is None:
         drawn = draw(cells, settings)

@@ -3,7 +3,8 @@
 **Two models.** If a share of 3/n of a group becomes misclassified, or becomes correct, a random draw of n samples often
 contains none of these samples, and the variance of the change is then far too small. The variance therefore includes
 two samples that were not observed: one at the mean distance before and misclassified after, and one misclassified
-before and at the mean distance after. They do not change the estimate.
+before and at the mean distance after. They do not change the estimate. Where samples have weights or form clusters,
+their size is 1 / the effective number of samples of the group's.
 
 Two statistics are studentised by Hall's method (`hall`): the difference, and the logarithm of the ratio. In each tail,
 the more cautious of the two decides. Limits and p-values are exact inverses of each other and need no random numbers.
@@ -22,7 +23,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.partition import Partition
 from fairmargin.inference import hall
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.crossing import ClusterSums, freedom_of
+from fairmargin.inference.crossing import ClusterSums, effective_clusters, freedom_of
 from fairmargin.inference.distributions import student_quantile
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.units import combined_freedom
@@ -104,17 +105,36 @@ def paired_changes(old: ClusterSums, new: ClusterSums) -> tuple[PairedChange, Pa
     return mean, ratio
 
 
+def in_one_order(old: ClusterSums, new: ClusterSums) -> tuple[ClusterSums, ClusterSums]:
+    """Return the units of both models sorted by their sums, because the order of the rows must not matter."""
+    keys = [old.samples.argmax(axis=1)[:, 0], *(part.sum(axis=(1, 2)) for part in (old.samples, old.total, new.total))]
+    if ((old.samples > 0).sum(axis=(1, 2)) > 1).any():  # the sums of a cluster in several groups do not tell its parts
+        keys = [part[:, g, 0] for part in (old.samples, old.total, new.total) for g in range(part.shape[1])]
+    order = np.lexsort(keys)
+    sorted_old, sorted_new = (ClusterSums(sums.samples[order], sums.total[order]) for sums in (old, new))
+    return sorted_old, sorted_new
+
+
 def units_of(sums: ClusterSums) -> tuple[Floats, Floats]:
     """Return the number of independent samples or clusters of each group, and of its rest."""
-    samples = sums.samples[..., 0]
-    rest = samples.sum(axis=1, keepdims=True) - samples
-    own_units, rest_units = ((part > 0).sum(axis=0).astype(np.float64) for part in (samples, rest))
+    own_units, rest_units = ((part > 0).sum(axis=0).astype(np.float64) for part in _own_and_rest(sums))
     return own_units, rest_units
+
+
+def effective_of(sums: ClusterSums) -> tuple[Floats, Floats]:
+    """Return the effective number of samples or clusters of each group, and of its rest."""
+    own, rest = (effective_clusters(part[..., None]) for part in _own_and_rest(sums))
+    return own, rest
+
+
+def _own_and_rest(sums: ClusterSums) -> tuple[Floats, Floats]:
+    samples = sums.samples[..., 0]
+    return samples, samples.sum(axis=1, keepdims=True) - samples
 
 
 def _side(old: ClusterSums, new: ClusterSums, which: int) -> _Side:
     """Collect the groups (`which` = 0) or their rests (1); NaN where there are fewer than two units."""
-    units = units_of(old)[which]
+    units, effective = units_of(old)[which], effective_of(old)[which]
     mix, one = np.ones((old.samples.shape[1], 1)), np.ones((1, len(old.samples)))
     with np.errstate(divide="ignore", invalid="ignore"):
         unbiased = np.where(units > 1, np.sqrt(units / (units - 1)), math.nan)
@@ -123,7 +143,7 @@ def _side(old: ClusterSums, new: ClusterSums, which: int) -> _Side:
         # If both models misclassify the whole group, the mean over all samples replaces its mean distance.
         lost = (before == 0) & (after == 0)
         lost_before, lost_after = (
-            np.where(lost, sums.total.sum() / sums.samples.sum(), mean) / units
+            np.where(lost, sums.total.sum() / sums.samples.sum(), mean) / effective
             for sums, mean in ((old, before), (new, after))
         )
     wrong, right = 2 * which, 2 * which + 1

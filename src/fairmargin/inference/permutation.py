@@ -80,13 +80,14 @@ def permutation_test(
     """
     moments = cells.moments()
     everyone = moments.sum(axis=0)
-    size, single = moments[..., UNITS].astype(np.int64), cells.are_single
+    size = moments[..., UNITS].astype(np.int64)
+    columns = None if cells.are_single else unit_columns(cells.total, cells.samples)
     # Under permutation a group and its rest are alike, so that the smaller side is drawn.
     own_is_drawn = 2 * size <= size.sum(axis=0)
     sizes = np.where(own_is_drawn, size, size.sum(axis=0) - size)
 
     def statistics(groups: Ints, rows: int, stream: np.random.Generator) -> Floats:
-        drawn = _draw_sums(cells, sizes[groups], single, rows, stream)
+        drawn = _draw_sums(cells, sizes[groups], columns, rows, stream)
         others = everyone - drawn
         own = own_is_drawn[groups][..., None]
         return studentised(two_sides(np.where(own, drawn, others), np.where(own, others, drawn), mix[groups]))
@@ -131,11 +132,11 @@ def sequential_test(
     return PermutationTest(p, most)
 
 
-def _draw_sums(cells: Cells, sizes: Ints, single: bool, rows: int, stream: np.random.Generator) -> Floats:
+def _draw_sums(cells: Cells, sizes: Ints, columns: Floats | None, rows: int, stream: np.random.Generator) -> Floats:
     """Draw units without replacement from each stratum, and return their six sums, of shape (rows, groups, strata, 6).
 
-    `sizes` has shape (groups, strata). The first n units in a random order are a random draw of n units, so that one
-    order serves all groups.
+    `sizes` has shape (groups, strata); `columns` are what each unit adds to the six sums, or None if every unit is one
+    sample. The first n units in a random order are a random draw of n units, so that one order serves all groups.
     """
     out = np.zeros((rows, *sizes.shape, 6))
     for stratum in range(cells.strata):
@@ -144,14 +145,14 @@ def _draw_sums(cells: Cells, sizes: Ints, single: bool, rows: int, stream: np.ra
         most = int(size.max())
         if not most:
             continue
-        if single:
+        if columns is None:
             drawn = _draw_without_replacement(cells.total[begin:end], most, rows, stream)
             out[:, :, stratum, TOTAL] = out[:, :, stratum, CROSS] = _sums_of_first(size, drawn)
             out[:, :, stratum, TOTAL2] = _sums_of_first(size, drawn**2)
             out[:, :, stratum, UNITS] = out[:, :, stratum, SAMPLES] = out[:, :, stratum, SAMPLES2] = size
         else:
             order = _draw_without_replacement(np.arange(begin, end), most, rows, stream)
-            out[:, :, stratum] = _sums_of_first(size, unit_columns(cells.total, cells.samples)[order])
+            out[:, :, stratum] = _sums_of_first(size, columns[order])
     return out
 
 

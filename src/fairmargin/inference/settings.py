@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import ValidationInfo, field_validator, model_validator
 
-from fairmargin.core.arrays import Ints
+from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.options import STORED_BELOW, Number, Options, Whole
 from fairmargin.core.partition import MISSING, Partition, label_text
 from fairmargin.errors import InputError
@@ -64,6 +64,10 @@ class AuditSettings(CompareOptions):
     cluster
         One id per sample if samples are not independent, for instance the person of a photograph. Clusters are
         resampled and permuted whole.
+    sample_weight
+        One weight per sample, 0 or more, for samples that stand for unequal parts of the population, for instance the
+        reciprocals of their probabilities of being drawn. Only their ratios matter; samples with weight 0 count as
+        absent.
     seed
         Seed of the random numbers.
 
@@ -77,12 +81,15 @@ class AuditSettings(CompareOptions):
 
     control: Partition | None = None
     cluster: Any = None
+    sample_weight: Any = None
     seed: Whole = 0
 
     @model_validator(mode="after")
-    def _check_seed(self) -> Self:
+    def _check_columns(self) -> Self:
         if self.seed < 0:
             raise InputError("must not be negative", field="seed", given=self.seed)
+        if self.sample_weight is not None:
+            checked_weights(self.sample_weight)
         return self
 
     @property
@@ -100,3 +107,77 @@ class AuditSettings(CompareOptions):
         codes: dict[Any, int] = {}
         keys = (("missing", i) if label_text(unit) == MISSING else unit for i, unit in enumerate(ids))
         return np.array([codes.setdefault(key, len(codes)) for key in keys], dtype=np.int64)
+
+    def weights(self, samples: int) -> Floats | None:
+        """Return the weights with a mean of 1; None if there are none, or if all are equal.
+
+        They are None exactly where an analysis without weights has the same result, so that `if weights is None` leads
+        to the faster code for single samples.
+        """
+        if self.sample_weight is None:
+            return None
+        given = checked_weights(self.sample_weight)
+        if len(given) != samples:
+            raise InputError(f"has {len(given):,} weights, but there are {samples:,} samples", field="sample_weight")
+        relative = given / given.max()  # exactly 1 if all are equal; no sum of them overflows
+        if (relative == 1).all():
+            return None
+        # Rounding depends on the order of a sum, and the order of the rows must not matter.
+        return np.asarray(relative * (samples / np.sort(relative).sum()))
+
+    def present(self, samples: int) -> Ints | None:
+        """Return the indices of the samples whose weight is above 0; None if these are all."""
+        weights = self.weights(samples)
+        return None if weights is None or (weights > 0).all() else np.flatnonzero(weights > 0)
+
+    def refuse_weights(self, analysis: str) -> None:
+        """Raise an error if there are weights, which an analysis cannot use; `analysis` names it and says why."""
+        if self.sample_weight is not None:
+            raise InputError(f"does not go with {analysis}: leave it out", field="sample_weight")
+
+    def take(self, rows: Ints) -> Self:
+        """Return the settings for some of the samples."""
+        columns: dict[str, Any] = {
+            "control": None if self.control is None else self.control.take(rows),
+            "cluster": None if self.cluster is None else np.asarray(self.cluster, dtype=object)[rows],
+            "sample_weight": None if self.sample_weight is None else checked_weights(self.sample_weight)[rows],
+        }
+        return self.model_copy(update=columns)
+
+
+def checked_weights(given: Any) -> Floats:
+    """Return weights of samples as numbers; refuse those that are negative, infinite, missing, or all 0.
+
+    >>> checked_weights([1, 0.5, 0]).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    expected = "must hold one number per sample, 0 or more"
+    try:
+        array = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        array = np.empty(())
+    if array.ndim != 1 or array.dtype.kind not in "biufOUS":
+        raise InputError(expected, field="sample_weight", given=given)
+    try:
+        weights = array.astype(np.float64)
+    except (TypeError, ValueError):
+        where = next((i for i, each in enumerate(array) if not _is_number(each)), 0)
+        raise InputError(
+            f"{expected}; it has {str(array[where])!r} at index {where:,}", field="sample_weight"
+        ) from None
+    lowest = float(np.nanmin(weights, initial=np.inf))
+    wrong = ((np.isnan(weights), "no number"), (np.isinf(weights), "infinity"), (weights < 0, f"{lowest:g}"))
+    for mask, what in wrong:
+        if mask.any():
+            raise InputError(f"{expected}; it has {what} at index {int(mask.argmax()):,}", field="sample_weight")
+    if not (weights > 0).any():
+        raise InputError("has no number above 0, and samples with weight 0 count as absent", field="sample_weight")
+    return weights
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -70,7 +70,7 @@ def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings,
     common = common_mix(moments)
     sides = two_sides(moments, rest, common.mix)
     units, rest_units = moments[..., UNITS].sum(-1), rest[..., UNITS].sum(-1)
-    tested = is_testable(units, rest_units, common.dropped, settings)
+    tested = is_testable(units, rest_units, common.dropped, settings)  # single samples are their effective number
     if cells.strata == 1:
         p = np.where(tested, _every_permutation(moments[:, 0]), np.nan)
         way = "Fisher's exact test over all assignments of the samples to the groups, both tails alike"
@@ -92,6 +92,8 @@ def share_contrasts(hits: Floats, partition: Partition, settings: AuditSettings,
         dropped=common.dropped,
         units=units,
         rest_units=rest_units,
+        effective=units,
+        rest_effective=rest_units,
         p=p,
         way=way,
     )

@@ -1,8 +1,9 @@
 """Independent units of an audit, and the sums from which means and standard errors of groups are computed.
 
 A unit is a sample, or a cluster of samples (such as photographs of one person). It has a number of samples and the sum
-of their distances. A cell is a group inside a stratum of the control. Six sums per cell determine means and standard
-errors, for the data themselves and for every resample and permutation of them.
+of their distances. With weights, a sample of weight w counts as w samples. A cell is a group inside a stratum of the
+control. Six sums per cell determine means and standard errors, for the data themselves and for every resample and
+permutation of them.
 """
 
 import math
@@ -30,17 +31,22 @@ class Cells:
     """Units sorted by stratum and then by group, so that every cell and every stratum is a slice.
 
     Inside a cell they are sorted by their values, so that no number depends on the order of the rows.
+
+    Weights enter here and nowhere else: a sample with value x and weight w (weights have a mean of 1, see
+    `AuditSettings.weights`) has `samples` = w and `total` = w·x, and a cluster the sums Σw and Σw·x of its samples. A
+    mean is Σtotal / Σsamples, and its error follows from the influences total − mean·samples. Resamples and
+    permutations draw whole units, that is pairs of a weight and a value.
     """
 
     groups: int
     strata: int
-    samples: Floats  # per unit
-    total: Floats  # per unit
+    samples: Floats  # number of samples per unit, or the sum of their weights
+    total: Floats  # sum of the values per unit, times their weights
     starts: Ints  # first unit of each of the groups * strata cells, and the end
 
     @property
     def are_single(self) -> bool:
-        """Whether every unit is one sample."""
+        """Whether every unit is one sample, and none has another weight than the others."""
         return bool((self.samples == 1).all())
 
     def moments(self) -> Floats:
@@ -57,25 +63,41 @@ class Cells:
         return np.swapaxes(shaped, -3, -2)
 
 
-def make_cells(values: Floats, groups: Partition, control: Partition | None, cluster: Ints | None) -> Cells | None:
+def make_cells(
+    values: Floats,
+    groups: Partition,
+    control: Partition | None,
+    cluster: Ints | None,
+    weights: Floats | None = None,
+) -> Cells | None:
     """Return the cells of an audit; None if a cluster spans two cells, so that clusters cannot be permuted."""
     strata = 1 if control is None else len(control.labels)
     count = len(groups.labels) * strata
     cell = groups.membership + (0 if control is None else control.membership * len(groups.labels))
-    if cluster is None:
+    if cluster is None and weights is None:
         order, starts = grouped(cell, count)
         total = values[order]
         for begin, end in pairwise(starts):
             total[begin:end].sort()
         return Cells(len(groups.labels), strata, np.ones(len(values)), total, starts)
-    first = np.zeros(int(cluster.max()) + 1, dtype=np.int64)
-    first[cluster] = cell
-    if (first[cluster] != cell).any():
-        return None
-    samples = np.bincount(cluster).astype(np.float64)
-    total = sums_in_order(cluster, values, len(samples))
+    if cluster is None:
+        assert weights is not None
+        first, samples, total = cell, weights, weights * values
+    else:
+        first = np.zeros(int(cluster.max()) + 1, dtype=np.int64)
+        first[cluster] = cell
+        if (first[cluster] != cell).any():
+            return None
+        samples, total = sums_by_code(cluster, values, weights, len(first))
     order = np.lexsort((samples, total, first))
     return Cells(len(groups.labels), strata, samples[order], total[order], grouped(first, count)[1])
+
+
+def sums_by_code(codes: Ints, values: Floats, weights: Floats | None, count: int) -> tuple[Floats, Floats]:
+    """Return the number of samples and the sum of the values of each code; with weights, Σw and Σw·x."""
+    if weights is None:
+        return np.bincount(codes, minlength=count).astype(np.float64), sums_in_order(codes, values, count)
+    return sums_in_order(codes, weights, count), sums_in_order(codes, weights * values, count)
 
 
 def sums_in_order(codes: Ints, values: Floats, count: int) -> Floats:
@@ -144,6 +166,16 @@ def mean_and_error2(moments: Floats) -> tuple[Floats, Floats]:
     return mean, np.where(units > 1, error2, np.nan)
 
 
+def effective_units(moments: Floats) -> Floats:
+    """Return (Σsamples)² / Σsamples² over the units of all strata of each group.
+
+    So many equal units have means with the same error as these; without weights and clusters it is their number.
+    """
+    sums = moments.sum(axis=-2)
+    samples, samples2 = sums[..., SAMPLES], sums[..., SAMPLES2]
+    return np.asarray(np.divide(samples**2, samples2, out=np.zeros_like(samples), where=samples2 > 0))
+
+
 def group_means(moments: Floats) -> tuple[Floats, Floats]:
     """Return mean and squared standard error of each group over all its strata."""
     return mean_and_error2(moments.sum(axis=-2))
@@ -183,8 +215,12 @@ def large_side(hypotheses: int) -> int:
 
 
 def are_large(moments: Floats, mix: Floats, hypotheses: int) -> Bools:
-    """Return which groups have `large_side(hypotheses)` units on both sides, in every stratum that counts."""
-    fewest = np.where(mix > 0, np.minimum(moments[..., UNITS], rest_of(moments)[..., UNITS]), np.inf).min(axis=-1)
+    """Return which groups have `large_side(hypotheses)` units on both sides, in every stratum that counts.
+
+    Units of unequal size count as their effective number, `effective_units`.
+    """
+    own, rest = (effective_units(side[..., None, :]) for side in (moments, rest_of(moments)))
+    fewest = np.where(mix > 0, np.minimum(own, rest), np.inf).min(axis=-1)
     return np.asarray((fewest >= large_side(hypotheses)) & (mix > 0).any(axis=-1))
 
 

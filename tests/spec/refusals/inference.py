@@ -33,5 +33,26 @@ REFUSALS = [
     settings("`resamples` must be at least 200", "resamples", 199),
     settings("`seed` must not be negative", "seed", -1),
     settings("`seed` must be a whole number", "seed", "one"),
+    *(
+        settings(f"`sample_weight` must hold one number per sample, 0 or more{what}", "sample_weight", value)
+        for value, what in (
+            ([1.0, -0.5], "; it has -0.5 at index 1"),
+            ([1.0, 2.0, np.nan], "; it has no number at index 2"),
+            ([np.inf, 1.0], "; it has infinity at index 0"),
+            ([1.0, None], "; it has no number at index 1"),
+            (["1", "heavy"], "; it has 'heavy' at index 1"),
+            ([[1.0, 2.0]], "; given"),
+            ([[1.0], [1.0, 2.0]], "; given"),
+            (2.0, "; given 2.0"),
+            ("w", "; given 'w'"),
+        )
+    ),
+    settings("`sample_weight` has no number above 0", "sample_weight", [0.0, 0.0]),
+    settings("`sample_weight` has no number above 0", "sample_weight", []),
+    Refusal(
+        lambda _: AuditSettings(sample_weight=[1, 2]).weights(3),
+        "`sample_weight` has 2 weights, but there are 3 samples",
+        field="sample_weight",
+    ),
     Refusal(lambda _: AuditSettings(cluster=[1, 2]).cluster_codes(3), "`cluster` has 2 ids but there are 3 samples"),
 ]
