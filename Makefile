@@ -53,8 +53,10 @@ demo: $(CORE) ## Audit three small models and write reports to fairmargin-demo/
 test: $(DEV) chromium ## Run the tests, and say which were skipped and why
 	@$(BIN)/pytest -n auto -ra $(PYTEST_ARGS)
 
-test-slow: $(DEV) ## Run the simulations that take minutes
+# The simulations of the tests are those of the table, and are not repeated.
+test-slow: $(DEV) ## Run the simulations that take hours, and write the table of docs/inference.md
 	@$(BIN)/pytest -n auto -ra -m slow $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.inference.coverage_table
 
 check: $(DEV) ## Lint, format, types, and the direction of imports
 	@failed=; for tool in "ruff check ." "ruff format --check ." mypy "lint-imports --no-logo"; do \

@@ -1,10 +1,9 @@
-"""Makes docs/results/first-audits.md: `python docs/results/first_audits.py`, with ../shared beside the project.
+"""Write docs/results/first-audits.md: `python docs/results/first_audits.py`, with ../shared beside the project.
 
-It runs the two commands that the page shows, and writes what came out, whatever that is. An interrupted run goes on
-where it stopped when the script is run again.
+It runs the commands that the page shows (ten minutes on one core) and fills in their results. Distances are kept in
+fairmargin-results/, so that an interrupted run continues, and a change of the statistics takes seconds.
 """
 
-import json
 import platform
 import shlex
 import subprocess
@@ -13,6 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 from playwright.sync_api import sync_playwright
+
+from fairmargin.study.run_folder import RunFolder
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -32,47 +33,46 @@ ADULT = """fairmargin audit --model docs/results/adult_model.py:model --data adu
 
 
 def run(command: str) -> Path:
-    """Runs a command from the project's folder, as a reader would; where its results lie."""
+    """Run a command from the project's folder, as a reader would, and return the folder of its results."""
     words = shlex.split(command.replace("\n", " "))
     subprocess.run([Path(sys.executable).parent / words[0], *words[1:], "--quiet"], cwd=ROOT, check=True)
     return ROOT / words[words.index("--out") + 1]
 
 
 def table(run_folder: Path, partition: str, estimator: str) -> str:
-    """The audit of one partition as Markdown, most vulnerable group first."""
-    rows = pd.read_csv(run_folder / "table.csv")
+    """Return the audit of one partition as Markdown, most vulnerable group first."""
+    rows = pd.read_csv(run_folder / "audit.csv")
     rows = rows[(rows["partition"] == partition) & (rows["estimator"] == estimator)].sort_values("sigma")
     lines = [
-        "| group | samples | accuracy | mean distance | σ | 95 % interval | p (Holm) | verdict |",
+        "| group | samples | accuracy | mean distance | σ | 95 % interval for all groups | p (Holm) | verdict |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for row in rows.itertuples():
-        p = "–" if pd.isna(row.p_adjusted) else "< 0.001" if row.p_adjusted < 0.001 else f"{row.p_adjusted:.3f}"
-        sigma = "–" if pd.isna(row.sigma) else f"{row.sigma:+.1%}"
-        interval = "–" if pd.isna(row.sigma_low) else f"{row.sigma_low:+.1%} to {row.sigma_high:+.1%}"
+    for row in rows.to_dict("records"):
+        adjusted, sigma = row["p_adjusted"], row["sigma"]
+        p = "–" if pd.isna(adjusted) else "< 0.001" if adjusted < 0.001 else f"{adjusted:.3f}"
+        interval = "–" if pd.isna(row["sigma_low"]) else f"{row['sigma_low']:+.1%} to {row['sigma_high']:+.1%}"
         lines.append(
-            f"| {row.group} | {row.size_ if hasattr(row, 'size_') else rows.loc[row.Index, 'size']:,} "
-            f"| {row.accuracy:.1%} | {row.robustness:.4g} | {sigma} | {interval} | {p} | {row.verdict} |"
+            f"| {row['group']} | {row['size']:,} | {row['accuracy']:.1%} | {row['robustness']:.4g} "
+            f"| {'–' if pd.isna(sigma) else f'{sigma:+.1%}'} | {interval} | {p} | {row['verdict']} |"
         )
     return "\n".join(lines)
 
 
 def overall(run_folder: Path, estimator: str) -> str:
-    """Accuracy over all samples, and the notes of the run."""
-    audits = json.loads((run_folder / "audits.json").read_text(encoding="utf-8"))
-    result = next(a["result"] for a in audits if a["estimator"] == estimator)
-    accuracy = result["overall"]["accuracy"]
-    return f"{accuracy['value']:.2%} ({accuracy['low']:.2%} to {accuracy['high']:.2%})"
+    """Return the accuracy over all samples with its interval."""
+    folder = RunFolder.existing(run_folder)
+    stored = next(r for r in folder.read().results if r.kind == "audit" and r.about.estimator == estimator)
+    accuracy = folder.kept(stored).overall.accuracy
+    return f"{accuracy.value:.2%} ({accuracy.low:.2%} to {accuracy.high:.2%})"
 
 
 def notes(run_folder: Path) -> str:
     """Return the notes of the run."""
-    manifest = json.loads((run_folder / "manifest.json").read_text(encoding="utf-8"))
-    return "\n".join(f"- {note}" for note in manifest["notes"])
+    return "\n".join(f"- {note}" for note in RunFolder.existing(run_folder).read().notes)
 
 
 def picture(run_folder: Path, target: Path) -> None:
-    """The first two figures of the report."""
+    """Save the first two figures of the report."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         page = browser.new_page(viewport={"width": 1080, "height": 900})
@@ -87,11 +87,11 @@ def picture(run_folder: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Both stories, from the commands to the page."""
+    """Run all commands and write the page."""
     adult, whole, cifar = run(ADULT), run(ACCURACY), run(CIFAR)
     picture(cifar, HERE / "cifar10-resnet20.png")
     picture(adult, HERE / "adult-logistic.png")
-    versions = json.loads((cifar / "manifest.json").read_text(encoding="utf-8"))["versions"]
+    versions = RunFolder.existing(cifar).read().provenance.versions
     with_versions = ", ".join(f"{name} {version}" for name, version in versions.items())
     text = (HERE / "first-audits.template.md").read_text(encoding="utf-8")
     parts = {

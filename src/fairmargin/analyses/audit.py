@@ -427,9 +427,9 @@ def _overall(
         size=len(distances),
         accuracy=share_of(distances.correct, everyone, design, settings),
         robustness=_mean_over_groups(means, settings, bound),
-        variance=_spread(means, spread.variance, settings, bound),
-        relative_variance=_spread(means, spread.relative_variance, settings, bound),
-        largest_gap=_spread(means, spread.largest_gap, settings, bound),
+        variance=_spread(means, rows, spread.variance, settings, bound),
+        relative_variance=_spread(means, rows, spread.relative_variance, settings, bound),
+        largest_gap=_spread(means, rows, spread.largest_gap, settings, bound),
         worst_group=partition.labels[worst],
         worst_robustness=Estimate(*_around(float(means.mean[worst]), *worst_limits, scale=0.0), bound),
         p_equal=min((row.p_adjusted for row in rows if not math.isnan(row.p_adjusted)), default=math.nan),
@@ -448,7 +448,13 @@ def _mean_over_groups(means: GroupMeans, settings: AuditSettings, bound: Bound) 
     return Estimate(*_around(value, float(limits.low[0]), float(limits.high[0]), scale=0.0), bound)
 
 
-def _spread(means: GroupMeans, statistic: spread.Statistic, settings: AuditSettings, bound: Bound) -> Estimate:
+def _spread(
+    means: GroupMeans,
+    rows: tuple[GroupResult, ...],
+    statistic: spread.Statistic,
+    settings: AuditSettings,
+    bound: Bound,
+) -> Estimate:
     """Return a variance or extreme over groups: debiased, with an interval that can hold 0."""
     kept = means.units >= 2
     spread_bound = bound.of_spread()
@@ -456,14 +462,33 @@ def _spread(means: GroupMeans, statistic: spread.Statistic, settings: AuditSetti
         return Estimate.undefined("fewer than two groups have two independent samples", spread_bound)
     if means.mean[kept].mean() == 0:
         return Estimate.undefined("every group has robustness 0", spread_bound)
-    mean, units, error2 = means.mean[kept], means.units[kept], means.error2[kept]
-    simulate = spread.shifted_errors(means.resampled[:, kept], mean, units)
+    mean, error2 = means.mean[kept], means.error2[kept]
+    simulate = spread.observed_means(means, kept, settings.resamples, settings.seed)
     value, low, high = spread.spread_interval(mean, np.sqrt(error2), simulate, statistic, settings.confidence)
+    if len(rows) == 2 and settings.control is None:
+        low, high = _spread_of_two(rows[0], statistic, (low, high))
+        value = min(max(value, low), high)
     if statistic is not spread.largest_gap:  # variances are debiased by what their noise adds on average
         debiased = spread.debiased_variance(mean, error2)
         debiased = debiased if statistic is spread.variance else debiased / float(mean.mean()) ** 2
         value = min(max(debiased, low), high)
     return Estimate(value, low, high, spread_bound)
+
+
+def _spread_of_two(
+    row: GroupResult, statistic: spread.Statistic, otherwise: tuple[float, float]
+) -> tuple[float, float]:
+    """Return limits that follow from those of the gap or of σ, so that they exclude 0 exactly where these do."""
+    relative = statistic is spread.relative_variance
+    estimate = row.sigma if relative else row.gap_to_rest
+    if math.isnan(estimate.low) or math.isnan(estimate.high):
+        return otherwise
+    if relative:  # V_f/Rob(f)² = ((1 + σ − 1)/(1 + σ + 1))²
+        with np.errstate(divide="ignore"):  # σ can be −1
+            below, above = spread.limits_of_size(float(np.log1p(estimate.low)), float(np.log1p(estimate.high)))
+        return math.tanh(below / 2) ** 2, math.tanh(above / 2) ** 2
+    below, above = spread.limits_of_size(estimate.low, estimate.high)
+    return (below, above) if statistic is spread.largest_gap else (below**2 / 4, above**2 / 4)
 
 
 def _method(settings: AuditSettings, contrasts: Contrasts) -> str:

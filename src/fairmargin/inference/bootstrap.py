@@ -48,9 +48,8 @@ _TWO_VALUES = 1e-9  # a relative distance from a distribution on two values that
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resampled:
-    """Resampled means of the groups and studentised deviations of logarithms, each of shape (resamples, groups)."""
+    """Studentised deviations of logarithms of resampled means, each of shape (resamples, groups)."""
 
-    mean: Floats
     log_mean_t: Floats
     log_own_t: Floats  # for the group's mean in the common mix of strata
     log_rest_t: Floats
@@ -163,7 +162,6 @@ def resample(cells: Cells, mix: Floats, observed: Sides, *, resamples: int, seed
             mean, error2 = group_means(moments)
             parts.append(
                 (
-                    mean,
                     np.log(mean / plain) * mean / np.sqrt(error2),
                     np.log(sides.own / observed.own) * sides.own / np.sqrt(sides.own_error2),
                     np.log(sides.rest / observed.rest) * sides.rest / np.sqrt(sides.rest_error2),

@@ -26,9 +26,9 @@ class GroupMeans:
     mean: Floats
     error2: Floats
     limits: Limits
-    resampled: Floats  # (resamples, groups)
     units: Floats  # number of independent samples or clusters of each group
     log_means: Studentised  # ln Rob(P) of every group
+    correlation: Floats | None  # of the groups' means; None if they are independent
     log_overall: Studentised  # logarithm of the unweighted mean over the groups with two units or more, one entry
     log_overall_t: Floats  # its studentised bootstrap deviations, of shape (resamples, 1)
 

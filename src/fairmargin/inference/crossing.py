@@ -95,11 +95,10 @@ def means(sums: ClusterSums, settings: AuditSettings) -> GroupMeans:
     influence = sums.influence(mix)[0]
     error2 = spread_of(np.ones((1, clusters)), influence, influence)[0]
     overall, mean_influence = mean.mean(keepdims=True), influence.mean(axis=1, keepdims=True)
-    resampled, deviations, overall_t = [], [], []
+    deviations, overall_t = [], []
     with np.errstate(divide="ignore", invalid="ignore"):
         for weights in resampled_weights(clusters, settings):
             drawn = sums.means(weights, mix)[0]
-            resampled.append(drawn)
             deviations.append(np.log(drawn / mean) / (np.sqrt(spread_of(weights, influence, influence)) / drawn))
             drawn_overall = drawn.mean(axis=1, keepdims=True)
             error = np.sqrt(spread_of(weights, mean_influence, mean_influence)) / drawn_overall
@@ -112,12 +111,19 @@ def means(sums: ClusterSums, settings: AuditSettings) -> GroupMeans:
         mean=mean,
         error2=error2,
         limits=log.transformed(np.exp),
-        resampled=np.concatenate(resampled),
         units=units,
         log_means=_log_mean(mean, influence),
+        correlation=_correlation(influence),
         log_overall=_log_mean(overall, mean_influence),
         log_overall_t=np.concatenate(overall_t),
     )
+
+
+def _correlation(influence: Floats) -> Floats:
+    """Return the correlation of means, given the influences of clusters; 0 where one does not vary."""
+    scale = np.sqrt((influence**2).sum(axis=0))
+    unit = np.divide(influence, scale, out=np.zeros_like(influence), where=scale > 0)
+    return np.asarray(unit.T @ unit)
 
 
 def _log_mean(mean: Floats, influence: Floats) -> Studentised:

@@ -58,9 +58,9 @@ def means(cells: Cells, drawn: Resampled, settings: AuditSettings) -> GroupMeans
         mean=mean,
         error2=error2,
         limits=mean_limits(cells, drawn, settings.confidence),
-        resampled=drawn.mean,
         units=moments[:, 0, UNITS],
         log_means=hall.log_mean(mean, error2, third, freedom),
+        correlation=None,
         log_overall=log_overall(mean, error2, third, freedom),
         log_overall_t=drawn.log_overall_t,
     )

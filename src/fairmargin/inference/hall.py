@@ -16,6 +16,7 @@ from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.distributions import student_quantile, student_tail
 
 _ALMOST_LINEAR = 1e-9  # with a smaller curvature the transformation is treated as a shift
+_ALMOST_NORMAL = 1e9  # degrees of freedom from which Student's t is drawn as if there were no more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +47,21 @@ class Studentised:
         extreme = np.where(t > 0, np.minimum(t, transformed), np.minimum(-t, -transformed))
         return np.asarray(np.minimum(2 * student_tail(np.maximum(extreme, 0.0), self.freedom), 1.0))
 
+    def deviations(self, draws: int, stream: np.random.Generator, correlation: Floats | None = None) -> Floats:
+        """Draw deviations of the estimates from the truth, of shape (draws, groups); 0 where the error is unknown.
+
+        Groups are independent unless their `correlation` is given.
+        """
+        normal = stream.standard_normal((draws, len(self.value)))
+        if correlation is not None:
+            normal = normal @ _root(correlation)
+        is_known = self.error > 0
+        freedom = np.where(is_known, np.minimum(self.freedom, _ALMOST_NORMAL), 1.0)
+        t = normal * np.sqrt(freedom / stream.chisquare(freedom, normal.shape))
+        with np.errstate(invalid="ignore", over="ignore"):  # as in `limits`
+            drawn = self._untransformed(t) * self.error
+        return np.where(is_known & ~np.isnan(drawn), drawn, 0.0)
+
     def _transformed(self, t: Floats) -> Floats:
         curvature, shift = self._coefficients()
         finite = np.where(np.isfinite(t), t, 0.0)
@@ -62,6 +78,12 @@ class Studentised:
         """Return curvature a and shift c of g(t) = ((1 + a·t)³ − 1) / (3a) + c; both are 0 without an error."""
         bias, skewness = (np.where(self.error > 0, part, 0.0) for part in (self.bias, self.skewness))
         return -skewness / 6, -bias + skewness / 6
+
+
+def _root(matrix: Floats) -> Floats:
+    """Return the symmetric square root of a positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def log_mean(mean: Floats, error2: Floats, third: Floats, freedom: Floats) -> Studentised:

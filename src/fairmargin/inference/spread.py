@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fairmargin.core.arrays import Floats
+from fairmargin.core.arrays import Bools, Floats
 from fairmargin.inference.bootstrap import Limits, interval
 from fairmargin.inference.contrast import GroupMeans, outer
 
@@ -68,7 +68,7 @@ def spread_interval(
     direction = _direction(means - center, noise)
 
     def true_means(c: float) -> Floats:
-        return np.asarray(center + c * direction)
+        return np.asarray(np.maximum(center + c * direction, 0.0))
 
     def probability_below(c: float, bar: float) -> float:
         drawn = statistic(simulate(true_means(c)))
@@ -94,8 +94,8 @@ def spread_interval(
     # that of a typical sample of equal groups.
     usual = float(np.median(statistic(simulate(true_means(0.0)))))
     c_low, c_middle, c_high = solve(1 - tail, seen), solve(0.5, seen), solve(tail, max(seen, usual))
-    value, low, high = (float(statistic(true_means(c))) for c in (c_middle, c_low, c_high))
-    return value, low, high
+    value, *limits = (float(statistic(true_means(c))) for c in (c_middle, c_low, c_high))
+    return value, min(limits), max(limits)
 
 
 def _direction(differences: Floats, noise: Floats) -> Floats:
@@ -110,13 +110,26 @@ def _direction(differences: Floats, noise: Floats) -> Floats:
     return np.asarray(differences * max(1.0, expected / size))
 
 
-def shifted_errors(resampled: Floats, means: Floats, sizes: Floats) -> Callable[[Floats], Floats]:
-    """Return a function that adds the deviations of the bootstrap, times √(n/(n−1)), to given true means."""
-    inflate = np.sqrt(sizes / np.maximum(sizes - 1, 1))
-    deviations = (resampled - means) * inflate
-    # A resample of clusters can lack a whole group, which then has no mean.
-    deviations = deviations[np.isfinite(deviations).all(axis=1)]
-    return lambda truth: truth + deviations
+def observed_means(means: GroupMeans, kept: Bools, resamples: int, seed: int) -> Callable[[Floats], Floats]:
+    """Return a function that draws observed means, given the true ones.
+
+    The logarithm of an observed mean deviates from the truth as Hall's transformation says, so that means of few and
+    skewed distances vary as widely as they do in other samples, not only as in resamples of the observed ones.
+    """
+    deviations = means.log_means.deviations(resamples, np.random.default_rng([seed, 7]), means.correlation)
+    # Infinite factors would make the statistic NaN, and such large ones lie beyond every quantile anyway.
+    factors = np.exp(np.minimum(deviations[:, kept], math.log(_FARTHEST)))
+    return lambda truth: truth * factors
+
+
+def limits_of_size(low: float, high: float) -> tuple[float, float]:
+    """Return limits of |x|, given limits of x.
+
+    >>> limits_of_size(-3.0, -1.0), limits_of_size(-3.0, 1.0)
+    ((1.0, 3.0), (0.0, 3.0))
+    """
+    ends = abs(low), abs(high)
+    return 0.0 if low <= 0 <= high else min(ends), max(ends)
 
 
 def overall_limits(means: GroupMeans, confidence: float) -> Limits:

@@ -1,0 +1,175 @@
+"""Write the coverage of every printed interval to docs/inference.md: `make test-slow`.
+
+`python -m tests.inference.coverage_table [AUDITS]` simulates what is missing and writes the tables. Results are kept
+per scenario and block of seeds in `real_distances.folder()`, so that an interrupted run goes on where it stopped. They
+belong to a version of the source code: after a change of the statistics or of the scenarios everything runs again.
+"""
+
+import hashlib
+import json
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from tests.inference.coverage import ALARM, RAW_ALARM, Count, Counts, coverage, false_alarms
+from tests.inference.real_distances import REAL, REAL_EQUAL, REAL_EQUAL_MEANS, WITHOUT, folder, is_shared
+from tests.inference.scenarios import EQUAL, EQUAL_MEANS, SCENARIOS, Scenario
+
+AUDITS, BLOCK = 2_000, 100
+LEAST, MOST_ALARMS, MOST_ALARMS_OTHER_SHAPE = 0.93, 0.06, 0.07
+SURE = 0.99
+QUANTITIES = (
+    "σ, one group",
+    "σ",
+    "σ up to a radius",
+    "gap",
+    "Rob(P), one group",
+    "Rob(f)",
+    "worst group",
+    "V_f",
+    "V_f/Rob(f)²",
+    "max − min",
+    "change of the mean",
+    "change of σ",
+)
+# Censored distances are simulated in the tests of the methods for them.
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "inference.md"
+BEGIN, END = "<!-- tables of coverage, written by `make test-slow` -->", "<!-- end of the tables of coverage -->"
+_SOURCES = (
+    *sorted((ROOT / "src" / "fairmargin" / "inference").glob("*.py")),
+    ROOT / "src" / "fairmargin" / "analyses" / "audit.py",
+    ROOT / "src" / "fairmargin" / "analyses" / "comparison.py",
+    *(Path(__file__).parent / f"{name}.py" for name in ("populations", "scenarios", "coverage", "real_distances")),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A scenario that is simulated; with `most_alarms`, false alarms are counted instead of coverage."""
+
+    title: str
+    scenario: Scenario
+    most_alarms: float | None = None
+
+    def counts(self, audits: int) -> Counts:
+        """Return the counts of the first audits, simulating the blocks that are missing."""
+        found = [self._block(first) for first in range(0, audits, BLOCK)]
+        return {name: sum((part[name] for part in found[1:]), found[0][name]) for name in found[0]}
+
+    def done(self) -> int:
+        """Return the number of audits that are kept."""
+        first = 0
+        while self._file(first).is_file():
+            first += BLOCK
+        return first
+
+    def _block(self, first: int) -> Counts:
+        file = self._file(first)
+        if not file.is_file():
+            simulate = coverage if self.most_alarms is None else false_alarms
+            found = simulate(self.scenario, range(first, first + BLOCK))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part = file.with_suffix(".part")
+            part.write_text(json.dumps({k: [c.given.tolist(), c.held.tolist()] for k, c in found.items()}))
+            part.rename(file)
+        stored = json.loads(file.read_text())
+        return {name: Count(np.array(given), np.array(held)) for name, (given, held) in stored.items()}
+
+    def _file(self, first: int) -> Path:
+        kind = "coverage" if self.most_alarms is None else "alarms"
+        name = hashlib.sha256(f"{kind}: {self.title}".encode()).hexdigest()[:12]
+        return folder() / _version() / f"{name}-{first:05}.json"
+
+
+@cache
+def _version() -> str:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in _SOURCES)).hexdigest()[:12]
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """Return all scenarios; those with real distances only with ../shared."""
+    kinds: list[tuple[dict[str, Scenario], float | None]] = [
+        (SCENARIOS, None),
+        (EQUAL, MOST_ALARMS),
+        (EQUAL_MEANS, MOST_ALARMS_OTHER_SHAPE),
+    ]
+    if is_shared():
+        real = (REAL, REAL_EQUAL, REAL_EQUAL_MEANS)
+        kinds = [(some | more, most) for (some, most), more in zip(kinds, real, strict=True)]
+    return tuple(Row(title, scenario, most) for some, most in kinds for title, scenario in some.items())
+
+
+def below(counts: Counts) -> dict[str, str]:
+    """Return the quantities whose coverage is below 93 % even at its 99 % upper limit, with what was counted."""
+    found = {}
+    for name, count in counts.items():
+        highest = stats.beta.ppf(SURE, count.held + 1, np.maximum(count.given - count.held, 1e-9))
+        lowest = int(count.shares.argmin())
+        if (np.where(count.held < count.given, highest, 1.0) < LEAST).any():
+            found[name] = f"{count.shares[lowest]:.1%} of {count.given[lowest]:,.0f}"
+    return found
+
+
+def has_too_many_alarms(counts: Counts, most: float) -> bool:
+    """Return whether the share of audits with a false alarm exceeds a limit even at its 99 % lower limit."""
+    (given,), (held,) = counts[ALARM].given, counts[ALARM].held
+    return bool(held > 0 and stats.beta.ppf(1 - SURE, held, given - held + 1) > most)
+
+
+def tables(audits: int) -> str:
+    """Return the tables of all audits that are kept, up to a number."""
+    lines = [f"| scenario | audits | {' | '.join(QUANTITIES)} |", "|---" * (2 + len(QUANTITIES)) + "|"]
+    found = [(row, min(row.done(), audits)) for row in rows()]
+    too_low, alarms = [], []
+    for row, done in found:
+        if not done:
+            continue
+        counts = row.counts(done)
+        if row.most_alarms is None:
+            cells = [_cell(counts[name]) if name in counts else "" for name in QUANTITIES]
+            lines.append(f"| {row.title} | {done:,} | {' | '.join(cells)} |")
+            too_low += [f"{name} in “{row.title}”: {text}" for name, text in below(counts).items()]
+        else:
+            raw = counts[RAW_ALARM].shares.max()
+            cells = [f"{counts[ALARM].shares[0]:.1%}", f"{row.most_alarms:.0%}", f"{raw:.1%}"]
+            alarms.append(f"| {row.title} | {done:,} | {' | '.join(cells)} |")
+    lines += ["", "Below 93 %, also at the 99 % upper limit of the figure: " + ("; ".join(too_low) or "nothing") + "."]
+    lines += ["", "| no difference of means | audits | any corrected p < 0.05 | limit | worst single raw p < 0.05 |"]
+    lines += ["|---|---|---|---|---|", *alarms]
+    if not is_shared():
+        lines += ["", f"Scenarios with the distances of Adult and of ResNet-20 were skipped: this {WITHOUT}."]
+    return "\n".join(lines)
+
+
+def _cell(count: Count) -> str:
+    low, high = f"{count.shares.min():.1%}", f"{count.shares.max():.1%}"
+    text = low if low == high else f"{low} to {high}"
+    return text if count.shares.min() >= LEAST else f"**{text}**"
+
+
+def write(audits: int) -> None:
+    """Replace the tables in docs/inference.md."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{tables(audits)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+def main() -> None:
+    audits = int(sys.argv[1]) if len(sys.argv) > 1 else AUDITS
+    for first in range(0, audits, BLOCK):  # all scenarios advance together, so that an early end leaves a whole table
+        for row in rows():
+            if row.done() <= first:
+                row.counts(first + BLOCK)
+        sys.stderr.write(f"{first + BLOCK:,} of {audits:,} audits per scenario\n")
+    write(audits)
+
+
+if __name__ == "__main__":
+    main()
