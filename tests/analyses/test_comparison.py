@@ -16,7 +16,9 @@ from fairmargin.distances.exact_linear import ExactLinear
 from fairmargin.distances.measure import measure
 from fairmargin.distances.searches.deepfool import DeepFool
 from fairmargin.errors import InputError
+from fairmargin.inference.crossing import cluster_sums
 from fairmargin.inference.estimate import Estimate
+from fairmargin.inference.paired import paired_changes
 from fairmargin.inference.permutation import holm
 from fairmargin.inference.settings import AuditSettings
 from tests.inference.compare_scenarios import EFFECTS, NULLS, rates
@@ -320,6 +322,16 @@ def test_verdict_p_and_interval_never_disagree():
             assert row.sigma_change.low <= row.sigma_change.value <= row.sigma_change.high
     assert min(seen.values()) > 20, seen
     assert sigma_changes > 20
+
+
+@pytest.mark.parametrize("wrong", [0, 60, 95])
+def test_a_sample_that_may_become_right_or_wrong_unobserved_lies_as_far_as_the_correct_ones(wrong):
+    distances = np.concatenate([np.zeros(wrong), np.full(100 - wrong, 3.0), np.full(50, 1.0)])
+    sums = cluster_sums(distances, Partition("g", ["a", "b"], [0] * 100 + [1] * 50), None, np.arange(150))
+    change, _ = paired_changes(sums, sums)
+    assert change.value.tolist() == [0, 0]
+    # Nothing changed, so that the error is that of one newly wrong and one newly right sample.
+    assert change.difference.error == pytest.approx([math.sqrt(2) * 3 / 100, math.sqrt(2) / 50])
 
 
 SHORT = ("2 % newly wrong", "5 % newly wrong", "5 % newly wrong, five groups of 40", "5 % newly right",

@@ -110,7 +110,8 @@ def below(counts: Counts) -> dict[str, str]:
     """Return the quantities whose coverage is below 93 % even at its 99 % upper limit, with what was counted."""
     found = {}
     for name, count in counts.items():
-        highest = stats.beta.ppf(SURE, count.held + 1, np.maximum(count.given - count.held, 1e-9))
+        level = 1 - (1 - SURE) / len(count.held)  # for all groups at once
+        highest = stats.beta.ppf(level, count.held + 1, np.maximum(count.given - count.held, 1e-9))
         lowest = int(count.shares.argmin())
         if (np.where(count.held < count.given, highest, 1.0) < LEAST).any():
             found[name] = f"{count.shares[lowest]:.1%} of {count.given[lowest]:,.0f}"

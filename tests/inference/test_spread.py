@@ -129,6 +129,17 @@ def test_a_true_spread_lies_in_the_interval_as_often_as_it_says(name, unequal_gr
     assert covered / trials >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / trials)
 
 
+@every
+@pytest.mark.parametrize("groups", [2, 3, 7, 20])
+def test_the_spread_of_groups_that_may_be_equal_starts_at_exactly_zero(name, groups):
+    rng = np.random.default_rng(13)
+    lows = [interval_of(means_of(rng.lognormal(0, 1, 40 * groups), groups_of(*[40] * groups)), STATISTICS[name])[1]]
+    lows += [
+        interval_of(means_of(np.tile(rng.gamma(2, 1, 40), groups), groups_of(*[40] * groups)), STATISTICS[name])[1]
+    ]
+    assert lows == [0.0, 0.0]
+
+
 def test_more_confidence_makes_the_interval_wider():
     found = means_of(gammas(np.random.default_rng(4), 4, 1.0, 1.6, 2.2), groups_of(60, 60, 60))
     _, low, high = interval_of(found, variance, 0.8)

@@ -2,9 +2,9 @@
 
 **Two models.** If a share of 3/n of a group becomes misclassified, or becomes correct, a random draw of n samples often
 contains none of these samples, and the variance of the change is then far too small. The variance therefore includes
-two samples that were not observed: one at the mean distance before and misclassified after, and one misclassified
-before and at the mean distance after. They do not change the estimate. Where samples have weights or form clusters,
-their size is 1 / the effective number of samples of the group's.
+two samples that were not observed: one at the mean distance of correct samples before and misclassified after, and one
+misclassified before and at the mean distance of correct samples after. They do not change the estimate. Where samples
+have weights or form clusters, their size is 1 / the effective number of samples of the group's.
 
 Two statistics are studentised by Hall's method (`hall`): the difference, and the logarithm of the ratio. In each tail,
 the more cautious of the two decides. Limits and p-values are exact inverses of each other and need no random numbers.
@@ -117,19 +117,20 @@ def in_one_order(old: ClusterSums, new: ClusterSums) -> tuple[ClusterSums, Clust
 
 def units_of(sums: ClusterSums) -> tuple[Floats, Floats]:
     """Return the number of independent samples or clusters of each group, and of its rest."""
-    own_units, rest_units = ((part > 0).sum(axis=0).astype(np.float64) for part in _own_and_rest(sums))
+    sides = _own_and_rest(sums.samples[..., 0])
+    own_units, rest_units = ((part > 0).sum(axis=0).astype(np.float64) for part in sides)
     return own_units, rest_units
 
 
 def effective_of(sums: ClusterSums) -> tuple[Floats, Floats]:
     """Return the effective number of samples or clusters of each group, and of its rest."""
-    own, rest = (effective_clusters(part[..., None]) for part in _own_and_rest(sums))
+    own, rest = (effective_clusters(part[..., None]) for part in _own_and_rest(sums.samples[..., 0]))
     return own, rest
 
 
-def _own_and_rest(sums: ClusterSums) -> tuple[Floats, Floats]:
-    samples = sums.samples[..., 0]
-    return samples, samples.sum(axis=1, keepdims=True) - samples
+def _own_and_rest(part: Floats) -> tuple[Floats, Floats]:
+    """Return the part of each group (units, groups), and that of its rest."""
+    return part, part.sum(axis=1, keepdims=True) - part
 
 
 def _side(old: ClusterSums, new: ClusterSums, which: int) -> _Side:
@@ -140,10 +141,11 @@ def _side(old: ClusterSums, new: ClusterSums, which: int) -> _Side:
         unbiased = np.where(units > 1, np.sqrt(units / (units - 1)), math.nan)
         before, after = (sums.means(one, mix)[which][0] for sums in (old, new))
         to_before, to_after = (unbiased * sums.influence(mix)[which] for sums in (old, new))
-        # If both models misclassify the whole group, the mean over all samples replaces its mean distance.
+        # A sample that becomes right or wrong gains or loses the distance of a correct one. If both models misclassify
+        # the whole group, the mean over all samples replaces it.
         lost = (before == 0) & (after == 0)
         lost_before, lost_after = (
-            np.where(lost, sums.total.sum() / sums.samples.sum(), mean) / effective
+            np.where(lost, sums.total.sum() / sums.samples.sum(), mean / _share_of_right(sums, which)) / effective
             for sums, mean in ((old, before), (new, after))
         )
     wrong, right = 2 * which, 2 * which + 1
@@ -152,6 +154,14 @@ def _side(old: ClusterSums, new: ClusterSums, which: int) -> _Side:
     return _Side(
         before, after, np.concatenate([to_before, unobserved_before]), np.concatenate([to_after, unobserved_after])
     )
+
+
+def _share_of_right(sums: ClusterSums, which: int) -> Floats:
+    """Return the share of each group (or rest) in units whose distance is not 0, and 1 where there are none."""
+    samples = _own_and_rest(sums.samples[..., 0])[which]
+    right = _own_and_rest(sums.total[..., 0])[which] > 0
+    share = (samples * right).sum(axis=0) / samples.sum(axis=0)
+    return np.asarray(np.where(share > 0, share, 1.0))
 
 
 def _studentised_difference(value: Floats, influence: Floats, scale: Floats) -> hall.Studentised:

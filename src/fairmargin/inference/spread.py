@@ -94,7 +94,8 @@ def spread_interval(
     # that of a typical sample of equal groups.
     usual = float(np.median(statistic(simulate(true_means(0.0)))))
     c_low, c_middle, c_high = solve(1 - tail, seen), solve(0.5, seen), solve(tail, max(seen, usual))
-    value, *limits = (float(statistic(true_means(c))) for c in (c_middle, c_low, c_high))
+    # Of equal means, rounding can make the statistic larger than 0.
+    value, *limits = (float(statistic(true_means(c))) if c > 0 else 0.0 for c in (c_middle, c_low, c_high))
     return value, min(limits), max(limits)
 
 
