@@ -214,7 +214,7 @@ def test_an_intersection_is_named_with_an_ampersand(folder):
 
 def test_clusters_come_back_so_that_the_same_samples_belong_together(folder):
     ids = np.array([7, 8, 7, 9])
-    folder.write_samples(SampleColumns({"person": ids}, "person").frame())
+    folder.write_samples(SampleColumns({"person": ids}, ("person",)).frame())
     found = AuditSettings(cluster=folder.column("person")).cluster_codes(4)
     assert found.tolist() == AuditSettings(cluster=ids).cluster_codes(4).tolist()
 

@@ -215,7 +215,7 @@ class AuditResult(ComparedGroups[GroupResult]):
                 **columns_of(row, ("group", "size", "accuracy", "robustness", "sigma", "gap_to_rest")),
                 "sigma_alone_low": row.sigma_alone.low,
                 "sigma_alone_high": row.sigma_alone.high,
-                **columns_of(row, ("unreached", "p", "p_adjusted", "dropped")),
+                **columns_of(row, ("unreached", "p", "p_adjusted", "dropped", "effective")),
                 "robustness_bias_max": bias,
                 "robustness_bias_radius": radius,
                 "bound": row.robustness.bound.value,

@@ -59,6 +59,8 @@ from fairmargin.presentation.formatting import (
 )
 from fairmargin.presentation.section import Bars, Cell, Column, Explanation, Intervals, Section, Table
 
+COUNTS_SAMPLES = "robust accuracy, which counts samples"
+"""Why robust accuracy has no weights."""
 _NEAR_THE_END = 0.05  # of 0 or 1: a variance of shares has hardly any room there
 
 
@@ -367,7 +369,7 @@ def accuracy_under_attack(
     chosen = settings or AuditSettings()
     if math.isfinite(chosen.up_to):
         raise InputError("`up_to` caps distances, and robust accuracy at a radius has none: leave it out.")
-    chosen.refuse_weights("robust accuracy, which counts samples")
+    chosen.refuse_weights(COUNTS_SAMPLES)
     hits, withstood = as_bools(correct, "correct"), as_bools(robust, "robust")
     _check_outcomes(hits, withstood)
     same_length(correct=hits, partition=partition)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.analyses.robust_accuracy import RobustAccuracy, accuracy_under_attack
+from fairmargin.analyses.robust_accuracy import COUNTS_SAMPLES, RobustAccuracy, accuracy_under_attack
 from fairmargin.attacks.catalog import ATTACKS
 from fairmargin.attacks.outcomes import attack_shard, check_radius
 from fairmargin.attacks.protocol import Attack, check_attack, is_attack
@@ -200,6 +200,7 @@ def _check_lengths(x: Any, partition: Partition, settings: AuditSettings) -> Non
     if settings.control is not None:
         same_length(x=x, control=settings.control)
     settings.cluster_codes(len(x))
+    settings.refuse_weights(COUNTS_SAMPLES)
 
 
 def spelled(attack: Attack) -> str:

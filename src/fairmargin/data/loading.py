@@ -95,6 +95,7 @@ def _option_of(column: str, options: DataOptions, groups: GroupOptions) -> str:
         "cross": [name for names in groups.cross for name in names],
         "control": [groups.control],
         "cluster": [groups.cluster],
+        "sample_weight": [groups.sample_weight],
         "by": [options.by],
         "label": [options.label],
         "features": options.features,

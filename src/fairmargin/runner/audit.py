@@ -15,6 +15,7 @@ from fairmargin.distances.catalog import parse_estimator
 from fairmargin.distances.combine import tightest
 from fairmargin.distances.protocol import DistanceEstimator
 from fairmargin.distances.smoothing.estimator import Smoothing
+from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.presentation.formatting import table_percent
 from fairmargin.runner.cases import Case
@@ -44,6 +45,7 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
         yield from precise_case(options, case, estimators, measure)
         yield from rules_of_case(case)
         return
+    _check_weights(case, estimators)
     settings, how = case.settings(options), case.described(options)
     measured = _measured(case, estimators, measure)
     measure.note(_missing_bracket([each.distances for each in measured.values()]))
@@ -67,6 +69,15 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
         from fairmargin.runner.adequacy import adequacy_of_case
 
         yield from adequacy_of_case(options, case, estimators, measured, audits, measure)
+
+
+def _check_weights(case: Case, estimators: Mapping[str, DistanceEstimator]) -> None:
+    """Refuse weights of samples with certificates of smoothing, whose means are corrected for false ones by number."""
+    if case.weights is not None and any(isinstance(estimator, Smoothing) for estimator in estimators.values()):
+        raise InputError(
+            "does not go with the estimator smoothing, whose certified means count samples: leave it out",
+            field="sample_weight",
+        )
 
 
 def searches(estimators: Mapping[str, DistanceEstimator]) -> bool:
@@ -115,7 +126,8 @@ def _with_warning(result: AuditResult, case: Case) -> AuditResult:
     if case.subject is None:
         return result
     positions = case.subject.positions
-    commonest = float(np.bincount(positions).max() / len(positions))
+    weights = AuditSettings(sample_weight=case.weights).weights(len(positions))
+    commonest = float(np.bincount(positions, weights=weights).max() / len(positions))
     accuracy = result.overall.accuracy.value
     if accuracy > commonest:
         return result

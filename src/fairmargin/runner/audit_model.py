@@ -50,7 +50,7 @@ from fairmargin.study.record import RunRecord
 from fairmargin.study.run_folder import RunFolder
 from fairmargin.study.study import GIVEN, Study
 
-_CLUSTER = "cluster"
+_CLUSTER, _WEIGHT = "cluster", "sample_weight"
 
 
 def audit_model(
@@ -63,6 +63,7 @@ def audit_model(
     norm: str | Norm | None = None,
     cross: bool = False,
     settings: AuditSettings | None = None,
+    sample_weight: Any = None,
     columns: Mapping[str, Column] | None = None,
     bins: Mapping[str, Sequence[float]] | None = None,
     training_data: Any = None,
@@ -97,6 +98,9 @@ def audit_model(
         Also compare the intersections of all columns of `groups`.
     settings
         How groups are compared: confidence, control, clusters, …
+    sample_weight
+        One weight per sample, or the name of a column of `X` that holds them, for samples that stand for unequal parts
+        of the population. Only their ratios matter.
     columns
         For data frames: a dict from names of columns to rules, each an `fm.Column`. The columns of `groups` do not move
         unless a rule says so.
@@ -145,7 +149,13 @@ def audit_model(
         )
     if chosen.seed not in (0, seed):
         raise InputError(f"`settings` has the seed {chosen.seed}, and `seed` is {seed}: give `seed={chosen.seed}`.")
-    _check_orders(X, y, groups, chosen.cluster)
+    _check_orders(X, y, groups, chosen.cluster, sample_weight)
+    if sample_weight is not None and chosen.sample_weight is not None:
+        raise InputError("is also given in `settings`: leave it out of one of them", field="sample_weight")
+    weight_column = sample_weight if isinstance(sample_weight, str) else ""
+    if sample_weight is not None:
+        weights = _column_of(X, weight_column) if weight_column else sample_weight
+        chosen = AuditSettings(**{**dict(chosen), "sample_weight": weights})
     labels = _labels(y)
     numbered = labels.dtype.kind in "iu" and labels.size > 0  # text does not tell the order of a network's outputs
     groups = _binned(groups, bins)
@@ -155,6 +165,8 @@ def audit_model(
     if not is_tabular(model) or (columns is None and not takes_rows(X)):
         classes = classes_of_data(model, int(labels.max()) + 1) if numbered else None
         classifier = _of_numbers(model, classes)
+    if weight_column and weight_column not in getattr(classifier, "feature_names", ()) and classifier is not None:
+        X = as_frame(X, "X").drop(columns=weight_column)  # noqa: N806 - as in scikit-learn
     if classifier is None:
         _check_groups(groups)
         names = tuple(each.name for each in _each_partition(groups))
@@ -167,7 +179,8 @@ def audit_model(
         missing = getattr(classifier, "accepts_missing", False)
         dataset = Dataset(samples, labels, domain=classifier.domain, name="the samples", missing=missing)
     partitions = _partitions(groups, len(dataset), cross)
-    control, cluster = chosen.control, chosen.cluster
+    control, cluster, weights = chosen.control, chosen.cluster, chosen.sample_weight
+    chosen.weights(len(dataset))
     notes = list(dataset.notes)
     if max_samples is not None and max_samples < len(dataset):
         # RandomState takes 32 bits as a number; larger seeds are given as two numbers.
@@ -180,6 +193,7 @@ def audit_model(
         partitions = tuple(each.take(rows) for each in partitions)
         control = None if control is None else control.take(rows)
         cluster = None if cluster is None else np.asarray(cluster)[rows]
+        weights = None if weights is None else np.asarray(weights)[rows]
     checked = check_samples(classifier, dataset.x, dataset.y)
     if isinstance(classifier, TableClassifier):
         notes += seen_rows(classifier, dataset, training_data, "training_data")
@@ -199,9 +213,11 @@ def audit_model(
         group=tuple(each.name for each in partitions),
         control="" if control is None else control.name,
         cluster="" if cluster is None else _CLUSTER,
+        sample_weight="" if weights is None else _WEIGHT,
     )
     attributes |= {} if control is None else {control.name: as_column(control)}
     attributes |= {} if cluster is None else {_CLUSTER: np.asarray(cluster)}
+    attributes |= {} if weights is None else {_WEIGHT: np.asarray(weights, dtype=np.float64)}
     numbers = {name: getattr(chosen, name) for name in CompareOptions.model_fields}
     study = Study(
         data=DataOptions(data=f"{GIVEN} ({dataset.fingerprint[:12]})"),
@@ -219,6 +235,7 @@ def audit_model(
         groups=options,
         control=control,
         cluster=cluster,
+        weights=weights,
         seed=seed,
         notes=(*filter(None, notes), *checked.notes),
         domain=domain_fingerprint(checked.model.domain),
@@ -304,7 +321,7 @@ def _labels(y: Any) -> npt.NDArray[Any]:
         raise InputError("must hold one label per sample, not lists of different lengths", field="y") from None
 
 
-def _check_orders(x: Any, y: Any, groups: Any, cluster: Any) -> None:
+def _check_orders(x: Any, y: Any, groups: Any, cluster: Any, weights: Any) -> None:
     """Refuse rows in different orders. Labels and groups are compared with `X`, and with `y` if `X` has no index."""
     columns = list(groups.values()) if isinstance(groups, Mapping) else [groups]
     for first, name in ((x, "X"), (y, "y")):
@@ -312,6 +329,19 @@ def _check_orders(x: Any, y: Any, groups: Any, cluster: Any) -> None:
         for column in columns:
             check_same_order(first, column, name, "groups")
         check_same_order(first, cluster, name, "cluster")
+        check_same_order(first, weights, name, "sample_weight")
+
+
+def _column_of(x: Any, name: str) -> Any:
+    """Return the column of weights of a data frame."""
+    if not is_frame(x):
+        raise InputError("names a column, but `X` is no data frame: give one weight per sample", field="sample_weight")
+    frame = as_frame(x, "X")
+    if name not in frame:
+        raise InputError(
+            f"names a column that is not in `X`. {suggest(name, list(map(str, frame.columns)))}", field="sample_weight"
+        )
+    return frame[name].to_numpy()
 
 
 def _partitions(groups: Any, samples: int, cross: bool) -> tuple[Partition, ...]:

@@ -82,8 +82,8 @@ class Case:
         The groups that are compared.
     groups
         The options by which partitions, control and clusters were formed.
-    control, cluster
-        The control partition and the column of cluster ids, if any.
+    control, cluster, weights
+        The control partition, the column of cluster ids and that of weights, if any.
     seed
         Seed of everything that is random.
     notes
@@ -106,6 +106,7 @@ class Case:
     groups: GroupOptions = field(default_factory=GroupOptions)
     control: Partition | None = None
     cluster: Any = None
+    weights: Any = None
     seed: int = 0
     notes: tuple[str, ...] = ()
     domain: str = ""
@@ -124,13 +125,16 @@ class Case:
     def settings(self, options: CompareOptions) -> AuditSettings:
         """Return how groups are compared: the numbers of the options, the columns of the case."""
         numbers = {name: getattr(options, name) for name in CompareOptions.model_fields}
-        return AuditSettings(**numbers, control=self.control, cluster=self.cluster, seed=self.seed)
+        return AuditSettings(
+            **numbers, control=self.control, cluster=self.cluster, sample_weight=self.weights, seed=self.seed
+        )
 
     def described(self, options: CompareOptions) -> dict[str, Any]:
         """Return how groups are compared as plain values, from which `compute` makes the same settings again."""
         numbers = {name: getattr(options, name) for name in CompareOptions.model_fields}
         how = {name: value for name, value in numbers.items() if value != CompareOptions.model_fields[name].default}
-        how |= {name: value for name in ("control", "cluster", "merge_below") if (value := getattr(self.groups, name))}
+        names = ("control", "cluster", "sample_weight", "merge_below")
+        how |= {name: value for name in names if (value := getattr(self.groups, name))}
         return how | ({"seed": self.seed} if self.seed else {})
 
 
@@ -147,7 +151,7 @@ def checked_case(
     later: tuple[str, ...] = (),
 ) -> Case:
     """Check a model and samples together, and form the groups."""
-    partitions, control, cluster = grouped(groups, columns, data_text)
+    partitions, control, cluster, weights = grouped(groups, columns, data_text)
     checked = check_samples(model, dataset.x, dataset.y)
     return Case(
         model=model_text,
@@ -158,6 +162,7 @@ def checked_case(
         groups=groups,
         control=control,
         cluster=cluster,
+        weights=weights,
         seed=seed,
         notes=(*notes, *checked.notes, *later),
         domain=domain_fingerprint(checked.model.domain),
@@ -187,11 +192,14 @@ def as_column(partition: Partition) -> "pd.Series[Any]":
 
 def grouped(
     groups: GroupOptions, columns: Mapping[str, Any], where: str
-) -> tuple[tuple[Partition, ...], Partition | None, Any]:
-    """Return the partitions that the options name, the control partition and the column of cluster ids."""
+) -> tuple[tuple[Partition, ...], Partition | None, Any, Any]:
+    """Return the partitions that the options name, the control partition, and the columns of clusters and weights."""
     control = _partition(groups.control, columns, where, "control") if groups.control else None
     cluster = _column(groups.cluster, columns, where, "cluster") if groups.cluster else None
-    return partitions_of(groups, columns, where), control, cluster
+    weights = _column(groups.sample_weight, columns, where, "sample_weight") if groups.sample_weight else None
+    if weights is not None:
+        AuditSettings(sample_weight=weights)  # refuses what are no weights before anything is measured
+    return partitions_of(groups, columns, where), control, cluster, weights
 
 
 def partitions_of(groups: GroupOptions, columns: Mapping[str, Any], where: str) -> tuple[Partition, ...]:

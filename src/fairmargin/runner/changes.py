@@ -60,6 +60,8 @@ def changes_of_case(
     """Yield the nearest changes of every partition by every estimator that finds rows, and note unfinished searches."""
     if case.subject is None or not case.subject.model.domain.columns:
         return
+    if case.weights is not None:
+        measure.note("Nearest changes take every sample alike, whatever its weight.")
     for name, estimator in estimators.items():
         found = measured[name]
         exact = estimator.needs in ("linear", "trees")

@@ -104,7 +104,7 @@ def _of_run(given: ImportOptions, norm: str | None) -> DistanceTable:
 def _case_of_table(study: Study, table: DistanceTable) -> Case:
     text = f"{table.name}: distances of {len(table):,} samples, measured elsewhere"
     columns = binned(study.groups, table.attributes, text)
-    partitions, control, cluster = grouped(study.groups, columns, text)
+    partitions, control, cluster, weights = grouped(study.groups, columns, text)
     return Case(
         model="",
         data=text,
@@ -114,6 +114,7 @@ def _case_of_table(study: Study, table: DistanceTable) -> Case:
         groups=study.groups,
         control=control,
         cluster=cluster,
+        weights=weights,
         seed=study.seed,
         notes=table.notes,
         imported=table.distances,

@@ -112,9 +112,9 @@ def _samples(models: Sequence[Model]) -> dict[str, SampleColumns]:
     """Return the columns by which samples are grouped, by the name of their data."""
     found = {}
     for model in models:
-        case = model.samples
+        case, groups = model.samples, model.member.groups
         found[model.member.data_name] = SampleColumns(
-            kept_columns(case, model.member.groups), model.member.groups.cluster, case.ids
+            kept_columns(case, groups), tuple(filter(None, (groups.cluster, groups.sample_weight))), case.ids
         )
     return found
 

@@ -54,13 +54,14 @@ def checked(folder: RunFolder) -> RunRecord:
 
 
 def settings_of(folder: RunFolder, stored: StoredResult) -> AuditSettings:
-    """Return the settings of a result, with the control and cluster columns of the run folder."""
+    """Return the settings of a result, with the columns of control, clusters and weights in the run folder."""
     how = stored.settings
     numbers = {name: how[name] for name in _numbers(stored)}
     data = stored.about.data
     control = folder.partition(how["control"], data=data) if how.get("control") else None
     cluster = folder.column(how["cluster"], data) if how.get("cluster") else None
-    return AuditSettings(**numbers, control=control, cluster=cluster)
+    weights = folder.column(how["sample_weight"], data) if how.get("sample_weight") else None
+    return AuditSettings(**numbers, control=control, cluster=cluster, sample_weight=weights)
 
 
 def _check_asked(folder: RunFolder, record: RunRecord) -> None:
@@ -166,7 +167,7 @@ def _check_results(folder: RunFolder, record: RunRecord) -> None:
         if size * settings.resamples <= _CHEAP * CompareOptions().resamples:
             old, new = _plain(kept), _plain(compute(stored, distances, partition, settings))
         elif stored.kind == "audit":
-            old, new = _kept_means(kept), _means(distances[0], partition, kept)
+            old, new = _kept_means(kept), _means(distances[0], partition, settings, kept)
         else:
             old, new = {}, {}
         _compare(folder, record, stored, old, new)
@@ -191,21 +192,26 @@ def _plain(result: Any) -> dict[str, Any]:
     return content
 
 
-def _means(distances: Distances, partition: Partition, result: Any) -> dict[str, Any]:
+def _means(distances: Distances, partition: Partition, settings: AuditSettings, result: Any) -> dict[str, Any]:
     """Return sizes, accuracies and means of groups, and contrasts without a control, which are quick to compute."""
     if len(distances) != len(partition):
         raise InputError(f"there are {len(distances):,} distances but {len(partition):,} samples in groups.")
     values, rows = np.minimum(distances.values, result.up_to), []
+    weights = settings.weights(len(distances))
+    weights = np.ones(len(distances)) if weights is None else weights
     for label, mask in partition:
-        mean = float(values[mask].mean())
+        own, others = weights * mask, weights * ~mask
+        if not own.any():
+            continue
+        mean = float(np.average(values, weights=own))
         row = {
             "group": label,
-            "size": int(mask.sum()),
-            "accuracy": float(distances.correct[mask].mean()),
-            "unreached": float(distances.unreached[mask].mean()),
+            "size": int((own > 0).sum()),
+            "accuracy": float(np.average(distances.correct, weights=own)),
+            "unreached": float(np.average(distances.unreached, weights=own)),
             "robustness": mean,
         }
-        rest = float(values[~mask].mean()) if not mask.all() else 0.0
+        rest = float(np.average(values, weights=others)) if others.any() else 0.0
         is_plain = not result.control and rest > 0
         rows.append(row | ({"sigma": mean / rest - 1, "gap_to_rest": mean - rest} if is_plain else {}))
     return {"groups": rows}

@@ -9,6 +9,7 @@ from fairmargin.analyses.comparison import Comparison, compare
 from fairmargin.core.arrays import Ints
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
+from fairmargin.inference.settings import AuditSettings
 from fairmargin.study.check import settings_of
 from fairmargin.study.record import About, RunRecord, StoredResult
 from fairmargin.study.run_folder import RunFolder
@@ -54,9 +55,23 @@ def compare_runs(
                 f"The groups of {name!r} differ between {first.path} and {second.path}: not the same samples."
             )
         settings = settings_of(first, left).model_copy(update={"control": None})
+        _check_weights((first, settings), (second, settings_of(second, right)), order, len(groups))
         result = compare(earlier, later, groups, settings)
         found.append((left.about, _with_notes(result, str(left.settings.get("control", "")), note)))
     return found
+
+
+def _check_weights(
+    before: tuple[RunFolder, AuditSettings], after: tuple[RunFolder, AuditSettings], order: Ints | None, samples: int
+) -> None:
+    """Refuse runs in which the samples have different weights."""
+    (first, old), (second, new) = before, after
+    weights = [np.ones(samples) if (found := each.weights(samples)) is None else found for each in (old, new)]
+    if not np.allclose(weights[0], weights[1] if order is None else weights[1][order], rtol=1e-9):
+        raise InputError(
+            f"The weights of the samples differ between {first.path} and {second.path}. Audit both models with the "
+            "same weights (--sample-weight)."
+        )
 
 
 def _refuse_without_audit(folder: RunFolder, record: RunRecord) -> None:

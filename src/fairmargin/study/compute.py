@@ -6,7 +6,7 @@ from typing import Any
 
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
-from fairmargin.inference.settings import AuditSettings
+from fairmargin.inference.settings import AuditSettings, checked_weights
 from fairmargin.store.shard import shard_key
 from fairmargin.study.record import StoredResult
 from fairmargin.version import __version__
@@ -61,7 +61,7 @@ def compute(stored: StoredResult, distances: Sequence[Distances], partition: Par
 def result_key(stored: StoredResult, partition: Partition, settings: AuditSettings, version: str = __version__) -> str:
     """Return a hash of everything on which a result depends; `version` is that of the package that computed it."""
     groups = sha256(repr(partition.labels).encode() + partition.membership.astype("<i8").tobytes()).hexdigest()
-    numbers = settings.model_dump(exclude={"control", "cluster"})
+    numbers = settings.model_dump(exclude={"control", "cluster", "sample_weight"})
     control, cluster = settings.control, settings.cluster_codes(len(partition))
     parts: dict[str, Any] = {
         "version": version,
@@ -76,4 +76,6 @@ def result_key(stored: StoredResult, partition: Partition, settings: AuditSettin
         "cluster": "" if cluster is None else sha256(cluster.astype("<i8").tobytes()).hexdigest(),
         **{f"number.{name}": value for name, value in numbers.items()},
     }
+    if settings.sample_weight is not None:  # keys without weights are those of earlier versions
+        parts["weights"] = sha256(checked_weights(settings.sample_weight).astype("<f8").tobytes()).hexdigest()
     return shard_key(parts)

@@ -256,6 +256,8 @@ def _member(grid: Grid, data_name: str, model_name: str, method: str, seed: int)
 def _check_measurements(member: Member) -> None:
     """Refuse two measurements with the same name in the results, and options that do not go with the groups."""
     seen: dict[tuple[object, ...], str] = {}
+    if member.groups.sample_weight:
+        _check_weights(member)
     for measurement in member.measurements:
         options, epochs = measurement.options, measurement.epochs if member.train is not None else ("",)
         if isinstance(options, AttackOptions):
@@ -264,7 +266,7 @@ def _check_measurements(member: Member) -> None:
         else:
             section = f"[audit.{measurement.name}]"
             how = [(name, (options.norm, bool(options.precision))) for name in options.estimator]
-            for field in ("control", "cluster"):
+            for field in ("control", "cluster", "sample_weight"):
                 if options.precision and getattr(member.groups, field):
                     raise InputError(
                         f"{section}: `precision` does not go with `{field}` of [data.{member.data_name}] yet: leave "
@@ -276,6 +278,25 @@ def _check_measurements(member: Member) -> None:
                     f"{seen[each]} and {section} both measure {member.title} by {each[0]}: leave it out of one of them."
                 )
             seen[each] = section
+
+
+def _check_weights(member: Member) -> None:
+    """Refuse weights of samples with trainings and measurements that take every sample alike."""
+    adequacy = [m.name for m in member.measurements if isinstance(m.options, AuditOptions) and m.options.adequacy]
+    attacks = [
+        measurement.name for measurement in member.measurements if isinstance(measurement.options, AttackOptions)
+    ]
+    why = (
+        f"the training [train.{member.method}]"
+        if member.train is not None
+        else f"[attack.{attacks[0]}], whose robust accuracy counts samples"
+        if attacks
+        else f"`adequacy` of [audit.{adequacy[0]}]"
+        if adequacy
+        else ""
+    )
+    if why:
+        raise InputError(f"[data.{member.data_name}]: `sample_weight` does not go with {why}: leave one of them out.")
 
 
 def part_of(section: Options, kind: type[_Kind]) -> _Kind:

@@ -183,13 +183,16 @@ class GroupOptions(Options):
     """Compare groups inside the values of this column, usually the class."""
     cluster: str = ""
     """Column with an id per person, where samples are not independent."""
+    sample_weight: str = ""
+    """Column with a weight per sample, where samples stand for unequal parts of the population; only ratios matter."""
     bins: Bins = ()
     """Edges between groups by numbers: age=30,45,60; may be repeated."""
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        """Every column that groups, controls or clusters, each once."""
-        named = [*self.group, *(name for cross in self.cross for name in cross), self.control, self.cluster]
+        """Every column that groups, controls, clusters or weights, each once."""
+        crossed = (name for cross in self.cross for name in cross)
+        named = [*self.group, *crossed, self.control, self.cluster, self.sample_weight]
         return tuple(dict.fromkeys(name for name in named if name))
 
 

@@ -20,7 +20,7 @@ _BY_PARTITION = ("audit", "precision", "robust_accuracy", "comparison")
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("confidence", "up_to", "alpha"), float),
     **dict.fromkeys(("smallest_group", "resamples", "seed", "merge_below"), int),
-    **dict.fromkeys(("control", "cluster"), str),
+    **dict.fromkeys(("control", "cluster", "sample_weight"), str),
     "radii": list,
 }
 """Types of the settings of a result."""

@@ -117,14 +117,14 @@ class SampleColumns:
     ----------
     columns
         Columns by which samples are grouped.
-    clusters
-        Name of the column of cluster ids, which has too many values to be groups; empty if there is none.
+    plain
+        Names of columns that have too many values to be groups, and are stored as they are: clusters and weights.
     ids
         An id per sample, where distances were imported with ids.
     """
 
     columns: Mapping[str, Any]
-    clusters: str = ""
+    plain: tuple[str, ...] = ()
     ids: npt.NDArray[np.str_] | None = None
 
     def frame(self) -> "pd.DataFrame":
@@ -133,7 +133,7 @@ class SampleColumns:
 
         found = pd.DataFrame(
             {
-                name: np.asarray(column) if name == self.clusters else _labels(column)
+                name: np.asarray(column) if name in self.plain else _labels(column)
                 for name, column in self.columns.items()
             }
         )

@@ -105,12 +105,27 @@ class Study(RunOptions):
         if self.attack is not None and imported:
             raise InputError("Attacks need a model and data; distances alone cannot be attacked.")
         if self.audit is not None and self.audit.precision:
-            for name in ("control", "cluster"):
+            for name in ("control", "cluster", "sample_weight"):
                 if getattr(self.groups, name):
                     raise InputError(
                         "does not go with {precision} yet: leave one of them out", field=name, others=("precision",)
                     )
+        if self.groups.sample_weight:
+            self._check_weights()
         return self
+
+    def _check_weights(self) -> None:
+        """Refuse weights of samples with measurements that take every sample alike."""
+        if self.attack is not None:
+            raise InputError(
+                "does not go with attacks, whose robust accuracy counts samples: leave it out", field="sample_weight"
+            )
+        if self.audit is not None and self.audit.adequacy:
+            raise InputError(
+                "does not go with {adequacy}, which looks at some samples of each group: leave one of them out",
+                field="sample_weight",
+                others=("adequacy",),
+            )
 
     def _check_training(self) -> None:
         """Refuse what does not go with a training."""
@@ -127,6 +142,11 @@ class Study(RunOptions):
         self._refuse_idle()
         if self.data.training_data:
             raise InputError("does not go with a training: leave it out", field="training_data")
+        if self.groups.sample_weight:
+            raise InputError(
+                "does not go with a training, which takes every sample alike: audit the trained network with it",
+                field="sample_weight",
+            )
         asked = self.audit is not None or self.epochs != EpochOptions()
         if asked and not self.epochs.audit_epochs:
             raise InputError(

@@ -46,6 +46,14 @@ REFUSALS = [
     Refusal(
         lambda _: audit(EXACT, SEX, AuditSettings(control=LESS)), "`control` has 39 entries but `distances` has 40"
     ),
+    *(
+        Refusal(
+            lambda _, run=run: run(AuditSettings(sample_weight=[1, 2, 3])),
+            "`sample_weight` has 3 weights, but there are 40 samples",
+            "sample_weight",
+        )
+        for run in (lambda how: audit(EXACT, SEX, how), lambda how: compare(EXACT, EXACT, SEX, how))
+    ),
     Refusal(
         lambda _: audit(EXACT, SEX, AuditSettings(cluster=[1, 2, 3])), "`cluster` has 3 ids but there are 40 samples"
     ),
@@ -136,6 +144,11 @@ REFUSALS = [
     Refusal(lambda _: compare(EXACT, EXACT, LESS), "39"),
     Refusal(lambda _: compare(EXACT, EXACT, SEX, AuditSettings(control=SEX)), "drop `control`"),
     # power
+    Refusal(
+        lambda _: power(EXACT, SEX, AuditSettings(sample_weight=np.ones(40))),
+        "`sample_weight` does not go with `power`",
+        "sample_weight",
+    ),
     Refusal(lambda _: power(EXACT, SEX, AuditSettings(cluster=np.arange(40) // 4)), "span groups"),
     Refusal(lambda _: power(EXACT, LESS), "39"),
     *(

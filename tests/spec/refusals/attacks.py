@@ -232,6 +232,11 @@ AUDITED: list[tuple[dict[str, Any], str, str]] = [
     ({"partition": SHORT}, "`partition` has 2 entries but `x` has 20", ""),
     ({"settings": AuditSettings(control=SHORT)}, "`control` has 2 entries but `x` has 20", ""),
     ({"settings": AuditSettings(cluster=[1, 2])}, "20", ""),
+    (
+        {"settings": AuditSettings(sample_weight=np.ones(20))},
+        "`sample_weight` does not go with robust accuracy, which counts samples",
+        "sample_weight",
+    ),
     *(({"seed": seed}, "`seed` must be a whole number, such as 0", "") for seed in ("a", 1.5, None, True, 2**200)),
     ({"y": np.arange(20) % 3}, "labels that are not among the model's classes in 6 of 20 samples", ""),
     ({"partition": 0.1, "radius": SEX}, f"`partition` is a number, `radius` is a partition: {ORDER}", ""),

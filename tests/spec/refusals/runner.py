@@ -142,6 +142,19 @@ REFUSALS = [
     ),
     Refusal(lambda _: ordered(pd.DataFrame(X), Y, groups=pd.Series(SEX)[::-1]), OTHER_ORDER, "groups"),
     Refusal(
+        lambda _: ordered(FRAME, Y, sample_weight=pd.Series(np.ones(40), FRAME.index)[::-1]),
+        OTHER_ORDER + "`sample_weight.loc[X.index]`",
+        "sample_weight",
+    ),
+    Refusal(lambda _: ordered(FRAME, Y, sample_weight="w"), "names a column that is not in `X`", "sample_weight"),
+    Refusal(lambda _: ordered(FRAME.to_numpy(), Y, sample_weight="w"), "`X` is no data frame", "sample_weight"),
+    Refusal(lambda _: ordered(FRAME, Y, sample_weight=[1, 2]), "has 2 weights, but there are 40", "sample_weight"),
+    Refusal(
+        lambda _: ordered(FRAME, Y, sample_weight=Y + 1, settings=fm.AuditSettings(sample_weight=Y + 1)),
+        "is also given in `settings`",
+        "sample_weight",
+    ),
+    Refusal(
         lambda _: ordered(FRAME, Y, settings=fm.AuditSettings(cluster=pd.Series(range(40), FRAME.index)[::-1])),
         OTHER_ORDER + "`cluster.loc[X.index]`",
         "cluster",

@@ -12,6 +12,7 @@ from tests.spec.refusals import Refusal
 
 MODEL, DATA, TABLE = {"model": {"model": "m.npz"}}, {"data": {"data": "d.csv"}}, {"imported": {"distances": "t.csv"}}
 BOTH = MODEL | DATA
+FIXED = {"small_cnn": {"fixed": True}}
 
 
 def study(section: str, **fields: Any) -> Study:
@@ -133,6 +134,22 @@ FILES: list[tuple[Any, ...]] = [
         {"audit": {"ddn": {"precision": 0.1}}, "data": {"digits": {"control": "class"}}},
         "`precision` does not go with `control` of [data.digits]",
     ),
+    (
+        {"audit": {"ddn": {"precision": 0.1}}, "data": {"digits": {"sample_weight": "w"}}, "model": FIXED},
+        "`precision` does not go with `sample_weight` of [data.digits]",
+    ),
+    (
+        {"data": {"digits": {"sample_weight": "w"}}},
+        "[data.digits]: `sample_weight` does not go with the training [train.erm]: leave one of them out.",
+    ),
+    (
+        {"data": {"digits": {"sample_weight": "w"}}, "model": FIXED, "attack": {"pgd": {"radius": 1}}},
+        "`sample_weight` does not go with [attack.pgd], whose robust accuracy counts samples",
+    ),
+    (
+        {"data": {"digits": {"sample_weight": "w"}}, "model": FIXED, "audit": {"ddn": {"adequacy": True}}},
+        "`sample_weight` does not go with `adequacy` of [audit.ddn]",
+    ),
 ]
 
 CONDITIONS = [
@@ -157,7 +174,17 @@ CONDITIONS = [
     ("size > > 1", "at position 8"),
 ]
 
+WEIGHTED = BOTH | {"groups": {"sample_weight": "w"}}
+
 REFUSALS = [
+    Refusal(
+        lambda _: Study(**WEIGHTED, audit={"precision": 0.1}),
+        "`sample_weight` does not go with `precision` yet",
+        "sample_weight",
+    ),
+    Refusal(lambda _: Study(**WEIGHTED, audit={"adequacy": True}), "does not go with `adequacy`", "sample_weight"),
+    Refusal(lambda _: Study(**WEIGHTED, attack={"radius": [0.1]}), "does not go with attacks", "sample_weight"),
+    Refusal(lambda _: Study(**WEIGHTED, train={"epochs": 1}), "does not go with a training", "sample_weight"),
     Refusal(lambda _: study("model", modle="x"), "`modle` is unknown; Did you mean 'model'", "model.modle"),
     Refusal(lambda _: study("groups", groups="x"), "Did you mean 'group'", "groups.groups"),
     Refusal(lambda _: Study(**BOTH, audt={}), "`audt` is unknown; Did you mean 'audit'", "audt"),
