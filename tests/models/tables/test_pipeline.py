@@ -157,6 +157,17 @@ def test_missing_values_stay_missing_for_the_steps_that_read_them(name):
     assert np.isnan(classifier.encode(frame)).any()
 
 
+def test_none_is_a_value_of_an_imputer_and_can_be_the_most_frequent_one():
+    frame, y = people(missing=True)
+    frame["job"] = pd.Series(["cook" if job == "cook" else None for job in frame["job"]], dtype=object)
+    step = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder())
+    model = make_pipeline(make_column_transformer((step, ["job"]), (StandardScaler(), ["grade"])), LogisticRegression())
+    model.fit(frame, y)
+    assert step.fit(frame[["job"]])[0].statistics_.tolist() == [None]
+    classifier = check(model, frame)
+    assert classifier.features_map.source.tolist() == [2, 2, 5]  # positions of job and grade
+
+
 def test_all_linear_classifiers_are_read():
     frame, y = people()
     for last in (LinearSVC(), SGDClassifier(random_state=0), SGDClassifier(loss="log_loss", random_state=0)):

@@ -347,7 +347,9 @@ def _function(step: Any, before: Step, where: str, found: Findings) -> Step:
 
 def _imputer(step: Any, before: Step, where: str, found: Findings) -> Step:
     features = [_marked(step, each, where, found) for each in _separate(step, before, where)]
-    empty = np.array([bool(pd.isna(each)) for each in step.statistics_]) & (not step.keep_empty_features)
+    # Unlike NaN, None is a value for SimpleImputer, which can be the most frequent one.
+    nan = np.array([isinstance(each, float | np.floating) and np.isnan(each) for each in step.statistics_])
+    empty = nan & (not step.keep_empty_features)
     kept = [replace(each, is_filled=True) for each, is_empty in zip(features, empty, strict=True) if not is_empty]
     if step.add_indicator:
         kept += [replace(features[i], shape="rising", is_raw=False) for i in step.indicator_.features_]
