@@ -1,7 +1,7 @@
 """Values that a number with a contribution that is not affine can take, as lists for the search."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -44,40 +44,54 @@ class Grid:
     between: Bools
 
 
-def grids_of(model: Additive, place: int, column: TableColumn, values: Floats) -> list[Grid]:
-    """Return a first grid of a column for each row; rows whose values are some steps apart share it."""
-    part = _curve(model, place)
-    anchors = np.zeros(len(values))
-    if column.step:
-        # The smallest value that is not negative and some steps away. It does not depend on other rows.
-        present = np.where(np.isnan(values), 0.0, values)
-        anchors = stepped(column, present, -np.floor(present / column.step))
-    distinct, places = np.unique(anchors, return_inverse=True)
-    listed = [_first(part, column, anchor) for anchor in distinct]
-    grids = _filled(model, part, column, distinct, listed)
-    return [grids[j] for j in places]
+Listed = tuple[Floats, list[tuple[Floats, Bools]]]
+"""The anchors of some grids, and for each its values, and whether there are more between neighbours."""
 
 
-def split(model: Additive, place: int, column: TableColumn, grids: list[Grid], cells: list[Ints]) -> list[Grid]:
-    """Return grids with more values in some of their cells."""
-    added = []
-    for grid, chosen in zip(grids, cells, strict=True):
-        more = [np.empty(0)]
-        for j in chosen:
-            more.append(_inside(column, grid.anchor, grid.values[j], grid.values[j + 1], _PARTS))
-        added.append(np.setdiff1d(np.concatenate(more), grid.values))
-    anchors = np.array([grid.anchor for grid in grids])
-    new = _filled(model, _curve(model, place), column, anchors, [(each, np.empty(0)) for each in added])
-    found = []
-    for old, finer in zip(grids, new, strict=True):
-        values = np.concatenate([old.values, finer.values])
-        order = np.argsort(values, kind="stable")
-        values = values[order]
-        cell = np.searchsorted(old.values, values[:-1], side="right") - 1
-        between = old.between[cell] & _has_more(column, values)  # closed cells stay closed
-        scores, terms = np.concatenate([old.scores, finer.scores]), np.concatenate([old.terms, finer.terms])
-        found.append(Grid(old.anchor, values, scores[order], terms[order] if len(terms) else terms, between))
-    return found
+def grids_of(model: Additive, places: Iterable[int], rows: Floats) -> dict[int, list[Grid]]:
+    """Return a first grid of each of some columns for each row; rows whose values are some steps apart share it."""
+    listed, grid_of = {}, {}
+    for place in places:
+        column, values = model.features.coding.columns[place], rows[:, place]
+        anchors = np.zeros(len(values))
+        if column.step:
+            # The smallest value that is not negative and some steps away. It does not depend on other rows.
+            present = np.where(np.isnan(values), 0.0, values)
+            anchors = stepped(column, present, -np.floor(present / column.step))
+        distinct, grid_of[place] = np.unique(anchors, return_inverse=True)
+        listed[place] = distinct, [_first(_curve(model, place), column, anchor) for anchor in distinct]
+    return {place: [grids[j] for j in grid_of[place]] for place, grids in _filled(model, listed).items()}
+
+
+def split(model: Additive, cells: Mapping[int, list[tuple[Grid, Ints]]]) -> dict[int, list[Grid]]:
+    """Return the grids of some columns with more values in some of their cells."""
+    listed: dict[int, Listed] = {}
+    for place, pairs in cells.items():
+        column, added = model.features.coding.columns[place], []
+        for grid, chosen in pairs:
+            more = [np.empty(0)]
+            for j in chosen:
+                more.append(_inside(column, grid.anchor, grid.values[j], grid.values[j + 1], _PARTS))
+            added.append((np.setdiff1d(np.concatenate(more), grid.values), np.empty(0, dtype=np.bool_)))
+        listed[place] = np.array([grid.anchor for grid, _ in pairs]), added
+    return {
+        place: [
+            _merged(model.features.coding.columns[place], old, finer)
+            for (old, _), finer in zip(cells[place], grids, strict=True)
+        ]
+        for place, grids in _filled(model, listed).items()
+    }
+
+
+def _merged(column: TableColumn, old: Grid, finer: Grid) -> Grid:
+    """Return a grid with the values of two; cells of the old one that are closed stay closed."""
+    values = np.concatenate([old.values, finer.values])
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    cell = np.searchsorted(old.values, values[:-1], side="right") - 1
+    between = old.between[cell] & _has_more(column, values)
+    scores, terms = np.concatenate([old.scores, finer.scores]), np.concatenate([old.terms, finer.terms])
+    return Grid(old.anchor, values, scores[order], terms[order] if len(terms) else terms, between)
 
 
 def _curve(model: Additive, place: int) -> Curve:
@@ -157,30 +171,31 @@ def cells_at(grid: Grid, value: float, bounded: float, found: float) -> Ints:
     return np.array(sorted({j for j in cells if 0 <= j <= last and grid.between[j]}), dtype=np.int64)
 
 
-def _filled(
-    model: Additive, part: Curve, column: TableColumn, anchors: Floats, listed: list[tuple[Floats, Any]]
-) -> list[Grid]:
+def _filled(model: Additive, listed: Mapping[int, Listed]) -> dict[int, list[Grid]]:
     """Return grids with contributions, which are computed for all of them at once."""
-    values = np.concatenate([np.empty(0), *(each for each, _ in listed)])
-    if part.monotone:
-        terms = model.features_at(part.column, values)
-        scores = terms.sum(axis=1)
-    else:
-        terms = np.empty((0, 0, len(model.start)))
-        scores = model.at(part.column, values) if len(values) else np.empty((0, len(model.start)))
-    usable = np.isfinite(scores).all(axis=1)
-    if not usable.all():
-        raise ModelError(
-            f"The model cannot compute with some values in the range of column {column.name!r}, such as "
-            f"{values[~usable][0]:g}. Give `low` and `high` in its `fm.Column`."
-        )
-    ends = np.cumsum([len(each) for each, _ in listed])[:-1]
-    each_scores = np.split(scores, ends)
-    each_terms = np.split(terms, ends) if part.monotone else [terms] * len(listed)
-    return [
-        Grid(float(anchor), own, score, term, between)
-        for anchor, (own, between), score, term in zip(anchors, listed, each_scores, each_terms, strict=True)
-    ]
+    values = {place: np.concatenate([np.empty(0), *(own for own, _ in grids)]) for place, (_, grids) in listed.items()}
+    known = {place for place in listed if _curve(model, place).monotone}
+    terms = model.terms_at({place: values[place] for place in known})
+    scores = model.at({place: values[place] for place in values if place not in known})
+    scores |= {place: each.sum(axis=1) for place, each in terms.items()}
+    nothing = np.empty((0, 0, len(model.start)))
+    found = {}
+    for place, (anchors, grids) in listed.items():
+        usable = np.isfinite(scores[place]).all(axis=1)
+        if not usable.all():
+            raise ModelError(
+                "The model cannot compute with some values in the range of column "
+                f"{model.features.coding.columns[place].name!r}, such as {values[place][~usable][0]:g}. Give `low` and "
+                "`high` in its `fm.Column`."
+            )
+        ends = np.cumsum([len(own) for own, _ in grids])[:-1]
+        each_scores = np.split(scores[place], ends)
+        each_terms = np.split(terms[place], ends) if place in known else [nothing] * len(grids)
+        found[place] = [
+            Grid(float(anchor), own, score, term, between)
+            for anchor, (own, between), score, term in zip(anchors, grids, each_scores, each_terms, strict=True)
+        ]
+    return found
 
 
 def _inside(column: TableColumn, anchor: float, begin: float, end: float, count: int) -> Floats:

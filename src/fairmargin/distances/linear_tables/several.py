@@ -134,7 +134,7 @@ class _Problem:
                 choices.append(_Choice(place, np.array(limits), np.empty(0), slope, True))
                 continue
             if isinstance(part, Curve):
-                (grid,) = grids_of(additive, place, column, row[[place]])
+                (grid,) = grids_of(additive, [place], row[None])[place]
                 if grid.between.any():
                     raise ModelError(
                         f"`exact_linear` cannot keep several classes if column {column.name!r}, which enters the model "
@@ -145,7 +145,7 @@ class _Problem:
                 values = np.flatnonzero(np.isfinite(part.scores).all(axis=1)).astype(np.float64)
             values = np.unique(np.append(values, value))
             values = values[column.allows(np.full(len(values), value), values)]
-            each = additive.at(place, values) - terms[0, place]
+            each = additive.at({place: values})[place] - terms[0, place]
             gains = each[:, [rival]] - each[:, list(kept)]
             choices.append(_Choice(place, values, column.cost_of(np.full(len(values), value), values), gains, False))
         return cls(model, row, kept, norm, tuple(choices), scores[list(kept)] - scores[rival], size)

@@ -53,11 +53,12 @@ class Search:
     def of(cls, model: Additive, rows: Floats, own: Ints, norm: Norm) -> "Search":
         """Return the search of rows."""
         columns = model.features.coding.columns
-        grids = {
-            place: grids_of(model, place, column, rows[:, place])
+        curved = [
+            place
             for place, (column, part) in enumerate(zip(columns, model.parts, strict=True))
             if isinstance(part, Curve) and not column.immutable and len(rows)
-        }
+        ]
+        grids = grids_of(model, curved, rows)
         return cls(model, norm, rows, own, model.contributions(rows), grids, _rules(model))
 
     def take(self, which: Bools | Ints) -> "Search":
@@ -96,21 +97,20 @@ class Search:
 
     def _split(self, which: Ints, bounded: Floats, found: Floats) -> bool:
         """Split the cells at the values of two solutions; return whether there are any."""
-        any_split = False
+        cells: dict[int, list[tuple[Grid, Ints]]] = {}
+        chosen: dict[int, list[int]] = {}
         for place, grids in self.grids.items():
-            some, cells = [grids[i] for i in which], []
-            for grid, value, near, far in zip(
-                some, self.rows[which, place], bounded[:, place], found[:, place], strict=True
+            for i, value, near, far in zip(
+                which, self.rows[which, place], bounded[:, place], found[:, place], strict=True
             ):
-                cells.append(cells_at(grid, value, near, far))
-            chosen = [j for j, each in enumerate(cells) if len(each)]
-            if chosen:
-                column = self.model.features.coding.columns[place]
-                finer = split(self.model, place, column, [some[j] for j in chosen], [cells[j] for j in chosen])
-                for j, grid in zip(chosen, finer, strict=True):
-                    grids[which[j]] = grid
-                any_split = True
-        return any_split
+                some = cells_at(grids[i], value, near, far)
+                if len(some):
+                    cells.setdefault(place, []).append((grids[i], some))
+                    chosen.setdefault(place, []).append(i)
+        for place, finer in split(self.model, cells).items():
+            for i, grid in zip(chosen[place], finer, strict=True):
+                self.grids[place][i] = grid
+        return bool(cells)
 
     def _solved(self, lead: float, *, cells: bool = False) -> tuple[Floats, Floats, Floats]:
         """Return the result of the search at the values of grids; with `cells`, with bounds between them."""

@@ -1,14 +1,15 @@
 """Scores of a linear model on raw table rows, as a sum of one contribution per column."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmargin.core.arrays import Bools, Floats, Ints, read_only
+from fairmargin.core.arrays import Bools, Floats, read_only
 from fairmargin.core.column import TableColumn
 from fairmargin.errors import ModelError
 from fairmargin.models.tables.features import CONSTANT, SEVERAL, FeatureMap
+from fairmargin.models.tables.varied import features_at, features_or_nan, varied
 
 _CHECKED = 32  # number of random rows on which the sum is compared with the scores
 _TOLERANCE, _TOLERANCE_SINGLE = 1e-9, 1e-4  # of that comparison, relative to the size of the terms
@@ -76,10 +77,6 @@ class Curve:
 
     Parameters
     ----------
-    column
-        Position of the column.
-    features
-        The features that depend on it.
     breaks
         The sorted smallest values of all pieces but the first, of features that are constant between such values.
     constant
@@ -91,8 +88,6 @@ class Curve:
         Contribution of a missing value.
     """
 
-    column: int
-    features: Ints
     breaks: Floats
     constant: bool
     monotone: bool
@@ -135,24 +130,24 @@ class Additive:
     def contributions(self, rows: Floats) -> Floats:
         """Return the contribution of each column of coded rows to each class: rows × columns × classes."""
         found = np.empty((len(rows), len(self.parts), len(self.start)))
-        for place, part in enumerate(self.parts):
-            if not isinstance(part, Curve):
-                found[:, place] = part.at(rows[:, place])
-        curved = [place for place, part in enumerate(self.parts) if isinstance(part, Curve)]
-        for place in curved:
-            found[:, place] = self.at(place, rows[:, place])
+        for place, scores in self.at(dict(enumerate(rows.T))).items():
+            found[:, place] = scores
         return found
 
-    def at(self, column: int, values: Floats) -> Floats:
-        """Return the contributions of values of a column, one row each."""
-        part = self.parts[column]
-        if not isinstance(part, Curve):
-            return part.at(values)
-        lacking = np.isnan(values)
-        distinct, places = np.unique(np.where(lacking, self.reference[column], values), return_inverse=True)
-        found = self._through(column, distinct)[places]
-        found[lacking] = part.missing
-        return np.asarray(found)
+    def at(self, values: Mapping[int, Floats]) -> dict[int, Floats]:
+        """Return the contributions of values of columns, one row each."""
+        found, distinct, places = {}, {}, {}
+        for column, each in values.items():
+            part = self.parts[column]
+            if isinstance(part, Curve):
+                known = np.where(np.isnan(each), self.reference[column], each)
+                distinct[column], places[column] = np.unique(known, return_inverse=True)
+            else:
+                found[column] = part.at(each)
+        for column, scores in _contributions(self.features, self.weight, self.reference, distinct).items():
+            found[column] = scores[places[column]]
+            found[column][np.isnan(values[column])] = self.parts[column].missing
+        return found
 
     def of_classes(self, classes: Sequence[int]) -> "Additive":
         """Return the scores of some classes."""
@@ -167,21 +162,15 @@ class Additive:
         """Return for each row the size of the numbers that its scores are sums of, given its contributions."""
         return np.asarray(np.abs(terms).sum(axis=1).max(axis=1, initial=0) + self.largest)
 
-    def features_at(self, column: int, values: Floats) -> Floats:
-        """Return the terms weight · feature of a column that is not affine: values × features × classes."""
-        part = self.parts[column]
-        assert isinstance(part, Curve)
-        if not len(values):
-            return np.empty((0, len(part.features), len(self.start)))
-        distinct, places = np.unique(values, return_inverse=True)
-        rows = np.repeat(self.reference[None], len(distinct), axis=0)
-        rows[:, column] = distinct
-        terms = self.features.transform(rows)[:, part.features, None] * self.weight.T[part.features]
-        return np.asarray(terms[places])
-
-    def _through(self, column: int, values: Floats) -> Floats:
-        """Return contributions through the transformers."""
-        return _contributions(self.features, self.weight, self.reference, column, values)
+    def terms_at(self, values: Mapping[int, Floats]) -> dict[int, Floats]:
+        """Return the terms weight · feature of columns that are not affine: values × features × classes."""
+        distinct, places = {}, {}
+        for column, each in values.items():
+            distinct[column], places[column] = np.unique(each, return_inverse=True)
+        return {
+            column: (found[:, :, None] * self.weight.T[varied(self.features, column)])[places[column]]
+            for column, found in features_at(self.features, self.reference, distinct).items()
+        }
 
 
 def additive_of(features: FeatureMap, weight: Floats, bias: Floats) -> Additive:
@@ -200,29 +189,46 @@ def additive_of(features: FeatureMap, weight: Floats, bias: Floats) -> Additive:
     constant, several = features.source == CONSTANT, features.source == SEVERAL
     fixed = constant | several
     start = bias + weight[:, fixed] @ at_reference[fixed]
-    parts = tuple(_part(features, weight, reference, place) for place in range(len(columns)))
+    parts = _parts(features, weight, reference)
     single = any(layout.dtype == np.float32 for layout in features.coding.layouts)
     single &= bool((weight == weight.astype(np.float32)).all())  # the model may compute in single precision
     model = Additive(features, weight, read_only(start), parts, read_only(reference), 0.0, 0.0)
     return _checked(model, bias, single)
 
 
-def _part(features: FeatureMap, weight: Floats, reference: Floats, place: int) -> Line | Places | Curve:
-    """Return the contribution of one column."""
-    column, own = features.coding.columns[place], features.features_of(place)
-    several = np.flatnonzero(features.source == SEVERAL)
-    (missing,) = _tried(features, weight, reference, place, np.array([np.nan]))
-    if not column.is_number:
-        places = np.arange(len(column.categories) + 1, dtype=np.float64)
-        return Places(read_only(_tried(features, weight, reference, place, places)), read_only(missing))
-    used = np.concatenate([own, several])
-    if features.affine[used].all():
-        begin, end = _origin(column)
-        first, second = _contributions(features, weight, reference, place, np.array([begin, end]))
-        return Line(begin, read_only(first), read_only((second - first) / (end - begin)), read_only(missing))
+def _parts(features: FeatureMap, weight: Floats, reference: Floats) -> tuple[Line | Places | Curve, ...]:
+    """Return the contribution of each column."""
+    columns = features.coding.columns
+    numbers = [place for place, column in enumerate(columns) if column.is_number]
+    lines = [place for place in numbers if features.affine[varied(features, place)].all()]
+    categories = {
+        place: np.arange(len(column.categories) + 1, dtype=np.float64)
+        for place, column in enumerate(columns)
+        if not column.is_number
+    }
+    missing = _contributions_or_nan(features, weight, reference, {i: np.array([np.nan]) for i in range(len(columns))})
+    of_places = _contributions_or_nan(features, weight, reference, categories)
+    ends = {place: np.array(_origin(columns[place])) for place in lines}
+    of_ends = _contributions(features, weight, reference, ends)
+    parts: list[Line | Places | Curve] = []
+    for place in range(len(columns)):
+        lacking = read_only(missing[place][0])
+        if place in of_places:
+            parts.append(Places(read_only(of_places[place]), lacking))
+        elif place in of_ends:
+            (begin, end), (first, second) = ends[place], of_ends[place]
+            parts.append(Line(begin, read_only(first), read_only((second - first) / (end - begin)), lacking))
+        else:
+            parts.append(_curve(features, place, lacking))
+    return tuple(parts)
+
+
+def _curve(features: FeatureMap, place: int, missing: Floats) -> Curve:
+    """Return the contribution of a number that is not affine."""
+    own, several = features.features_of(place), np.flatnonzero(features.source == SEVERAL)
     breaks = np.unique(np.concatenate([np.empty(0), *(features.breaks[each] for each in own)]))
     constant = not len(several) and all(features.shape[each] == "pieces" for each in own)
-    return Curve(place, used, read_only(breaks), constant, not len(several), read_only(missing))
+    return Curve(read_only(breaks), constant, not len(several), missing)
 
 
 def _origin(column: TableColumn) -> tuple[float, float]:
@@ -242,27 +248,22 @@ def _origin(column: TableColumn) -> tuple[float, float]:
     return low, high
 
 
-def _contributions(features: FeatureMap, weight: Floats, reference: Floats, place: int, values: Floats) -> Floats:
-    """Return the contributions of values of one column, one row each."""
-    rows = np.repeat(reference[None], len(values) + 1, axis=0)
-    rows[1:, place] = values
-    found = features.transform(rows)
-    own, several = features.features_of(place), np.flatnonzero(features.source == SEVERAL)
-    scores = found[1:][:, own] @ weight[:, own].T
-    if len(several):
-        scores = scores + (found[1:][:, several] - found[0, several]) @ weight[:, several].T
-    return np.asarray(scores)
+def _contributions(
+    features: FeatureMap, weight: Floats, reference: Floats, values: Mapping[int, Floats]
+) -> dict[int, Floats]:
+    """Return the contributions of values of columns, one row each."""
+    return _weighted(features, weight, features_at(features, reference, values))
 
 
-def _tried(features: FeatureMap, weight: Floats, reference: Floats, place: int, values: Floats) -> Floats:
+def _contributions_or_nan(
+    features: FeatureMap, weight: Floats, reference: Floats, values: Mapping[int, Floats]
+) -> dict[int, Floats]:
     """Return contributions, NaN for values that the transformers refuse."""
-    try:
-        return _contributions(features, weight, reference, place, values)
-    except Exception:  # encoders raise various errors for unknown and missing values
-        if len(values) == 1:
-            return np.full((1, len(weight)), np.nan)
-        halves = np.array_split(values, 2)
-        return np.concatenate([_tried(features, weight, reference, place, half) for half in halves])
+    return _weighted(features, weight, features_or_nan(features, reference, values))
+
+
+def _weighted(features: FeatureMap, weight: Floats, found: dict[int, Floats]) -> dict[int, Floats]:
+    return {place: each @ weight[:, varied(features, place)].T for place, each in found.items()}
 
 
 def _checked(model: Additive, bias: Floats, single: bool) -> Additive:

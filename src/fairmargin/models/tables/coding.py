@@ -1,6 +1,6 @@
 """Coding of raw table rows as numbers: numbers as they are, categories by their places, missing values as NaN."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,16 +123,26 @@ class Coding:
         other columns in single precision. So that the result of a row does not depend on the other rows, such rows must
         not share a table.
         """
-        every = np.arange(len(rows))
+        every, turned = np.arange(len(rows)), np.zeros(len(rows), dtype=np.bool_)
+        for each in self.turned(dict(enumerate(rows.T))).values():
+            turned |= each
+        return tuple(part for part in (every[~turned], every[turned]) if len(part)) or (every,)
+
+    def turned(self, values: Mapping[int, Floats]) -> dict[int, Bools]:
+        """Return which coded values of columns change the types of a table, see `alike`.
+
+        Columns in which no value does are left out.
+        """
         types = {each.name: each.dtype for each in self.layouts}
         if not any(kind in (np.float32, np.float16) for kind in types.values()):
-            return (every,)
-        turned = np.zeros(len(rows), dtype=np.bool_)
-        for place, column in enumerate(self.columns):
+            return {}
+        found = {}
+        for place, codes in values.items():
+            column = self.columns[place]
             kind = types.get(column.name)
             if isinstance(kind, np.dtype) and kind.kind in "iub":
-                turned |= ~_fits(rows[:, place], kind) if column.is_number else np.isnan(rows[:, place])
-        return tuple(part for part in (every[~turned], every[turned]) if len(part)) or (every,)
+                found[place] = ~_fits(codes, kind) if column.is_number else np.isnan(codes)
+        return found
 
     def with_changes(self, x: Any, before: Floats, after: Floats) -> pd.DataFrame:
         """Return the rows of a table with the values that differ between two sets of coded rows.

@@ -1,15 +1,13 @@
 """Reading of fitted models of tables: what they do with each column, and their last step."""
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fairmargin.core.arrays import Bools, Floats, Ints
-from fairmargin.core.column import TableColumn
 from fairmargin.errors import ModelError, reason_of
 from fairmargin.models.sklearn_model import is_linear, scores_of
 from fairmargin.models.tables.classifier import LinearHead
@@ -17,13 +15,12 @@ from fairmargin.models.tables.coding import Coding
 from fairmargin.models.tables.features import SEVERAL, FeatureMap
 from fairmargin.models.tables.native import as_last_step_sees
 from fairmargin.models.tables.network import read_mlp
+from fairmargin.models.tables.preimages import breaks_of, middle, narrowed, quietly
 from fairmargin.models.tables.state import state_of
 from fairmargin.models.tables.transformers import (
-    Compute,
     Feature,
     Findings,
     Level,
-    Limit,
     Same,
     Step,
     after,
@@ -32,7 +29,7 @@ from fairmargin.models.tables.transformers import (
     inside,
 )
 from fairmargin.models.tables.wrappers import Head, decided_by, decides_otherwise, inner_of
-from fairmargin.models.trees.ensemble import TreeClassifier, first_right
+from fairmargin.models.trees.ensemble import TreeClassifier
 from fairmargin.models.trees.lightgbm_trees import from_lightgbm, is_lightgbm
 from fairmargin.models.trees.sklearn_trees import from_sklearn_trees, is_sklearn_tree
 from fairmargin.models.trees.xgboost_trees import from_xgboost, is_xgboost
@@ -86,14 +83,9 @@ class Structure:
 
     def limited(self, coding: Coding) -> Coding:
         """Return a coding whose numbers move only where the functions of the model are defined."""
-        columns = list(coding.columns)
         place = _places(coding)
-        for limit in self.found.limits:
-            feature = limit.before.features[limit.place]
-            at = place[feature.source]
-            if columns[at].is_number and feature.shape != "pieces":
-                columns[at] = _narrowed(coding, at, columns[at], limit, feature)
-        return replace(coding, columns=tuple(columns))
+        limits = self.found.limits
+        return narrowed(coding, [(place[each.before.features[each.place].source], each) for each in limits])
 
     def feature_map(self, coding: Coding) -> FeatureMap:
         """Return how the features of the last step follow from the columns of a coding."""
@@ -105,25 +97,20 @@ class Structure:
                 f"A step that mixes columns, such as PCA, comes before {described(self.where, self.last)}. Only linear "
                 "classifiers can be read after it: leave it out, or apply it before the table that is audited."
             )
-        levels: dict[int, Floats] = {}
-        breaks = []
+        levels: dict[int, tuple[int, Level]] = {}
         for each, source in zip(features, sources, strict=True):
             is_number = source >= 0 and coding.columns[source].is_number
             if each.refusal and is_number:
                 raise ModelError(each.refusal)
-            if each.shape != "pieces" or not is_number or each.level is None:
-                breaks.append(np.empty(0))
-                continue
-            if id(each.level) not in levels:
-                levels[id(each.level)] = _breaks(coding, source, each.level)
-            breaks.append(levels[id(each.level)])
-        found = self.found
+            if each.shape == "pieces" and is_number and each.level is not None:
+                levels[id(each.level)] = source, each.level
+        breaks, found = breaks_of(coding, levels), self.found
         return FeatureMap(
             coding,
             np.array(sources, dtype=np.int64),
             tuple(each.shape for each in features),
             np.array([each.affine for each in features], dtype=np.bool_),
-            tuple(breaks),
+            tuple(breaks.get(id(each.level) if each.shape == "pieces" else 0, np.empty(0)) for each in features),
             _Transform(
                 coding,
                 self.step,
@@ -162,8 +149,8 @@ class Structure:
         return Positions(self.classes, native)
 
     def _is_sparse(self, coding: Coding) -> bool:
-        row = coding.decode(_middle(coding, 1))
-        return hasattr(_quietly(self.step.compute, row), "toarray")
+        row = coding.decode(middle(coding)[None])
+        return hasattr(quietly(self.step.compute, row), "toarray")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,7 +240,7 @@ class _Transform:
         features = np.empty((len(rows), len(self.source)))
         for part in self.coding.alike(rows):
             table = self.coding.decode(rows[part])
-            features[part] = _numbers(_quietly(self.step.compute, table), self.zeros_are_missing)
+            features[part] = _numbers(quietly(self.step.compute, table), self.zeros_are_missing)
         for column, at in refused.items():
             features[np.ix_(at, np.isin(self.source, (column, SEVERAL)))] = np.nan
         return features
@@ -267,9 +254,9 @@ class _Transform:
             if at.any():
                 refused[column] = at
         if refused:
-            rows = rows.copy()
+            rows, usual = rows.copy(), middle(self.coding)
             for column, at in refused.items():
-                rows[at, column] = _middle(self.coding, 1)[0, column]
+                rows[at, column] = usual[column]
         return rows, refused
 
 
@@ -343,15 +330,6 @@ def _input_of(model: Any, steps: list[tuple[str, Any]], trees: TreeClassifier | 
     return counts[0], ()
 
 
-def _quietly(compute: Compute, table: Any) -> Any:
-    """Return the result of fitted steps, which may be infinite where a search tries extreme numbers."""
-    from sklearn import config_context
-
-    with config_context(assume_finite=True), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as unknown categories, which are tried on purpose
-        return compute(table)
-
-
 def _numbers(table: Any, zeros_are_missing: bool) -> Floats:
     """Return the table before the last step as numbers."""
     if hasattr(table, "toarray"):
@@ -370,58 +348,3 @@ def _places(coding: Coding) -> dict[int, int]:
     """Return the column of a coding for each column of the table."""
     of_name = {name: i for i, column in enumerate(coding.columns) for name in (column.parts or (column.name,))}
     return {i: of_name[name] for i, name in enumerate(coding.names)}
-
-
-def _middle(coding: Coding, rows: int) -> Floats:
-    """Return equal rows of valid values."""
-    row = [_valid(each) for each in coding.columns]
-    return np.tile(np.array(row, dtype=np.float64), (rows, 1))
-
-
-def _valid(column: TableColumn) -> float:
-    if not column.is_number:
-        return 0.0
-    return column.low if np.isfinite(column.low) else column.high if np.isfinite(column.high) else 0.0
-
-
-def _breaks(coding: Coding, column: int, level: Level) -> Floats:
-    """Return the smallest number of each level but the first."""
-    targets = np.arange(1, level.count, dtype=np.float64)
-    if not len(targets):
-        return np.empty(0)
-    feature = level.before.features[level.place]
-    found = _first_reaching(coding, column, level, targets, feature.shape == "falling")
-    return np.unique(found)
-
-
-def _first_reaching(coding: Coding, column: int, value: Level | Limit, targets: Floats, falls: bool) -> Floats:
-    """Return the smallest number of a column for which a function reaches each target.
-
-    If the function falls, the smallest number for which it is below the target.
-    """
-
-    def reached(numbers: Floats) -> Bools:
-        rows = _middle(coding, len(numbers))
-        rows[:, column] = numbers
-        values = _quietly(value, coding.decode(rows))
-        return np.asarray(values < targets if falls else values >= targets)
-
-    at_zero = reached(np.zeros(len(targets)))  # the bisection needs a range that does not exceed 2⁶³ doubles
-    return first_right(reached, np.where(at_zero, -_FAR, 0.0), np.where(at_zero, 0.0, _FAR))
-
-
-def _narrowed(coding: Coding, at: int, column: TableColumn, limit: Limit, feature: Feature) -> TableColumn:
-    """Return a column of numbers whose range is within the natural domain of a function."""
-    falls = feature.shape == "falling"
-    targets = np.array([limit.low, np.nextafter(limit.high, np.inf)])
-    if falls:
-        targets = np.array([np.nextafter(limit.high, np.inf), limit.low])
-    first, beyond = _first_reaching(coding, at, limit, targets, falls)
-    low = max(column.low, first) if np.isfinite(targets[0]) else column.low
-    high = min(column.high, float(np.nextafter(beyond, -np.inf))) if np.isfinite(targets[1]) else column.high
-    if (low, high) == (column.low, column.high):
-        return column
-    of = f"the numbers for which `{limit.function}` is defined"
-    if low > high:
-        raise ModelError(f"The range of {column.name!r} is {column.low:g} to {column.high:g}, outside of {of}.")
-    return replace(column, low=float(low), high=float(high), source=f"{column.source}; range: {of}".lstrip("; "))

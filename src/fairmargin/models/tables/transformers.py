@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairmargin.core.arrays import Floats
 from fairmargin.errors import ModelError
 from fairmargin.models.tables.features import SEVERAL, Shape
 
@@ -53,9 +52,9 @@ class Level:
     place: int
     count: int
 
-    def __call__(self, table: Any) -> Floats:
-        """Return the number of each row of a table."""
-        return _column(self.step.transform(self.before.compute(table)), self.place)
+    def table(self, table: Any) -> Any:
+        """Return a table with the numbers of all rows in the column `place`."""
+        return self.step.transform(self.before.compute(table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +109,9 @@ class Limit:
     high: float
     function: str
 
-    def __call__(self, table: Any) -> Floats:
-        """Return the input of the function."""
-        return _column(self.before.compute(table), self.place)
+    def table(self, table: Any) -> Any:
+        """Return a table with the input of the function in the column `place`."""
+        return self.before.compute(table)
 
 
 @dataclass(slots=True)
@@ -233,14 +232,6 @@ def check_fitted(step: Any, where: str) -> None:
 def inside(where: str, name: str) -> str:
     """Return the name of a step inside another."""
     return f"{where}.{name}" if where else name
-
-
-def _column(table: Any, place: int) -> Floats:
-    """Return one column of any kind of table as numbers."""
-    if hasattr(table, "toarray"):
-        return np.asarray(table[:, [place]].toarray(), dtype=np.float64)[:, 0]
-    column = table.iloc[:, place].to_numpy() if hasattr(table, "iloc") else np.asarray(table)[:, place]
-    return np.asarray(column, dtype=np.float64)
 
 
 def _result(step: Any, features: Sequence[Feature], before: Step, found: Findings) -> Step:
