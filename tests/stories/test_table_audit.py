@@ -254,13 +254,39 @@ def test_gate_report_and_compare_work_and_nothing_is_measured_twice(folder, usua
     run, _ = usual
     assert fairmargin("gate", run, "--if", "size > 100000").exit_code == 0
     succeeded(fairmargin("report", run, "--out", tmp_path / "page.html"))
-    audited(folder, tmp_path / "forest", model="forest.joblib")
-    compared = refused(fairmargin("compare", run, tmp_path / "forest"))
-    assert "no estimator in common" in compared  # the samples and the units are the same
     again = shutil.copytree(run, tmp_path / "again")
     second = audited(folder, again)
     assert (second["measured_shards"], second["reused_shards"]) == (0, 1)
     assert contents_of(again, "changes") == contents_of(run, "changes")
+
+
+def test_exact_distances_of_a_linear_model_and_of_trees_are_compared_if_norm_and_rules_are_the_same(
+    folder, usual, tmp_path
+):
+    run, _ = usual
+    forest = {"model": "forest.joblib"}
+    audited(folder, tmp_path / "forest", **forest)
+    (found,) = json_of(fairmargin("compare", run, tmp_path / "forest", "--json"))
+    sex = pd.read_csv(folder / "people.csv").sex
+    for when, path in (("before", run), ("after", tmp_path / "forest")):
+        opened = RunFolder.existing(path)
+        values = opened.distances(checked(opened).results[0].shards[0]).values
+        means = {row["group"]: values[sex == row["group"]].mean() for row in found["groups"]}
+        assert {row["group"]: row[when] for row in found["groups"]} == pytest.approx(means)
+    assert not [each for each in found["warnings"] if "estimator" in each]
+
+    audited(folder, tmp_path / "l2", "--norm", "l2", **forest)
+    compared = refused(fairmargin("compare", run, tmp_path / "l2"))
+    assert "exact_linear:norm=l1 (exact distances, L1) before, exact_tree:norm=l2 (exact distances, L2) after" in compared
+    audited(folder, tmp_path / "brief", "--estimator", "exact_tree:boxes=1", **forest)
+    compared = refused(fairmargin("compare", run, tmp_path / "brief"))
+    assert "upper" in compared
+    assert "only be compared if both are exact in the same norm" in compared
+    (tmp_path / "rules.toml").write_text("[age]\nunit = 5\n", encoding="utf-8")
+    audited(folder, tmp_path / "other", "--columns", tmp_path / "rules.toml", **forest)
+    compared = refused(fairmargin("compare", run, tmp_path / "other"))
+    assert "unit of column 'age' is " in compared
+    assert "in the first run and 5.0 in the second" in compared
 
 
 def test_a_run_that_lost_some_results_continues(folder, usual, tmp_path):

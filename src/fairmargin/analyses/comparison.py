@@ -224,8 +224,8 @@ def compare(
     Parameters
     ----------
     before, after
-        Distances of both models by the same estimator. Sample i of one is sample i of the other: they are paired by
-        position, so bring both into the same order first.
+        Distances of both models by the same estimator, or exact distances by any. Sample i of one is sample i of the
+        other: they are paired by position, so bring both into the same order first.
     partition
         The groups.
     settings
@@ -361,11 +361,12 @@ def _check_alike(before: Distances, after: Distances) -> None:
             f"`before` and `after` must keep the same classes; given {words_of_keep(before.keep)} and "
             f"{words_of_keep(after.keep)}. Measure both with the same `keep`."
         )
-    if before.estimator and after.estimator and before.estimator != after.estimator:
+    both_exact = before.bound is after.bound is Bound.EXACT
+    if before.estimator and after.estimator and before.estimator != after.estimator and not both_exact:
         raise InputError(
             f"`before` and `after` must be measured by the same estimator; given {before.estimator} and "
             f"{after.estimator}. A difference between estimators would look like a change of the model: measure both "
-            "with one of them."
+            "with one of them. Only exact distances do not depend on the estimator."
         )
 
 

@@ -1,5 +1,6 @@
 """Comparison of two runs on the same samples, pair by pair."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy.typing as npt
 
 from fairmargin.analyses.comparison import Comparison, compare
 from fairmargin.core.arrays import Ints
+from fairmargin.core.bound import Bound
+from fairmargin.core.distances import Distances
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
 from fairmargin.inference.settings import AuditSettings
@@ -15,6 +18,8 @@ from fairmargin.study.record import About, RunRecord, StoredResult
 from fairmargin.study.run_folder import RunFolder
 
 _SHOWN = 3  # ids named in a sentence
+_RULES = ("immutable", "unit", "low", "high", "step", "direction", "gap", "allowed", "choices", "cost", "ordered")
+"""Fields of the rule of a column that must not differ between two runs, beside its kind."""
 
 
 def compare_runs(
@@ -22,7 +27,9 @@ def compare_runs(
 ) -> list[tuple[About, Comparison]]:
     """Compare every estimator and partition that both runs have, sample by sample.
 
-    Samples of imported distances are paired by their ids if both runs have them, otherwise by position.
+    Exact distances by different estimators, such as of a linear model and of trees, can be compared too, if they are
+    in the same norm and units. Samples of imported distances are paired by their ids if both runs have them, otherwise
+    by position.
     """
     (first, old), (second, new) = before, after
     if old.provenance.samples != new.provenance.samples:
@@ -34,14 +41,14 @@ def compare_runs(
     if old.provenance.domain != new.provenance.domain:
         raise InputError(
             f"{first.path} and {second.path} were measured with different bounds or scales (--bounds, --scale), or "
-            "different rules of columns (--columns), so that their distances are in different units. Audit both models "
-            "with the same."
+            f"different rules of columns (--columns){_differing_rule(old, new)}, so that their distances are in "
+            "different units. Audit both models with the same."
         )
     for folder, record in before, after:
         _refuse_without_audit(folder, record)
     order, note = (None, "") if old.provenance.samples else _order_of(first, second)
     found = []
-    for left, right in _pairs(old, new, partitions):
+    for left, right in _pairs(before, after, partitions):
         earlier, later = first.distances(left.shards[0]), second.distances(right.shards[0])
         name = left.about.partition
         groups, other = (
@@ -100,19 +107,33 @@ def _with_notes(comparison: Comparison, control: str, pairing: str) -> Compariso
     return replace(comparison, warnings=(*comparison.warnings, *notes))
 
 
-def _pairs(old: RunRecord, new: RunRecord, partitions: tuple[str, ...]) -> list[tuple[StoredResult, StoredResult]]:
-    """Return the audits that both runs have, by estimator and partition."""
+def _differing_rule(old: RunRecord, new: RunRecord) -> str:
+    """Return in words the first rule of a column that differs between two runs on tables; "" if there are none."""
+    rules = [next((result for _, result in record.of_kind("columns")), None) for record in (old, new)]
+    if rules[0] is None or rules[1] is None:
+        return ""
+    before, after = ({rule.group: rule for rule in each.groups} for each in rules)
+    for name, rule in before.items():
+        for field in ("kind", *_RULES):
+            values = [getattr(each, field) for each in (rule, after.get(name)) if each is not None]
+            if len(values) == 2 and values[0] != values[1]:
+                return f": {field} of column {name!r} is {values[0]!r} in the first run and {values[1]!r} in the second"
+    return ""
+
+
+Run = tuple[RunFolder, RunRecord]
+
+
+def _pairs(first: Run, second: Run, partitions: tuple[str, ...]) -> list[tuple[StoredResult, StoredResult]]:
+    """Return the audits that can be compared, by estimator and partition."""
     before, after = (
         {(r.about.estimator, r.about.partition): r for r in record.results if r.kind == "audit"}
-        for record in (old, new)
+        for _, record in (first, second)
     )
-    estimators = [name for name in dict.fromkeys(e for e, _ in before) if name in {e for e, _ in after}]
+    names = [list(dict.fromkeys(name for name, _ in side)) for side in (before, after)]
+    estimators = [(name, name) for name in names[0] if name in names[1]]
     if not estimators:
-        names = list(dict.fromkeys(e for e, _ in before))
-        raise InputError(
-            f"The runs have no estimator in common: {', '.join(names)} before. "
-            f"{suggest(names[0], list(dict.fromkeys(e for e, _ in after)))}"
-        )
+        estimators = _both_exact(_measured(first[0], before), _measured(second[0], after))
     known = [dict.fromkeys(p for _, p in side) for side in (before, after)]
     for name in partitions:
         for side in known:
@@ -121,7 +142,31 @@ def _pairs(old: RunRecord, new: RunRecord, partitions: tuple[str, ...]) -> list[
     common = partitions or tuple(name for name in known[0] if name in known[1])
     if not common:
         raise InputError(f"The runs have no partition in common: {', '.join(known[0])} and {', '.join(known[1])}.")
-    return [(before[e, p], after[e, p]) for e in estimators for p in common]
+    return [(before[e, p], after[other, p]) for e, other in estimators for p in common]
+
+
+def _measured(folder: RunFolder, audits: Mapping[tuple[str, str], StoredResult]) -> dict[str, Distances]:
+    """Return the distances of each estimator of a run."""
+    return {name: folder.distances(stored.shards[0]) for (name, _), stored in audits.items()}
+
+
+def _both_exact(before: Mapping[str, Distances], after: Mapping[str, Distances]) -> list[tuple[str, str]]:
+    """Return pairs of different estimators that are both exact in the same norm; refuse runs that have none."""
+    exact = [
+        {each.norm: name for name, each in side.items() if each.bound is Bound.EXACT and each.subject == "model"}
+        for side in (before, after)
+    ]
+    common = [(name, exact[1][norm]) for norm, name in exact[0].items() if norm in exact[1]]
+    if common:
+        return common
+    shown = [
+        ", ".join(f"{name} ({each.bound.words}, {each.norm})" for name, each in side.items())
+        for side in (before, after)
+    ]
+    raise InputError(
+        f"The runs have no estimator in common: {shown[0]} before, {shown[1]} after. Different estimators can only be "
+        f"compared if both are exact in the same norm. {suggest(next(iter(before)), list(after))}"
+    )
 
 
 def _order_of(before: RunFolder, after: RunFolder) -> tuple[Ints | None, str]:

@@ -137,7 +137,7 @@ REFUSALS = [
         "keep the same classes; given each sample's own class and the class 'no'",
     ),
     Refusal(
-        lambda _: compare(replace(EXACT, estimator="ddn"), replace(EXACT, estimator="ddn:steps=3"), SEX),
+        lambda _: compare(replace(UPPER, estimator="ddn"), replace(UPPER, estimator="ddn:steps=3"), SEX),
         "the same estimator; given ddn and ddn:steps=3",
     ),
     Refusal(lambda _: compare(EXACT, EXACT.take(np.arange(39)), SEX), "39"),

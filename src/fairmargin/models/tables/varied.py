@@ -98,7 +98,8 @@ def _beside_each_other(chosen: Mapping[int, Ints], most: int) -> Iterator[list[S
 
 def _below_each_other(chosen: Mapping[int, Ints], most: int) -> Iterator[list[Segment]]:
     """Yield segments of tables in each row of which a single column is varied."""
-    height, segments = 0, []
+    segments: list[Segment] = []
+    height = 0
     for place, each in chosen.items():
         for part in np.array_split(each, -(-len(each) // most)) if len(each) else ():
             if height + len(part) > most:
