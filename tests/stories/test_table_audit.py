@@ -277,7 +277,9 @@ def test_exact_distances_of_a_linear_model_and_of_trees_are_compared_if_norm_and
 
     audited(folder, tmp_path / "l2", "--norm", "l2", **forest)
     compared = refused(fairmargin("compare", run, tmp_path / "l2"))
-    assert "exact_linear:norm=l1 (exact distances, L1) before, exact_tree:norm=l2 (exact distances, L2) after" in compared
+    assert (
+        "exact_linear:norm=l1 (exact distances, L1) before, exact_tree:norm=l2 (exact distances, L2) after" in compared
+    )
     audited(folder, tmp_path / "brief", "--estimator", "exact_tree:boxes=1", **forest)
     compared = refused(fairmargin("compare", run, tmp_path / "brief"))
     assert "upper" in compared

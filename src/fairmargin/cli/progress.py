@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from fairmargin.cli.console import errors, shown
-from fairmargin.core.progress import silent
+from fairmargin.core.progress import SAID, silent
 
 if TYPE_CHECKING:
     from fairmargin.core.progress import Progress as Callback
@@ -29,6 +29,9 @@ def progress(quiet: bool) -> "Iterator[Callback]":
         known: dict[str, object] = {}
 
         def report(what: str, done: int, total: int) -> None:
+            if total == SAID:
+                bars.console.print(shown(what), soft_wrap=True)
+                return
             if what not in known:
                 known[what] = bars.add_task(shown(what), total=total)
             bars.update(known[what], completed=done, total=total)  # type: ignore[arg-type]
@@ -37,12 +40,17 @@ def progress(quiet: bool) -> "Iterator[Callback]":
 
 
 def lines_in_a_log(clock: Callable[[], float] = time.monotonic) -> "Callback":
-    """Print at most one line per minute where no bar can be drawn, so that logs show that a long run goes on."""
+    """Print at most one line per minute where no bar can be drawn, so that logs show that a long run goes on.
+
+    Sentences that are shown once are printed at once.
+    """
     last = clock()
 
     def report(what: str, done: int, total: int) -> None:
         nonlocal last
-        if clock() - last >= _A_MINUTE:
+        if total == SAID:
+            errors.print(shown(what), soft_wrap=True)
+        elif clock() - last >= _A_MINUTE:
             last = clock()
             errors.print(f"{shown(what)}: {done:,} of {total:,} ({done / max(total, 1):.0%})", soft_wrap=True)
 

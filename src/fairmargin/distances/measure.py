@@ -15,6 +15,7 @@ from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.keys import check_seed, sample_keys
 from fairmargin.core.progress import Count, silent
 from fairmargin.distances.catalog import spelled
+from fairmargin.distances.first_use import first_use
 from fairmargin.distances.on_tables.search import check_on_table, on_table
 from fairmargin.distances.protocol import DistanceEstimator, accepted_norm, keeps_several
 from fairmargin.errors import InputError, ModelError
@@ -97,7 +98,7 @@ def measure(
     ready = prepared(model, x, y, estimator, seed, references, keep)
     for warning in ready.warnings:
         warnings.warn(warning, UserWarning, stacklevel=2)
-    return concatenate([measure_shard(ready.model, estimator, *shard) for shard in ready.shards(progress)])
+    return concatenate([measure_shard(ready.model, estimator, *shard) for shard in ready.shards(estimator, progress)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,11 +127,13 @@ class Prepared:
     kept: tuple[int, ...]
     warnings: tuple[str, ...]
 
-    def shards(self, progress: Count | bool | None) -> Iterator[tuple[Any, Ints, int, tuple[int, ...]]]:
+    def shards(
+        self, estimator: DistanceEstimator, progress: Count | bool | None
+    ) -> Iterator[tuple[Any, Ints, int, tuple[int, ...]]]:
         """Yield the arguments of `measure_shard` for one shard after the other, and report progress."""
         features, count = math.prod(self.samples.shape[1:]), len(self.positions)
         size = shard_size(self.model, features, count, memory=min(_MEMORY, _free_memory() // 2))
-        with reported(progress) as report:
+        with reported(progress, first_use(estimator, self.model)) as report:
             for start in range(0, count, size):
                 stop = min(start + size, count)
                 yield self.samples[start:stop], self.positions[start:stop], self.seed, self.kept
@@ -296,8 +299,11 @@ def check_samples(model: Classifier, x: Any, y: Any) -> Checked:
 
 
 @contextmanager
-def reported(progress: Count | bool | None) -> Iterator[Count]:
-    """Yield the callback for progress: the caller's, one that updates a bar, or one that does nothing."""
+def reported(progress: Count | bool | None, sentence: str = "") -> Iterator[Count]:
+    """Yield the callback for progress: the caller's, one that updates a bar, or one that does nothing.
+
+    A sentence is shown above the bar.
+    """
     if callable(progress):
         yield progress
         return
@@ -309,6 +315,8 @@ def reported(progress: Count | bool | None) -> Iterator[Count]:
         return
     from rich.progress import Progress
 
+    if sentence:
+        console.print(sentence, soft_wrap=True)
     with Progress(console=console, transient=True) as bars:
         bar = bars.add_task("measuring", total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)

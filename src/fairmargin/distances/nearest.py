@@ -61,7 +61,7 @@ def nearest(
     ready = prepared(model, x, y, estimator, seed, references, keep)
     for warning in ready.warnings:
         warnings.warn(warning, UserWarning, stacklevel=2)
-    found = np.concatenate([_of_shard(ready, search, *shard) for shard in ready.shards(progress)])
+    found = np.concatenate([_of_shard(ready, search, *shard) for shard in ready.shards(estimator, progress)])
     if isinstance(ready.original, TableClassifier):
         return ready.original.coding.with_changes(x, ready.samples, found)
     return found if ready.samples is x else found[:, _places(x, ready.samples)]

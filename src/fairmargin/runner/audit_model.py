@@ -12,7 +12,7 @@ import pandas as pd
 from fairmargin.core.column import Column
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
-from fairmargin.core.progress import Progress, silent
+from fairmargin.core.progress import SAID, Progress, silent
 from fairmargin.core.suggestion import suggest
 from fairmargin.data.dataset import Dataset
 from fairmargin.data.overlap import overlap, overlap_warning
@@ -402,6 +402,9 @@ def _reported(progress: bool | Progress) -> Iterator[Progress]:
         known: dict[str, Any] = {}
 
         def report(what: str, done: int, total: int) -> None:
+            if total == SAID:
+                console.print(escape(what), soft_wrap=True)
+                return
             if what not in known:
                 known[what] = bars.add_task(escape(what), total=total)
             bars.update(known[what], completed=done, total=total)

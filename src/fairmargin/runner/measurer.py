@@ -14,9 +14,10 @@ from fairmargin.attacks.protocol import Attack
 from fairmargin.core.arrays import Ints
 from fairmargin.core.distances import Distances, concatenate
 from fairmargin.core.partition import Partition
-from fairmargin.core.progress import Progress, silent
+from fairmargin.core.progress import SAID, Progress, silent
 from fairmargin.distances.catalog import describe
 from fairmargin.distances.combine import Tightest, tightest
+from fairmargin.distances.first_use import first_use
 from fairmargin.distances.measure import measure_shard, shard_size, with_references
 from fairmargin.distances.on_tables.search import REVISION, on_table
 from fairmargin.distances.protocol import DistanceEstimator
@@ -121,7 +122,11 @@ class Measurer:
     def measure(self, case: Case, estimator: DistanceEstimator, name: str) -> Measured:
         """Measure the distances of all samples of a case."""
         at = f", epoch {case.about.epoch}" if case.about.epoch else ""
-        return self.carry_out([estimator_plans(case.measured, estimator)], f"measuring {name}{at}")[0]
+        plans = estimator_plans(case.measured, estimator)
+        missing = any(self._kept(key) is None for key in _by_key([plans]))
+        if missing and (sentence := first_use(estimator, case.measured.model)):
+            self.progress(sentence, 0, SAID)
+        return self.carry_out([plans], f"measuring {name}{at}")[0]
 
     def attack(self, case: Case, attack: Attack, radius: float, name: str) -> Measured:
         """Attack all samples of a case at one radius."""

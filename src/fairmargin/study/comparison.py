@@ -109,10 +109,9 @@ def _with_notes(comparison: Comparison, control: str, pairing: str) -> Compariso
 
 def _differing_rule(old: RunRecord, new: RunRecord) -> str:
     """Return in words the first rule of a column that differs between two runs on tables; "" if there are none."""
-    rules = [next((result for _, result in record.of_kind("columns")), None) for record in (old, new)]
-    if rules[0] is None or rules[1] is None:
-        return ""
-    before, after = ({rule.group: rule for rule in each.groups} for each in rules)
+    before, after = (
+        {rule.group: rule for _, rules in record.of_kind("columns") for rule in rules.groups} for record in (old, new)
+    )
     for name, rule in before.items():
         for field in ("kind", *_RULES):
             values = [getattr(each, field) for each in (rule, after.get(name)) if each is not None]

@@ -172,7 +172,7 @@ def test_columns_of_another_type_are_named():
         classifier.encode(frame.assign(age=dates))
     with pytest.raises(InputError, match="Column 'age' holds dates"):
         fm.as_classifier(fitted(), training_data=frame.assign(age=dates))
-    with pytest.raises(InputError, match="Column 'job' of `x` holds 3 in row 0"):
+    with pytest.raises(InputError, match="Column 'job' of `x` holds numbers such as 3, but its categories are texts"):
         classifier.encode(frame.assign(job=3))
     with pytest.raises(InputError, match="`x` has no column 'age', which the model was trained on"):
         classifier.encode(frame.drop(columns="age"))

@@ -260,3 +260,26 @@ def test_boosted_trees_of_frames_of_polars_are_read():
     rows = classifier.encode(table)
     assert (classifier.predict(rows) == model.predict(table)).all()
     assert (decided(classifier.head, classifier.features_map.transform(rows)) == model.predict(table)).all()
+
+
+def test_sparse_columns_of_pandas_are_read_as_dense_ones():
+    frame, y = people()
+    model = make_pipeline(make_column_transformer((StandardScaler(), ["age", "gain"])), LogisticRegression())
+    sparse = frame.assign(age=frame["age"].astype(pd.SparseDtype("int64", 0)), gain=frame["gain"].astype("Sparse"))
+    found = [
+        fm.measure(
+            fm.as_classifier(model.fit(frame, y), training_data=rows), rows, y, fm.ESTIMATORS["exact_linear"](norm="l1")
+        )
+        for rows in (frame, sparse)
+    ]
+    np.testing.assert_array_equal(found[1].values, found[0].values)
+
+
+@pytest.mark.parametrize("large", [1e308, 2.0**70, -(2.0**70)])
+def test_a_constant_may_be_very_large(large):
+    frame, y = people()
+    frame["gain"] = large
+    model = make_pipeline(make_column_transformer((StandardScaler(), ["age", "gain"])), LogisticRegression())
+    classifier = fm.as_classifier(model.fit(frame.assign(gain=1.0), y), training_data=frame)
+    assert classifier.coding.columns[1].immutable
+    assert np.isfinite(classifier.additive.contributions(classifier.encode(frame))).all()

@@ -13,6 +13,7 @@ from fairmargin.models.tables.varied import features_at, features_or_nan, varied
 
 _CHECKED = 32  # number of random rows on which the sum is compared with the scores
 _TOLERANCE, _TOLERANCE_SINGLE = 1e-9, 1e-4  # of that comparison, relative to the size of the terms
+_SMALL = 2.0**-20  # distance between two values of a large constant, relative to it
 ROUNDING = 2.0**-49
 """Rounding errors of scores in double precision, relative to the size of the terms."""
 _ROUNDING_SINGLE = 2.0**-21
@@ -241,7 +242,7 @@ def _origin(column: TableColumn) -> tuple[float, float]:
     if not np.isfinite(high):
         high = low + 20 * column.unit
     if high <= low:
-        high = low + column.unit
+        high = low + max(column.unit, abs(low) * _SMALL)
     if column.single:
         low, high = float(np.float32(low)), float(np.float32(high))
         high = high if high > low else float(np.nextafter(np.float32(low), np.float32(np.inf)))

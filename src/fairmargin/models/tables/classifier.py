@@ -134,12 +134,13 @@ class TableClassifier:
 
     def predict(self, x: Any) -> Ints:
         """Predict the position of the class of each coded row, by the original model."""
-        rows = np.asarray(x, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.features:
+        rows = np.asarray(x)
+        if rows.dtype.kind not in "fiub" or rows.ndim != 2 or rows.shape[1] != self.features:
             raise InputError(
-                f"Rows must be coded by {self.features:,} numbers each, as `encode` returns them; their shape is "
-                f"{rows.shape}."
+                f"Rows must be coded by {self.features:,} numbers each, as `encode` returns them; given an array of "
+                f"the type {rows.dtype} and the shape {rows.shape}."
             )
+        rows = rows.astype(np.float64, copy=False)
         if not len(rows):
             return np.zeros(0, dtype=np.int64)
         parts = self.coding.alike(rows)

@@ -90,7 +90,12 @@ class Coding:
                 rows[:, place] = np.nan
                 continue
             check_single(given, argument)
-            rows[:, place] = as_numbers(given, argument) if column.is_number else _places(given, column)
+            if column.is_number:
+                rows[:, place] = as_numbers(given, argument)
+            else:
+                rows[:, place] = _places(given, column)
+                if not (rows[:, place] < len(column.categories)).any():
+                    check_types(column.name, given, column.categories, argument)
             _check_accepted(given, column, layout, rows[:, place], argument)
         return rows
 
@@ -232,6 +237,27 @@ def _places(column: "pd.Series[Any]", rule: TableColumn) -> Floats:
     places = pd.Index(list(rule.categories), dtype=object).get_indexer(pd.Index(present, dtype=object))
     found = np.append(np.where(places < 0, len(rule.categories), places).astype(np.float64), np.nan)
     return found[codes]  # the code of a missing value is -1
+
+
+def check_types(name: str, column: "pd.Series[Any]", categories: Sequence[Any], argument: str) -> None:
+    """Refuse a column in which all values are of another type than the categories that are known."""
+    present = column.dropna()
+    known, given = (sorted({_type_of(each) for each in values}) for values in (categories, present.unique()))
+    if known and given and not set(known) & set(given):
+        raise InputError(
+            f"Column {name!r} of `{argument}` holds {' and '.join(given)} such as {_plain(present.iloc[0])!r}, but "
+            f"its categories are {' and '.join(known)} such as {_plain(categories[0])!r}. Give the raw rows of the "
+            "table, not encoded ones, with the types of the training data."
+        )
+
+
+def _type_of(value: Any) -> str:
+    kinds = {"texts": str, "booleans": bool | np.bool_, "numbers": int | float | np.number}
+    return next((name for name, kind in kinds.items() if isinstance(value, kind)), f"values of {type(value).__name__}")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_accepted(column: "pd.Series[Any]", rule: TableColumn, layout: Layout, codes: Floats, argument: str) -> None:

@@ -1,7 +1,7 @@
 """Tables as users hold them: data frames of pandas, polars and pyarrow, and arrays, as data frames of pandas."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -40,6 +40,9 @@ def as_frame(x: Any, argument: str = "X", names: Sequence[str] = ()) -> pd.DataF
         frame = nw.from_native(x, eager_only=True).to_pandas()
     else:
         frame = _of_array(x, argument, names)
+    sparse = {name: kind.subtype for name, kind in frame.dtypes.items() if isinstance(kind, pd.SparseDtype)}
+    if sparse:
+        frame = frame.astype(sparse)
     twice = [str(name) for name, count in Counter(map(str, frame.columns)).items() if count > 1]
     if twice:
         raise InputError(f"`{argument}` has several columns of the name {twice[0]!r}. Rename or drop all but one.")
@@ -72,6 +75,12 @@ def columns_named(frame: pd.DataFrame, wanted: Sequence[str], argument: str = "X
 def _of_array(x: Any, argument: str, names: Sequence[str]) -> pd.DataFrame:
     if hasattr(x, "toarray"):
         raise InputError(f"`{argument}` is a sparse matrix; pass `{argument}.toarray()`.")
+    if x is None or isinstance(x, str | Mapping) or hasattr(x, "collect"):
+        advice = " Collect it first." if hasattr(x, "collect") else ""
+        given = repr(x) if x is None or isinstance(x, str) else f"a {type(x).__name__}"
+        raise InputError(
+            f"`{argument}` must be a data frame or an array with one row per sample; given {given}.{advice}"
+        )
     try:
         array: npt.NDArray[Any] = np.asarray(x)
     except ValueError:

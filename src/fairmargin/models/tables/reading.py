@@ -9,7 +9,7 @@ from fairmargin.core.column import Column
 from fairmargin.errors import InputError
 from fairmargin.models.protocol import as_classes
 from fairmargin.models.tables.classifier import TableClassifier
-from fairmargin.models.tables.coding import check_single
+from fairmargin.models.tables.coding import as_numbers, check_single, check_types
 from fairmargin.models.tables.frames import as_frame, columns_named, is_frame
 from fairmargin.models.tables.pipeline import Structure, read_structure
 from fairmargin.models.tables.schema import coding_of
@@ -72,8 +72,15 @@ def read_table_model(
         for place, each in enumerate(further):
             if place not in structure.unused:
                 check_single(further[each], called[0])
+            if place in structure.found.categorical:
+                check_single(frame[each], name)
+                if not further[each].isin(frame[each]).any():
+                    check_types(str(each), further[each], frame[each].dropna().unique().tolist(), called[0])
     names = tuple(frame.columns)
     found = structure.found
+    for place, each in enumerate(names):
+        if place not in found.categorical | structure.unused and each not in rules:
+            _check_numbers(frame[each], name)
     coding = coding_of(
         frame,
         rules,
@@ -101,6 +108,12 @@ def read_table_model(
         structure.positions,
         _notes(data if data is not None else training_data, names),
     )
+
+
+def _check_numbers(column: "pd.Series[Any]", argument: str) -> None:
+    """Refuse texts in a column of which no step reads categories."""
+    if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+        as_numbers(column, argument)
 
 
 def checked_rules(rules: Any) -> Mapping[str, Column]:

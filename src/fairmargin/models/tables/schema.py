@@ -12,7 +12,7 @@ from fairmargin.core.arrays import Floats
 from fairmargin.core.column import Column, Kind, TableColumn
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import InputError
-from fairmargin.models.tables.coding import NONE_OF_PARTS, Coding, Layout, as_numbers, check_single, parsed
+from fairmargin.models.tables.coding import NONE_OF_PARTS, Coding, Layout, as_numbers, check_single, check_types, parsed
 
 _LISTED = 10_000  # maximum number of values of a column that the model ignores
 _FOR_NUMBERS = {
@@ -110,6 +110,8 @@ def coding_of(
             column = _number(name, frame[name], rule, where, called)
         else:
             _check_one_missing(frame[name], called)
+            if not frame[name].isin(list(extra)).any():
+                check_types(name, frame[name], extra, called)
             only = extra if name in closed else None
             if name not in categorical and pd.api.types.is_numeric_dtype(frame[name]):
                 layouts[-1] = replace(layout, counted=True)
