@@ -113,6 +113,7 @@ def read_table_model(
 def _check_numbers(column: "pd.Series[Any]", argument: str) -> None:
     """Refuse texts in a column of which no step reads categories."""
     if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+        check_single(column, argument)
         as_numbers(column, argument)
 
 
