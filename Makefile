@@ -65,6 +65,7 @@ check: $(DEV) ## Lint, format, types, and the direction of imports
 
 bench: bench-resampling bench-distances bench-audits bench-training bench-engines bench-trees bench-tables ## Measure against peers and write docs/benchmarks*.md (hours the first time)
 
+# Writes docs/benchmarks-resampling.md, and fails if an audit is slower or larger than promised.
 bench-resampling: $(BENCH)
 	@$(BENCH_BIN)/python benchmarks/resampling.py
 
