@@ -7,13 +7,14 @@ permutation of them.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints, grouped
 from fairmargin.core.partition import Partition
+from fairmargin.inference.power_sums import ORDER, PowerSums
 
 # The six sums of a cell, in this order: units, samples, Σ total, Σ total², Σ total·samples, Σ samples².
 UNITS, SAMPLES, TOTAL, TOTAL2, CROSS, SAMPLES2 = range(6)
@@ -24,6 +25,7 @@ LARGE = 1_000
 # Many hypotheses are decided farther out in the tail, where closed forms need more units. With 1,000 units, 100 groups
 # with a tail of index 3 have 5.8 % false alarms, but 1,000 groups 10 %.
 _LARGE_PER_HYPOTHESIS = 10
+_ROUNDING = 1e-14  # central sums of this size, relative to the sum of powers, may be rounding errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +45,7 @@ class Cells:
     samples: Floats  # number of samples per unit, or the sum of their weights
     total: Floats  # sum of the values per unit, times their weights
     starts: Ints  # first unit of each of the groups * strata cells, and the end
+    powers: Floats | None = None  # of single samples, Σ total^k of each cell for k = 0 … 4; None for other units
 
     @property
     def are_single(self) -> bool:
@@ -51,10 +54,9 @@ class Cells:
 
     def moments(self) -> Floats:
         """Return the six sums, shape (groups, strata, 6)."""
-        if not self.are_single:
+        if self.powers is None:
             return self.arrange(sum_by_cell(unit_columns(self.total, self.samples), self.starts))
-        size = np.diff(self.starts).astype(np.float64)
-        total, total2 = (sum_by_cell(column[:, None], self.starts)[:, 0] for column in (self.total, self.total**2))
+        size, total, total2 = self.powers.T[:3]
         return self.arrange(np.stack([size, size, total, total2, total, size], axis=-1))
 
     def arrange(self, by_cell: Floats) -> Floats:
@@ -76,10 +78,11 @@ def make_cells(
     cell = groups.membership + (0 if control is None else control.membership * len(groups.labels))
     if cluster is None and weights is None:
         order, starts = grouped(cell, count)
-        total = values[order]
-        for begin, end in pairwise(starts):
+        total, powers = values[order], np.empty((count, ORDER + 1))
+        for place, (begin, end) in enumerate(pairwise(starts)):
             total[begin:end].sort()
-        return Cells(len(groups.labels), strata, np.ones(len(values)), total, starts)
+            powers[place] = PowerSums.of(total[begin:end]).rounded()
+        return Cells(len(groups.labels), strata, np.ones(len(values)), total, starts, powers)
     if cluster is None:
         assert weights is not None
         first, samples, total = cell, weights, weights * values
@@ -262,20 +265,17 @@ def kurtosis_freedom(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
 
 def third_cumulants(cells: Cells, mix: Floats) -> tuple[Floats, Floats]:
     """Return the third cumulant of each group's mean and of its rest's mean in the common mix of strata."""
-    # It does not depend on the origin. Sums of cubes have the smallest rounding errors around the mean.
-    centred = replace(cells, total=cells.total - cells.total.sum() / cells.samples.sum() * cells.samples)
-    moments, by_cell = centred.moments(), _power_sums(centred, 3)
+    moments, by_cell = cells.moments(), _power_sums(cells, 3)
     return _third(moments, by_cell, mix), _third(rest_of(moments), rest_of(by_cell), mix)
 
 
 def _power_sums(cells: Cells, order: int) -> Floats:
     """Return Σ total^k · samples^(order − k) of each cell for k = 0 … order, of shape (groups, strata, order + 1)."""
-    sums, power = [], np.ones_like(cells.total)
-    for k in range(order + 1):
-        column = power if cells.are_single else power * cells.samples ** (order - k)
-        sums.append(sum_by_cell(column[:, None], cells.starts)[:, 0])
-        power = power * cells.total
-    return np.stack(sums, axis=-1).reshape(cells.strata, cells.groups, order + 1).swapaxes(0, 1)
+    by_cell = None if cells.powers is None else cells.powers[:, : order + 1]
+    if by_cell is None:
+        columns = [cells.total**k * cells.samples ** (order - k) for k in range(order + 1)]
+        by_cell = sum_by_cell(np.stack(columns, axis=-1), cells.starts)
+    return by_cell.reshape(cells.strata, cells.groups, order + 1).swapaxes(0, 1)
 
 
 def _central_sum(mean: Floats, powers: Floats) -> Floats:
@@ -289,7 +289,8 @@ def _third(moments: Floats, powers: Floats, mix: Floats) -> Floats:
     units, samples = moments[..., UNITS], moments[..., SAMPLES]
     mean, _ = mean_and_error2(moments)
     with np.errstate(divide="ignore", invalid="ignore"):
-        third = _central_sum(mean, powers) / samples**3
+        third = _central_sum(mean, powers)
+        third = np.where(np.abs(third) <= _ROUNDING * powers[..., -1], 0.0, third) / samples**3
         third = mix**3 * third * units**2 / ((units - 1) * (units - 2))  # unbiased
     return np.asarray(np.where((mix > 0) & (units > 2), third, 0.0).sum(-1))
 
