@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fairmargin.analyses.certified import certify_groups as certify_groups
     from fairmargin.analyses.comparison import Comparison as Comparison
     from fairmargin.analyses.comparison import compare as compare
+    from fairmargin.analyses.curves import CurveComparison as CurveComparison
+    from fairmargin.analyses.curves import compare_curves as compare_curves
     from fairmargin.analyses.power import power as power
     from fairmargin.analyses.precision import PrecisionResult as PrecisionResult
     from fairmargin.analyses.robust_accuracy import RobustAccuracy as RobustAccuracy
@@ -82,6 +84,7 @@ _DEFINED_IN = {
     "Certified": "fairmargin.analyses.certified",
     "Column": "fairmargin.core.column",
     "Comparison": "fairmargin.analyses.comparison",
+    "CurveComparison": "fairmargin.analyses.curves",
     "DATASETS": "fairmargin.data.catalog",
     "Dataset": "fairmargin.data.dataset",
     "Distances": "fairmargin.core.distances",
@@ -114,6 +117,7 @@ _DEFINED_IN = {
     "build_architecture": "fairmargin.models.architectures.catalog",
     "certify_groups": "fairmargin.analyses.certified",
     "compare": "fairmargin.analyses.comparison",
+    "compare_curves": "fairmargin.analyses.curves",
     "from_huggingface": "fairmargin.data.formats.huggingface",
     "from_torch": "fairmargin.data.formats.torch_dataset",
     "load": "fairmargin.data.catalog",

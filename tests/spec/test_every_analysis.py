@@ -19,6 +19,7 @@ from fairmargin.analyses.certified import certify_groups
 from fairmargin.analyses.changes import nearest_changes, words_of
 from fairmargin.analyses.column_rules import ColumnRules, column_rules
 from fairmargin.analyses.comparison import compare
+from fairmargin.analyses.curves import compare_curves
 from fairmargin.analyses.epochs import compare_epochs
 from fairmargin.analyses.power import power
 from fairmargin.analyses.robust_accuracy import accuracy_under_attack
@@ -82,6 +83,7 @@ def robust_accuracy_of(names):
 
 MADE_BY = {
     "audit": lambda names: audit(distances(), groups(names), SETTINGS),
+    "curves": lambda names: compare_curves(distances(), groups(names), SETTINGS, radii=(0.5, 2)),
     "precision": precision_of,
     "robust_accuracy": robust_accuracy_of,
     "bracket": lambda names: bracket(distances("lower", 0.9), distances(), groups(names), SETTINGS),

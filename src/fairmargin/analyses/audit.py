@@ -1,7 +1,6 @@
 """Audit of one partition: every group against the rest, with intervals, tests and a verdict."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -9,6 +8,13 @@ import numpy as np
 
 from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, decimals_of, length, p_cell, share, table_of
 from fairmargin.analyses.changes import unfinished
+from fairmargin.analyses.curves import (
+    DIFFERENT,
+    CurveComparison,
+    bias_columns,
+    compare_curves,
+    where_they_differ,
+)
 from fairmargin.analyses.explanations import (
     CURVE_READING,
     CURVES_TOPIC,
@@ -28,14 +34,21 @@ from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
-from fairmargin.core.undefined import Undefined
 from fairmargin.errors import InputError
 from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import capped, common_cap, forced_cut, tiny_words, within_cap, without_spread
 from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict_of
-from fairmargin.inference.design import Design
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NOT_COMPARABLE, TOO_FEW, Estimate, Verdict
+from fairmargin.inference.design import Design, absent_words
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    Estimate,
+    Verdict,
+)
 from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval, kolmogorov_band
@@ -115,6 +128,7 @@ class AuditResult(ComparedGroups[GroupResult]):
     weighted: bool = False  # whether samples have unequal weights
     method: str = ""  # how intervals and p-values were computed, as sentences
     warnings: tuple[str, ...] = ()
+    curves: CurveComparison | None = None
 
     @property
     def title(self) -> str:
@@ -128,11 +142,35 @@ class AuditResult(ComparedGroups[GroupResult]):
         if not math.isnan(self.overall.p_equal):
             p_equal = p_value(self.overall.p_equal)
             sentences.append(f"Test of the assumption that all groups are equally robust: {p_equal}.")
-        return sentences
+        at_radii = "" if self.curves is None else self.curves.at_radii
+        return [sentences[0], *filter(None, [self.hidden_difference, at_radii]), *sentences[1:]]
+
+    @property
+    def hidden_difference(self) -> str:
+        """Sentence about groups whose curves differ significantly although their means do not; empty if none."""
+        hidden = [row.group for row in by_sigma(self.groups) if self._only_curves_differ(row)]
+        if not hidden:
+            return ""
+        others = [quoted(group) for group in hidden[1:] if len(self.groups) > 2]
+        same = f" The same holds for {listed(others)}." if others else ""
+        return f"{self._difference_of_curves(hidden[0])}{same}"
+
+    def _only_curves_differ(self, row: GroupResult) -> bool:
+        """Return whether the means of a group and its rest do not differ significantly, but their curves do."""
+        return row.verdict == NO_DIFFERENCE and self.curves is not None and self.curves[row.group].verdict in DIFFERENT
+
+    def _difference_of_curves(self, group: str) -> str:
+        assert self.curves is not None
+        row = self.curves[group]
+        return (
+            f"The means of {quoted(group)} and its rest do not differ significantly, but their curves do: "
+            f"{where_they_differ(row)} ({p_value(row.p_adjusted)})."
+        )
 
     def finding(self, row: GroupResult) -> str:
         """Return a group's verdict as a sentence that names the kind of bound it rests on."""
-        return finding(self, row, row.reason)
+        found = finding(self, row, row.reason)
+        return f"{found} {self._difference_of_curves(row.group)}" if self._only_curves_differ(row) else found
 
     def notes(self) -> list[str]:
         """Return every condition under which the numbers hold."""
@@ -192,22 +230,25 @@ class AuditResult(ComparedGroups[GroupResult]):
                     alt=f"Each group’s σ with its interval. {' '.join([headline, *more])}",
                 ),
             ),
-            further=(Section("The partition as a whole", tables=(_overall_table(self, capped),)),),
+            further=(
+                Section("The partition as a whole", tables=(_overall_table(self, capped),)),
+                *(() if self.curves is None else (self.curves.section(),)),
+            ),
             explanations=(
                 Explanation(CURVES_TOPIC, CURVE_READING),
                 Explanation(SIGMA_TOPIC, SIGMA_MEANING),
                 *verdicts_explained(),
                 *bounds_explained([self.bound]),
             ),
-            method=self.method,
+            method=self.method if self.curves is None else f"{self.method} {self.curves.method}",
         )
 
     def records(self) -> list[dict[str, Any]]:
         """Return one row per group, every number in a column of its own.
 
         `robustness_bias_max` is the largest |Pr(d > τ | group) − Pr(d > τ | rest)| of correct samples over all radii τ
-        (Nanda 2021, Eq. 2), and `robustness_bias_radius` the smallest τ at which it is reached. Both describe these
-        samples and ignore `control`.
+        (Nanda 2021, Eq. 2), and `robustness_bias_radius` the smallest τ at which it is reached. Both ignore `control`.
+        `p_curves` is of the hypothesis that the curves of the group and of its rest are equal.
         """
         return [
             {
@@ -216,18 +257,25 @@ class AuditResult(ComparedGroups[GroupResult]):
                 "sigma_alone_low": row.sigma_alone.low,
                 "sigma_alone_high": row.sigma_alone.high,
                 **columns_of(row, ("unreached", "p", "p_adjusted", "dropped", "effective")),
-                "robustness_bias_max": bias,
-                "robustness_bias_radius": radius,
+                **({} if self.curves is None else _curve_columns(self.curves, row.group)),
                 "bound": row.robustness.bound.value,
                 "verdict": row.verdict,
                 "finding": self.finding(row),
                 "up_to": self.up_to,
             }
-            for row, (bias, radius) in zip(self.groups, _largest_biases(self), strict=True)
+            for row in self.groups
         ]
 
 
-def audit(distances: Distances, partition: Partition, settings: AuditSettings | None = None) -> AuditResult:
+def _curve_columns(curves: CurveComparison, group: str) -> dict[str, Any]:
+    row = curves[group]
+    tests = {"p_curves": row.p, "p_curves_adjusted": row.p_adjusted}
+    return {**tests, **bias_columns(row), **curves.difference_columns(row)}
+
+
+def audit(
+    distances: Distances, partition: Partition, settings: AuditSettings | None = None, *, radii: Any = ()
+) -> AuditResult:
     """Compare every group of a partition with the rest, with intervals, tests and a verdict.
 
     Parameters
@@ -238,6 +286,8 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
         The groups.
     settings
         Confidence, control, clusters and limits; the defaults suit independent samples.
+    radii
+        Radii at which the curves of groups are compared; see `compare_curves`.
 
     >>> from fairmargin.core.norm import Norm
     >>> rng = np.random.default_rng(0)
@@ -256,7 +306,7 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
         same_length(distances=distances, control=chosen.control)
     present = chosen.present(len(distances))
     if present is not None:
-        found = audit(distances.take(present), partition.take(present), chosen.take(present))
+        found = audit(distances.take(present), partition.take(present), chosen.take(present), radii=radii)
         return replace(found, warnings=(*found.warnings, *absent_words(partition, present)))
     up_to, cap_reason = common_cap(distances, chosen.up_to)
     values = capped(distances.values, up_to)
@@ -278,6 +328,7 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
         clustered=design.cluster is not None,
         weighted=design.weights is not None,
         method=_method(chosen, contrasts),
+        curves=compare_curves(distances, partition, chosen, radii=radii),
         warnings=tuple(
             filter(
                 None,
@@ -290,16 +341,6 @@ def audit(distances: Distances, partition: Partition, settings: AuditSettings | 
             )
         ),
     )
-
-
-def absent_words(partition: Partition, present: Ints) -> list[str]:
-    """Return how many samples have weight 0, and which groups have no others and are hence left out."""
-    absent = len(partition) - len(present)
-    names = sorted(set(partition.labels) - set(partition.take(present).labels))
-    whom = f"{absent:,} of {len(partition):,} samples have weight 0 and count as absent"
-    which = f"{'which is' if len(names) == 1 else 'which are'} left out"
-    groups = f", among them all of {listed([quoted(name) for name in names])}, {which}" if names else ""
-    return [f"{whom}{groups}."]
 
 
 def _unfinished_warning(distances: Distances) -> str:
@@ -544,32 +585,6 @@ def _weak_group(rows: tuple[GroupResult, ...]) -> str:
         f'than half of the advantage of {names} would be left. One very weak group makes every other "more robust than '
         'the rest".'
     )
-
-
-def _largest_biases(result: AuditResult) -> Iterator[tuple[float, float]]:
-    """Yield the largest robustness bias of every group over all radii, and the smallest radius that has it.
-
-    The bias changes only at distances of samples. Radii from the cap on are left out: distances are not known there.
-    """
-    curves = [row.curve for row in result]
-    shares = [row.accuracy.value * row.curve.size for row in result]
-    correct = shares if result.weighted else [round(share) for share in shares]
-    pooled = RobustnessCurve.pooled(curves)
-    radii = pooled.steps()[0]
-    radii = radii[radii < result.up_to]
-    beyond = pooled.size * np.asarray(pooled.at(radii))
-    for row, curve, hits in zip(result, curves, correct, strict=True):
-        rest = sum(correct) - hits
-        reason = row.reason if row.verdict == NOT_COMPARABLE else ""
-        if not hits or not rest:
-            reason = f"no correct sample {'outside' if hits else 'in'} group {row.group!r}"
-        if reason:
-            yield Undefined(reason), Undefined(reason)
-            continue
-        own = curve.size * np.asarray(curve.at(radii))
-        bias = abs(own / hits - (beyond - own) / rest)
-        largest = int(bias.argmax())
-        yield float(bias[largest]), float(radii[largest])
 
 
 # What console and report show --------------------------------------------------------------------------------------

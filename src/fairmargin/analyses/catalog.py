@@ -14,6 +14,7 @@ RESULTS: Catalog[type[GroupTable[Any]]] = Catalog(
     "fairmargin.analyses",
     {
         "audit": "audit:AuditResult",
+        "curves": "curves:CurveComparison",
         "precision": "precision:PrecisionResult",
         "robust_accuracy": "robust_accuracy:RobustAccuracy",
         "bracket": "bracket:Bracket",

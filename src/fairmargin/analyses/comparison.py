@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairmargin.analyses.audit import absent_words
 from fairmargin.analyses.cells import (
     MARKS,
     SAMPLES,
@@ -37,7 +36,7 @@ from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import capped, common_cap, forced_cut, tiny_words, within_cap
 from fairmargin.inference.contrast import is_testable, simultaneous_limits
 from fairmargin.inference.crossing import ClusterSums, cluster_sums
-from fairmargin.inference.design import Design
+from fairmargin.inference.design import Design, absent_words
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from fairmargin.core.radius import as_number, parse_radius
+from fairmargin.core.radius import as_number, chosen_radii, parse_radius
 from fairmargin.core.suggestion import suggest
 from fairmargin.errors import NOT_GIVEN, InputError
 
@@ -146,6 +146,14 @@ def _radii(value: Any) -> Any:
     return found
 
 
+def _chosen_radii(value: Any) -> Any:
+    try:
+        found = chosen_radii(value)
+    except InputError as error:
+        raise InputError(error.problem, given=error.given) from None
+    return tuple(map(_radius, found))
+
+
 def _number(value: Any) -> Any:
     """Read fractions such as 4/255. Refuse booleans, which Python would convert to 0 and 1."""
     if isinstance(value, bool):
@@ -197,6 +205,9 @@ Bins = Annotated[
 Bounds = Annotated[tuple[float, float] | None, BeforeValidator(_bounds), OnCommandLine(metavar="LOW,HIGH")]
 Radius = Annotated[float, BeforeValidator(_radius), OnCommandLine(metavar="RADIUS")]
 Radii = Annotated[tuple[float, ...], BeforeValidator(_radii), OnCommandLine(repeat=True, metavar="RADIUS")]
+
+ChosenRadii = Annotated[tuple[float, ...], BeforeValidator(_chosen_radii), OnCommandLine(metavar="RADIUS,…")]
+"""Radii in ascending order, which are separated by commas on the command line; 0 is allowed."""
 
 
 def validated(kind: type[_Kind], fields: Mapping[str, Any]) -> _Kind:

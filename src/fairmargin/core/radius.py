@@ -9,6 +9,8 @@ import numpy as np
 from fairmargin.core.arrays import Floats
 from fairmargin.errors import InputError
 
+MOST_CHOSEN = 100  # radii at which groups are compared
+
 
 def as_number(value: Any) -> float:
     """Convert a number, or a text that may be a fraction, to a float.
@@ -64,6 +66,29 @@ def as_radii(radius: Any, samples: int) -> Floats:
             "per sample."
         )
     return radii
+
+
+def chosen_radii(radii: Any) -> tuple[float, ...]:
+    """Return different radii in ascending order, from one radius, several, or a text with commas.
+
+    >>> chosen_radii("0.5, 1/4"), chosen_radii([2, 1, 2]), chosen_radii(())
+    ((0.25, 0.5), (1.0, 2.0), ())
+    """
+    plain = radii.tolist() if hasattr(radii, "tolist") else radii
+    if isinstance(plain, str):
+        plain = [part for part in plain.split(",") if part.strip()]
+    several = plain if isinstance(plain, (list, tuple, set, frozenset, range)) else [plain]
+    try:
+        found = tuple(sorted({parse_radius(each) for each in several}))
+    except InputError as error:
+        raise InputError(error.problem, field="radii", given=error.given) from None
+    if len(found) > MOST_CHOSEN:
+        raise InputError(
+            f"must be at most {MOST_CHOSEN} radii: each makes the intervals of the others wider",
+            field="radii",
+            given=f"{len(found):,} radii",
+        )
+    return found
 
 
 def spelled_radius(radius: float) -> str:

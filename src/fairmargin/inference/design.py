@@ -6,9 +6,11 @@ import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats, Ints
 from fairmargin.core.curve import RobustnessCurve
+from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import effective_size
 from fairmargin.inference.units import sums_in_order
+from fairmargin.presentation.formatting import listed, quoted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,3 +81,13 @@ class Design:
         variance = squares * (1 - below) ** 2 + (squares[-1] - squares) * below**2
         largest = float(variance.max())
         return min(size, 0.25 / largest) if largest > 0 else size
+
+
+def absent_words(partition: Partition, present: Ints) -> list[str]:
+    """Return how many samples have weight 0, and which groups have no others and are hence left out."""
+    absent = len(partition) - len(present)
+    names = sorted(set(partition.labels) - set(partition.take(present).labels))
+    whom = f"{absent:,} of {len(partition):,} samples have weight 0 and count as absent"
+    which = f"{'which is' if len(names) == 1 else 'which are'} left out"
+    groups = f", among them all of {listed([quoted(name) for name in names])}, {which}" if names else ""
+    return [f"{whom}{groups}."]

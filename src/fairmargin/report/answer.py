@@ -6,6 +6,7 @@ from typing import Any
 
 from fairmargin.analyses.adequacy import NOT_SETTLED, SETTLED, UNDECIDED, Adequacy, more_of
 from fairmargin.analyses.alarms import ANOTHER_IS_NEARER
+from fairmargin.analyses.audit import AuditResult
 from fairmargin.analyses.bracket import CERTAINLY_LESS, Bracket
 from fairmargin.analyses.precision import PrecisionResult, precision_points
 from fairmargin.analyses.robust_accuracy import RobustAccuracy
@@ -100,6 +101,7 @@ def audits_answer(results: Sequence[ComparedGroups[Any]]) -> str:
     shown = [found for found in unequal.values() if found is not None]
     silent = [name for name in names if unequal[name] is None and _was_judged(results, name)]
     unjudged = [name for name in names if unequal[name] is None and name not in silent]
+    hidden = [r.hidden_difference for r in results if isinstance(r, AuditResult) and r.hidden_difference]
     sentences = []
     if shown:
         bounds = list(dict.fromkeys(result.bound for result, _ in shown))
@@ -113,12 +115,15 @@ def audits_answer(results: Sequence[ComparedGroups[Any]]) -> str:
             for r, row in shown
         ]
         sentences.append(f"The clearest difference{'s' if len(shown) > 1 else ''}: {listed(evidence)}.")
+    elif silent and hidden:
+        sentences.append("No significant difference between mean distances was found.")
     elif silent:
         sentences.append("No significant difference was found: nothing here shows that some group is easier to fool.")
     else:
         sentences.append("This audit cannot tell: no group could be compared with the rest.")
     if silent and shown:
         sentences.append(f"By {listed([quoted(n) for n in silent])} no significant difference was found.")
+    sentences += hidden
     if silent:
         sentences.append("That is no proof of equality; the intervals show which differences remain possible.")
     if unjudged and (shown or silent):

@@ -47,11 +47,12 @@ def audit_case(options: AuditOptions, case: Case, measure: Measurer) -> Iterator
         return
     _check_weights(case, estimators)
     settings, how = case.settings(options), case.described(options)
+    at_radii = {"radii": list(options.radii)} if options.radii else {}
     measured = _measured(case, estimators, measure)
     measure.note(_missing_bracket([each.distances for each in measured.values()]))
     audits = measure.results(
         [
-            (_stored("audit", case.about, p, name, how), (found,), p, settings)
+            (_stored("audit", case.about, p, name, how | at_radii), (found,), p, settings)
             for name, found in measured.items()
             for p in case.partitions
         ],

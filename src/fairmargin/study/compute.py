@@ -30,7 +30,7 @@ def compute(stored: StoredResult, distances: Sequence[Distances], partition: Par
     if stored.kind == "audit":
         from fairmargin.analyses.audit import audit
 
-        return audit(distances[0], partition, settings)
+        return audit(distances[0], partition, settings, radii=stored.settings.get("radii", ()))
     if stored.kind == "bracket":
         from fairmargin.analyses.bracket import bracket
 

@@ -10,6 +10,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.options import (
     Bins,
     Bounds,
+    ChosenRadii,
     Crosses,
     Listed,
     Names,
@@ -216,6 +217,9 @@ class AuditOptions(CompareOptions):
     examples: Count = 0
     """For models of tables: also show the nearest changes of this many single rows of each group, with their numbers.
     These are persons: share such a page with care."""
+    radii: ChosenRadii = ()
+    """Radii at which the shares of samples that withstand are compared, as in 0.5,1,2; choose them before you look at
+    the data. Curves are compared at all radii anyway."""
     target: Literal["", "population", "samples"] = ""
     """What the precision is about: population (the samples were drawn from it) or samples (these alone)."""
 
@@ -255,6 +259,12 @@ class AuditOptions(CompareOptions):
                 "takes one {estimator}, the reference; it finds a cheap one by itself",
                 field="precision",
                 others=("estimator",),
+            )
+        if self.precision and self.radii:
+            raise InputError(
+                "are for the curves of all samples, and {precision} measures some of them: leave one of them out",
+                field="radii",
+                others=("precision",),
             )
         if self.precision and self.adequacy:
             raise InputError(

@@ -11,6 +11,7 @@ from fairmargin.analyses.audit import audit
 from fairmargin.analyses.bracket import bracket
 from fairmargin.analyses.certified import certified_accuracy, certified_mean, certify_groups
 from fairmargin.analyses.comparison import compare
+from fairmargin.analyses.curves import compare_curves
 from fairmargin.analyses.epochs import compare_epochs
 from fairmargin.analyses.networks.sections import sections_over_networks
 from fairmargin.analyses.power import Setting, power
@@ -60,6 +61,17 @@ REFUSALS = [
     Refusal(lambda _: audit(EXACT.values, SEX), "`distances` must be `Distances`; given a ndarray"),
     Refusal(lambda _: audit(UNREACHED, SEX), "20 of 40 samples have no finite distance; Set `up_to=` (--up-to)"),
     Refusal(lambda _: audit(EXACT, SEX)["x"], "Partition 'sex' has no group 'x'; it has 'F', 'M'"),
+    # curves
+    Refusal(lambda _: compare_curves(EXACT, LESS), "`partition` has 39 entries but `distances` has 40"),
+    Refusal(lambda _: compare_curves(EXACT.values, SEX), "`distances` must be `Distances`; given a ndarray"),
+    Refusal(
+        lambda _: compare_curves(EXACT, SEX, AuditSettings(control=LESS)),
+        "`control` has 39 entries but `distances` has 40",
+    ),
+    Refusal(lambda _: compare_curves(EXACT, SEX, radii=(1, -1)), "`radii` must not be negative; given -1", "radii"),
+    Refusal(lambda _: compare_curves(EXACT, SEX, radii=math.nan), "`radii` must be finite; given nan", "radii"),
+    Refusal(lambda _: audit(EXACT, SEX, radii="1,far"), "`radii` must be a number such as 0.1; given 'far'", "radii"),
+    Refusal(lambda _: audit(EXACT, SEX, radii=range(200)), "`radii` must be at most 100 radii; given '200", "radii"),
     # adequacy
     Refusal(lambda _: evidence(UPPER), "two or more budgets"),
     Refusal(lambda _: evidence(audited=2), "`audited` must be one of 0..1; given 2", "audited"),

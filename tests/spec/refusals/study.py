@@ -223,6 +223,9 @@ REFUSALS = [
         lambda _: AuditOptions(adequacy_samples=100), "goes with `adequacy` and has no effect here", "adequacy_samples"
     ),
     Refusal(lambda _: AuditOptions(target="samples"), "goes with `precision` and has no effect here", "target"),
+    Refusal(lambda _: AuditOptions(radii="1,-2"), "must not be negative", "radii"),
+    Refusal(lambda _: AuditOptions(radii=[1e30]), "must be below 2**63", "radii"),
+    Refusal(lambda _: AuditOptions(radii="1", precision=0.1), "`precision` measures some of them", "radii"),
     Refusal(lambda _: AuditOptions(precision=3), "must lie between 0 and 1, as in 0.03", "precision"),
     Refusal(
         lambda _: DataOptions(columns=3), "must be the path of a file of rules, or one table per column", "columns"
