@@ -134,9 +134,10 @@ def tables(audits: int) -> str:
             continue
         counts = row.counts(done)
         if row.most_alarms is None:
-            cells = [_cell(counts[name]) if name in counts else "" for name in QUANTITIES]
+            failed = below(counts)
+            cells = [_cell(counts[name], name in failed) if name in counts else "" for name in QUANTITIES]
             lines.append(f"| {row.title} | {done:,} | {' | '.join(cells)} |")
-            too_low += [f"{name} in “{row.title}”: {text}" for name, text in below(counts).items()]
+            too_low += [f"{name} in “{row.title}”: {text}" for name, text in failed.items()]
         else:
             raw = counts[RAW_ALARM].shares.max()
             cells = [f"{counts[ALARM].shares[0]:.1%}", f"{row.most_alarms:.0%}", f"{raw:.1%}"]
@@ -149,10 +150,10 @@ def tables(audits: int) -> str:
     return "\n".join(lines)
 
 
-def _cell(count: Count) -> str:
+def _cell(count: Count, failed: bool) -> str:
     low, high = f"{count.shares.min():.1%}", f"{count.shares.max():.1%}"
     text = low if low == high else f"{low} to {high}"
-    return text if count.shares.min() >= LEAST else f"**{text}**"
+    return f"**{text}**" if failed else text
 
 
 def write(audits: int) -> None:

@@ -133,18 +133,18 @@ def _clustered(
         AuditSettings(seed=seed, resamples=RESAMPLES, cluster=np.array(person)),
         with_rests(truth),
         up_to,
-        with_rests(np.array([_photographs(shape).times(mean).mean_up_to(up_to) for mean in means])),
+        with_rests(np.array([_photographs_up_to(up_to, shape, mean) for mean in means])),
         _distances(_second_model(np.random.default_rng([seed, 83]), distances, factors[np.array(group)], up_to)),
         with_rests((1 - NEWLY_WRONG) * factors * truth + NEWLY_RIGHT * up_to * 0.1),
     )
 
 
 @cache
-def _photographs(shape: int) -> Population:
-    """Return the distances of all photographs of people whose mean levels are gamma distributed, around a mean of 1."""
+def _photographs_up_to(radius: float, shape: int, mean: float) -> float:
+    """Return the mean of min(distance, radius) of photographs of people whose mean levels are gamma distributed."""
     rng = np.random.default_rng(84)
-    values = rng.gamma(shape, 1 / shape, 1_000_000) * rng.gamma(4, 1 / 4, 1_000_000)
-    return empirical(values * (rng.random(1_000_000) < 0.9))
+    values = rng.gamma(shape, mean / shape, 1_000_000) * rng.gamma(4, 1 / 4, 1_000_000)
+    return empirical(values * (rng.random(1_000_000) < 0.9)).mean_up_to(radius)
 
 
 _CONTROLLED = gamma(2, 1.0, 0.85)

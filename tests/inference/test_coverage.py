@@ -11,7 +11,7 @@ from tests.inference.populations import empirical, gamma, lognormal, pareto
 from tests.inference.real_distances import REAL, REAL_EQUAL, REAL_EQUAL_MEANS, WITHOUT, is_shared
 from tests.inference.scenarios import EQUAL, EQUAL_MEANS, SCENARIOS, independent
 
-FEW = 24
+FEW = 20
 BY_CHANCE = 1e-5  # probability that one quantity with a true coverage of 93 % fails in a few audits
 
 # Quantities whose coverage is known to be below 93 %; docs/inference.md lists them with their figures.
@@ -97,7 +97,7 @@ def test_the_stated_means_of_a_population_are_those_of_its_samples(population) -
 
 @pytest.mark.parametrize("title", ["many zeros, 30 to 200", "clusters", "clusters across groups", "control"])
 def test_the_truths_of_a_scenario_are_the_means_of_many_data_sets(title: str) -> None:
-    draws = [SCENARIOS[title](seed) for seed in range(200)]
+    draws = [SCENARIOS[title](seed) for seed in range(100)]
     sides = {
         "as they are": [(draw.distances.values, draw.truth) for draw in draws],
         "up to a radius": [(np.minimum(draw.distances.values, draw.up_to), draw.truth_up_to) for draw in draws],
