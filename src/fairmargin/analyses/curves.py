@@ -339,12 +339,13 @@ def compare_curves(
     weights = chosen.weights(len(distances))
     end, warning = known_radius(distances)
     end = min(end, chosen.up_to)
-    test = curve_test(distances.values, end, partition, chosen, cluster)
+    plain = Sorted.of(distances.values, partition.membership, len(partition.labels), weights)
+    test = curve_test(distances.values, end, partition, chosen, cluster, plain)
     tested = ~np.isnan(test.p)
     count_of, everyone = hypotheses(tested), hypotheses(np.ones_like(tested))
     adjusted = holm(test.p, count_of)
     critical = test.critical(chosen.alpha / max(count_of, 1))
-    biases = _biases(distances, partition, cluster, weights, end, 1 - chosen.alpha / everyone)
+    biases = _biases(distances, partition, plain, cluster, weights, end, 1 - chosen.alpha / everyone)
     differences = _differences(distances, partition, wanted, chosen, cluster, end)
     rows = []
     for i, (label, size) in enumerate(zip(partition.labels, partition.sizes.tolist(), strict=True)):
@@ -453,28 +454,29 @@ def _verdict(
 def _biases(
     distances: Distances,
     partition: Partition,
+    cells: Sorted,
     cluster: Ints | None,
     weights: Floats | None,
     end: float,
     confidence: float,
 ) -> list[tuple[Estimate, float, float]]:
     """Return the largest robustness bias of every group with limits, its radius, and the half-width of the band."""
-    spread, groups, correct = distances.bound.of_spread(), len(partition.labels), distances.correct
-    values, codes = distances.values[correct], partition.membership[correct]
-    weights = None if weights is None else weights[correct]
-    cells = Sorted.of(values, codes, groups, weights)
-    alike = Sorted.of(values, np.zeros_like(codes), 1, weights)
-    everyone = Known.of(alike, 0, len(values), end)
+    spread, correct = distances.bound.of_spread(), distances.correct
+    right = None if weights is None else weights[correct]
+    squares = Squares.of(
+        partition.membership[correct], cells.groups, None if cluster is None else cluster[correct], right
+    )
+    alike = Sorted.of(distances.values, np.zeros(len(distances), dtype=np.int64), 1, weights)
+    everyone = Known.of(alike, 0, len(distances), end, float(squares.size.sum()))
     factors = np.array([error_factor(cells, *ends) for ends in pairwise(cells.starts)])
-    squares = Squares.of(codes, groups, None if cluster is None else cluster[correct], weights)
-    units = squares.joint(factors, error_factor(alike, 0, len(values)))
+    units = squares.joint(factors, error_factor(alike, 0, len(distances)))
     found: list[tuple[Estimate, float, float]] = []
     for i, (label, (start, stop)) in enumerate(zip(partition.labels, pairwise(cells.starts), strict=True)):
-        if stop == start or stop - start == len(values):
-            reason = f"no correct sample {'in' if stop == start else 'outside'} group {label!r}"
+        if squares.size[i] == 0 or squares.rest_size[i] == 0:
+            reason = f"no correct sample {'in' if squares.size[i] == 0 else 'outside'} group {label!r}"
             found.append((Estimate.undefined(reason, spread), Undefined(reason), Undefined(reason)))
             continue
-        bias, radius = largest_bias(Known.of(cells, start, stop, end), everyone)
+        bias, radius = largest_bias(Known.of(cells, start, stop, end, float(squares.size[i])), everyone)
         band, size = kolmogorov_band(float(units[i]), confidence), abs(bias)
         found.append((Estimate(size, max(size - band, 0.0), min(size + band, 1.0), spread), radius, band))
     return found

@@ -28,6 +28,7 @@ _FEWEST_RADII = 16
 # Radii with a greater sum of absolute third moments, relative to the error cubed (as in Berry and Esseen's bound), are
 # left out: a group has fewer than about 8 samples nearer, or fewer than 8 farther.
 _LEAST_NORMAL = 0.35
+_BLOCK = 8  # distances of a group that are bounded together
 _SMALLEST_P = 1e-12  # the closed form says nothing about smaller probabilities
 _FARTHEST = 40.0  # the tail probability is below 1e-300 beyond
 
@@ -85,6 +86,8 @@ class Sorted:
     ) -> "Sorted":
         """Sort distances; equal ones by their weights, so that no sum depends on the order of the rows."""
         strata = 1 if stratum is None else int(stratum.max()) + 1
+        if groups == strata == 1 and weights is None:
+            return cls(1, 1, np.sort(values), None, np.array([0, len(values)]))
         cell = group if stratum is None else group + stratum * groups
         order, starts = grouped(cell, groups * strata)
         if weights is not None:
@@ -126,6 +129,10 @@ class Squares:
     @classmethod
     def of(cls, codes: Ints, groups: int, cluster: Ints | None, weights: Floats | None) -> "Squares":
         """Add up the weights of samples, or of clusters; `codes` are the groups of the samples."""
+        if cluster is None and weights is None:
+            size = np.bincount(codes, minlength=groups).astype(np.float64)
+            rest_size = sum_of_others(size, axis=0)
+            return cls(size, rest_size, size, rest_size, np.zeros(groups))
         each = np.ones(len(codes)) if weights is None else weights
         size = sums_in_order(codes, each, groups)
         rest_size = sum_of_others(size, axis=0)
@@ -160,12 +167,21 @@ class Squares:
 
 
 def curve_test(
-    values: Floats, end: float, partition: Partition, settings: AuditSettings, cluster: Ints | None
+    values: Floats,
+    end: float,
+    partition: Partition,
+    settings: AuditSettings,
+    cluster: Ints | None,
+    plain: Sorted | None = None,
 ) -> CurveTest:
-    """Compare the curve of every group with that of its rest, at radii below `end`."""
+    """Compare the curve of every group with that of its rest, at radii below `end`.
+
+    `plain` are the same distances, sorted by group without the control, if they are sorted already.
+    """
     weights, control = settings.weights(len(values)), settings.control
     groups, stratum = len(partition.labels), None if control is None else control.membership
-    cells = Sorted.of(values, partition.membership, groups, weights, stratum)
+    cells = plain if control is None else None
+    cells = cells or Sorted.of(values, partition.membership, groups, weights, stratum)
     clusters = 0 if cluster is None else int(cluster.max()) + 1
     radii = _radii(np.sort(values), end, int(max(_FEWEST_RADII, _WORK / max(clusters * len(cells.starts), 1))))
     size, beyond = cells.beyond(radii)
@@ -336,22 +352,23 @@ class Known:
     """Distances above 0 that are known, sorted, with what else is needed of a curve of correct samples."""
 
     values: Floats
-    sums: Floats  # weight of the first 0, 1, … of them
+    sums: Floats | None  # weight of the first 0, 1, … of them; None if all count the same
     above_zero: float  # weight of all distances above 0, known or not
     size: float  # weight of all correct samples
 
     @classmethod
-    def of(cls, cells: Sorted, start: int, stop: int, end: float) -> "Known":
-        """Return what is known of a sorted slice below the radius `end`."""
-        values, sums = cells.values[start:stop], cells.sums(start, stop)
+    def of(cls, cells: Sorted, start: int, stop: int, end: float, size: float) -> "Known":
+        """Return what is known of a sorted slice below the radius `end`; `size` is the weight of correct samples."""
+        values = cells.values[start:stop]
         first, last = np.searchsorted(values, 0.0, side="right"), np.searchsorted(values, end, side="left")
-        return cls(
-            values[first:last], sums[first : last + 1] - sums[first], float(sums[-1] - sums[first]), float(sums[-1])
-        )
+        if cells.weights is None:
+            return cls(values[first:last], None, float(stop - start - first), size)
+        sums = cells.sums(start, stop)
+        return cls(values[first:last], sums[first : last + 1] - sums[first], float(sums[-1] - sums[first]), size)
 
     def beyond(self, nearer: Ints) -> Floats:
         """Return the weight beyond the first `nearer` of the values."""
-        return np.asarray(self.above_zero - self.sums[nearer])
+        return np.asarray(self.above_zero - (nearer if self.sums is None else self.sums[nearer]))
 
 
 def largest_bias(own: Known, everyone: Known) -> tuple[float, float]:
@@ -359,24 +376,47 @@ def largest_bias(own: Known, everyone: Known) -> tuple[float, float]:
 
     The second number is the smallest radius at which it is reached. The group is among `everyone`.
     """
+    candidates = _candidates(own, everyone)
     # The difference only grows between two distances of the group: its extremes lie at them and just before them.
     own_nearer, nearer = (
-        np.concatenate([*(np.searchsorted(side.values, own.values, at) for at in ("left", "right")), ends])
+        np.concatenate([*(np.searchsorted(side.values, candidates, at) for at in ("left", "right")), ends])
         for side, ends in ((own, [0, len(own.values)]), (everyone, [0, len(everyone.values)]))
     )
-    beyond = own.beyond(own_nearer)
-    bias = beyond / own.size - (everyone.beyond(nearer) - beyond) / (everyone.size - own.size)
+    bias = _bias(own.beyond(own_nearer), everyone.beyond(nearer), own, everyone)
     distance = np.abs(bias)
     reached = np.flatnonzero(distance == distance.max())
     first = reached[nearer[reached].argmin()]
     return float(bias[first]), float(everyone.values[nearer[first] - 1]) if nearer[first] else 0.0
 
 
+def _bias(own_beyond: Floats, beyond: Floats, own: Known, everyone: Known) -> Floats:
+    return np.asarray(own_beyond / own.size - (beyond - own_beyond) / (everyone.size - own.size))
+
+
+def _candidates(own: Known, everyone: Known) -> Floats:
+    """Return the distances of the group at which the difference can be largest.
+
+    Both curves only fall, so that their values at the ends of a block of distances bound the difference inside.
+    """
+    starts = own.values[::_BLOCK]
+    shares = []
+    for side in (own, everyone):
+        nearer = np.append(np.searchsorted(side.values, starts, side="left"), len(side.values))
+        shares.append(side.beyond(nearer))
+    own_beyond, beyond = shares
+    highest = _bias(own_beyond[:-1], beyond[1:], own, everyone)
+    lowest = _bias(own_beyond[1:], beyond[:-1], own, everyone)
+    reached = np.abs(_bias(own_beyond, beyond, own, everyone)).max()
+    kept = np.maximum(highest, -lowest) >= reached - 1e-12
+    return np.asarray(own.values[np.repeat(kept, _BLOCK)[: len(own.values)]])
+
+
 def error_factor(cells: Sorted, start: int, stop: int) -> float:
     """Return how much larger the squared error of a curve can be than with weights that do not depend on distances.
 
-    The largest variance of the curve of a sorted slice decides, as for its own confidence band.
+    The largest variance of the curve of the distances above 0 in a sorted slice decides, as for its confidence band.
     """
+    start += int(np.searchsorted(cells.values[start:stop], 0.0, side="right"))
     if cells.weights is None or stop - start < 2:
         return 1.0
     values, weights = cells.values[start:stop], cells.weights[start:stop]
