@@ -1,12 +1,30 @@
 """Audit of one partition: every group against the rest, with intervals, tests and a verdict."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from fairmargin.analyses.cells import MARKS, SAMPLES, VERDICT, count, decimals_of, length, p_cell, share, table_of
+from fairmargin.analyses.cells import (
+    MARKS,
+    SAMPLES,
+    VERDICT,
+    count,
+    decimals_of,
+    length,
+    p_cell,
+    share,
+    table_of,
+)
+from fairmargin.analyses.censored import (
+    ANY_DEPTH,
+    BAND,
+    BY_INFLUENCE,
+    assumptions,
+    depends_on_depth,
+    depth_cell,
+)
 from fairmargin.analyses.changes import unfinished
 from fairmargin.analyses.curves import (
     DIFFERENT,
@@ -37,8 +55,10 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.capping import capped, common_cap, forced_cut, tiny_words, within_cap, without_spread
-from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, verdict_of
+from fairmargin.inference.bounds import sigma_bounds
+from fairmargin.inference.capping import tiny_words, undefined_like
+from fairmargin.inference.censoring import Restricted, Searches, horizon_of, restrict
+from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, outer, verdict_of
 from fairmargin.inference.design import Design, absent_words
 from fairmargin.inference.estimate import (
     LESS_ROBUST,
@@ -50,6 +70,7 @@ from fairmargin.inference.estimate import (
     Verdict,
 )
 from fairmargin.inference.groups import compare_groups
+from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval, kolmogorov_band
 from fairmargin.presentation.formatting import (
@@ -87,6 +108,8 @@ class GroupResult(GroupWithCurve):
     band: float  # half-width of the confidence band of the curve
     dropped: float = 0.0  # share of the group's samples in strata without a counterpart
     effective: float = math.nan  # effective number of samples, by which verdicts are decided
+    unreachable: float = 0.0  # share of the group for which it is proven that there is no distance
+    sigma_bounds: Estimate | None = None  # σ whatever depth and distance have in common; None if no search failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +146,7 @@ class AuditResult(ComparedGroups[GroupResult]):
     confidence: float
     up_to: float  # the radius at which distances were capped; inf if they were not
     cap_reason: str = ""  # why they were capped, and how many distances that cuts
+    censoring: str = ""  # what is assumed of searches that failed before the cap; empty if there are none
     control: str = ""  # name of the partition held constant
     clustered: bool = False
     weighted: bool = False  # whether samples have unequal weights
@@ -181,6 +205,8 @@ class AuditResult(ComparedGroups[GroupResult]):
             )
         if math.isfinite(self.up_to):
             notes.append(cap_note(self.up_to, self.cap_reason))
+        if self.censoring:
+            notes.append(self.censoring)
         if self.control:
             left_out = sum(row.dropped * row.size for row in self)
             lost = f" {round(left_out):,} samples without a counterpart were left out." if left_out >= 0.5 else ""
@@ -256,7 +282,9 @@ class AuditResult(ComparedGroups[GroupResult]):
                 **columns_of(row, ("group", "size", "accuracy", "robustness", "sigma", "gap_to_rest")),
                 "sigma_alone_low": row.sigma_alone.low,
                 "sigma_alone_high": row.sigma_alone.high,
-                **columns_of(row, ("unreached", "p", "p_adjusted", "dropped", "effective")),
+                "sigma_bounds_low": (row.sigma_bounds or row.sigma).low,
+                "sigma_bounds_high": (row.sigma_bounds or row.sigma).high,
+                **columns_of(row, ("unreached", "unreachable", "p", "p_adjusted", "dropped", "effective")),
                 **({} if self.curves is None else _curve_columns(self.curves, row.group)),
                 "bound": row.robustness.bound.value,
                 "verdict": row.verdict,
@@ -308,33 +336,35 @@ def audit(
     if present is not None:
         found = audit(distances.take(present), partition.take(present), chosen.take(present), radii=radii)
         return replace(found, warnings=(*found.warnings, *absent_words(partition, present)))
-    up_to, cap_reason = common_cap(distances, chosen.up_to)
-    values = capped(distances.values, up_to)
-    design = Design.of(chosen, len(values))
-    means, contrasts = compare_groups(values, partition, chosen, design.cluster)
-    cut = forced_cut([distances], partition, up_to, chosen.up_to)
-    rows = within_cap(_rows(distances, partition, means, contrasts, chosen, design), cut)
+    design = Design.of(chosen, len(distances))
+    horizon = horizon_of([distances], partition, chosen.control, chosen.up_to)
+    known = restrict(distances, partition, chosen.control, horizon.up_to, design.weights)
+    means, contrasts = compare_groups(known.values, partition, chosen, design.cluster, known.within)
+    rows = known.withheld(_rows(distances, partition, means, contrasts, chosen, design, known))
+    overall = _overall(distances, partition, means, rows, chosen, design)
     return AuditResult(
         partition=partition.name,
         groups=rows,
-        overall=without_spread(_overall(distances, partition, means, rows, chosen, design), cut),
+        overall=_without_means(overall, known) if any(known.own_gaps) else overall,
         bound=distances.bound,
         norm=distances.norm,
         subject=distances.subject,
         confidence=chosen.confidence,
-        up_to=up_to,
-        cap_reason=cap_reason,
+        up_to=horizon.up_to,
+        cap_reason=horizon.reason,
+        censoring=assumptions(is_censored=known.is_censored, bounds_differ=known.bounds_differ),
         control="" if chosen.control is None else chosen.control.name,
         clustered=design.cluster is not None,
         weighted=design.weights is not None,
-        method=_method(chosen, contrasts),
+        method=_method(chosen, contrasts, known),
         curves=compare_curves(distances, partition, chosen, radii=radii),
         warnings=tuple(
             filter(
                 None,
                 (
-                    tiny_words([distances], up_to),
-                    cut.warning,
+                    tiny_words([distances], horizon.up_to),
+                    known.warning,
+                    depends_on_depth([(row.group, row.verdict, row.sigma_bounds) for row in rows]),
                     _weak_group(rows),
                     _unfinished_warning(distances) or bound_warning(distances.bound, rows),
                 ),
@@ -361,20 +391,23 @@ def _rows(
     contrasts: Contrasts,
     settings: AuditSettings,
     design: Design,
+    known: Restricted,
 ) -> tuple[GroupResult, ...]:
     family = Family.of(contrasts, settings.alpha)
     adjusted = family.adjusted
-    bound = distances.bound
+    bound, searches = distances.bound, Searches.of(distances)
+    ranges = _sigma_bounds(partition, contrasts, family, settings, design, known, bound / bound)
     rows = []
     for i, (label, own) in enumerate(zip(partition.labels, partition.rows(), strict=True)):
         verdict, size = verdict_of(i, contrasts, float(adjusted[i]), settings), design.effective(own)
-        curve = RobustnessCurve.of(distances, own, design.weights)
+        curve = searches.take(own).curve(None if design.weights is None else design.weights[own])
+        band = kolmogorov_band(design.curve_size(curve, size), settings.confidence)
         rows.append(
             GroupResult(
                 group=label,
                 size=len(own),
                 accuracy=share_of(distances.correct, own, design, settings),
-                unreached=float(np.average(np.isinf(curve.values), weights=curve.weights)),
+                unreached=design.share(distances.unreached, own)[0],
                 robustness=_robustness(i, label, means, bound),
                 sigma=_sigma(i, label, contrasts, family.sigma, bound),
                 sigma_alone=_sigma(i, label, contrasts, contrasts.sigma_limits, bound),
@@ -384,12 +417,31 @@ def _rows(
                 verdict=verdict,
                 reason=reason_without_verdict(verdict, i, contrasts, settings),
                 curve=curve,
-                band=kolmogorov_band(design.curve_size(curve, size), settings.confidence),
+                band=min(1.0, float(known.widening[i]) * band),
                 dropped=float(contrasts.dropped[i]),
                 effective=size,
+                unreachable=design.share(searches.proven, own)[0],
+                sigma_bounds=ranges[i],
             )
         )
     return tuple(rows)
+
+
+def _sigma_bounds(
+    partition: Partition,
+    contrasts: Contrasts,
+    family: Family,
+    settings: AuditSettings,
+    design: Design,
+    known: Restricted,
+    bound: Bound,
+) -> list[Estimate | None]:
+    """Return the bounds of every σ that need no assumption on depths, at the level of the simultaneous intervals."""
+    if not known.bounds_differ:
+        return [None] * len(partition.labels)
+    level = settings.alpha / hypotheses(np.ones(len(partition.labels), dtype=np.bool_))
+    limits = sigma_bounds(known.low, known.high, partition, settings.control, design, level)
+    return [_sigma(i, label, contrasts, outer(family.sigma, limits), bound) for i, label in enumerate(partition.labels)]
 
 
 def share_of(hits: Bools, rows: Ints, design: Design, settings: AuditSettings, bound: Bound = Bound.EXACT) -> Estimate:
@@ -478,6 +530,17 @@ def _overall(
     )
 
 
+def _without_means(overall: OverallResult, known: Restricted) -> OverallResult:
+    """Return the numbers of the partition without those that rest on the mean of a group that is not known up to T."""
+    reason = next(filter(None, known.own_gaps))
+    changed = {
+        field.name: undefined_like(getattr(overall, field.name), reason)
+        for field in fields(overall)
+        if field.name != "accuracy" and isinstance(getattr(overall, field.name), Estimate)
+    }
+    return replace(overall, **cast(dict[str, Any], changed))
+
+
 def _mean_over_groups(means: GroupMeans, settings: AuditSettings, bound: Bound) -> Estimate:
     """Return Rob(f), the mean over groups; without an interval if the spread of one group is unknown."""
     value = float(means.mean.mean())
@@ -532,15 +595,16 @@ def _spread_of_two(
     return (below, above) if statistic is spread.largest_gap else (below**2 / 4, above**2 / 4)
 
 
-def _method(settings: AuditSettings, contrasts: Contrasts) -> str:
+def _method(settings: AuditSettings, contrasts: Contrasts, known: Restricted) -> str:
     return (
-        f"{level_text(settings.confidence)} intervals. σ and gap: for all groups at once (Bonferroni), by Hall's "
-        "transformation of the studentised log ratio, at least as wide as Student's with degrees of freedom from the "
+        f"{BY_INFLUENCE if known.is_censored else ''}{level_text(settings.confidence)} intervals. "
+        "σ and gap: for all groups at once (Bonferroni), by Hall's transformation of the studentised log ratio, at "
+        "least as wide as Student's with degrees of freedom from the "
         f"kurtosis and as a group's own bootstrap-t interval with {settings.resamples:,} resamples; they exclude 0 "
         "exactly where the corrected p is significant. Spread over groups: by inverting a test that allows 0. "
         "Accuracy: exact binomial. "
-        f"Curves: Kolmogorov's band. p-values: the largest of these methods and of a {contrasts.way}, corrected by "
-        "Holm's method over the groups."
+        f"Curves: {BAND if known.is_censored else 'Kolmogorov’s band'}. p-values: the largest of these "
+        f"methods and of a {contrasts.way}, corrected by Holm's method over the groups."
     )
 
 
@@ -606,7 +670,13 @@ def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> 
         (SAMPLES, [count(row.size) for row in rows]),
         (Column("gap to rest", hidden=True), [length(row.gap_to_rest, distance, signed=True) for row in rows]),
     ]
-    for name, shares in (("unreached", [row.unreached for row in rows]), ("left out", [row.dropped for row in rows])):
+    if any(row.sigma_bounds for row in rows):
+        columns.append((ANY_DEPTH, [depth_cell(row.sigma_bounds) for row in rows]))
+    for name, shares in (
+        ("unreached", [row.unreached for row in rows]),
+        ("proven unreachable", [row.unreachable for row in rows]),
+        ("left out", [row.dropped for row in rows]),
+    ):
         if any(each > 0 for each in shares):
             columns.append((Column(name, hidden=True), [Cell(percent(each)) for each in shares]))
     alone = " The line “alone” is the interval of σ that this group would have if no other had been looked at."

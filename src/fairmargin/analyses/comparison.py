@@ -22,6 +22,7 @@ from fairmargin.analyses.cells import (
     share,
     table_of,
 )
+from fairmargin.analyses.censored import CENSORING
 from fairmargin.analyses.explanations import SIGMA_MEANING, SIGMA_TOPIC, bounds_explained, verdicts_explained
 from fairmargin.analyses.figures import interval_range
 from fairmargin.analyses.table import GroupTable, columns_of
@@ -33,7 +34,8 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
 from fairmargin.errors import InputError
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.capping import capped, common_cap, forced_cut, tiny_words, within_cap
+from fairmargin.inference.capping import tiny_words
+from fairmargin.inference.censoring import horizon_of, restrict
 from fairmargin.inference.contrast import is_testable, simultaneous_limits
 from fairmargin.inference.crossing import ClusterSums, cluster_sums
 from fairmargin.inference.design import Design, absent_words
@@ -250,25 +252,28 @@ def compare(
     if present is not None:
         found = compare(before.take(present), after.take(present), partition.take(present), chosen.take(present))
         return replace(found, warnings=(*found.warnings, *absent_words(partition, present)))
-    up_to, reason = _cap_of_both(before, after, chosen.up_to)
     design = Design.of(chosen, len(before))
+    horizon = horizon_of([before, after], partition, None, chosen.up_to)
+    known = [restrict(each, partition, None, horizon.up_to, design.weights) for each in (before, after)]
     units = np.arange(len(before)) if design.cluster is None else design.cluster
-    old, new = in_one_order(
-        *(cluster_sums(capped(d.values, up_to), partition, None, units, design.weights) for d in (before, after))
-    )
-    cut = forced_cut([before, after], partition, up_to, chosen.up_to)
+    sums = (cluster_sums(each.values, partition, None, units, design.weights) for each in known)
+    rows = _rows(*in_one_order(*sums), partition, (before.bound, after.bound), chosen)
+    for each in known:
+        rows = each.withheld(rows)
     return Comparison(
         partition.name,
-        within_cap(_rows(old, new, partition, (before.bound, after.bound), chosen), cut),
+        rows,
         before.bound,
         after.bound,
         before.norm,
         before.subject,
         chosen.confidence,
-        up_to,
-        reason,
+        horizon.up_to,
+        horizon.reason,
         (
-            *filter(None, [tiny_words([before, after], up_to), cut.warning, design.words(len(before))]),
+            *filter(None, [tiny_words([before, after], horizon.up_to), *(each.warning for each in known)]),
+            *([CENSORING] if any(each.is_censored for each in known) else []),
+            *filter(None, [design.words(len(before))]),
             *_warnings(before, after),
         ),
     )
@@ -367,11 +372,6 @@ def _check_alike(before: Distances, after: Distances) -> None:
             f"{after.estimator}. A difference between estimators would look like a change of the model: measure both "
             "with one of them. Only exact distances do not depend on the estimator."
         )
-
-
-def _cap_of_both(before: Distances, after: Distances, up_to: float) -> tuple[float, str]:
-    caps = [common_cap(d, up_to) for d in (before, after)]
-    return min(caps, key=lambda cap: cap[0])
 
 
 def _verdict(tested: bool, change: Estimate) -> Verdict:

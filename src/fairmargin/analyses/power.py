@@ -19,7 +19,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.core.undefined import Undefined, reason_of
 from fairmargin.errors import InputError
-from fairmargin.inference.capping import capped, common_cap, forced_cut
+from fairmargin.inference.censoring import horizon_of, restrict
 from fairmargin.inference.distributions import normal_quantile
 from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
@@ -149,9 +149,10 @@ def power(
     """
     chosen = settings or AuditSettings()
     same_length(distances=distances, partition=partition)
-    up_to, _ = common_cap(distances, chosen.up_to)
     chosen.refuse_weights("`power`, which predicts audits of equally weighted samples")
-    cells = make_cells(capped(distances.values, up_to), partition, None, chosen.cluster_codes(len(distances)))
+    horizon = horizon_of([distances], partition, None, chosen.up_to)
+    known = restrict(distances, partition, None, horizon.up_to)
+    cells = make_cells(known.values, partition, None, chosen.cluster_codes(len(distances)))
     if cells is None:
         raise InputError("`power` needs clusters that lie in one group each; these span groups.")
     moments = cells.moments()
@@ -160,11 +161,10 @@ def power(
     rest, rest_error2 = mean_and_error2(rest_moments)
     units, rest_units = moments[:, 0, UNITS], rest_moments[:, UNITS]
     tests = hypotheses(np.ones(len(own), dtype=np.bool_))
-    cut = forced_cut([distances], partition, up_to, chosen.up_to)
     rows = []
     for i, label in enumerate(partition.labels):
         size, rest_size = int(moments[i, 0, SAMPLES]), int(rest_moments[i, SAMPLES])
-        reason = f"{cut.reasons[i]}. {cut.remedy}" if cut.reasons[i] else ""
+        reason = f"{known.gaps[i]}. {known.remedy}" if known.gaps[i] else ""
         if rest_units[i] == 0:
             reason = f"there is no sample outside group {label!r}"
         if reason:

@@ -1,7 +1,8 @@
-"""The common radius at which all distances are capped, and whether groups can still be compared.
+"""The common radius at which audits to a precision cap all distances, and whether groups can still be compared.
 
-Unreached samples force a common cap, which is the shortest search that failed (see `common_cap`). One short search can
-make nearly all distances equal; then a comparison of groups means nothing.
+There, unreached samples force a common cap, which is the shortest search that failed (see `common_cap`). One short
+search can make nearly all distances equal; then a comparison of groups means nothing. Audits and comparisons of models
+use Kaplan and Meier's method instead (`censoring`).
 """
 
 import math
@@ -27,8 +28,9 @@ MOST_CUT = 0.2  # share of the finite distances above 0 that a forced cap may cu
 
 _Row = TypeVar("_Row", bound="DataclassInstance")
 # Fields that describe one group alone. All other numbers of a row compare groups.
+_MEANS = ("robustness", "before", "after")
 _ALONE = (
-    "accuracy", "robustness", "unreached", "band", "dropped", "before", "after", "plain_samples", "correlation"
+    *_MEANS, "accuracy", "unreached", "unreachable", "band", "dropped", "plain_samples", "correlation"
 )  # fmt: skip
 
 
@@ -95,17 +97,7 @@ def within_cap(rows: tuple[_Row, ...], cut: Cut) -> tuple[_Row, ...]:
     Every number in its row that compares groups becomes undefined.
     """
     pairs = zip(rows, cut.reasons, strict=True)
-    return tuple(_without(row, reason, cut) if reason else row for row, reason in pairs)
-
-
-def without_spread(overall: _Row, cut: Cut) -> _Row:
-    """Replace numbers that compare all groups by undefined ones if a group cannot be compared."""
-    if not any(cut.reasons):
-        return overall
-    values = {field.name: getattr(overall, field.name) for field in fields(overall) if field.name not in _ALONE}
-    reason = f"a forced cap cuts more than {percent(MOST_CUT)} of some group's finite distances above 0"
-    changed: dict[str, Any] = {n: _undefined(v, reason) for n, v in values.items() if isinstance(v, Estimate)}
-    return replace(overall, **changed)
+    return tuple(without_contrasts(row, reason, cut.remedy) if reason else row for row, reason in pairs)
 
 
 def cut_words(distances: Distances, cap: float, what: str = "") -> str:
@@ -116,19 +108,25 @@ def cut_words(distances: Distances, cap: float, what: str = "") -> str:
     return f"{cut:,} of {known:,} finite distances above 0 ({percent(cut / known)}) lie beyond {beyond}" if cut else ""
 
 
-def _without(row: _Row, reason: str, cut: Cut) -> _Row:
+def without_contrasts(row: _Row, reason: str, remedy: str, own_mean: str = "") -> _Row:
+    """Return a row with the verdict "not comparable", in which every number that compares groups is undefined.
+
+    `own_mean` is why the means of the group itself are undefined too; empty if they are not.
+    """
     changed: dict[str, Any] = {}
     for field in fields(row):
         value = getattr(row, field.name)
-        if field.name not in _ALONE and isinstance(value, (Estimate, float)):
-            changed[field.name] = _undefined(value, reason)
+        why = own_mean if field.name in _MEANS else "" if field.name in _ALONE else reason
+        if why and isinstance(value, (Estimate, float)):
+            changed[field.name] = undefined_like(value, why)
     changed |= {"verdict": NOT_COMPARABLE} | ({"met": False} if hasattr(row, "met") else {})
     if hasattr(row, "reason"):
-        changed["reason"] = f"{reason}. {cut.remedy}".rstrip(".")
+        changed["reason"] = f"{reason}. {remedy}".rstrip(".")
     return replace(row, **changed)
 
 
-def _undefined(value: Estimate | float, reason: str) -> Estimate | float:
+def undefined_like(value: Estimate | float, reason: str) -> Estimate | float:
+    """Return an undefined estimate or number, for the given reason."""
     return Estimate.undefined(reason, value.bound) if isinstance(value, Estimate) else Undefined(reason)
 
 

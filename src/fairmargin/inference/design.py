@@ -75,7 +75,7 @@ class Design:
         """
         if self.weights is None or self.cluster is not None or curve.weights is None:
             return size
-        last = np.append(np.diff(curve.values) > 0, True)  # of equal distances
+        last = np.append(curve.values[1:] > curve.values[:-1], True)  # of equal distances
         whole = curve.weights.sum()
         below, squares = (np.cumsum(part)[last] for part in (curve.weights / whole, (curve.weights / whole) ** 2))
         variance = squares * (1 - below) ** 2 + (squares[-1] - squares) * below**2

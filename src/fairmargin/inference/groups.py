@@ -142,12 +142,19 @@ def _studentised(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentise
 
 
 def compare_groups(
-    values: Floats, partition: Partition, settings: AuditSettings, cluster: Ints | None
+    values: Floats,
+    partition: Partition,
+    settings: AuditSettings,
+    cluster: Ints | None,
+    within: Floats | None = None,
 ) -> tuple[GroupMeans, Contrasts]:
-    """Return the mean of each group and its comparison with the rest, by the method that suits the clusters."""
-    weights = settings.weights(len(values))
+    """Return the mean of each group and its comparison with the rest, by the method that suits the clusters.
+
+    `within` are the values for the comparison inside the strata of a control, if they are not `values`.
+    """
+    within, weights = values if within is None else within, settings.weights(len(values))
     plain = make_cells(values, partition, None, cluster, weights)
-    cells = plain if settings.control is None else make_cells(values, partition, settings.control, cluster, weights)
+    cells = plain if settings.control is None else make_cells(within, partition, settings.control, cluster, weights)
     drawn = None if plain is None else draw(plain, settings)
     if plain is None or drawn is None:
         assert cluster is not None  # single samples never span groups
@@ -156,7 +163,7 @@ def compare_groups(
         found = means(plain, drawn, settings)
     if cells is None:
         assert cluster is not None
-        sums = crossing.cluster_sums(values, partition, settings.control, cluster, weights)
+        sums = crossing.cluster_sums(within, partition, settings.control, cluster, weights)
         return found, crossing.contrasts(sums.in_order(), settings)
     if cells is not plain or drawn is None:
         drawn = draw(cells, settings)

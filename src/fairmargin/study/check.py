@@ -14,6 +14,7 @@ from fairmargin.core.codec import encode
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.errors import InputError, StoreError
+from fairmargin.inference.censoring import restrict
 from fairmargin.inference.settings import AuditSettings, CompareOptions
 from fairmargin.store.folder import Store
 from fairmargin.study.compute import RECOMPUTED, compute, result_key
@@ -196,23 +197,25 @@ def _means(distances: Distances, partition: Partition, settings: AuditSettings, 
     """Return sizes, accuracies and means of groups, and contrasts without a control, which are quick to compute."""
     if len(distances) != len(partition):
         raise InputError(f"there are {len(distances):,} distances but {len(partition):,} samples in groups.")
-    values, rows = np.minimum(distances.values, result.up_to), []
+    present = settings.present(len(distances))
+    if present is not None:
+        return _means(distances.take(present), partition.take(present), settings.take(present), result)
     weights = settings.weights(len(distances))
+    known, rows = restrict(distances, partition, None, result.up_to, weights), []
     weights = np.ones(len(distances)) if weights is None else weights
-    for label, mask in partition:
+    gaps = zip(known.own_gaps, known.gaps, strict=True)
+    for (label, mask), (own_gap, gap) in zip(partition, gaps, strict=True):
         own, others = weights * mask, weights * ~mask
-        if not own.any():
-            continue
-        mean = float(np.average(values, weights=own))
+        mean = float(np.average(known.values, weights=own))
         row = {
             "group": label,
-            "size": int((own > 0).sum()),
+            "size": int(mask.sum()),
             "accuracy": float(np.average(distances.correct, weights=own)),
             "unreached": float(np.average(distances.unreached, weights=own)),
-            "robustness": mean,
         }
-        rest = float(np.average(values, weights=others)) if others.any() else 0.0
-        is_plain = not result.control and rest > 0
+        row |= {} if own_gap else {"robustness": mean}
+        rest = float(np.average(known.values, weights=others)) if others.any() else 0.0
+        is_plain = not result.control and rest > 0 and not gap
         rows.append(row | ({"sigma": mean / rest - 1, "gap_to_rest": mean - rest} if is_plain else {}))
     return {"groups": rows}
 

@@ -1,13 +1,18 @@
 """What `fairmargin.inference` refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fairmargin.core.distances import Distances
+from fairmargin.core.partition import Partition
 from fairmargin.inference.agreement import sign_agreement
 from fairmargin.inference.capping import common_cap
+from fairmargin.inference.censoring import horizon_of
 from fairmargin.inference.settings import AuditSettings
 from tests.spec.refusals import Refusal
 
+ONE = Partition.by("all", [0, 0])
 NOT_FOUND = Distances([np.inf, 0.0], [True, False], "upper", "l2")
 
 
@@ -20,6 +25,18 @@ REFUSALS = [
     Refusal(
         lambda _: common_cap(NOT_FOUND, np.inf),
         "1 of 2 samples have no finite distance; nothing says how far the search looked. Set `up_to=`",
+    ),
+    Refusal(
+        lambda _: horizon_of([NOT_FOUND], ONE, None, np.inf),
+        "1 of 2 samples have no finite distance, the others are 0, and no search is known to have looked beyond 0. Set",
+    ),
+    Refusal(
+        lambda _: horizon_of([replace(NOT_FOUND, tried=[0.0, 0.0])], ONE, None, np.inf),
+        "no search is known to have looked beyond 0",
+    ),
+    Refusal(
+        lambda _: horizon_of([replace(NOT_FOUND, tried=[np.inf, 0.0])], ONE, None, np.inf),
+        "It is proven for 1 of 2 samples that no allowed change leads to another class",
     ),
     *(settings("`confidence` must lie in [0.5, 1)", "confidence", value) for value in (0.49, 1.0, 95)),
     *(settings("`up_to` must be a radius above 0", "up_to", value) for value in (0.0, -1.0, np.nan)),
