@@ -1,10 +1,9 @@
 """Simulated pairs of models with a known change, for intervals and tests of `compare`.
 
-`python -m tests.inference.compare_scenarios 2000` prints the tables of docs/inference.md.
+`make test-slow` writes their tables to docs/inference.md (`coverage_table`).
 """
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,7 @@ from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
+from tests.inference.kept import Keep
 
 SIZES = (40, 300)
 Change = Callable[[np.random.Generator, Floats], tuple[Floats, Floats]]  # distances before -> before, after
@@ -196,27 +196,29 @@ def _covers(result: Comparison, name: str, truth: Floats) -> Bools:
     return np.array([not (e.low > t or e.high < t) for e, t in zip(estimates, truth, strict=True)])
 
 
-def _alarm_table(comparisons: int) -> None:
-    print("| no change | false alarms | of σ | single interval | all intervals | of σ |\n|---|---|---|---|---|---|")
+def alarm_rows(comparisons: int, keep: Keep) -> Iterator[str]:
+    """Yield the lines of the table of scenarios without a change."""
+    yield "| no change | false alarms | of σ | single interval | all intervals | of σ |\n|---|---|---|---|---|---|"
     for title, scenario in NULLS.items():
-        r = rates(scenario, comparisons)
-        single = f"{r.alone.min():.1%} to {r.alone.max():.1%}"
-        cells = f"{r.alarms:.1%} | {r.sigma_alarms:.1%} | {single} | {r.together:.1%} | {r.sigma_together:.1%}"
-        print(f"| {title} | {cells} |", flush=True)
+
+        def row(title: str = title, scenario: Callable[[int], Draw] = scenario) -> str:
+            r = rates(scenario, comparisons)
+            single = f"{r.alone.min():.1%} to {r.alone.max():.1%}"
+            cells = f"{r.alarms:.1%} | {r.sigma_alarms:.1%} | {single} | {r.together:.1%} | {r.sigma_together:.1%}"
+            return f"| {title} | {cells} |"
+
+        yield keep(f"comparisons: {comparisons} {title}", row)
 
 
-def _power_table(comparisons: int) -> None:
+def power_rows(comparisons: int, keep: Keep) -> Iterator[str]:
+    """Yield the lines of the table of scenarios with a change."""
     small, large = SIZES
-    print(f"| change | found at {small} | found at {large} | single interval | all intervals |\n|---|---|---|---|---|")
+    yield f"| change | found at {small} | found at {large} | single interval | all intervals |\n|---|---|---|---|---|"
     for title, scenario in EFFECTS.items():
-        r = rates(scenario, comparisons)
-        single = f"{r.alone.min():.1%} to {r.alone.max():.1%}"
-        print(f"| {title} | {r.found[0]:.1%} | {r.found[1]:.1%} | {single} | {r.together:.1%} |", flush=True)
 
+        def row(title: str = title, scenario: Callable[[int], Draw] = scenario) -> str:
+            r = rates(scenario, comparisons)
+            single = f"{r.alone.min():.1%} to {r.alone.max():.1%}"
+            return f"| {title} | {r.found[0]:.1%} | {r.found[1]:.1%} | {single} | {r.together:.1%} |"
 
-if __name__ == "__main__":
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    print(f"{number:,} comparisons per row, nominal 95 %; groups of {' and '.join(map(str, SIZES))}\n")
-    _alarm_table(number)
-    print()
-    _power_table(number)
+        yield keep(f"comparisons: {comparisons} {title}", row)

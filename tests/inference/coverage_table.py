@@ -1,22 +1,20 @@
 """Write the coverage of every printed interval to docs/inference.md: `make test-slow`.
 
-`python -m tests.inference.coverage_table [AUDITS]` simulates what is missing and writes the tables. Results are kept
-per scenario and block of seeds in `real_distances.folder()`, so that an interrupted run goes on where it stopped. They
-belong to a version of the source code: after a change of the statistics or of the scenarios everything runs again.
+`python -m tests.inference.coverage_table [AUDITS]` simulates what is not kept (`kept`) and writes the tables.
 """
 
-import hashlib
 import json
 import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
+from tests.inference import compare_scenarios, precision_scenarios
 from tests.inference.coverage import ALARM, RAW_ALARM, Count, Counts, coverage, false_alarms
-from tests.inference.real_distances import REAL, REAL_EQUAL, REAL_EQUAL_MEANS, WITHOUT, folder, is_shared
+from tests.inference.kept import ROOT, file_of, kept
+from tests.inference.real_distances import REAL, REAL_EQUAL, REAL_EQUAL_MEANS, WITHOUT, is_shared
 from tests.inference.scenarios import EQUAL, EQUAL_MEANS, SCENARIOS, Scenario
 
 AUDITS, BLOCK = 2_000, 100
@@ -38,15 +36,8 @@ QUANTITIES = (
 )
 # Censored distances are simulated in the tests of the methods for them.
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "inference.md"
-BEGIN, END = "<!-- tables of coverage, written by `make test-slow` -->", "<!-- end of the tables of coverage -->"
-_SOURCES = (
-    *sorted((ROOT / "src" / "fairmargin" / "inference").glob("*.py")),
-    ROOT / "src" / "fairmargin" / "analyses" / "audit.py",
-    ROOT / "src" / "fairmargin" / "analyses" / "comparison.py",
-    *(Path(__file__).parent / f"{name}.py" for name in ("populations", "scenarios", "coverage", "real_distances")),
-)
+PLACES = ("coverage", "comparisons without a change", "comparisons", "precision with far samples", "precision")
 
 
 @dataclass(frozen=True)
@@ -65,31 +56,20 @@ class Row:
     def done(self) -> int:
         """Return the number of audits that are kept."""
         first = 0
-        while self._file(first).is_file():
+        while file_of(self._name(first), ".json").is_file():
             first += BLOCK
         return first
 
     def _block(self, first: int) -> Counts:
-        file = self._file(first)
-        if not file.is_file():
-            simulate = coverage if self.most_alarms is None else false_alarms
-            found = simulate(self.scenario, range(first, first + BLOCK))
-            file.parent.mkdir(parents=True, exist_ok=True)
-            part = file.with_suffix(".part")
-            part.write_text(json.dumps({k: [c.given.tolist(), c.held.tolist()] for k, c in found.items()}))
-            part.rename(file)
-        stored = json.loads(file.read_text())
+        def simulate() -> str:
+            found = (coverage if self.most_alarms is None else false_alarms)(self.scenario, range(first, first + BLOCK))
+            return json.dumps({name: [count.given.tolist(), count.held.tolist()] for name, count in found.items()})
+
+        stored = json.loads(kept(self._name(first), simulate, ".json"))
         return {name: Count(np.array(given), np.array(held)) for name, (given, held) in stored.items()}
 
-    def _file(self, first: int) -> Path:
-        kind = "coverage" if self.most_alarms is None else "alarms"
-        name = hashlib.sha256(f"{kind}: {self.title}".encode()).hexdigest()[:12]
-        return folder() / _version() / f"{name}-{first:05}.json"
-
-
-@cache
-def _version() -> str:
-    return hashlib.sha256(b"".join(file.read_bytes() for file in _SOURCES)).hexdigest()[:12]
+    def _name(self, first: int) -> str:
+        return f"{'coverage' if self.most_alarms is None else 'alarms'}: {self.title} {first}"
 
 
 @cache
@@ -156,11 +136,16 @@ def _cell(count: Count, failed: bool) -> str:
     return f"**{text}**" if failed else text
 
 
-def write(audits: int) -> None:
-    """Replace the tables in docs/inference.md."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{tables(audits)}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+def ends(place: str) -> tuple[str, str]:
+    """Return the comments between which a table is written."""
+    return f"<!-- table of {place}, written by `make test-slow` -->", f"<!-- end of the table of {place} -->"
+
+
+def write(place: str, text: str) -> None:
+    """Replace a table in docs/inference.md."""
+    page, (begin, end) = PAGE.read_text(encoding="utf-8"), ends(place)
+    before, rest = page.split(begin)
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}", encoding="utf-8")
 
 
 def main() -> None:
@@ -170,7 +155,16 @@ def main() -> None:
             if row.done() <= first:
                 row.counts(first + BLOCK)
         sys.stderr.write(f"{first + BLOCK:,} of {audits:,} audits per scenario\n")
-    write(audits)
+        write("coverage", tables(audits))
+    others = (
+        compare_scenarios.alarm_rows(audits, kept),
+        compare_scenarios.power_rows(audits, kept),
+        precision_scenarios.table_rows(precision_scenarios.FAR, audits, kept),
+        precision_scenarios.table_rows(precision_scenarios.ORDINARY, audits, kept),
+    )
+    for place, lines in zip(PLACES[1:], others, strict=True):
+        write(place, "\n".join([f"{audits:,} per row:", "", *lines]))
+        sys.stderr.write(f"{place}\n")
 
 
 if __name__ == "__main__":

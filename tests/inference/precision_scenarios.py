@@ -1,10 +1,9 @@
 """Simulated populations with far samples and known means, for audits to a precision.
 
-`python -m tests.inference.precision_scenarios 2000 [far|ordinary]` prints the tables of docs/inference.md.
+`make test-slow` writes their tables to docs/inference.md (`coverage_table`).
 """
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.precision.rounds import REFERENCE, PrecisionOutcome, PrecisionTarget, to_precision
+from tests.inference.kept import Keep
 
 ACCURACY = 0.9
 _RARE = 0.01  # share of precise groups below which their coverage is not printed
@@ -143,21 +143,16 @@ def tried(scenario: Scenario, audits: int, first: int = 0) -> Found:
         )
 
 
-def _table(scenarios: dict[str, Scenario], audits: int) -> None:
-    print("| scenario | covered | lowest group | covered where met | met | reference samples per group | rounds |")
-    print("|---|---|---|---|---|---|---|")
+def table_rows(scenarios: dict[str, Scenario], audits: int, keep: Keep) -> Iterator[str]:
+    """Yield the lines of a table."""
+    yield "| scenario | covered | lowest group | covered where met | met | reference samples per group | rounds |"
+    yield "|---|---|---|---|---|---|---|"
     for title, scenario in scenarios.items():
-        one = tried(scenario, audits)
-        covered_met = "–" if one.met < _RARE else f"{one.covered_met:.1%}"
-        cells = (f"{one.covered:.1%}", f"{one.lowest:.1%}", covered_met, f"{one.met:.0%}", f"{one.references:,.0f}")
-        print(f"| {title} | {' | '.join(cells)} | {one.rounds:.1f} |", flush=True)
 
+        def row(title: str = title, scenario: Scenario = scenario) -> str:
+            one = tried(scenario, audits)
+            covered_met = "–" if one.met < _RARE else f"{one.covered_met:.1%}"
+            cells = (f"{one.covered:.1%}", f"{one.lowest:.1%}", covered_met, f"{one.met:.0%}", f"{one.references:,.0f}")
+            return f"| {title} | {' | '.join(cells)} | {one.rounds:.1f} |"
 
-if __name__ == "__main__":
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    what = sys.argv[2] if len(sys.argv) > 2 else "all"
-    print(f"{number:,} audits per row, nominal 95 %\n")
-    if what in ("all", "far"):
-        _table(FAR, number)
-    if what in ("all", "ordinary"):
-        _table(ORDINARY, number)
+        yield keep(f"precision: {audits} {title}", row)

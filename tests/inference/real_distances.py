@@ -2,10 +2,9 @@
 
 They are the exact L2 distances of a logistic regression on the test rows of Adult, in standard deviations, and upper
 bounds by DeepFool of 1,000 test images of a public ResNet-20. Both are computed once from `../shared` and kept in
-`folder()`.
+`kept.folder()`.
 """
 
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import fairmargin as fm
 from fairmargin.core.arrays import Floats
 from fairmargin.distances.catalog import parse_estimator
+from tests.inference.kept import folder
 from tests.inference.populations import empirical
 from tests.inference.scenarios import Draw, Scenario, independent
 
@@ -24,11 +24,6 @@ IMAGES = 1_000
 WITHOUT = "needs data and weights in ../shared"
 
 Groups = dict[str, Floats]  # distances by group
-
-
-def folder() -> Path:
-    """Return the folder for results that take long; it lies outside of the repository."""
-    return Path(os.environ.get("FAIRMARGIN_COVERAGE", Path.home() / ".cache" / "fairmargin-coverage"))
 
 
 def is_shared() -> bool:

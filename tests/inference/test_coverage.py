@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.inference import coverage_table
+from tests.inference import compare_scenarios, coverage_table, precision_scenarios
 from tests.inference.coverage import ALARM, RAW_ALARM, Count, coverage, false_alarms
 from tests.inference.coverage_table import AUDITS, QUANTITIES, Row, below, has_too_many_alarms, rows, tables
 from tests.inference.populations import empirical, gamma, lognormal, pareto
@@ -181,6 +181,34 @@ def test_the_table_says_which_scenarios_were_skipped_without_shared_data(tmp_pat
     assert f"were skipped: this {WITHOUT}" in tables(100)
 
 
-def test_the_page_has_a_place_for_the_tables() -> None:
-    text = coverage_table.PAGE.read_text(encoding="utf-8")
-    assert text.count(coverage_table.BEGIN) == text.count(coverage_table.END) == 1
+def test_one_command_writes_all_tables_into_their_places(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("FAIRMARGIN_COVERAGE", str(tmp_path))
+    page = tmp_path / "inference.md"
+    page.write_text(coverage_table.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    places = [coverage_table.ends(place) for place in coverage_table.PLACES]
+    before = page.read_text(encoding="utf-8")
+    assert all(before.count(end) == 1 for both in places for end in both)
+    monkeypatch.setattr(coverage_table, "PAGE", page)
+    monkeypatch.setattr(coverage_table, "BLOCK", 2)
+    monkeypatch.setattr(coverage_table, "rows", lambda: (Row("two", independent([gamma(2, 1.0)] * 2, [40, 40])),))
+    for module, name in (
+        (compare_scenarios, "NULLS"),
+        (compare_scenarios, "EFFECTS"),
+        (precision_scenarios, "FAR"),
+        (precision_scenarios, "ORDINARY"),
+    ):
+        monkeypatch.setattr(module, name, dict(list(getattr(module, name).items())[:1]))
+    monkeypatch.setattr("sys.argv", ["coverage_table", "2"])
+    coverage_table.main()
+    after = page.read_text(encoding="utf-8")
+    for place, title in (
+        ("coverage", "two | 2"),
+        ("comparisons without a change", "2 % newly wrong"),
+        ("comparisons", "all 10 % farther"),
+        ("precision with far samples", "10 times as far, two groups, the cheap estimator sees it"),
+        ("precision", "well correlated, to ±0.2"),
+    ):
+        begin, end = coverage_table.ends(place)
+        assert f"| {title} |" in after.split(begin)[1].split(end)[0], place
+    assert after.split(places[0][0])[0] == before.split(places[0][0])[0]
+    assert after.split(places[-1][1])[1] == before.split(places[-1][1])[1]
