@@ -173,6 +173,8 @@ def test_the_table_has_a_row_a_group_and_a_column_a_number() -> None:
     frame = AUDITED.to_frame()
     limits = [f"{n}{end}" for n in ("accuracy", "robustness", "sigma", "gap_to_rest") for end in ("", "_low", "_high")]
     limits += ["sigma_alone_low", "sigma_alone_high", "sigma_bounds_low", "sigma_bounds_high"]
+    others = ("sigma_unrestricted", "sigma_median", "sigma_accuracy", "sigma_margin")
+    limits += [f"{n}{end}" for n in others for end in ("", "_low", "_high")]
     rest = ["unreached", "unreachable", "p", "p_adjusted", "dropped", "effective", "p_curves", "p_curves_adjusted"]
     rest += [f"robustness_bias_{end}" for end in ("max", "max_low", "max_high", "radius", "band")]
     rest += ["bound", "verdict", "finding", "up_to"]

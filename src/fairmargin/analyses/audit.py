@@ -43,9 +43,18 @@ from fairmargin.analyses.explanations import (
     verdicts_explained,
 )
 from fairmargin.analyses.figures import GroupWithCurve, robustness_curves, sigma_intervals
+from fairmargin.analyses.measures import (
+    Measured,
+    OtherMeasures,
+    measures_section,
+    median_words,
+    other_measures,
+    parts_words,
+    tail_warning,
+)
 from fairmargin.analyses.summary import ComparedGroups, bound_warning, by_sigma, cap_note, finding, summary
 from fairmargin.analyses.table import columns_of
-from fairmargin.core.arrays import Bools, Ints, same_length
+from fairmargin.core.arrays import Bools, Floats, Ints, same_length
 from fairmargin.core.bound import Bound
 from fairmargin.core.codec import Format
 from fairmargin.core.curve import RobustnessCurve
@@ -56,7 +65,7 @@ from fairmargin.errors import InputError
 from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.bounds import sigma_bounds
-from fairmargin.inference.capping import tiny_words, undefined_like
+from fairmargin.inference.capping import capped, tiny_words, undefined_like
 from fairmargin.inference.censoring import Restricted, Searches, horizon_of, restrict
 from fairmargin.inference.contrast import Contrasts, Family, GroupMeans, outer, verdict_of
 from fairmargin.inference.design import Design, absent_words
@@ -73,6 +82,7 @@ from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval, kolmogorov_band
+from fairmargin.inference.tails import changes_without_tail
 from fairmargin.presentation.formatting import (
     JUST_BEYOND_ZERO,
     level_text,
@@ -89,7 +99,7 @@ from fairmargin.presentation.section import Cell, Column, Explanation, Section, 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GroupResult(GroupWithCurve):
+class GroupResult(GroupWithCurve, Measured):
     """One row of an audit: a group against the rest."""
 
     group: str
@@ -99,6 +109,10 @@ class GroupResult(GroupWithCurve):
     robustness: Estimate  # Rob(P), the mean distance
     sigma: Estimate  # Rob(P) / Rob(rest) - 1; the interval holds for all groups at once and agrees with the verdict
     sigma_alone: Estimate  # the same with the interval of this group alone, as if no other had been looked at
+    sigma_unrestricted: Estimate  # σ of the distances before they were capped; equal to `sigma` if they were not
+    sigma_median: Estimate  # contrast of medians: median(P) / median(rest) - 1, of distances that are not capped
+    sigma_accuracy: Estimate  # accuracy(P) / accuracy(rest) - 1, and
+    sigma_margin: Estimate  # the same of the mean distance of correct samples: 1 + σ is the product of 1 + both
     gap_to_rest: Estimate  # Rob(P) - Rob(rest), with an interval that holds for all groups at once
     p: float
     p_adjusted: float
@@ -162,7 +176,14 @@ class AuditResult(ComparedGroups[GroupResult]):
 
     def summary(self) -> list[str]:
         """Return the headline, and other sentences about all groups together."""
-        sentences = summary(self, self.control)
+        headline, *sentences = summary(self, self.control)
+        least = by_sigma(self.groups)[0]
+        parts = parts_words(least)
+        sentences = [
+            headline,
+            *([f"{quoted(least.group)}: {parts[0].lower()}{parts[1:]}"] if parts else []),
+            *sentences,
+        ]
         if not math.isnan(self.overall.p_equal):
             p_equal = p_value(self.overall.p_equal)
             sentences.append(f"Test of the assumption that all groups are equally robust: {p_equal}.")
@@ -192,9 +213,9 @@ class AuditResult(ComparedGroups[GroupResult]):
         )
 
     def finding(self, row: GroupResult) -> str:
-        """Return a group's verdict as a sentence that names the kind of bound it rests on."""
-        found = finding(self, row, row.reason)
-        return f"{found} {self._difference_of_curves(row.group)}" if self._only_curves_differ(row) else found
+        """Return a group's verdict, the kind of bound it rests on, and what curves, parts and medians add to it."""
+        curves = self._difference_of_curves(row.group) if self._only_curves_differ(row) else ""
+        return " ".join(filter(None, (finding(self, row, row.reason), curves, parts_words(row), median_words(row))))
 
     def notes(self) -> list[str]:
         """Return every condition under which the numbers hold."""
@@ -257,6 +278,7 @@ class AuditResult(ComparedGroups[GroupResult]):
                 ),
             ),
             further=(
+                measures_section(rows, self.confidence, self.up_to, self.partition),
                 Section("The partition as a whole", tables=(_overall_table(self, capped),)),
                 *(() if self.curves is None else (self.curves.section(),)),
             ),
@@ -284,6 +306,7 @@ class AuditResult(ComparedGroups[GroupResult]):
                 "sigma_alone_high": row.sigma_alone.high,
                 "sigma_bounds_low": (row.sigma_bounds or row.sigma).low,
                 "sigma_bounds_high": (row.sigma_bounds or row.sigma).high,
+                **columns_of(row, ("sigma_unrestricted", "sigma_median", "sigma_accuracy", "sigma_margin")),
                 **columns_of(row, ("unreached", "unreachable", "p", "p_adjusted", "dropped", "effective")),
                 **({} if self.curves is None else _curve_columns(self.curves, row.group)),
                 "bound": row.robustness.bound.value,
@@ -340,7 +363,11 @@ def audit(
     horizon = horizon_of([distances], partition, chosen.control, chosen.up_to)
     known = restrict(distances, partition, chosen.control, horizon.up_to, design.weights)
     means, contrasts = compare_groups(known.values, partition, chosen, design.cluster, known.within)
-    rows = known.withheld(_rows(distances, partition, means, contrasts, chosen, design, known))
+    reasons = [no_contrast(i, label, contrasts) for i, label in enumerate(partition.labels)]
+    others = other_measures(distances, known.values, partition, chosen, design, contrasts, reasons)
+    rows = known.withheld(_rows(distances, partition, means, contrasts, others, chosen, design, known))
+    if math.isfinite(horizon.up_to):
+        rows = _with_unrestricted(rows, distances, partition, chosen, design)
     overall = _overall(distances, partition, means, rows, chosen, design)
     return AuditResult(
         partition=partition.name,
@@ -365,6 +392,7 @@ def audit(
                     tiny_words([distances], horizon.up_to),
                     known.warning,
                     depends_on_depth([(row.group, row.verdict, row.sigma_bounds) for row in rows]),
+                    "" if known.is_censored else _tail_warning(known.values, partition, chosen, design, rows),
                     _weak_group(rows),
                     _unfinished_warning(distances) or bound_warning(distances.bound, rows),
                 ),
@@ -389,6 +417,7 @@ def _rows(
     partition: Partition,
     means: GroupMeans,
     contrasts: Contrasts,
+    others: tuple[OtherMeasures, ...],
     settings: AuditSettings,
     design: Design,
     known: Restricted,
@@ -399,6 +428,7 @@ def _rows(
     ranges = _sigma_bounds(partition, contrasts, family, settings, design, known, bound / bound)
     rows = []
     for i, (label, own) in enumerate(zip(partition.labels, partition.rows(), strict=True)):
+        sigma, other = _sigma(i, label, contrasts, family.sigma, bound), others[i]
         verdict, size = verdict_of(i, contrasts, float(adjusted[i]), settings), design.effective(own)
         curve = searches.take(own).curve(None if design.weights is None else design.weights[own])
         band = kolmogorov_band(design.curve_size(curve, size), settings.confidence)
@@ -409,8 +439,12 @@ def _rows(
                 accuracy=share_of(distances.correct, own, design, settings),
                 unreached=design.share(distances.unreached, own)[0],
                 robustness=_robustness(i, label, means, bound),
-                sigma=_sigma(i, label, contrasts, family.sigma, bound),
+                sigma=sigma,
                 sigma_alone=_sigma(i, label, contrasts, contrasts.sigma_limits, bound),
+                sigma_unrestricted=sigma,
+                sigma_median=other.sigma_median,
+                sigma_accuracy=other.sigma_accuracy,
+                sigma_margin=other.sigma_margin,
                 gap_to_rest=_gap(i, label, contrasts, family.gap, bound - bound),
                 p=float(contrasts.p[i]),
                 p_adjusted=float(adjusted[i]),
@@ -442,6 +476,31 @@ def _sigma_bounds(
     level = settings.alpha / hypotheses(np.ones(len(partition.labels), dtype=np.bool_))
     limits = sigma_bounds(known.low, known.high, partition, settings.control, design, level)
     return [_sigma(i, label, contrasts, outer(family.sigma, limits), bound) for i, label in enumerate(partition.labels)]
+
+
+def _with_unrestricted(
+    rows: tuple[GroupResult, ...],
+    distances: Distances,
+    partition: Partition,
+    settings: AuditSettings,
+    design: Design,
+) -> tuple[GroupResult, ...]:
+    """Replace `sigma_unrestricted` by the σ that the audit would have without the cap."""
+    bound, missing = distances.bound, int(distances.unreached.sum())
+    if missing:
+        nothing = Estimate.undefined(f"{several(missing, 'sample')} without a finite distance", bound / bound)
+        return tuple(replace(row, sigma_unrestricted=nothing) for row in rows)
+    _, contrasts = compare_groups(capped(distances.values, math.inf), partition, settings, design.cluster)
+    limits = Family.of(contrasts, settings.alpha).sigma
+    found = (_sigma(i, row.group, contrasts, limits, bound) for i, row in enumerate(rows))
+    return tuple(replace(row, sigma_unrestricted=each) for row, each in zip(rows, found, strict=True))
+
+
+def _tail_warning(
+    values: Floats, partition: Partition, settings: AuditSettings, design: Design, rows: tuple[GroupResult, ...]
+) -> str:
+    verdicts = [row.verdict for row in rows]
+    return tail_warning(changes_without_tail(values, partition, settings, design, verdicts), rows)
 
 
 def share_of(hits: Bools, rows: Ints, design: Design, settings: AuditSettings, bound: Bound = Bound.EXACT) -> Estimate:
@@ -661,7 +720,7 @@ def _groups_table(result: AuditResult, rows: list[GroupResult], capped: str) -> 
     columns = [
         (VERDICT, [Cell(row.verdict) for row in rows]),
         (
-            Column("σ", "relative to rest", interval=level),
+            Column("σ", f"up to {number(result.up_to)}" if capped else "relative to rest", interval=level),
             [share(row.sigma, signed=True, alone=row.sigma_alone if many else None) for row in rows],
         ),
         (Column("p", "adjusted"), [p_cell(row.p_adjusted) for row in rows]),

@@ -27,10 +27,10 @@ SMALLEST = 1e-60  # statistics sum fourth powers of distances, which must not un
 MOST_CUT = 0.2  # share of the finite distances above 0 that a forced cap may cut on either side of a comparison
 
 _Row = TypeVar("_Row", bound="DataclassInstance")
-# Fields that describe one group alone. All other numbers of a row compare groups.
+# Fields that describe one group alone, or that no cap changes. All other numbers of a row compare groups.
 _MEANS = ("robustness", "before", "after")
 _ALONE = (
-    *_MEANS, "accuracy", "unreached", "unreachable", "band", "dropped", "plain_samples", "correlation"
+    *_MEANS, "accuracy", "sigma_median", "unreached", "unreachable", "band", "dropped", "plain_samples", "correlation"
 )  # fmt: skip
 
 

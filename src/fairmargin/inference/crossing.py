@@ -160,7 +160,7 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
     tested = is_testable(effective, rest_effective, common.dropped, settings)
     difference = influence[0] - influence[1]
     gap_studentised = hall.mean(own - rest, gap_error, (difference**3).sum(axis=0), freedom_of(difference))
-    ratio = _log_ratio(own, rest, influence)
+    ratio = studentised_log_ratio(own, rest, influence)
     sigma_limits = log.transformed(np.expm1)
     with np.errstate(divide="ignore", invalid="ignore"):
         bootstrapped = bootstrap_p(log_ratio / log_error, np.concatenate(log_t))
@@ -185,7 +185,7 @@ def contrasts(sums: ClusterSums, settings: AuditSettings) -> Contrasts:
     )
 
 
-def _log_ratio(own: Floats, rest: Floats, influence: tuple[Floats, Floats]) -> Studentised:
+def studentised_log_ratio(own: Floats, rest: Floats, influence: tuple[Floats, Floats]) -> Studentised:
     """Studentise ln(own / rest), if clusters can have an influence on both sides."""
     left, right = influence
     one = np.ones((1, len(left)))

@@ -88,7 +88,7 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     gap_limits, sigma_limits = gap_and_sigma_limits(cells, common.mix, observed, drawn, settings.confidence)
     effective, rest_effective = effective_units(moments), effective_units(rest)
     tested = is_testable(effective, rest_effective, common.dropped, settings)
-    own_log, rest_log, ratio = _studentised(cells, common.mix, observed)
+    own_log, rest_log, ratio = studentised_logs(cells, common.mix, observed)
 
     def gap_at(alpha: float) -> Limits:
         sides = (side.limits(alpha).transformed(np.exp) for side in (own_log, rest_log))
@@ -123,7 +123,7 @@ def contrasts(cells: Cells, drawn: Resampled, settings: AuditSettings) -> Contra
     )
 
 
-def _studentised(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentised, Studentised, Studentised]:
+def studentised_logs(cells: Cells, mix: Floats, observed: Sides) -> tuple[Studentised, Studentised, Studentised]:
     """Studentise the logarithms of each group's mean, of its rest's mean, and of their ratio."""
     third, rest_third = third_cumulants(cells, mix)
     freedom, rest_freedom = kurtosis_freedom(cells, mix)
