@@ -73,9 +73,11 @@ def other_measures(
     tested = ~np.isnan(contrasts.p)
     everyone = hypotheses(np.ones_like(tested))
     alpha = settings.alpha / np.where(tested, max(hypotheses(tested), 1), everyone)
-    bound, common = distances.bound / distances.bound, {"alpha": alpha, "reasons": reasons}
-    medians = median_contrasts(distances, partition, settings, cluster, **common)
-    parts = sigma_parts(values, distances.correct, partition, settings, cluster, bound=bound, **common)
+    medians = median_contrasts(distances, partition, settings, cluster, alpha=alpha, reasons=reasons)
+    bound = distances.bound / distances.bound
+    parts = sigma_parts(
+        values, distances.correct, partition, settings, cluster, alpha=alpha, reasons=reasons, bound=bound
+    )
     return tuple(OtherMeasures(m, part.accuracy, part.margin) for m, part in zip(medians, parts, strict=True))
 
 

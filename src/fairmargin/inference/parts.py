@@ -56,45 +56,61 @@ def sigma_parts(
     bound
         Kind of bound of a ratio of these values.
     """
-    groups, control = len(partition.labels), settings.control
-    if control is not None and len(control.labels) > 1:
-        reasons = [reason or f"σ is not divided into parts at equal {control.name!r}" for reason in reasons]
-    hits = np.bincount(partition.membership[correct], minlength=groups).astype(np.float64)
-    size = partition.sizes.astype(np.float64)
-    sides = [(hits, size), tuple(sum_of_others(each, axis=0) for each in (hits, size))]
-    accuracy, rest_accuracy = (np.divide(h, n, out=np.zeros(groups), where=n > 0) for h, n in sides)
-    sizes, margins = sizes_of(partition, None, cluster), np.full((3, groups), np.nan)
-    if correct.any():
-        found = log_ratios(values, partition, settings, cluster, np.flatnonzero(correct))
-        # As in `paired`: with all of them, limits of 50 Pareto distances of index 3 cover 92.7 %, with half 94.1 %.
-        limits = replace(found, freedom=found.freedom / 2).limits(alpha)
-        with np.errstate(over="ignore"):
-            margins = np.expm1(np.stack([found.value, limits.low, limits.high]))
+    if settings.control is not None and len(settings.control.labels) > 1:
+        reasons = [reason or f"σ has no parts at equal {settings.control.name!r}" for reason in reasons]
+    sizes = sizes_of(partition, None, cluster)
+    effective = sizes.own_effective, sizes.rest_effective
+    shares = _accuracies(correct, partition)
+    margins = _margins(values, correct, partition, settings, cluster, alpha)
     parts = []
     for i, label in enumerate(partition.labels):
-        reason = reasons[i] or ("" if sides[1][0][i] else f"no sample outside group {label!r} is classified correctly")
-        first = Estimate.undefined(reason, Bound.EXACT)
+        (own, rest), (own_size, rest_size) = ([float(side[i]) for side in both] for both in (shares, effective))
+        reason = reasons[i] or ("" if rest else f"no sample outside group {label!r} is classified correctly")
+        accuracy = Estimate.undefined(reason, Bound.EXACT)
         if not reason:
-            effective = float(sizes.own_effective[i]), float(sizes.rest_effective[i])
-            first = _ratio_of_shares(float(accuracy[i]), float(rest_accuracy[i]), *effective, float(alpha[i]))
-        reason = reason or ("" if hits[i] else f"no sample of group {label!r} is classified correctly")
-        if not reason and not -1 < margins[0, i] < math.inf:
-            reason = f"no correct sample of group {label!r} or of its rest has a distance above 0"
-        second = Estimate.undefined(reason, bound)
-        if not reason:
-            # Samples that belong together are correct together, at worst.
-            few = min(accuracy[i] * sizes.own_effective[i], rest_accuracy[i] * sizes.rest_effective[i])
-            second = _margin(*margins[:, i].tolist(), bound, label, few, settings.smallest_group)
-        parts.append(Parts(first, second))
+            accuracy = _ratio_of_shares(own, rest, own_size, rest_size, float(alpha[i]))
+        reason = reason or ("" if own else f"no sample of group {label!r} is classified correctly")
+        # Samples that belong together are correct together, at worst.
+        margin = _margin(margins[i], min(own * own_size, rest * rest_size), label, settings.smallest_group, bound)
+        parts.append(Parts(accuracy, Estimate.undefined(reason, bound) if reason else margin))
     return tuple(parts)
 
 
-def _margin(value: float, low: float, high: float, bound: Bound, label: str, correct: float, least: int) -> Estimate:
+def _accuracies(correct: Bools, partition: Partition) -> tuple[Floats, Floats]:
+    """Return the share of correct samples in each group and in its rest; 0 if there is no rest."""
+    hits = np.bincount(partition.membership[correct], minlength=len(partition.labels)).astype(np.float64)
+    size = partition.sizes.astype(np.float64)
+    rest_hits, rest_size = (sum_of_others(each, axis=0) for each in (hits, size))
+    return hits / size, np.divide(rest_hits, rest_size, out=np.zeros_like(rest_size), where=rest_size > 0)
+
+
+def _margins(
+    values: Floats,
+    correct: Bools,
+    partition: Partition,
+    settings: AuditSettings,
+    cluster: Ints | None,
+    alpha: Floats,
+) -> list[list[float]]:
+    """Return the margin part of every group with its limits; NaN without correct samples."""
+    if not correct.any():
+        return [[math.nan] * 3] * len(alpha)
+    found = log_ratios(values, partition, settings, cluster, np.flatnonzero(correct))
+    # Half the degrees of freedom, as in `paired`: with all, limits of 50 Pareto distances of index 3 cover 92.7 %.
+    limits = replace(found, freedom=found.freedom / 2).limits(alpha)
+    with np.errstate(over="ignore"):
+        columns: list[list[float]] = np.expm1(np.stack([found.value, limits.low, limits.high], axis=1)).tolist()
+    return columns
+
+
+def _margin(margin: list[float], correct: float, label: str, least: int, bound: Bound) -> Estimate:
+    value, low, high = margin
+    side = f"group {label!r} or its rest"
+    if not -1 < value < math.inf:
+        return Estimate.undefined(f"no correct sample of {side} has a distance above 0", bound)
     if correct < least:
-        side = f"group {label!r} or its rest"
-        return Estimate(
-            value, math.nan, math.nan, bound, f"{side} has {int(correct):,} correct samples; {least} are needed"
-        )
+        reason = f"{side} has {int(correct):,} correct samples; {least} are needed for an interval"
+        return Estimate(value, math.nan, math.nan, bound, reason)
     return Estimate(value, min(low, value), max(high, value), bound)
 
 

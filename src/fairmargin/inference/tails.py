@@ -59,7 +59,7 @@ def changes_without_tail(
     size = np.bincount(partition.membership[rows], minlength=len(judged))
     judged &= np.minimum(size, len(rows) - size) >= settings.smallest_group
     without = _verdicts(log_ratios(values, partition, settings, cluster, rows), judged, settings.alpha)
-    differ = [i for i in np.flatnonzero(judged) if without[i] not in (None, verdicts[i])]
+    differ = [i for i in np.flatnonzero(judged).tolist() if without[i] not in (None, verdicts[i])]
     if differ:
         every = log_ratios(values, partition, settings, cluster, np.arange(len(values)))
         whole = _verdicts(every, judged, settings.alpha)
