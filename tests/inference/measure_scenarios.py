@@ -16,6 +16,7 @@ from fairmargin.core.bound import Bound
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
+from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.medians import median_contrasts
 from fairmargin.inference.parts import sigma_parts
@@ -170,10 +171,10 @@ def measures(case: Case, rng: np.random.Generator, *, together: bool) -> dict[st
     distances, partition, settings = case.draw(rng)
     groups = len(case.groups)
     alpha = np.full(groups, 0.05 / (groups if together and groups > 2 else 1))
-    cluster, reasons = settings.cluster_codes(len(distances)), [""] * groups
-    medians = median_contrasts(distances, partition, settings, cluster, alpha=alpha, reasons=reasons)
+    design, reasons = Design.of(settings, len(distances)), [""] * groups
+    medians = median_contrasts(distances, partition, settings.control, design, alpha=alpha, reasons=reasons)
     parts = sigma_parts(
-        distances.values, distances.correct, partition, settings, cluster,
+        distances.values, distances.correct, partition, settings, design,
         alpha=alpha, reasons=reasons, bound=Bound.EXACT,
     )  # fmt: skip
     return {

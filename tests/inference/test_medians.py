@@ -10,6 +10,7 @@ from fairmargin.analyses.audit import audit
 from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
+from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.medians import median_contrasts
 from fairmargin.inference.settings import AuditSettings
@@ -20,14 +21,18 @@ ALPHA = 0.05
 
 
 def contrasts(
-    distances: Distances, groups: Partition, cluster: Ints | None = None, control: Partition | None = None
+    distances: Distances,
+    groups: Partition,
+    cluster: Ints | None = None,
+    control: Partition | None = None,
+    weights: Floats | None = None,
 ) -> tuple[Estimate, ...]:
     count = len(groups.labels)
     return median_contrasts(
         distances,
         groups,
-        AuditSettings(control=control),
-        cluster,
+        control,
+        Design(cluster, weights),
         alpha=np.full(count, ALPHA),
         reasons=[""] * count,
     )
@@ -94,6 +99,26 @@ def test_samples_that_occur_in_copies_count_once() -> None:
     assert [limits(each) for each in twice] == [limits(each) for each in once]
 
 
+def test_a_sample_of_weight_3_counts_as_three_and_the_interval_is_that_of_the_effective_number() -> None:
+    values, times = lognormals(90, 300), np.random.default_rng(1).integers(1, 4, 390)
+    weighted = contrasts(exact(values), groups_of(90, 300), weights=times.astype(float))[0]
+    copies, person = np.repeat(values, times), np.repeat(np.arange(390), times)
+    groups = Partition("g", ["a", "b"], (person >= 90).astype(int))
+    assert limits(weighted) == limits(contrasts(exact(copies), groups, cluster=person)[0])
+
+
+def test_weights_undo_a_sample_that_has_too_many_far_distances() -> None:
+    values = lognormals(4_000, 4_000)
+    far = values > 1
+    kept = np.flatnonzero(~far | (np.arange(8_000) % 4 == 0) | (np.arange(8_000) >= 4_000))  # far ones of g0 are rare
+    weights = np.where(far & (np.arange(8_000) < 4_000), 4.0, 1.0)[kept]
+    groups = groups_of(4_000, 4_000).take(kept)
+    corrected = contrasts(exact(values[kept]), groups, weights=weights)[0]
+    biased = contrasts(exact(values[kept]), groups)[0]
+    assert biased.high < -0.3
+    assert corrected.low < 0 < corrected.high < 0.15
+
+
 @pytest.mark.parametrize("strata", [1, 3])
 @pytest.mark.parametrize("across", [True, False])
 def test_effective_numbers_are_those_of_the_weights_of_clusters_in_the_means(strata: int, across: bool) -> None:
@@ -101,7 +126,7 @@ def test_effective_numbers_are_those_of_the_weights_of_clusters_in_the_means(str
     group, stratum = rng.integers(0, 3, 500), rng.integers(0, strata, 500)
     person = rng.integers(0, 60, 500) * (1 if across else 100) + (0 if across else 10 * stratum + group)
     control = None if strata == 1 else Partition.by("stratum", stratum)
-    found = sizes_of(Partition.by("g", group), control, np.unique(person, return_inverse=True)[1])
+    found = sizes_of(Partition.by("g", group), control, Design(np.unique(person, return_inverse=True)[1], None))
     for g in range(3):
         for inside, effective in ((group == g, found.own_effective[g]), (group != g, found.rest_effective[g])):
             weight = np.zeros(500)

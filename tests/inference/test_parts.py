@@ -28,13 +28,14 @@ def audited(*groups: tuple[int, float, float], settings: AuditSettings = QUICK) 
 
 
 @pytest.mark.parametrize("up_to", [math.inf, 0.9])
-@pytest.mark.parametrize("clustered", [False, True])
-def test_both_parts_multiply_to_sigma(up_to: float, clustered: bool) -> None:
+@pytest.mark.parametrize("design", ["single", "clusters", "weights", "both"])
+def test_both_parts_multiply_to_sigma(up_to: float, design: str) -> None:
     groups = ((80, 0.6, 0.7), (90, 0.8, 1.0), (200, 0.95, 1.2))
-    cluster = np.random.default_rng(1).integers(0, 200, 370) if clustered else None
-    result = audited(*groups, settings=AuditSettings(resamples=200, up_to=up_to, cluster=cluster))
-    for row, (_, accuracy, _) in zip(result, groups, strict=True):
-        assert row.accuracy.value == accuracy
+    rng = np.random.default_rng(1)
+    cluster = rng.integers(0, 200, 370) if design in ("clusters", "both") else None
+    weight = rng.uniform(1, 2, 370) if design in ("weights", "both") else None
+    settings = AuditSettings(resamples=200, up_to=up_to, cluster=cluster, sample_weight=weight)
+    for row in audited(*groups, settings=settings):
         product = (1 + row.sigma_accuracy.value) * (1 + row.sigma_margin.value)
         assert product == pytest.approx(1 + row.sigma.value)
         for part in (row.sigma_accuracy, row.sigma_margin):

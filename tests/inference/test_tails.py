@@ -8,12 +8,13 @@ import pytest
 from fairmargin.analyses.audit import AuditResult, audit
 from fairmargin.core.arrays import Floats
 from fairmargin.core.partition import Partition
+from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.tails import changes_without_tail
 from tests.inference.builders import exact, groups_of
 
-QUICK = AuditSettings(resamples=400)
+QUICK, ALONE = AuditSettings(resamples=400), Design(None, None)
 NEARER = np.random.default_rng(0).gamma(4, np.repeat([0.2, 0.25], 200))
 
 
@@ -77,17 +78,18 @@ def test_without_far_samples_or_with_a_cap_there_is_no_note(settings: AuditSetti
 def test_the_tail_is_that_of_all_samples_and_ends_before_equal_values() -> None:
     values = np.arange(1000.0)
     for changed, removed in ((values, 10), (np.minimum(values, 995), 10), (np.minimum(values, 985), 0)):
-        found = changes_without_tail(changed, groups_of(500, 500), QUICK, None, [NO_DIFFERENCE] * 2)
+        found = changes_without_tail(changed, groups_of(500, 500), QUICK, ALONE, [NO_DIFFERENCE] * 2)
         assert found.samples == removed
-    assert changes_without_tail(values[:40], groups_of(20, 20), QUICK, None, [NO_DIFFERENCE] * 2).samples == 1
+    assert changes_without_tail(values[:40], groups_of(20, 20), QUICK, ALONE, [NO_DIFFERENCE] * 2).samples == 1
 
 
-@pytest.mark.parametrize("kind", ["clusters in groups", "clusters across groups", "control"])
-def test_clusters_and_a_control_are_kept_in_the_comparison_without_the_tail(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["clusters in groups", "clusters across groups", "control", "weights"])
+def test_clusters_weights_and_a_control_are_kept_in_the_comparison_without_the_tail(kind: str) -> None:
     person = np.arange(400) // 2 if kind == "clusters in groups" else np.arange(400) % 200
     settings = AuditSettings(
         resamples=400,
-        cluster=person if kind != "control" else None,
+        cluster=person if "clusters" in kind else None,
+        sample_weight=np.arange(400) % 2 + 1.0 if kind == "weights" else None,
         control=Partition.by("class", np.arange(400) % 2) if kind == "control" else None,
     )
     assert verdicts(NEARER, groups_of(200, 200), settings) == [LESS_ROBUST, MORE_ROBUST]

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from fairmargin.analyses.cells import share, table_of
-from fairmargin.core.arrays import Floats, Ints
+from fairmargin.core.arrays import Floats
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.contrast import Contrasts
+from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, Estimate, Verdict
 from fairmargin.inference.medians import median_contrasts
 from fairmargin.inference.parts import sigma_parts
@@ -57,7 +58,7 @@ def other_measures(
     values: Floats,
     partition: Partition,
     settings: AuditSettings,
-    cluster: Ints | None,
+    design: Design,
     contrasts: Contrasts,
     reasons: Sequence[str],
 ) -> tuple[OtherMeasures, ...]:
@@ -73,10 +74,10 @@ def other_measures(
     tested = ~np.isnan(contrasts.p)
     everyone = hypotheses(np.ones_like(tested))
     alpha = settings.alpha / np.where(tested, max(hypotheses(tested), 1), everyone)
-    medians = median_contrasts(distances, partition, settings, cluster, alpha=alpha, reasons=reasons)
+    medians = median_contrasts(distances, partition, settings.control, design, alpha=alpha, reasons=reasons)
     bound = distances.bound / distances.bound
     parts = sigma_parts(
-        values, distances.correct, partition, settings, cluster, alpha=alpha, reasons=reasons, bound=bound
+        values, distances.correct, partition, settings, design, alpha=alpha, reasons=reasons, bound=bound
     )
     return tuple(OtherMeasures(m, part.accuracy, part.margin) for m, part in zip(medians, parts, strict=True))
 

@@ -17,9 +17,9 @@ from fairmargin.core.arrays import Floats, Ints, grouped
 from fairmargin.core.distances import Distances
 from fairmargin.core.partition import Partition
 from fairmargin.inference.capping import capped
+from fairmargin.inference.design import Design
 from fairmargin.inference.distributions import normal_quantile
 from fairmargin.inference.estimate import Estimate
-from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.sizes import Sizes, sizes_of
 
 _ROUNDING = 1e-12  # shares that differ by less are equal
@@ -44,8 +44,8 @@ class Medians:
 def median_contrasts(
     distances: Distances,
     partition: Partition,
-    settings: AuditSettings,
-    cluster: Ints | None,
+    control: Partition | None,
+    design: Design,
     *,
     alpha: Floats,
     reasons: Sequence[str],
@@ -64,12 +64,12 @@ def median_contrasts(
         Why a group has no contrast with its rest; empty if it has one.
     """
     bound = distances.bound / distances.bound
-    sizes = sizes_of(partition, settings.control, cluster)
+    sizes = sizes_of(partition, control, design)
     z = np.array([-normal_quantile(each / 2) for each in alpha])
-    farthest = _both_sides(capped(distances.values, np.inf), partition, settings.control, sizes, z)
+    farthest = _both_sides(capped(distances.values, np.inf), partition, control, design.weights, sizes, z)
     nearest = farthest
     if distances.unreached.any():
-        nearest = _both_sides(capped(_searched(distances), np.inf), partition, settings.control, sizes, z)
+        nearest = _both_sides(capped(_searched(distances), np.inf), partition, control, design.weights, sizes, z)
     zero = "has the distance 0" if (distances.correct & (distances.values == 0)).any() else "is misclassified"
     found = []
     for i, label in enumerate(partition.labels):
@@ -113,14 +113,15 @@ def _reason(name: str, low: Floats, high: Floats, zero: str) -> str:
 
 
 def _both_sides(
-    values: Floats, partition: Partition, control: Partition | None, sizes: Sizes, z: Floats
+    values: Floats, partition: Partition, control: Partition | None, weights: Floats | None, sizes: Sizes, z: Floats
 ) -> tuple[Medians, Medians]:
     """Return medians and limits of every group and of its rest."""
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values, kind="stable") if weights is None else np.lexsort((weights, values))
     ordered, groups, strata = values[order], len(z), sizes.mix.shape[1]
+    ordered_weights = None if weights is None else weights[order]
     stratum = np.zeros(len(order), dtype=np.int64) if control is None else control.membership[order]
-    by_stratum = _places(stratum, strata)
-    by_cell = _places(stratum * groups + partition.membership[order], groups * strata)
+    by_stratum = _Samples.by_code(stratum, strata, ordered_weights)
+    by_cell = _Samples.by_code(stratum * groups + partition.membership[order], groups * strata, ordered_weights)
     own_side, rest_side = [], []
     for i, quantile in enumerate(z):
         own, rest = [], []
@@ -133,14 +134,28 @@ def _both_sides(
     return Medians.of(np.stack(own_side)), Medians.of(np.stack(rest_side))
 
 
-def _places(codes: Ints, count: int) -> list[Ints]:
-    """Return the indices of each code 0 … count − 1, in ascending order."""
-    order, starts = grouped(codes, count)
-    return np.split(order, starts[1:-1])
+@dataclass(frozen=True, slots=True, eq=False)
+class _Samples:
+    """Some of all samples, sorted by their values: their places among all, and sums of weights if they have weights."""
+
+    places: Ints
+    sums: Floats | None  # of the weights of the first 0, 1, … of them
+
+    @classmethod
+    def by_code(cls, codes: Ints, count: int, weights: Floats | None) -> list["_Samples"]:
+        """Return the samples of each code 0 … count − 1."""
+        order, starts = grouped(codes, count)
+        sets = np.split(order, starts[1:-1])
+        return [cls(each, None if weights is None else np.append(0.0, np.cumsum(weights[each]))) for each in sets]
+
+    def until(self, places: Ints) -> Floats:
+        """Return the number of these samples up to each place, or the sum of their weights."""
+        count = np.searchsorted(self.places, places, side="right")
+        return count.astype(np.float64) if self.sums is None else self.sums[count]
 
 
 def _median_and_limits(
-    ordered: Floats, parts: Sequence[tuple[Ints, float]], quantile: float, effective: float
+    ordered: Floats, parts: Sequence[tuple[_Samples, float]], quantile: float, effective: float
 ) -> Floats:
     """Return lower limits, upper limits and the two middle values of a side; NaN if it has no samples.
 
@@ -151,7 +166,7 @@ def _median_and_limits(
     ordered
         The values of all samples, ascending.
     parts
-        Indices of samples of the side, ascending, and the weight of each of them. Weights sum to 1; a negative weight
+        Samples of the side, and the factor of each of their weights. Weights times factors sum to 1; a negative factor
         takes samples out of an earlier part.
     quantile
         Largest deviation of a share from ½, in standard errors.
@@ -166,7 +181,7 @@ def _median_and_limits(
     first, last = np.zeros(len(targets), dtype=np.int64), np.full(len(targets), len(ordered) - 1)
     while (first < last).any():
         middle = (first + last) // 2
-        below = sum(weight * np.searchsorted(places, middle, side="right") for places, weight in parts)
+        below = sum(weight * samples.until(middle) for samples, weight in parts)
         enough = below > targets
         first, last = np.where(enough, first, middle + 1), np.where(enough, middle, last)
     found = ordered[np.minimum(first, len(ordered) - 1)]

@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmargin.core.arrays import Bools, Floats, Ints
+from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.bound import Bound
 from fairmargin.core.partition import Partition
 from fairmargin.inference.closed_form import log_ratios
+from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.settings import AuditSettings
 from fairmargin.inference.shares import binomial_interval
 from fairmargin.inference.sizes import sizes_of
-from fairmargin.inference.units import sum_of_others
+from fairmargin.inference.units import sum_of_others, sums_in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def sigma_parts(
     correct: Bools,
     partition: Partition,
     settings: AuditSettings,
-    cluster: Ints | None,
+    design: Design,
     *,
     alpha: Floats,
     reasons: Sequence[str],
@@ -58,10 +59,8 @@ def sigma_parts(
     """
     if settings.control is not None and len(settings.control.labels) > 1:
         reasons = [reason or f"σ has no parts at equal {settings.control.name!r}" for reason in reasons]
-    sizes = sizes_of(partition, None, cluster)
-    effective = sizes.own_effective, sizes.rest_effective
-    shares = _accuracies(correct, partition)
-    margins = _margins(values, correct, partition, settings, cluster, alpha)
+    shares, effective = _accuracies(correct, partition, design)
+    margins = _margins(values, correct, partition, design, alpha)
     parts = []
     for i, label in enumerate(partition.labels):
         (own, rest), (own_size, rest_size) = ([float(side[i]) for side in both] for both in (shares, effective))
@@ -76,26 +75,43 @@ def sigma_parts(
     return tuple(parts)
 
 
-def _accuracies(correct: Bools, partition: Partition) -> tuple[Floats, Floats]:
-    """Return the share of correct samples in each group and in its rest; 0 if there is no rest."""
-    hits = np.bincount(partition.membership[correct], minlength=len(partition.labels)).astype(np.float64)
-    size = partition.sizes.astype(np.float64)
-    rest_hits, rest_size = (sum_of_others(each, axis=0) for each in (hits, size))
-    return hits / size, np.divide(rest_hits, rest_size, out=np.zeros_like(rest_size), where=rest_size > 0)
+def _accuracies(
+    correct: Bools, partition: Partition, design: Design
+) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Return the share of correct samples in each group and in its rest, and the effective numbers of samples.
+
+    A share is 0 if there is no rest. With weights, effective numbers are those of `Design.share`.
+    """
+    sizes, groups = sizes_of(partition, None, design), len(partition.labels)
+    codes = partition.membership * 2 + correct
+    count = np.bincount(codes, minlength=2 * groups).reshape(-1, 2).astype(np.float64)
+    sums = [count, count]
+    if design.weights is not None:
+        powers = design.weights, design.weights**2
+        sums = [sums_in_order(codes, each, 2 * groups).reshape(-1, 2) for each in powers]
+    shares, numbers = [], []
+    sides = (sums, sizes.own_effective), ([sum_of_others(each, axis=0) for each in sums], sizes.rest_effective)
+    for (wrong_and_right, squares), number in sides:
+        total = wrong_and_right.sum(axis=1)
+        share = np.divide(wrong_and_right[:, 1], total, out=np.zeros(groups), where=total > 0)
+        error2 = squares[:, 1] * (1 - share) ** 2 + squares[:, 0] * share**2
+        known = np.divide(share * (1 - share) * total**2, error2, out=number.copy(), where=error2 > 0)
+        shares.append(share)
+        numbers.append(number if design.weights is None or design.cluster is not None else np.minimum(number, known))
+    return (shares[0], shares[1]), (numbers[0], numbers[1])
 
 
 def _margins(
     values: Floats,
     correct: Bools,
     partition: Partition,
-    settings: AuditSettings,
-    cluster: Ints | None,
+    design: Design,
     alpha: Floats,
 ) -> list[list[float]]:
     """Return the margin part of every group with its limits; NaN without correct samples."""
     if not correct.any():
         return [[math.nan] * 3] * len(alpha)
-    found = log_ratios(values, partition, settings, cluster, np.flatnonzero(correct))
+    found = log_ratios(values, partition, None, design, np.flatnonzero(correct))
     # Half the degrees of freedom, as in `paired`: with all, limits of 50 Pareto distances of index 3 cover 92.7 %.
     limits = replace(found, freedom=found.freedom / 2).limits(alpha)
     with np.errstate(over="ignore"):

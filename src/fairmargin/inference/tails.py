@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmargin.core.arrays import Bools, Floats, Ints
+from fairmargin.core.arrays import Bools, Floats
 from fairmargin.core.partition import Partition
 from fairmargin.inference.closed_form import log_ratios
+from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, Verdict
 from fairmargin.inference.hall import Studentised
 from fairmargin.inference.permutation import holm, hypotheses
@@ -33,7 +34,7 @@ def changes_without_tail(
     values: Floats,
     partition: Partition,
     settings: AuditSettings,
-    cluster: Ints | None,
+    design: Design,
     verdicts: Sequence[Verdict],
 ) -> TailChanges:
     """Compare the groups once more without the tail, in closed form.
@@ -58,10 +59,10 @@ def changes_without_tail(
         return TailChanges(removed, len(values), {})
     size = np.bincount(partition.membership[rows], minlength=len(judged))
     judged &= np.minimum(size, len(rows) - size) >= settings.smallest_group
-    without = _verdicts(log_ratios(values, partition, settings, cluster, rows), judged, settings.alpha)
+    without = _verdicts(log_ratios(values, partition, settings.control, design, rows), judged, settings.alpha)
     differ = [i for i in np.flatnonzero(judged).tolist() if without[i] not in (None, verdicts[i])]
     if differ:
-        every = log_ratios(values, partition, settings, cluster, np.arange(len(values)))
+        every = log_ratios(values, partition, settings.control, design, np.arange(len(values)))
         whole = _verdicts(every, judged, settings.alpha)
         differ = [i for i in differ if without[i] != whole[i]]
     return TailChanges(removed, len(values), {partition.labels[i]: verdict for i in differ if (verdict := without[i])})
