@@ -662,6 +662,7 @@ def _method(settings: AuditSettings, contrasts: Contrasts, known: Restricted) ->
         f"kurtosis and as a group's own bootstrap-t interval with {settings.resamples:,} resamples; they exclude 0 "
         "exactly where the corrected p is significant. Spread over groups: by inverting a test that allows 0, or, of "
         "two groups, from the limits of gap and σ. Accuracy: exact binomial. "
+        "Medians: order statistics. Parts of σ: exact binomial limits, and Hall's. "
         f"Curves: {BAND if known.is_censored else 'Kolmogorov’s band'}. p-values: the largest of these "
         f"methods and of a {contrasts.way}, corrected by Holm's method over the groups."
     )

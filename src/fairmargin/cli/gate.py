@@ -46,12 +46,13 @@ def gate(
 
     fairmargin gate run --if 'verdict == "less robust" and size >= 100'
 
-    Columns: group, partition, estimator, norm, bound, size, accuracy, robustness, sigma, gap_to_rest (each also with
-    _low and _high), sigma_alone_low, sigma_alone_high, sigma_bounds_low, sigma_bounds_high, unreached, unreachable,
-    dropped, p, p_adjusted, verdict, up_to. Of an audit to a precision: group, partition, estimator, norm, bound, size,
-    robustness, sigma (each also with _low and _high), sigma_alone_low, sigma_alone_high, p, p_adjusted, verdict, met,
-    unmet, reference_samples, cheap_samples, up_to. The limits of sigma hold for all groups at once and agree with the
-    verdict; those of sigma_alone are for one group alone.
+    Columns: group, partition, estimator, norm, bound, size, accuracy, robustness, sigma, gap_to_rest,
+    sigma_unrestricted, sigma_median, sigma_accuracy, sigma_margin (each also with _low and _high), sigma_alone_low,
+    sigma_alone_high, sigma_bounds_low, sigma_bounds_high, unreached, unreachable, dropped, p, p_adjusted, verdict,
+    up_to. Of an audit to a precision: group, partition, estimator, norm, bound, size, robustness, sigma (each also with
+    _low and _high), sigma_alone_low, sigma_alone_high, p, p_adjusted, verdict, met, unmet, reference_samples,
+    cheap_samples, up_to. The limits of sigma hold for all groups at once and agree with the verdict; those of
+    sigma_alone are for one group alone.
     """
     from fairmargin.study import gate as conditions
     from fairmargin.study.check import checked

@@ -22,8 +22,10 @@ def log_ratios(
 
     The entries are those of `partition`, and NaN for groups that have no sample among these rows.
     """
-    present, membership = np.unique(partition.membership[rows], return_inverse=True)
-    part = Partition(partition.name, [partition.labels[i] for i in present], membership)
+    membership = partition.membership[rows]
+    there = np.bincount(membership, minlength=len(partition.labels)) > 0
+    present = np.flatnonzero(there)
+    part = Partition(partition.name, [partition.labels[i] for i in present], (np.cumsum(there) - 1)[membership])
     control = None if control is None else control.take(rows)
     cluster = None if design.cluster is None else np.unique(design.cluster[rows], return_inverse=True)[1]
     weights = None if design.weights is None else design.weights[rows]

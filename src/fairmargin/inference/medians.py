@@ -5,7 +5,7 @@ binomial with probability ½, whatever the distribution, so that order statistic
 limits of the ratio are the extremes of x/y over all pairs of values that the two counts allow together, that is, whose
 squared deviations from ½ (in standard errors) add up to at most z². For smooth distributions these are the limits
 of MOVER (Donner and Zou 2012); with ties and with an atom at 0, where the error of a median is not normal, MOVER's are
-too short (docs/inference.md).
+too short.
 """
 
 from collections.abc import Sequence
@@ -116,7 +116,7 @@ def _both_sides(
     values: Floats, partition: Partition, control: Partition | None, weights: Floats | None, sizes: Sizes, z: Floats
 ) -> tuple[Medians, Medians]:
     """Return medians and limits of every group and of its rest."""
-    order = np.argsort(values, kind="stable") if weights is None else np.lexsort((weights, values))
+    order = np.argsort(values) if weights is None else np.lexsort((weights, values))
     ordered, groups, strata = values[order], len(z), sizes.mix.shape[1]
     ordered_weights = None if weights is None else weights[order]
     stratum = np.zeros(len(order), dtype=np.int64) if control is None else control.membership[order]
