@@ -176,19 +176,19 @@ class AuditResult(ComparedGroups[GroupResult]):
 
     def summary(self) -> list[str]:
         """Return the headline, and other sentences about all groups together."""
-        headline, *sentences = summary(self, self.control)
-        least = by_sigma(self.groups)[0]
-        parts = parts_words(least)
-        sentences = [
-            headline,
-            *([f"{quoted(least.group)}: {parts[0].lower()}{parts[1:]}"] if parts else []),
-            *sentences,
-        ]
+        sentences = summary(self, self.control)
         if not math.isnan(self.overall.p_equal):
             p_equal = p_value(self.overall.p_equal)
             sentences.append(f"Test of the assumption that all groups are equally robust: {p_equal}.")
         at_radii = "" if self.curves is None else self.curves.at_radii
-        return [sentences[0], *filter(None, [self.hidden_difference, at_radii]), *sentences[1:]]
+        return [sentences[0], *filter(None, [self._parts_of_least, self.hidden_difference, at_radii]), *sentences[1:]]
+
+    @property
+    def _parts_of_least(self) -> str:
+        """Sentence on the parts of σ of the least robust group; empty if it is not significantly less robust."""
+        least = by_sigma(self.groups)[0]
+        parts = parts_words(least)
+        return f"{quoted(least.group)}: {parts[0].lower()}{parts[1:]}" if parts else ""
 
     @property
     def hidden_difference(self) -> str:
