@@ -42,6 +42,20 @@ def test_both_parts_multiply_to_sigma(up_to: float, design: str) -> None:
             assert -1 <= part.low < part.value < part.high
 
 
+def test_parts_multiply_to_sigma_where_searches_failed_at_different_depths() -> None:
+    values = distances_of((200, 0.8, 0.8), (300, 0.9, 1.0))
+    depth = np.random.default_rng(2).uniform(0.2, 4, 500)
+    unreached = np.where(values > depth, math.inf, values)
+    result = audit(Distances(unreached, values > 0, "upper", "l2", tried=depth), groups_of(200, 300), QUICK)
+    complete = audit(exact(values), groups_of(200, 300), AuditSettings(resamples=200, up_to=result.up_to))
+    assert result.censoring
+    for row in result:
+        assert (1 + row.sigma_accuracy.value) * (1 + row.sigma_margin.value) == pytest.approx(1 + row.sigma.value)
+        truth = complete[row.group].sigma_margin
+        assert row.sigma_margin.low < truth.value < row.sigma_margin.high
+        assert row.sigma_margin.high - row.sigma_margin.low > truth.high - truth.low
+
+
 @pytest.mark.parametrize("hits", [0, 1, 20, 39, 40])
 def test_beside_a_large_rest_the_accuracy_part_has_the_exact_binomial_limits(hits: int) -> None:
     row = audited((40, hits / 40, 1.0), (50_000, 0.8, 1.0))["g0"]
