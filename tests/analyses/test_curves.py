@@ -123,7 +123,8 @@ def test_curves_are_compared_only_as_far_as_every_search_looked():
     found = fm.compare_curves(distances, partition, radii=(2, 4))
     assert found.end == 3
     assert all(row.robustness_bias_radius < 3 for row in found)
-    assert "not all distances beyond 3 are known" in found["F"].differences[1].reason
+    assert found["F"].differences[1].reason == "curves are compared below a radius of 3 only"
+    assert "at 4 not compared" in found.at_radii
     assert math.isnan(found["F"].differences_p[1])
     (warning,) = found.warnings
     assert re.search(r"below a radius of 3 only, because a search that found nothing ended there: \d+ % of", warning)

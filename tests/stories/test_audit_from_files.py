@@ -110,6 +110,27 @@ def test_distances_measured_elsewhere_are_audited(tmp_path, name):
     assert {(a["bound"], a["norm"]) for a in found["audits"]} == {("lower", "linf")}
 
 
+def test_shares_at_chosen_radii_and_curves_are_printed_written_and_checked(tmp_path):
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.gamma(2, 0.5, 300), rng.gamma(9, 1 / 9, 300)])  # of the same mean
+    table = pd.DataFrame({"distance": values, "correct": True, "sex": np.repeat(["F", "M"], 300)})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    about = ["--distances", tmp_path / "table.csv", "--bound", "exact", "--norm", "l2", "--group", "sex", *QUICK]
+    printed = succeeded(fairmargin("audit", *about, "--radii", "2,0.5", "--out", tmp_path / "run")).stdout
+    assert "do not differ significantly, but their curves do" in printed
+    assert (
+        "At the chosen radii: at 0.5 fewer samples of “F” and more samples of “M” withstand than of the rest" in printed
+    )
+    row = pd.read_csv(tmp_path / "run/audit.csv").iloc[0]
+    own, rest = (np.mean(side > 0.5) for side in (values[:300], values[300:]))
+    assert row["difference_at_0.5"] == pytest.approx(own - rest)
+    assert "Curves by sex" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    # The gate computes everything again, and reads the new columns.
+    assert fairmargin("gate", tmp_path / "run", "--if", "p_curves_adjusted < 0.05").exit_code == 1
+    precise = fairmargin("audit", *about, "--radii", "1", "--precision", "0.1", "--out", tmp_path / "other")
+    assert refused(precise).startswith("--radii are for the curves of all samples, and --precision measures some")
+
+
 def test_the_report_names_what_was_assumed_about_distances(tmp_path):
     table = write_distances(tmp_path / "table.csv")
     succeeded(fairmargin("audit", "--distances", table, "--group", "sex", *QUICK, "--out", tmp_path / "run"))

@@ -164,7 +164,7 @@ class CurveComparison(GroupTable[GroupCurves]):
             found = [f"{how} samples of {listed(who)}" for how, who in (("fewer", fewer), ("more", more)) if who]
             said = f"{' and '.join(found)} withstand than of the rest" if found else "no significant difference"
             known = any(row.differences[i].is_defined for row in self)
-            parts.append(f"at {number(radius)} {said if known else 'not all distances are known'}")
+            parts.append(f"at {number(radius)} {said if known else 'not compared'}")
         return f"At the chosen radii: {'; '.join(parts)}." if parts else ""
 
     def finding(self, row: GroupCurves) -> str:
@@ -249,7 +249,10 @@ class CurveComparison(GroupTable[GroupCurves]):
     def _notes(self) -> tuple[str, ...]:
         if math.isinf(self.end):
             return ()
-        return (f"Curves are compared below a radius of {number(self.end)}: beyond it not all distances are known.",)
+        return (
+            f"Curves are compared below a radius of {number(self.end)}: the one asked for, or the one up to which all "
+            "distances are known.",
+        )
 
 
 _READING = (
@@ -505,7 +508,7 @@ def _differences(
     found: list[list[tuple[Estimate, float]]] = []
     for radius in radii:
         if radius >= end:
-            reason = f"not all distances beyond {number(end)} are known"
+            reason = f"curves are compared below a radius of {number(end)} only"
             found.append([(Estimate.undefined(reason, bound), Undefined(reason))] * len(partition.labels))
             continue
         each, adjusted = contrasts[known.index(radius)], p[known.index(radius)]
