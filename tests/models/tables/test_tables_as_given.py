@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, RobustScaler, StandardScaler, TargetEncoder
 
 import fairmargin as fm
 from fairmargin.errors import InputError
@@ -283,3 +283,33 @@ def test_a_constant_may_be_very_large(large):
     classifier = fm.as_classifier(model.fit(frame.assign(gain=1.0), y), training_data=frame)
     assert classifier.coding.columns[1].immutable
     assert np.isfinite(classifier.additive.contributions(classifier.encode(frame))).all()
+
+
+@pytest.mark.parametrize("scaler", [RobustScaler(), StandardScaler()], ids=str)
+def test_whole_numbers_and_single_precision_in_one_step_are_read_in_the_precision_of_the_step(scaler):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(-47, -17, 300).astype(np.int16),
+            "height": rng.normal(0, 3, 300).astype(np.float32),
+        }
+    )
+    y = (frame["age"] + frame["height"] > -32).astype(int)
+    forest = RandomForestClassifier(20, max_depth=6, random_state=0)
+    model = make_pipeline(make_column_transformer((scaler, ["age", "height"])), forest).fit(frame, y)
+    classifier = fm.as_classifier(model, training_data=frame)
+    ages = np.arange(-47.0, -16.0)
+    rows = np.stack([np.repeat(ages, 3), np.tile(np.float32([-2.0, 0.1, 2.5]), len(ages))], axis=1)
+    scores = classifier.ensemble.scores(rows)
+    np.testing.assert_array_equal(scores.argmax(axis=1), classifier.predict(rows))
+
+
+def test_a_model_whose_weights_are_all_zero_has_no_other_class():
+    frame, _ = people()
+    model = LogisticRegression().fit(frame[["age"]], np.arange(len(frame)) % 2)
+    model.coef_[:], model.intercept_[:] = 0, 0
+    classifier = fm.as_classifier(model, training_data=frame[["age"]])
+    for norm in ("l1", "l2", "linf"):
+        found = fm.measure(classifier, frame[["age"]], np.zeros(len(frame)), fm.ESTIMATORS["exact_linear"](norm=norm))
+        assert np.isinf(found.values).all()
+        assert found.bound is fm.Bound.EXACT

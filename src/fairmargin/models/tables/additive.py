@@ -161,7 +161,8 @@ class Additive:
 
     def sizes(self, terms: Floats) -> Floats:
         """Return for each row the size of the numbers that its scores are sums of, given its contributions."""
-        return np.asarray(np.abs(terms).sum(axis=1).max(axis=1, initial=0) + self.largest)
+        # Positive, so that a lead above rounding errors is none of 0, even if all weights are 0.
+        return np.asarray(np.maximum(np.abs(terms).sum(axis=1).max(axis=1, initial=0) + self.largest, 1e-290))
 
     def terms_at(self, values: Mapping[int, Floats]) -> dict[int, Floats]:
         """Return the terms weight · feature of columns that are not affine: values × features × classes."""

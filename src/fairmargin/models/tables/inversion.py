@@ -46,15 +46,39 @@ class Probe:
         asked one by one.
         """
         count = max((len(each) for each in values.values()), default=0)
+        values = {column: self._held(column, some) for column, some in values.items()}
+        turned = self.features.coding.turned(values)
         rows = np.repeat(self.base[None], count, axis=0)
+        # Values that turn the types of the table have rows of their own, since the others would lose their precision.
+        apart = rows.copy() if any(each.any() for each in turned.values()) else rows[:0]
         for column, some in values.items():
-            rows[: len(some), column] = some
+            at = turned.get(column, np.zeros(len(some), dtype=np.bool_))
+            rows[: len(some), column][~at] = some[~at]
+            if at.any():
+                apart[: len(some), column][at] = some[at]
         try:
-            found = self._transformed(rows)
+            found, further = self._transformed(rows), self._transformed(apart)
         except Exception:  # of any library; the rows at fault are found below
             return {column: self._alone(column, some) for column, some in values.items()}
         every = np.ones(count, dtype=np.bool_)
-        return {column: (found[: len(some)], every[: len(some)]) for column, some in values.items()}
+        blocks = {}
+        for column, some in values.items():
+            block, at = found[: len(some)], turned.get(column)
+            if at is not None and at.any():
+                block = np.where(at[:, None], further[: len(some)], block)
+            blocks[column] = (block, every[: len(some)])
+        return blocks
+
+    def _held(self, column: int, values: Floats) -> Floats:
+        """Return the numbers of a column, rounded down if it only holds whole numbers in the precision of others.
+
+        A fraction would be computed in double precision, and the feature would neither rise nor fall with it.
+        """
+        rule = self.features.coding.columns[column]
+        whole = rule.is_number and rule.step > 0 and rule.step == np.floor(rule.step)
+        if not whole or not self.features.coding.turned({column: values[:0]}):
+            return values
+        return np.floor(values)
 
     def _alone(self, column: int, values: Floats) -> tuple[Floats, Bools]:
         """Return the features of the values of one column; NaN where the transformers raise an error."""
@@ -220,9 +244,10 @@ def _ranges(probe: Probe, features: Ints, grids: Mapping[int, _Grid]) -> dict[in
 
 def _check_shape(probe: Probe, feature: int, z: Floats) -> None:
     """Refuse a feature that rises where it should fall, beyond rounding."""
+    single = any(layout.dtype in (np.float32, np.float16) for layout in probe.features.coding.layouts)
     with np.errstate(invalid="ignore"):
         change = np.diff(_sign(probe, np.array([feature])) * z)
-        slack = 1e-9 * np.maximum(np.abs(z[1:]), np.abs(z[:-1]))
+        slack = (1e-6 if single else 1e-9) * np.maximum(np.abs(z[1:]), np.abs(z[:-1]))
         wrong = change < -slack
     if wrong.any():
         column = probe.features.coding.columns[probe.features.source[feature]].name
