@@ -13,6 +13,7 @@ from fairmargin.errors import InputError
 from fairmargin.models.tables.frames import as_frame, columns_named
 
 NONE_OF_PARTS = "none of these"
+_SMALL = 2  # bytes of integers that single precision holds exactly
 _EXACT = 2**53  # doubles hold all whole numbers up to this one
 
 
@@ -124,8 +125,8 @@ class Coding:
     def alike(self, rows: Floats) -> tuple[Ints, ...]:
         """Return the positions of the rows that keep the types of all columns, and of the others.
 
-        Fractions and missing values turn a column of integers to double precision, and with it the computations of
-        other columns in single precision. So that the result of a row does not depend on the other rows, such rows must
+        Fractions and missing values turn a column of small integers to double precision, and with it the computations
+        of other columns in single precision. So that the result of a row does not depend on the other rows, such rows must
         not share a table.
         """
         every, turned = np.arange(len(rows)), np.zeros(len(rows), dtype=np.bool_)
@@ -145,7 +146,8 @@ class Coding:
         for place, codes in values.items():
             column = self.columns[place]
             kind = types.get(column.name)
-            if isinstance(kind, np.dtype) and kind.kind in "iub":
+            # Larger integers are computed in double precision anyway.
+            if isinstance(kind, np.dtype) and kind.kind in "iub" and kind.itemsize <= _SMALL:
                 found[place] = ~_fits(codes, kind) if column.is_number else np.isnan(codes)
         return found
 
