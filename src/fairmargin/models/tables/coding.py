@@ -126,8 +126,8 @@ class Coding:
         """Return the positions of the rows that keep the types of all columns, and of the others.
 
         Fractions and missing values turn a column of small integers to double precision, and with it the computations
-        of other columns in single precision. So that the result of a row does not depend on the other rows, such rows must
-        not share a table.
+        of other columns in single precision. So that the result of a row does not depend on the other rows, such rows
+        must not share a table.
         """
         every, turned = np.arange(len(rows)), np.zeros(len(rows), dtype=np.bool_)
         for each in self.turned(dict(enumerate(rows.T))).values():
