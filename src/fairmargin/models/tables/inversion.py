@@ -63,9 +63,9 @@ class Probe:
         every = np.ones(count, dtype=np.bool_)
         blocks = {}
         for column, some in values.items():
-            block, at = found[: len(some)], turned.get(column)
-            if at is not None and at.any():
-                block = np.where(at[:, None], further[: len(some)], block)
+            block = found[: len(some)]
+            if column in turned and turned[column].any():
+                block = np.where(turned[column][:, None], further[: len(some)], block)
             blocks[column] = (block, every[: len(some)])
         return blocks
 
