@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
-from tests.inference import compare_scenarios, precision_scenarios
+from tests.inference import compare_scenarios, measure_scenarios, precision_scenarios
 from tests.inference.coverage import ALARM, RAW_ALARM, Count, Counts, coverage, false_alarms
 from tests.inference.kept import ROOT, file_of, kept
 from tests.inference.real_distances import REAL, REAL_EQUAL, REAL_EQUAL_MEANS, WITHOUT, is_shared
@@ -37,7 +37,15 @@ QUANTITIES = (
 # Censored distances are simulated in the tests of the methods for them.
 
 PAGE = ROOT / "docs" / "inference.md"
-PLACES = ("coverage", "comparisons without a change", "comparisons", "precision with far samples", "precision")
+PLACES = (
+    "coverage",
+    "medians and parts of σ",
+    "notes on the largest distances",
+    "comparisons without a change",
+    "comparisons",
+    "precision with far samples",
+    "precision",
+)
 
 
 @dataclass(frozen=True)
@@ -156,14 +164,17 @@ def main() -> None:
                 row.counts(first + BLOCK)
         sys.stderr.write(f"{first + BLOCK:,} of {audits:,} audits per scenario\n")
         write("coverage", tables(audits))
+    few = max(audits // 20, 1)
     others = (
+        measure_scenarios.table_rows(audits, kept),
+        measure_scenarios.note_rows(few, kept),
         compare_scenarios.alarm_rows(audits, kept),
         compare_scenarios.power_rows(audits, kept),
         precision_scenarios.table_rows(precision_scenarios.FAR, audits, kept),
         precision_scenarios.table_rows(precision_scenarios.ORDINARY, audits, kept),
     )
     for place, lines in zip(PLACES[1:], others, strict=True):
-        write(place, "\n".join([f"{audits:,} per row:", "", *lines]))
+        write(place, "\n".join([f"{few if 'notes' in place else audits:,} per row:", "", *lines]))
         sys.stderr.write(f"{place}\n")
 
 

@@ -1,9 +1,8 @@
 """Simulated populations with known medians, accuracies and margins, for the measures beside σ.
 
-`python -m tests.inference.measure_scenarios 2000` prints the tables of docs/inference.md.
+`make test-slow` writes the tables of docs/inference.md (`coverage_table`).
 """
 
-import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,10 +19,10 @@ from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.medians import median_contrasts
 from fairmargin.inference.parts import sigma_parts
 from fairmargin.inference.settings import AuditSettings
+from tests.inference.kept import Keep
 from tests.inference.scenarios import EQUAL, SCENARIOS, Scenario
 
 _FAR = 1e6  # no median of a population lies beyond
-_SMALL = 1_500  # samples of the data sets that are audited
 
 
 @dataclass(frozen=True)
@@ -220,6 +219,17 @@ def _holds(estimate: Estimate, truth: float) -> float:
     return float(estimate.low - slack <= truth <= estimate.high + slack)
 
 
+def table_rows(draws: int, keep: Keep) -> list[str]:
+    """Return the lines of the table of coverage."""
+    lines = ["| scenario | contrast of medians | accuracy part | margin part |", "|---|---|---|---|"]
+    return lines + [keep(f"measures: {title} {draws}", lambda t=title: _row(t, draws)) for title in CASES]
+
+
+def _row(title: str, draws: int) -> str:
+    cells = [_cell(covered) for covered in coverage(CASES[title], draws, seed=draws).values()]
+    return f"| {title} | {' | '.join(cells)} |"
+
+
 def _cell(covered: Covered) -> str:
     if covered.undefined > 0.9:
         return "no interval"
@@ -227,6 +237,24 @@ def _cell(covered: Covered) -> str:
     alone = f"{low:.1%}" if len(covered.alone) == 2 and low == high else f"{low:.1%} to {high:.1%}"
     missing = f" ({covered.undefined:.0%} undefined)" if covered.undefined > 0.005 else ""
     return f"{alone}{missing}" if len(covered.alone) == 2 else f"{alone}; all {covered.together:.1%}{missing}"
+
+
+NOTED: dict[str, Scenario] = {  # scenarios in which notes on the largest distances are counted
+    **{title: SCENARIOS[title] for title in ("log-normal of width 1, 100 and 300", "Pareto 3, three groups of 300")},
+    **{
+        f"no difference: {title}": EQUAL[title]
+        for title in ("two log-normal groups of 100 and 300", "Pareto 3, five groups of 100", "clusters")
+    },
+}
+
+
+def note_rows(audits: int, keep: Keep) -> list[str]:
+    """Return the lines of the table of notes on verdicts that depend on the 1 % largest distances."""
+    lines = ["| scenario | audits with a note on the largest distances |", "|---|---|"]
+    for title in NOTED:
+        share = keep(f"notes: {title} {audits}", lambda t=title: f"{tail_notes(NOTED[t], audits):.0%}")
+        lines.append(f"| {title} | {share} |")
+    return lines
 
 
 def tail_notes(draw: Scenario, audits: int) -> float:
@@ -237,17 +265,3 @@ def tail_notes(draw: Scenario, audits: int) -> float:
         result = audit(case.distances, case.partition, case.settings)
         count += any("largest distance" in warning for warning in result.warnings)
     return count / audits
-
-
-if __name__ == "__main__":
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    print(f"{number:,} data sets per row, nominal 95 %\n")
-    print("| scenario | contrast of medians | accuracy part | margin part |\n|---|---|---|---|")
-    for title, case in CASES.items():
-        cells = [_cell(covered) for covered in coverage(case, number, seed=number).values()]
-        print(f"| {title} | " + " | ".join(cells) + " |", flush=True)
-    few = max(number // 10, 1)
-    print(f"\n{few:,} audits per row\n\n| scenario | audits with a note on the largest distances |\n|---|---|")
-    for title, scenario in (SCENARIOS | {f"no difference: {title}": draw for title, draw in EQUAL.items()}).items():
-        if len(scenario(0).distances) <= _SMALL:
-            print(f"| {title} | {tail_notes(scenario, few):.0%} |", flush=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.inference import compare_scenarios, coverage_table, precision_scenarios
+from tests.inference import compare_scenarios, coverage_table, measure_scenarios, precision_scenarios
 from tests.inference.coverage import ALARM, RAW_ALARM, Count, coverage, false_alarms
 from tests.inference.coverage_table import AUDITS, QUANTITIES, Row, below, has_too_many_alarms, rows, tables
 from tests.inference.populations import empirical, gamma, lognormal, pareto
@@ -196,6 +196,8 @@ def test_one_command_writes_all_tables_into_their_places(tmp_path, monkeypatch) 
         (compare_scenarios, "EFFECTS"),
         (precision_scenarios, "FAR"),
         (precision_scenarios, "ORDINARY"),
+        (measure_scenarios, "CASES"),
+        (measure_scenarios, "NOTED"),
     ):
         monkeypatch.setattr(module, name, dict(list(getattr(module, name).items())[:1]))
     monkeypatch.setattr("sys.argv", ["coverage_table", "2"])
@@ -203,6 +205,8 @@ def test_one_command_writes_all_tables_into_their_places(tmp_path, monkeypatch) 
     after = page.read_text(encoding="utf-8")
     for place, title in (
         ("coverage", "two | 2"),
+        ("medians and parts of σ", "gamma, 30 against 10,000"),
+        ("notes on the largest distances", "log-normal of width 1, 100 and 300"),
         ("comparisons without a change", "2 % newly wrong"),
         ("comparisons", "all 10 % farther"),
         ("precision with far samples", "10 times as far, two groups, the cheap estimator sees it"),
