@@ -420,7 +420,7 @@ def error_factor(cells: Sorted, start: int, stop: int) -> float:
     if cells.weights is None or stop - start < 2:
         return 1.0
     values, weights = cells.values[start:stop], cells.weights[start:stop]
-    last = np.append(np.diff(values) > 0, True)
+    last = np.append(values[1:] > values[:-1], True)
     whole, square = weights.sum(), np.square(weights).sum()
     nearer, squares = np.cumsum(weights)[last] / whole, np.cumsum(weights**2)[last] / square
     return max(1.0, float(4 * (squares * (1 - nearer) ** 2 + (1 - squares) * nearer**2).max()))
