@@ -1,11 +1,10 @@
 """Simulated audits in which searches failed at different depths, for Kaplan and Meier's restricted means.
 
-`python -m tests.inference.censored_scenarios 1000 [ROW …]` prints the tables of docs/inference.md. Intervals must
-contain the true restricted means up to the horizon T that each audit chose.
+`make test-slow` writes the tables of docs/inference.md. Intervals must contain the true restricted means up to the
+horizon T that each audit chose.
 """
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from unittest.mock import patch
 
@@ -20,6 +19,7 @@ from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition
 from fairmargin.inference.estimate import Estimate
 from fairmargin.inference.settings import AuditSettings
+from tests.inference.kept import Keep
 from tests.inference.populations import Population, gamma, lognormal
 
 Depth = Callable[[np.random.Generator, Floats], Floats]  # distances -> how far the searches look
@@ -222,34 +222,43 @@ def alarms(scenario: Scenario, audits: int, first: int = 0) -> float:
 COLUMNS = ("σ", "gap", "Rob(P)", "Rob(f)", "V_f", "V_f/Rob²", "max − min", "worst", "σ at any depth")
 
 
-def main() -> None:
-    """Print the tables, or some of their rows."""
-    audits, rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1000, sys.argv[2:]
-    print(
-        f"| {audits:,} audits each, nominal 95 % | failed | {' | '.join(COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}"
-    )
-    for name, scenario in COVERED.items():
-        if rows and name not in rows and "coverage" not in rows:
-            continue
-        found = coverage(scenario, audits)
-        found["Rob(P)"] = min(share for what, share in found.items() if what.startswith("Rob(P)"))
-        failed = np.mean([scenario.draw(seed)[0].unreached.mean() for seed in range(20)])
-        # Of classes that are controlled for, only the comparison is known: both groups are equal.
-        shown = ("σ", "gap", "σ at any depth") if scenario.classes else COLUMNS
-        cells = [f"{found[what]:.1%}" if what in shown else "" for what in COLUMNS]
-        print(f"| {name} | {failed:.1%} | {' | '.join(cells)} |", flush=True)
-    print("\n| σ = −20 % is found | censored | all distances known | ratio |\n|---|---|---|---|")
-    for name, scenario in POWER.items():
-        if rows and name not in rows and "power" not in rows:
-            continue
-        censored, known = alarms(scenario, audits), alarms(scenario.uncensored(), audits)
-        print(f"| {name} | {censored:.1%} | {known:.1%} | {censored / known:.2f} |", flush=True)
-    print("\n| no difference | false alarms |\n|---|---|")
-    for name, scenario in NULLS.items():
-        if rows and name not in rows and "alarms" not in rows:
-            continue
-        print(f"| {name} | {alarms(scenario, audits):.1%} |", flush=True)
+def coverage_rows(audits: int, keep: Keep) -> Iterator[str]:
+    """Yield the lines of the table of coverage."""
+    yield f"| searches that failed | share | {' | '.join(COLUMNS)} |"
+    yield f"|---|---|{'---|' * len(COLUMNS)}"
+    for title, scenario in COVERED.items():
+
+        def row(title: str = title, scenario: Scenario = scenario) -> str:
+            found = coverage(scenario, audits)
+            found["Rob(P)"] = min(share for what, share in found.items() if what.startswith("Rob(P)"))
+            failed = np.mean([scenario.draw(seed)[0].unreached.mean() for seed in range(20)])
+            # Of classes that are controlled for, only the comparison is known: both groups are equal.
+            shown = ("σ", "gap", "σ at any depth") if scenario.classes else COLUMNS
+            cells = [f"{found[what]:.1%}" if what in shown else "" for what in COLUMNS]
+            return f"| {title} | {failed:.1%} | {' | '.join(cells)} |"
+
+        yield keep(f"censored coverage: {audits} {title}", row)
 
 
-if __name__ == "__main__":
-    main()
+def power_rows(audits: int, keep: Keep) -> Iterator[str]:
+    """Yield the lines of the table of power."""
+    yield "| searches that failed | σ = −20 % is found | all distances known | ratio |\n|---|---|---|---|"
+    for title, scenario in POWER.items():
+
+        def row(title: str = title, scenario: Scenario = scenario) -> str:
+            censored, known = alarms(scenario, audits), alarms(scenario.uncensored(), audits)
+            ratio = f"{censored / known:.2f}" if known else "–"
+            return f"| {title} | {censored:.1%} | {known:.1%} | {ratio} |"
+
+        yield keep(f"censored power: {audits} {title}", row)
+
+
+def alarm_rows(audits: int, keep: Keep) -> Iterator[str]:
+    """Yield the lines of the table of false alarms."""
+    yield "| searches that failed, no difference | false alarms |\n|---|---|"
+    for title, scenario in NULLS.items():
+
+        def row(title: str = title, scenario: Scenario = scenario) -> str:
+            return f"| {title} | {alarms(scenario, audits):.1%} |"
+
+        yield keep(f"censored alarms: {audits} {title}", row)

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
-from tests.inference import compare_scenarios, measure_scenarios, precision_scenarios
+from tests.inference import censored_scenarios, compare_scenarios, measure_scenarios, precision_scenarios
 from tests.inference.coverage import ALARM, RAW_ALARM, Count, Counts, coverage, false_alarms
 from tests.inference.kept import ROOT, file_of, kept
 from tests.inference.real_distances import REAL, REAL_EQUAL, REAL_EQUAL_MEANS, WITHOUT, is_shared
@@ -34,13 +34,16 @@ QUANTITIES = (
     "change of the mean",
     "change of σ",
 )
-# Censored distances are simulated in the tests of the methods for them.
+# Searches that failed have tables of their own.
 
 PAGE = ROOT / "docs" / "inference.md"
 PLACES = (
     "coverage",
     "medians and parts of σ",
     "notes on the largest distances",
+    "searches that failed",
+    "searches that failed, with a difference",
+    "searches that failed, without a difference",
     "comparisons without a change",
     "comparisons",
     "precision with far samples",
@@ -168,6 +171,9 @@ def main() -> None:
     others = (
         measure_scenarios.table_rows(audits, kept),
         measure_scenarios.note_rows(few, kept),
+        censored_scenarios.coverage_rows(audits, kept),
+        censored_scenarios.power_rows(audits, kept),
+        censored_scenarios.alarm_rows(audits, kept),
         compare_scenarios.alarm_rows(audits, kept),
         compare_scenarios.power_rows(audits, kept),
         precision_scenarios.table_rows(precision_scenarios.FAR, audits, kept),

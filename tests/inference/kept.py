@@ -16,7 +16,7 @@ _SOURCES = (
     ROOT / "src" / "fairmargin" / "analyses" / "audit.py",
     ROOT / "src" / "fairmargin" / "analyses" / "comparison.py",
     *(_HERE / f"{name}.py" for name in ("populations", "scenarios", "coverage", "real_distances")),
-    *(_HERE / f"{name}_scenarios.py" for name in ("compare", "precision", "measure")),
+    *(_HERE / f"{name}_scenarios.py" for name in ("censored", "compare", "precision", "measure")),
 )
 
 Keep = Callable[[str, Callable[[], str]], str]  # (name, how to compute a text) -> the text

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.inference import compare_scenarios, coverage_table, measure_scenarios, precision_scenarios
+from tests.inference import (
+    censored_scenarios,
+    compare_scenarios,
+    coverage_table,
+    measure_scenarios,
+    precision_scenarios,
+)
 from tests.inference.coverage import ALARM, RAW_ALARM, Count, coverage, false_alarms
 from tests.inference.coverage_table import AUDITS, QUANTITIES, Row, below, has_too_many_alarms, rows, tables
 from tests.inference.populations import empirical, gamma, lognormal, pareto
@@ -192,6 +198,9 @@ def test_one_command_writes_all_tables_into_their_places(tmp_path, monkeypatch) 
     monkeypatch.setattr(coverage_table, "BLOCK", 2)
     monkeypatch.setattr(coverage_table, "rows", lambda: (Row("two", independent([gamma(2, 1.0)] * 2, [40, 40])),))
     for module, name in (
+        (censored_scenarios, "COVERED"),
+        (censored_scenarios, "POWER"),
+        (censored_scenarios, "NULLS"),
         (compare_scenarios, "NULLS"),
         (compare_scenarios, "EFFECTS"),
         (precision_scenarios, "FAR"),
@@ -207,6 +216,9 @@ def test_one_command_writes_all_tables_into_their_places(tmp_path, monkeypatch) 
         ("coverage", "two | 2"),
         ("medians and parts of σ", "gamma, 30 against 10,000"),
         ("notes on the largest distances", "log-normal of width 1, 100 and 300"),
+        ("searches that failed", "23 % at random depths"),
+        ("searches that failed, with a difference", "23 % at random depths"),
+        ("searches that failed, without a difference", "23 % at random depths"),
         ("comparisons without a change", "2 % newly wrong"),
         ("comparisons", "all 10 % farther"),
         ("precision with far samples", "10 times as far, two groups, the cheap estimator sees it"),
