@@ -247,6 +247,12 @@ def test_a_plan_names_the_estimator_and_stores_nothing(folder, tmp_path):
     assert not (tmp_path / "run" / "record.json").exists()
 
 
+def test_a_file_that_holds_no_model_is_refused_before_its_data(folder, tmp_path):
+    joblib.dump({"weights": 1}, tmp_path / "dict.joblib")
+    said = refused(fairmargin(*table_audit(folder, "--out", tmp_path / "run", model=str(tmp_path / "dict.joblib"))))
+    assert "Cannot read a model of type `dict`" in said
+
+
 # The run folder
 
 

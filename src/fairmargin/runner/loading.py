@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ def load_case(study: Study, progress: Progress = silent) -> Case:
     found = _model_of_table(study)
     if is_tabular(found):
         return table_case(study, found)
+    if isinstance(found, Mapping):
+        as_classifier(found)  # refuses it before the data, which could be refused for other reasons
     for field in ("columns", "immutable"):
         if getattr(study.data, field):
             raise InputError(
