@@ -207,7 +207,7 @@ class CurveComparison(GroupTable[GroupCurves]):
             (Column("more withstand", "at radii", kind="text"), [_stretch_cell(row.more) for row in rows]),
             *(
                 (
-                    Column(f"at {number(radius)}", "points to rest", interval=level),
+                    Column(f"at {number(radius)}", "points to rest", hidden=True, interval=level),
                     [share(row.differences[i], signed=True, unit="") for row in rows],
                 )
                 for i, radius in enumerate(self.radii)
