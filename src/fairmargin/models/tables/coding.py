@@ -245,7 +245,9 @@ def check_types(name: str, column: "pd.Series[Any]", categories: Sequence[Any], 
     """Refuse a column in which all values are of another type than the categories that are known."""
     present = column.dropna()
     known, given = (sorted({_type_of(each) for each in values}) for values in (categories, present.unique()))
-    if known and given and not set(known) & set(given):
+    numeric = {"numbers", "booleans"}  # True equals 1
+    alike = set(known) & set(given) or (numeric & set(known) and numeric & set(given))
+    if known and given and not alike:
         raise InputError(
             f"Column {name!r} of `{argument}` holds {' and '.join(given)} such as {_plain(present.iloc[0])!r}, but "
             f"its categories are {' and '.join(known)} such as {_plain(categories[0])!r}. Give the raw rows of the "
