@@ -20,8 +20,10 @@ from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
+    NO_VERDICT,
     NOT_COMPARABLE,
     TOO_FEW,
+    UNJUDGED,
     Estimate,
 )
 from fairmargin.inference.settings import AuditSettings
@@ -70,12 +72,23 @@ THREE = audit(distances_of(gammas(0.5, 1.0, 2.0)), groups_of(60, 60, 60), QUICK)
     [
         (gammas(0.5, 1.0, 2.0), (60, 60, 60), {}, {"a": LESS_ROBUST, "c": MORE_ROBUST}),
         (gammas(1.0, 1.0, 1.0), (60, 60, 60), {}, dict.fromkeys("abc", NO_DIFFERENCE)),
-        (gammas(1.0, 5.0)[30:], (30, 60), {}, {"a": LESS_ROBUST, "b": MORE_ROBUST}),
-        (gammas(1.0, 9.0)[50:], (10, 60), {"smallest_group": 5}, {"a": LESS_ROBUST}),
+        (gammas(1.0, 5.0)[10:], (50, 60), {}, {"a": LESS_ROBUST, "b": MORE_ROBUST}),
+        (gammas(1.0, 5.0)[11:], (49, 60), {}, {"a": NO_VERDICT, "b": NO_VERDICT}),
+        (gammas(1.0, 9.0)[50:], (10, 60), {"smallest_group": 5}, {"a": NO_VERDICT}),
+        (gammas(1.0, 5.0), (60, 60), {"smallest_group": 61}, {"a": TOO_FEW, "b": TOO_FEW}),
         (np.full(120, 0.3), (60, 60), {}, dict.fromkeys("ab", NO_DIFFERENCE)),
         (np.zeros(120), (60, 60), {}, dict.fromkeys("ab", NO_DIFFERENCE)),
     ],
-    ids=["different groups", "equal groups", "30 samples", "a chosen smallest group", "constants", "always wrong"],
+    ids=[
+        "different groups",
+        "equal groups",
+        "50 samples",
+        "49 samples",
+        "a small smallest group",
+        "a large smallest group",
+        "constants",
+        "always wrong",
+    ],
 )
 def test_groups_that_differ_clearly_and_only_these_get_a_verdict_of_difference(
     values: Floats, sizes: tuple[int, ...], settings: dict, expected: dict
@@ -94,10 +107,23 @@ def test_a_finding_holds_sigma_its_interval_and_p() -> None:
 def test_below_the_smallest_group_there_is_no_verdict_and_no_p() -> None:
     result = audit(distances_of(gammas(1.0, 5.0)[31:]), groups_of(29, 60), QUICK)
     assert verdicts(result) == [TOO_FEW, TOO_FEW]
-    assert result.finding(result["a"]) == "a: too few samples (it has 29 samples; 30 are needed for a verdict)."
-    assert result.finding(result["b"]) == "b: too few samples (its rest has 29 samples; 30 are needed for a verdict)."
+    assert result.finding(result["a"]) == "a: too few samples (it has 29 samples; a verdict needs 50)."
+    assert result.finding(result["b"]) == "b: too few samples (its rest has 29 samples; a verdict needs 50)."
     assert all(math.isnan(p) for row in result for p in (row.p, row.p_adjusted))
     assert math.isnan(result.overall.p_equal)
+
+
+def test_from_30_to_49_samples_there_is_an_interval_but_no_verdict_and_no_hypothesis() -> None:
+    result = audit(distances_of(gammas(1.0, 5.0, 5.5)[20:]), groups_of(40, 60, 60), QUICK)
+    row = result["a"]
+    assert result.finding(row) == "a: no verdict (it has 40 samples; a verdict needs 50)."
+    assert row.sigma.low < row.sigma.value < 0 == row.sigma.high
+    assert row.sigma_alone.high < 0
+    assert [reason_of(p) for p in (row.p, row.p_adjusted)] == ["it has 40 samples; a verdict needs 50"] * 2
+    said = "Not judged (fewer than 50 samples on a side, which have an interval only): “a”."
+    assert said in result.summary()
+    judged = [row for row in result if row.group != "a"]
+    assert result.overall.p_equal == pytest.approx(2 * min(row.p for row in judged))
 
 
 def test_small_groups_do_not_cost_the_others_a_correction() -> None:
@@ -176,7 +202,7 @@ def test_accuracy_has_the_exact_binomial_interval_and_the_curve_kolmogorovs_band
 @pytest.mark.parametrize("seed", range(3))
 def test_every_interval_holds_its_value_and_stays_where_it_can_be(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    sizes = rng.integers(5, 60, 4)
+    sizes = rng.integers(5, 120, 4)
     values = np.concatenate([rng.lognormal(0, 1, n) * (rng.random(n) < 0.7) for n in sizes])
     result = audit(distances_of(values), groups_of(*sizes), quick(smallest_group=5))
     for row in result:
@@ -184,7 +210,7 @@ def test_every_interval_holds_its_value_and_stays_where_it_can_be(seed: int) -> 
             assert estimate.low <= estimate.value <= estimate.high
         assert row.robustness.low > 0
         assert row.sigma.low > -1
-        assert 0 < row.p <= row.p_adjusted <= 1
+        assert row.verdict in UNJUDGED or 0 < row.p <= row.p_adjusted <= 1
     overall = result.overall
     for estimate in (overall.accuracy, overall.robustness, overall.variance, overall.largest_gap):
         assert 0 <= estimate.low <= estimate.value <= estimate.high
@@ -344,7 +370,7 @@ def test_unreached_samples_cap_every_distance_at_one_radius(tried: Floats | None
     assert [row.unreached for row in result] == pytest.approx([2 / 60, 1 / 60])
     assert result["a"].curve.at(1e9) == pytest.approx(2 / 60)
     assert result.cap_reason.startswith("3 of 120 samples (2.5 %) have no finite distance")
-    everything = audit(distances_of(np.full(80, np.inf), tried=np.full(80, 2.0)), groups_of(40, 40), QUICK)
+    everything = audit(distances_of(np.full(120, np.inf), tried=np.full(120, 2.0)), groups_of(60, 60), QUICK)
     assert (everything.up_to, everything["a"].robustness.value, verdicts(everything)) == (2.0, 2.0, [NO_DIFFERENCE] * 2)
 
 

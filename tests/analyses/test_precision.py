@@ -8,7 +8,15 @@ from fairmargin.analyses.precision import judged
 from fairmargin.core.bound import Bound
 from fairmargin.core.undefined import reason_of
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Estimate
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NO_VERDICT,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    Estimate,
+)
 from fairmargin.inference.permutation import holm
 from fairmargin.inference.precision.log_contrast import log_contrast
 from tests.report.precise_examples import precise_group, precise_result
@@ -36,11 +44,11 @@ def test_two_groups_against_each_other_are_one_question():
 
 
 def test_a_small_group_is_not_judged_and_does_not_count_among_the_questions():
-    rows = [precise_group("a"), precise_group("b"), precise_group("tiny", size=29)]
-    found = judged(rows, np.array([0.02, 0.4, 1e-9]), limits(3), 0.95)
-    assert [row.verdict for row in found] == [LESS_ROBUST, NO_DIFFERENCE, TOO_FEW]
+    rows = [precise_group("a"), precise_group("b"), precise_group("tiny", size=29), precise_group("few", size=49)]
+    found = judged(rows, np.array([0.02, 0.4, 1e-9, 1e-9]), limits(4), 0.95)
+    assert [row.verdict for row in found] == [LESS_ROBUST, NO_DIFFERENCE, TOO_FEW, NO_VERDICT]
     assert found[0].p_adjusted == 0.04
-    assert "30 samples" in reason_of(found[2].p_adjusted)
+    assert all("50 samples" in reason_of(row.p_adjusted) for row in found[2:])
 
 
 def test_without_a_rest_or_without_an_interval_nothing_is_compared():
@@ -58,7 +66,7 @@ def audits(number):
     rng = np.random.default_rng(0)
     for _ in range(number):
         count = int(rng.integers(2, 12))
-        mean, sizes = rng.gamma(30, 1 / 30, count), rng.integers(30, 500, count)
+        mean, sizes = rng.gamma(30, 1 / 30, count), rng.integers(50, 500, count)
         error2 = (rng.uniform(0.01, 0.15, count) * mean) ** 2
         third, freedom = error2**1.5 * rng.normal(size=count), rng.uniform(4, 200, count)
         found = log_contrast(mean, error2, third, freedom, sizes, finite=bool(rng.integers(2)), confidence=0.95)

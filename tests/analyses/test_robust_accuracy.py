@@ -167,8 +167,8 @@ def test_a_real_gap_is_found_with_its_group_and_its_size() -> None:
 
 
 def test_the_exact_p_is_what_drawing_permutations_comes_to() -> None:
-    groups = Partition("g", ["a", "b", "c"], np.repeat([0, 1, 2], [40, 60, 100]))
-    values = (np.random.default_rng(8).random(200) < np.repeat([0.75, 0.5, 0.55], [40, 60, 100])).astype(float)
+    groups = Partition("g", ["a", "b", "c"], np.repeat([0, 1, 2], [50, 60, 90]))
+    values = (np.random.default_rng(8).random(200) < np.repeat([0.75, 0.5, 0.55], [50, 60, 90])).astype(float)
     cells = make_cells(values, groups, None, None)
     mix = common_mix(cells.moments()).mix
     simulated = permutation_test(cells, mix, np.ones(3, dtype=bool), alpha=0.05, seed=0).p
@@ -186,8 +186,8 @@ def test_a_group_far_below_the_rest_is_found_also_where_hardly_anyone_errs() -> 
 
 
 def test_a_gap_between_groups_that_all_withstand_is_not_known_to_be_zero() -> None:
-    groups = Partition.by("sex", ["F"] * 40 + ["M"] * 40)
-    found = attacked(np.ones(80), np.ones(80), groups)
+    groups = Partition.by("sex", ["F"] * 50 + ["M"] * 50)
+    found = attacked(np.ones(100), np.ones(100), groups)
     assert found["F"].gap_to_rest.value == 0
     assert found["F"].gap_to_rest.low < -0.05
     assert found["F"].gap_to_rest.high > 0.05
@@ -234,10 +234,10 @@ def test_one_group_alone_is_described_and_not_compared() -> None:
 
 
 def test_observed_gaps_and_variances_stand_beside_those_without_their_noise() -> None:
-    correct = np.ones(80, dtype=bool)
-    robust = np.array([True] * 30 + [False] * 10 + [True] * 10 + [False] * 30)
-    radii = np.linspace(8 / 255, 0.3, 80)
-    found = attacked(correct, robust, Partition.by("g", ["a"] * 40 + ["b"] * 40), radius=radii)
+    correct = np.ones(120, dtype=bool)
+    robust = np.array([True] * 45 + [False] * 15 + [True] * 15 + [False] * 45)
+    radii = np.linspace(8 / 255, 0.3, 120)
+    found = attacked(correct, robust, Partition.by("g", ["a"] * 60 + ["b"] * 60), radius=radii)
     assert (found.smallest_radius, found.radius) == (8 / 255, 0.3)
     assert "8/255 to 0.3" in found.title
     assert found.plain_gap == 0.5

@@ -17,7 +17,7 @@ from fairmargin.core.partition import Partition
 from fairmargin.inference.settings import AuditSettings
 from tests.inference.kept import Keep
 
-SIZES = (40, 300)
+SIZES = (50, 300)
 Change = Callable[[np.random.Generator, Floats], tuple[Floats, Floats]]  # distances before -> before, after
 
 
@@ -110,11 +110,11 @@ def _noise(rng: np.random.Generator, count: int, width: float) -> Floats:
 
 
 def clusters(share: float) -> Callable[[int], Draw]:
-    """Return a scenario of 40 and 150 people with one to four photographs, in which whole people become wrong."""
+    """Return a scenario of 70 and 150 people with one to four photographs, in which whole people become wrong."""
 
     def draw(seed: int) -> Draw:
         rng = np.random.default_rng([seed, 82])
-        people = np.repeat([0, 1], [40, 150])
+        people = np.repeat([0, 1], [70, 150])
         person = np.repeat(np.arange(len(people)), rng.integers(1, 5, len(people)))
         before = rng.gamma(3, 1 / 3, len(people))[person] * rng.gamma(4, 1 / 4, len(person))
         after = np.where((rng.random(len(people)) < share)[person], 0, before / (1 - share))
@@ -126,7 +126,7 @@ def clusters(share: float) -> Callable[[int], Draw]:
 
 def one_group_all_wrong(seed: int) -> Draw:
     """Return two models that misclassify every sample of one group; of the other groups, 5 % become wrong."""
-    draw = independent(newly_wrong(0.05), sizes=(40, 40, 300))(seed)
+    draw = independent(newly_wrong(0.05), sizes=(50, 50, 300))(seed)
     wrong = draw.partition.membership == 0
     before, after = (np.where(wrong, 0, values) for values in (draw.before, draw.after))
     return Draw(before, after, draw.partition, draw.plan, draw.change, draw.sigma_change)
@@ -137,7 +137,7 @@ NULLS: dict[str, Callable[[int], Draw]] = {
     "5 % newly wrong": independent(newly_wrong(0.05)),
     "10 % newly wrong": independent(newly_wrong(0.10)),
     "5 % newly wrong, others vary by 10 %": independent(newly_wrong(0.05, noise=0.1)),
-    "5 % newly wrong, five groups of 40": independent(newly_wrong(0.05), sizes=(40,) * 5),
+    "5 % newly wrong, five groups of 50": independent(newly_wrong(0.05), sizes=(50,) * 5),
     "5 % newly right": independent(newly_right(0.05)),
     "5 % newly wrong, 5 % newly right": independent(both_ways(0.05)),
     "lognormal ratio of width 0.5": independent(lognormal_ratio(0.5)),

@@ -117,8 +117,8 @@ def test_population_limits_of_a_bracket_exclude_zero_exactly_where_it_speaks_of_
 
 def test_a_gate_and_the_finding_use_the_interval_for_all_groups_at_once():
     """One of eight groups would be significant if it were the only one."""
-    partition = groups_of(*[40] * 8)
-    values = np.random.default_rng(4).lognormal(0, 0.8, 320) * np.where(partition.membership == 0, 0.72, 1.0)
+    partition = groups_of(*[60] * 8)
+    values = np.random.default_rng(5).lognormal(0, 0.8, 480) * np.where(partition.membership == 0, 0.76, 1.0)
     result = audit(exact(values), partition)
     row = result["g0"]
     assert row.verdict == "no significant difference"

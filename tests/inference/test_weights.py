@@ -189,7 +189,7 @@ def test_verdicts_are_decided_by_the_effective_number():
     assert audit(values, groups, quick())["g0"].verdict == LESS_ROBUST
     found = audit(values, groups, quick(sample_weight=weights))
     assert {row.verdict for row in found} == {TOO_FEW}
-    assert found["g0"].reason == "it has 15 effective samples; 30 are needed for a verdict"
+    assert found["g0"].reason == "it has 15 effective samples; a verdict needs 50"
     changed = compare(values, exact(2 * values.values), groups, quick(sample_weight=weights))
     assert {row.verdict for row in changed} == {TOO_FEW}
 

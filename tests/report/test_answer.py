@@ -114,7 +114,7 @@ def test_names_cannot_rearrange_a_sentence_and_keep_what_tells_them_apart():
 
 def test_every_verdict_and_every_bound_has_a_symbol_and_a_meaning():
     assert set(MARKS) == set(explanations.VERDICT_MEANINGS) == set(VERDICTS)
-    assert len({SYMBOLS[mark] for mark in MARKS.values()}) == len(VERDICTS)
+    assert len({SYMBOLS[mark] for mark in MARKS.values()}) == len(VERDICTS) - 1  # two say that samples are too few
     assert set(explanations.BOUND_MEANINGS) == set(Bound)
     assert "orders nothing by itself" in explanations.BOUND_MEANINGS[Bound.UPPER]
 
@@ -141,9 +141,9 @@ def test_the_radius_of_a_cap_is_named_in_the_answer_and_the_headline():
 
 
 def test_a_group_whose_rest_is_always_wrong_is_judged_although_its_sigma_is_undefined():
-    values = np.concatenate([np.random.default_rng(0).gamma(2, 1, 60), np.zeros(40)])
+    values = np.concatenate([np.random.default_rng(0).gamma(2, 1, 60), np.zeros(50)])
     distances = Distances(values, values > 0, "exact", "l2")
-    result = audit(distances, Partition("g", ["big", "a", "b"], np.repeat([0, 1, 2], [60, 20, 20])))
+    result = audit(distances, Partition("g", ["big", "a", "b"], np.repeat([0, 1, 2], [60, 25, 25])))
     assert [row.verdict for row in result] == [MORE_ROBUST, TOO_FEW, TOO_FEW]
     assert not result["big"].sigma.is_defined
     assert summary.headline(result) == (

@@ -73,6 +73,7 @@ from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
+    NO_VERDICT,
     NOT_COMPARABLE,
     TOO_FEW,
     Estimate,
@@ -430,6 +431,7 @@ def _rows(
     for i, (label, own) in enumerate(zip(partition.labels, partition.rows(), strict=True)):
         sigma, other = _sigma(i, label, contrasts, family.sigma, bound), others[i]
         verdict, size = verdict_of(i, contrasts, float(adjusted[i]), settings), design.effective(own)
+        reason = reason_without_verdict(verdict, i, contrasts, settings)
         curve = searches.take(own).curve(None if design.weights is None else design.weights[own])
         band = kolmogorov_band(design.curve_size(curve, size), settings.confidence)
         rows.append(
@@ -446,10 +448,10 @@ def _rows(
                 sigma_accuracy=other.sigma_accuracy,
                 sigma_margin=other.sigma_margin,
                 gap_to_rest=_gap(i, label, contrasts, family.gap, bound - bound),
-                p=float(contrasts.p[i]),
-                p_adjusted=float(adjusted[i]),
+                p=Undefined(reason) if reason else float(contrasts.p[i]),
+                p_adjusted=Undefined(reason) if reason else float(adjusted[i]),
                 verdict=verdict,
-                reason=reason_without_verdict(verdict, i, contrasts, settings),
+                reason=reason,
                 curve=curve,
                 band=min(1.0, float(known.widening[i]) * band),
                 dropped=float(contrasts.dropped[i]),
@@ -670,14 +672,15 @@ def _method(settings: AuditSettings, contrasts: Contrasts, known: Restricted) ->
 
 def reason_without_verdict(verdict: Verdict, i: int, contrasts: Contrasts, settings: AuditSettings) -> str:
     """Say why a group has no verdict; empty where it has one."""
-    if verdict == TOO_FEW:
+    if verdict in (TOO_FEW, NO_VERDICT):
         own_is_small = contrasts.effective[i] <= contrasts.rest_effective[i]
         few = int(min(contrasts.effective[i], contrasts.rest_effective[i]))
         what = "independent clusters" if settings.cluster is not None else "samples"
         units = contrasts.units[i] if own_is_small else contrasts.rest_units[i]
         what = f"effective {what}" if few < units else what
         whose = "it has" if own_is_small else "its rest has"
-        return f"{whose} {few:,} {what}; {settings.smallest_group} are needed for a verdict"
+        what = what.removesuffix("s") if few == 1 else what
+        return f"{whose} {few:,} {what}; a verdict needs {settings.fewest_for_verdict}"
     if verdict == NOT_COMPARABLE and contrasts.rest_units[i] == 0:
         return "there is no sample outside the group"
     if verdict == NOT_COMPARABLE:

@@ -486,7 +486,8 @@ def _in_agreement(low: float, high: float, verdict: str) -> tuple[float, float]:
 
 def _reason(verdict: Certainty, settings: AuditSettings) -> str:
     if verdict == TOO_FEW:
-        return f"{settings.smallest_group} are needed on both sides for a verdict"
+        speak = settings.fewest_for_verdict
+        return f"{settings.smallest_group} are needed on both sides, and {speak} to speak of the population"
     if verdict == NOT_COMPARABLE:
         return "too many samples lie in strata that lack one side"
     return ""

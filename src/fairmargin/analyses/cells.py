@@ -10,6 +10,7 @@ from fairmargin.inference.estimate import (
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
+    NO_VERDICT,
     NOT_COMPARABLE,
     TOO_FEW,
     Estimate,
@@ -39,6 +40,7 @@ MARKS: dict[str, Mark] = {
     MORE_ROBUST: MORE,
     NO_DIFFERENCE: SAME,
     TOO_FEW: UNSURE,
+    NO_VERDICT: UNSURE,
     NOT_COMPARABLE: MISSING,
 }
 GROUP = Column("group", kind="text")

@@ -36,15 +36,17 @@ from fairmargin.errors import InputError
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.capping import tiny_words
 from fairmargin.inference.censoring import horizon_of, restrict
-from fairmargin.inference.contrast import is_testable, simultaneous_limits
+from fairmargin.inference.contrast import few_samples, is_testable, simultaneous_limits
 from fairmargin.inference.crossing import ClusterSums, cluster_sums
 from fairmargin.inference.design import Design, absent_words
 from fairmargin.inference.estimate import (
+    FEWEST_FOR_VERDICT,
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
-    NOT_COMPARABLE,
+    NO_VERDICT,
     TOO_FEW,
+    UNJUDGED,
     Estimate,
     Verdict,
 )
@@ -181,7 +183,7 @@ class Comparison(GroupTable[GroupChange]):
     def finding(self, row: GroupChange) -> str:
         """Return how the mean distance of a group changed, and its σ."""
         name = plain(row.group)
-        if row.verdict in (TOO_FEW, NOT_COMPARABLE):
+        if row.verdict in UNJUDGED:
             return f"{name}: {row.verdict} ({row.reason})."
         verdict = "no significant change" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than before"
         change, sigma = row.change, row.sigma_change
@@ -299,7 +301,7 @@ def _rows(
             _sigma_change(float(sigma.value[i]), limits, i, sigma_bound, (units[i], rest_units[i]))
             for limits in sigma.limits
         )
-        verdict = _verdict(bool(tested[i]), together)
+        verdict = few_samples(float(effective[i]), settings) or _verdict(together)
         rows.append(
             GroupChange(
                 group=label,
@@ -317,7 +319,7 @@ def _rows(
                 sigma_p=float(sigma.p[i]),
                 sigma_p_adjusted=float(sigma.adjusted[i]),
                 verdict=verdict,
-                reason=f"{settings.smallest_group} are needed for a verdict" if verdict == TOO_FEW else "",
+                reason=f"a verdict needs {settings.fewest_for_verdict}" if verdict in UNJUDGED else "",
             )
         )
     return tuple(rows)
@@ -374,9 +376,7 @@ def _check_alike(before: Distances, after: Distances) -> None:
         )
 
 
-def _verdict(tested: bool, change: Estimate) -> Verdict:
-    if not tested:
-        return TOO_FEW
+def _verdict(change: Estimate) -> Verdict:
     if change.low > 0:
         return MORE_ROBUST
     return LESS_ROBUST if change.high < 0 else NO_DIFFERENCE
@@ -429,7 +429,8 @@ _MEANINGS = {
     LESS_ROBUST: "The group lies closer to the boundary than before, by more than chance explains.",
     MORE_ROBUST: "The group lies farther from the boundary than before, by more than chance explains.",
     NO_DIFFERENCE: "The change could be chance. This is no proof that nothing changed.",
-    TOO_FEW: "The group has fewer independent samples than a verdict takes. Nothing is claimed.",
+    TOO_FEW: "The group has fewer independent samples than the comparison asks for. Nothing is claimed.",
+    NO_VERDICT: f"The group has fewer than {FEWEST_FOR_VERDICT} independent samples. Nothing is claimed.",
 }
 
 

@@ -11,7 +11,7 @@ from fairmargin.analyses.table import GroupTable
 from fairmargin.core.codec import Format
 from fairmargin.errors import InputError
 from fairmargin.inference.agreement import SignAgreement, sign_agreement
-from fairmargin.inference.estimate import TOO_FEW, Estimate
+from fairmargin.inference.estimate import NO_VERDICT, TOO_FEW, Estimate
 from fairmargin.presentation.formatting import limits_text, plain, signed_percent, table_percent
 from fairmargin.presentation.section import Cell, Column, Section, Table
 
@@ -125,7 +125,10 @@ def compare_epochs(audits: Mapping[str, AuditResult]) -> EpochComparison:
     first = next(iter(audits.values()))
     rows = tuple(
         GroupOverEpochs(
-            row.group, row.size, tuple(audit[row.group].sigma for audit in audits.values()), row.verdict == TOO_FEW
+            row.group,
+            row.size,
+            tuple(audit[row.group].sigma for audit in audits.values()),
+            row.verdict in (TOO_FEW, NO_VERDICT),
         )
         for row in first
     )

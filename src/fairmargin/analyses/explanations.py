@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping
 from fairmargin.analyses.cells import MARKS
 from fairmargin.core.bound import Bound
 from fairmargin.inference.estimate import (
+    FEWEST_FOR_VERDICT,
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
+    NO_VERDICT,
     NOT_COMPARABLE,
     TOO_FEW,
 )
@@ -25,6 +27,10 @@ VERDICT_MEANINGS = {
     TOO_FEW: (
         "The group, or its rest, has fewer independent samples (people, where samples are clustered) than the audit "
         "asks for. An interval may be shown; nothing is claimed."
+    ),
+    NO_VERDICT: (
+        f"The group, or its rest, has fewer than {FEWEST_FOR_VERDICT} independent samples: enough for an interval, but "
+        "tests of so few skewed distances raise too many false alarms. Nothing is claimed."
     ),
     NOT_COMPARABLE: (
         "There is no one to compare with: no sample outside the group, or, where groups are compared within the values "

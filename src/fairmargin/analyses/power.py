@@ -23,7 +23,15 @@ from fairmargin.inference.censoring import horizon_of, restrict
 from fairmargin.inference.distributions import normal_quantile
 from fairmargin.inference.permutation import hypotheses
 from fairmargin.inference.settings import AuditSettings
-from fairmargin.inference.units import SAMPLES, UNITS, group_means, make_cells, mean_and_error2, rest_of
+from fairmargin.inference.units import (
+    SAMPLES,
+    UNITS,
+    effective_units,
+    group_means,
+    make_cells,
+    mean_and_error2,
+    rest_of,
+)
 from fairmargin.presentation.formatting import percent, plain, signed_percent, table_percent
 from fairmargin.presentation.section import Cell, Column, Section
 
@@ -160,6 +168,7 @@ def power(
     rest_moments = rest_of(moments)[:, 0]
     rest, rest_error2 = mean_and_error2(rest_moments)
     units, rest_units = moments[:, 0, UNITS], rest_moments[:, UNITS]
+    effective, rest_effective = effective_units(moments), effective_units(rest_moments[:, None])
     tests = hypotheses(np.ones(len(own), dtype=np.bool_))
     rows = []
     for i, label in enumerate(partition.labels):
@@ -174,10 +183,11 @@ def power(
         rest_variation = math.sqrt(rest_error2[i] * rest_units[i]) / rest[i] if rest[i] > 0 else math.nan
         setting = Setting(variation, rest_variation, float(rest_units[i]), tests, chosen.confidence, chance)
         drop, needed = setting.smallest_drop(float(units[i])), setting.samples_needed(sigma)
-        if units[i] < chosen.smallest_group and not math.isnan(drop):
-            drop = Undefined(f"fewer than {chosen.smallest_group} independent samples: an audit gives no verdict")
-        if not math.isnan(needed):
-            needed = max(needed, chosen.smallest_group) * (size / float(units[i]))  # from clusters to samples
+        fewest = chosen.fewest_for_verdict
+        if min(effective[i], rest_effective[i]) < fewest and not math.isnan(drop):
+            drop = Undefined(f"fewer than {fewest} independent samples: an audit gives no verdict")
+        if not math.isnan(needed):  # from clusters to samples
+            needed = max(needed * size / float(units[i]), fewest * size / float(effective[i]))
         gain = drop if math.isnan(drop) else 1 / (1 + drop) - 1
         rows.append(GroupPower(label, size, rest_size, drop, gain, needed))
     return Power(partition.name, tuple(rows), sigma, chance, chosen.confidence)

@@ -28,9 +28,11 @@ from fairmargin.core.undefined import Undefined
 from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.contrast import simultaneous_limits
 from fairmargin.inference.estimate import (
+    FEWEST_FOR_VERDICT,
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
+    NO_VERDICT,
     NOT_COMPARABLE,
     TOO_FEW,
     Estimate,
@@ -44,7 +46,7 @@ POPULATION: Final = "population"
 THESE_SAMPLES: Final = "these samples"
 Target = Literal["population", "these samples"]
 TARGETS: Final[tuple[Target, ...]] = (POPULATION, THESE_SAMPLES)
-_FEWEST = 30  # samples of a group, and of its rest, for a verdict: as many as a pilot needs
+_FEWEST = 30  # samples of a group, and of its rest, for an interval that holds: as many as a pilot needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,8 @@ class PrecisionResult(ComparedGroups[PreciseGroup]):
 
     def finding(self, row: PreciseGroup) -> str:
         """Return a group's verdict as a sentence that names the kind of bound it rests on."""
-        few = f"{_FEWEST} of it, and of its rest, are needed for a verdict"
-        reason = few if row.verdict == TOO_FEW else row.sigma.reason or "σ has no interval"
+        few = f"{FEWEST_FOR_VERDICT} of it, and of its rest, are needed for a verdict"
+        reason = few if row.verdict in (TOO_FEW, NO_VERDICT) else row.sigma.reason or "σ has no interval"
         return finding(self, row, reason)
 
     @property
@@ -245,8 +247,8 @@ def judged(
     `limits_at(alpha)` are the limits of σ at level 1 − alpha that agree with it (see `log_contrast`).
     """
     seen = np.array([row.looked_at for row in groups])
-    enough = np.minimum(seen, seen.sum() - seen) >= _FEWEST
-    tested = enough & np.isfinite(p)
+    fewer = np.minimum(seen, seen.sum() - seen)
+    tested = (fewer >= FEWEST_FOR_VERDICT) & np.isfinite(p)
     alone = np.where(tested, p, np.nan)
     questions = hypotheses(tested)
     adjusted = holm(alone, questions)
@@ -260,23 +262,25 @@ def judged(
         intervals=hypotheses(np.ones_like(tested)),
     )
     rows = []
-    columns = (alone, adjusted, enough, limits.low, limits.high)
-    for row, one, corrected, many, low, high in zip(groups, *(column.tolist() for column in columns), strict=True):
-        verdict = _verdict(row, corrected, many, confidence)
+    columns = (alone, adjusted, fewer, limits.low, limits.high)
+    for row, one, corrected, side, low, high in zip(groups, *(column.tolist() for column in columns), strict=True):
+        verdict = _verdict(row, corrected, side, confidence)
         if math.isnan(corrected):
-            few = f"{_FEWEST} samples of the group, and of its rest, are needed for a test"
-            one = corrected = Undefined(few if verdict == TOO_FEW else row.sigma.reason or "σ has no interval")
+            few = f"{FEWEST_FOR_VERDICT} samples of the group, and of its rest, are needed for a test"
+            one = corrected = Undefined(
+                few if verdict in (TOO_FEW, NO_VERDICT) else row.sigma.reason or "σ has no interval"
+            )
         has_interval = not math.isnan(row.sigma_alone.low + row.sigma_alone.high)
         sigma = replace(row.sigma, low=low, high=high) if has_interval else row.sigma
         rows.append(replace(row, sigma=sigma, p=one, p_adjusted=corrected, verdict=verdict))
     return tuple(rows)
 
 
-def _verdict(row: PreciseGroup, adjusted: float, enough: bool, confidence: float) -> Verdict:
+def _verdict(row: PreciseGroup, adjusted: float, fewer: int, confidence: float) -> Verdict:
     if not row.sigma.is_defined:
         return NOT_COMPARABLE
-    if not enough:
-        return TOO_FEW
+    if fewer < FEWEST_FOR_VERDICT:
+        return TOO_FEW if fewer < _FEWEST else NO_VERDICT
     if math.isnan(adjusted):
         return NOT_COMPARABLE
     if adjusted < 1 - confidence:

@@ -27,11 +27,14 @@ from fairmargin.inference.bootstrap import Limits
 from fairmargin.inference.contrast import Contrasts, Family, verdict_of
 from fairmargin.inference.design import Design
 from fairmargin.inference.estimate import (
+    FEWEST_FOR_VERDICT,
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
+    NO_VERDICT,
     NOT_COMPARABLE,
     TOO_FEW,
+    UNJUDGED,
     Estimate,
     Verdict,
 )
@@ -286,7 +289,7 @@ class RobustAccuracy(GroupTable[GroupUnderAttack]):
         """Return a group's verdict; it says "at most" where an attack may have overlooked something."""
         name = plain(row.group)
         size = f"{at_most(row.robust_accuracy.bound)}{share_text(row.robust_accuracy)} withstand the attack"
-        if row.verdict in (TOO_FEW, NOT_COMPARABLE):
+        if row.verdict in UNJUDGED:
             return f"{name}: {size}; {row.verdict} ({row.reason})."
         than = "than the rest" if row.verdict in (LESS_ROBUST, MORE_ROBUST) else "from the rest"
         gap = row.gap_to_rest
@@ -524,7 +527,8 @@ _MEANINGS = {
     LESS_ROBUST: "Fewer samples of the group withstand than of the rest, by more than chance explains.",
     MORE_ROBUST: "More samples of the group withstand than of the rest, by more than chance explains.",
     NO_DIFFERENCE: "The difference could be chance. This is no proof of equality.",
-    TOO_FEW: "The group, or its rest, has fewer independent samples than a verdict takes. Nothing is claimed.",
+    TOO_FEW: "The group, or its rest, has fewer independent samples than the analysis asks for. Nothing is claimed.",
+    NO_VERDICT: f"The group, or its rest, has fewer than {FEWEST_FOR_VERDICT} independent samples. Nothing is claimed.",
     NOT_COMPARABLE: "There is no one to compare with.",
 }
 

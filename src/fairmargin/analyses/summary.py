@@ -8,9 +8,11 @@ from fairmargin.analyses.table import GroupTable
 from fairmargin.core.bound import Bound
 from fairmargin.core.norm import Norm
 from fairmargin.inference.estimate import (
+    FEWEST_FOR_VERDICT,
     LESS_ROBUST,
     MORE_ROBUST,
     NO_DIFFERENCE,
+    NO_VERDICT,
     NOT_COMPARABLE,
     TOO_FEW,
     VERDICTS,
@@ -162,6 +164,7 @@ def summary(result: ComparedGroups[Any], control: str = "") -> list[str]:
         sentences.append(_undecided(of[NO_DIFFERENCE], len(rows)))
     unjudged: tuple[tuple[Verdict, str], ...] = (
         (TOO_FEW, "too few samples"),
+        (NO_VERDICT, f"fewer than {FEWEST_FOR_VERDICT} samples on a side, which have an interval only"),
         (NOT_COMPARABLE, "the table names the reason"),
     )
     for verdict, why in unjudged:

@@ -7,7 +7,15 @@ import numpy as np
 
 from fairmargin.core.arrays import Bools, Floats
 from fairmargin.inference.bootstrap import Limits
-from fairmargin.inference.estimate import LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Verdict
+from fairmargin.inference.estimate import (
+    LESS_ROBUST,
+    MORE_ROBUST,
+    NO_DIFFERENCE,
+    NO_VERDICT,
+    NOT_COMPARABLE,
+    TOO_FEW,
+    Verdict,
+)
 from fairmargin.inference.hall import Studentised
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
@@ -86,7 +94,7 @@ def outer(one: Limits, other: Limits) -> Limits:
 
 def is_testable(effective: Floats, rest_effective: Floats, dropped: Floats, settings: AuditSettings) -> Bools:
     """Return which groups can be tested: both sides have enough effective units, and few samples lack a counterpart."""
-    large = (effective >= settings.smallest_group) & (rest_effective >= settings.smallest_group)
+    large = (effective >= settings.fewest_for_verdict) & (rest_effective >= settings.fewest_for_verdict)
     return np.asarray(large & (dropped <= MOST_DROPPED))
 
 
@@ -155,14 +163,22 @@ class Family:
         return cls(adjusted, sigma, gap)
 
 
+def few_samples(effective: float, settings: AuditSettings) -> Verdict | None:
+    """Return why so few effective samples on one side get no verdict; None if they are enough."""
+    if effective < settings.smallest_group:
+        return TOO_FEW
+    return NO_VERDICT if effective < settings.fewest_for_verdict else None
+
+
 def verdict_of(i: int, contrasts: Contrasts, adjusted: float, settings: AuditSettings) -> Verdict:
     """Return the verdict on group number `i`, given its corrected p-value."""
     if contrasts.rest_units[i] == 0:
         return NOT_COMPARABLE
-    if min(contrasts.effective[i], contrasts.rest_effective[i]) < settings.smallest_group:
-        return TOO_FEW
-    if contrasts.dropped[i] > MOST_DROPPED:
+    few = few_samples(float(min(contrasts.effective[i], contrasts.rest_effective[i])), settings)
+    if few != TOO_FEW and contrasts.dropped[i] > MOST_DROPPED:
         return NOT_COMPARABLE
+    if few is not None:
+        return few
     if adjusted < settings.alpha:
         return LESS_ROBUST if contrasts.gap[i] < 0 else MORE_ROBUST
     return NO_DIFFERENCE

@@ -11,9 +11,16 @@ LESS_ROBUST: Final = "less robust"
 MORE_ROBUST: Final = "more robust"
 NO_DIFFERENCE: Final = "no significant difference"
 TOO_FEW: Final = "too few samples"
+NO_VERDICT: Final = "no verdict"
 NOT_COMPARABLE: Final = "not comparable"
-Verdict = Literal["less robust", "more robust", "no significant difference", "too few samples", "not comparable"]
-VERDICTS: Final[tuple[Verdict, ...]] = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, NOT_COMPARABLE)
+Verdict = Literal[
+    "less robust", "more robust", "no significant difference", "too few samples", "no verdict", "not comparable"
+]
+VERDICTS: Final[tuple[Verdict, ...]] = (LESS_ROBUST, MORE_ROBUST, NO_DIFFERENCE, TOO_FEW, NO_VERDICT, NOT_COMPARABLE)
+UNJUDGED: Final = (TOO_FEW, NO_VERDICT, NOT_COMPARABLE)
+FEWEST_FOR_VERDICT: Final = 50
+"""Smallest effective number of samples of a group, and of its rest, for a verdict. Below, intervals are still useful,
+but tests of skewed groups against a rest of another shape have too many false alarms (docs/inference.md)."""
 
 _ROUNDING = 1e-9  # the limits of a group without spread differ from its mean by rounding errors
 

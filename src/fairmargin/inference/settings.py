@@ -11,6 +11,7 @@ from fairmargin.core.arrays import Floats, Ints
 from fairmargin.core.options import STORED_BELOW, Number, Options, Whole
 from fairmargin.core.partition import MISSING, Partition, label_text
 from fairmargin.errors import InputError
+from fairmargin.inference.estimate import FEWEST_FOR_VERDICT
 
 _ALLOWED: dict[str, tuple[Callable[[float], bool], str]] = {
     "confidence": (lambda value: 0.5 <= value < 1, "must lie in [0.5, 1), for instance 0.95"),
@@ -33,7 +34,8 @@ class CompareOptions(Options):
     up_to: Number = math.inf
     """Radius at which distances are capped: means are those of min(distance, up_to)."""
     smallest_group: Whole = 30
-    """Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples"."""
+    """Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples"; below 50,
+    those with as many get "no verdict"."""
     resamples: Whole = 2_000
     """Number of bootstrap resamples and of permutations."""
 
@@ -56,7 +58,9 @@ class AuditSettings(CompareOptions):
     up_to
         Radius at which distances are capped: means are those of min(distance, up_to).
     smallest_group
-        Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples".
+        Groups with fewer independent samples, or with fewer in their rest, get the verdict "too few samples". From this
+        number to 49 they have an interval but "no verdict", and from 50 on a verdict. With weights and clusters, the
+        effective number of samples counts.
     resamples
         Number of bootstrap resamples and of permutations.
     control
@@ -91,6 +95,11 @@ class AuditSettings(CompareOptions):
         if self.sample_weight is not None:
             checked_weights(self.sample_weight)
         return self
+
+    @property
+    def fewest_for_verdict(self) -> int:
+        """Effective number of samples from which on a group gets a verdict."""
+        return max(self.smallest_group, FEWEST_FOR_VERDICT)
 
     @property
     def alpha(self) -> float:

@@ -21,6 +21,7 @@ from fairmargin.data.overlap import overlap, overlap_warning
 from fairmargin.engine.attempt import described
 from fairmargin.engine.task import Engine
 from fairmargin.errors import FairmarginError, InputError, StoreError
+from fairmargin.inference.estimate import FEWEST_FOR_VERDICT
 from fairmargin.models.protocol import Classifier
 from fairmargin.models.reading.weights import load_weights
 from fairmargin.models.torch_model import TorchClassifier
@@ -489,6 +490,7 @@ def too_small(model: Model) -> Iterator[str]:
     """Yield a sentence for each partition with groups that have too few samples for a verdict."""
     member, case = model.member, model.samples
     smallest = min((each.options.smallest_group for each in member.measurements), default=0)
+    smallest = smallest and max(smallest, FEWEST_FOR_VERDICT)
     for partition in partitions_of(member.groups, case.columns, case.data) if smallest else ():
         sizes = partition.sizes
         few = int((sizes < smallest).sum())
@@ -496,7 +498,7 @@ def too_small(model: Model) -> Iterator[str]:
             which = "no group reaches" if few == len(sizes) else f"{few} of {len(sizes)} groups do not reach"
             limit = member.audited.audit_per_group
             yield (
-                f"{member.data_name}: By {partition.name!r} {which} {smallest} test samples (`smallest_group`), "
+                f"{member.data_name}: By {partition.name!r} {which} {smallest} test samples, "
                 f"below which there is no verdict; the smallest has {sizes.min()}."
                 + (f" `audit_per_group` is {limit}." if limit else "")
             )
