@@ -61,6 +61,7 @@ from fairmargin.core.curve import RobustnessCurve
 from fairmargin.core.distances import Distances
 from fairmargin.core.norm import Norm
 from fairmargin.core.partition import Partition, check_partition
+from fairmargin.core.undefined import Undefined
 from fairmargin.errors import InputError
 from fairmargin.inference import spread
 from fairmargin.inference.bootstrap import Limits

@@ -24,10 +24,10 @@ from fairmargin.core.partition import Partition, check_partition
 from fairmargin.core.radius import chosen_radii
 from fairmargin.core.undefined import Undefined, reason_of
 from fairmargin.errors import InputError
-from fairmargin.inference.contrast import MOST_DROPPED, Contrasts, simultaneous_limits
+from fairmargin.inference.contrast import MOST_DROPPED, Contrasts, few_samples, simultaneous_limits
 from fairmargin.inference.curves import CurveTest, Known, Sorted, Squares, curve_test, error_factor, largest_bias
 from fairmargin.inference.design import absent_words
-from fairmargin.inference.estimate import NO_DIFFERENCE, NOT_COMPARABLE, TOO_FEW, Estimate
+from fairmargin.inference.estimate import NO_DIFFERENCE, NO_VERDICT, NOT_COMPARABLE, TOO_FEW, UNJUDGED, Estimate
 from fairmargin.inference.groups import compare_groups
 from fairmargin.inference.permutation import holm, hypotheses
 from fairmargin.inference.settings import AuditSettings
@@ -49,7 +49,13 @@ LOWER: Final = "lower curve"
 HIGHER: Final = "higher curve"
 CROSSING: Final = "crossing curves"
 CurveVerdict = Literal[
-    "lower curve", "higher curve", "crossing curves", "no significant difference", "too few samples", "not comparable"
+    "lower curve",
+    "higher curve",
+    "crossing curves",
+    "no significant difference",
+    "too few samples",
+    "no verdict",
+    "not comparable",
 ]
 DIFFERENT: Final = (LOWER, HIGHER, CROSSING)
 _MARKS: dict[str, Mark] = {
@@ -58,6 +64,7 @@ _MARKS: dict[str, Mark] = {
     CROSSING: "",
     NO_DIFFERENCE: SAME,
     TOO_FEW: UNSURE,
+    NO_VERDICT: UNSURE,
     NOT_COMPARABLE: MISSING,
 }
 
@@ -170,7 +177,7 @@ class CurveComparison(GroupTable[GroupCurves]):
     def finding(self, row: GroupCurves) -> str:
         """Return a group's verdict as a sentence."""
         name = plain(row.group)
-        if row.verdict in (TOO_FEW, NOT_COMPARABLE):
+        if row.verdict in UNJUDGED:
             return f"{name}: {row.verdict} ({row.reason})."
         what = row.verdict if row.verdict == NO_DIFFERENCE else f"{row.verdict}, {where_they_differ(row)}"
         return f"{name}: {what} ({p_value(row.p_adjusted)})."
@@ -442,10 +449,11 @@ def _verdict(
     own, rest = float(test.effective[i]), float(test.rest_effective[i])
     if rest == 0:
         return NOT_COMPARABLE, "there is no sample outside the group"
-    if min(own, rest) < settings.smallest_group:
+    few = few_samples(min(own, rest), settings)
+    if few is not None:
         side, what = "it has" if own <= rest else "its rest has", "samples" if settings.cluster is None else "clusters"
-        enough = f"{settings.smallest_group} are needed for a verdict"
-        return TOO_FEW, f"{side} {int(min(own, rest)):,} independent {what}; {enough}"
+        enough = f"a verdict needs {settings.fewest_for_verdict}"
+        return few, f"{side} {int(min(own, rest)):,} independent {what}; {enough}"
     if test.dropped[i] > MOST_DROPPED:
         lost = percent(float(test.dropped[i]))
         return NOT_COMPARABLE, f"{lost} of the samples lie in strata of the control that lack one side"

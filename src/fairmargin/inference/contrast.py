@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -163,7 +164,7 @@ class Family:
         return cls(adjusted, sigma, gap)
 
 
-def few_samples(effective: float, settings: AuditSettings) -> Verdict | None:
+def few_samples(effective: float, settings: AuditSettings) -> Literal["too few samples", "no verdict"] | None:
     """Return why so few effective samples on one side get no verdict; None if they are enough."""
     if effective < settings.smallest_group:
         return TOO_FEW
