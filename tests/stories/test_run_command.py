@@ -143,8 +143,10 @@ def test_a_plan_lists_trainings_and_measurements_and_writes_nothing(study: Path,
 def test_a_plan_names_groups_that_are_too_small_for_a_verdict(study: Path, tmp_path: Path) -> None:
     study.write_text(STUDY.replace('["ink"]', '["ink", "class"]'), encoding="utf-8")
     planned = json_of(fairmargin("run", study, "--plan", "--out", tmp_path / "run", "--json"))
-    said = "By 'class' no group reaches 50 test samples, below which there is no verdict"
-    assert planned["notes"] == [f"digits: {said}; the smallest has 13. `audit_per_group` is 13."]
+    said = "no group reaches 50 test samples, below which there is no verdict; the smallest has"
+    assert planned["notes"] == [
+        f"digits: By {name!r} {said} {size}. `audit_per_group` is 13." for name, size in (("ink", 40), ("class", 13))
+    ]
 
 
 def test_a_plan_says_what_is_done(whole: Path, study: Path) -> None:
