@@ -92,8 +92,11 @@ def make_cells(
         if (first[cluster] != cell).any():
             return None
         samples, total = sums_by_code(cluster, values, weights, len(first))
-    order = np.lexsort((samples, total, first))
-    return Cells(len(groups.labels), strata, samples[order], total[order], grouped(first, count)[1])
+    order, starts = grouped(first, count)
+    for begin, end in pairwise(starts):
+        part = order[begin:end]
+        order[begin:end] = part[np.lexsort((samples[part], total[part]))]
+    return Cells(len(groups.labels), strata, samples[order], total[order], starts)
 
 
 def sums_by_code(codes: Ints, values: Floats, weights: Floats | None, count: int) -> tuple[Floats, Floats]:
