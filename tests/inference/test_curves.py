@@ -196,3 +196,18 @@ def test_equal_curves_are_said_to_differ_in_six_percent_at_most(scenario):
 def test_bands_biases_differences_and_stretches_hold_in_93_percent_at_least(scenario):
     found = coverage(*UNEQUAL[scenario], 1_000, first=10_000)
     assert min(found.values()) >= 0.93 - 2 * math.sqrt(0.93 * 0.07 / 1_000), found
+
+
+def test_infinite_distances_of_weighted_samples_are_compared_without_a_numpy_warning():
+    values = np.append(np.random.default_rng(0).gamma(2, 1, 118), [np.inf, np.inf])
+    distances = Distances(values, np.ones(120, dtype=bool), "exact", "l2", tried=np.full(120, np.inf))
+    settings = AuditSettings(sample_weight=np.arange(1, 121))
+    with np.errstate(all="raise"):
+        row = compare_curves(distances, groups_of(np.arange(120) % 2), settings)["g0"]
+    assert row.robustness_bias_max.is_defined
+
+
+def test_clusters_without_any_correct_sample_have_no_robustness_bias_and_a_reason():
+    distances = Distances(np.zeros(80), np.zeros(80, dtype=bool), "exact", "l2")
+    row = compare_curves(distances, groups_of(np.arange(80) % 2), AuditSettings(cluster=np.arange(80) // 2))["g0"]
+    assert row.robustness_bias_max.reason == "no correct sample in group 'g0'"

@@ -141,7 +141,7 @@ class Squares:
             return cls(size, rest_size, own2, sum_of_others(own2, axis=0), np.zeros(groups))
         pairs, inverse = np.unique(cluster * groups + codes, return_inverse=True)
         own = sums_in_order(inverse, each, len(pairs))
-        total = sums_in_order(pairs // groups, own, int(cluster.max()) + 1)
+        total = sums_in_order(pairs // groups, own, int(cluster.max(initial=-1)) + 1)
         rest, group = total[pairs // groups] - own, pairs % groups
         own2, both = sums_in_order(group, own**2, groups), sums_in_order(group, own * rest, groups)
         square_of_all = np.sort(total**2).sum()
